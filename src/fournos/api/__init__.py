@@ -1,0 +1,1 @@
+"""Typed resources: the single source of CRDs, CEL rules and reference pages."""

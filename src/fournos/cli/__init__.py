@@ -1,0 +1,1 @@
+"""The `fournos` command line."""

@@ -1,0 +1,1 @@
+"""FournosJob: resolve, queue, run on a target cluster, report."""

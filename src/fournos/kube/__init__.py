@@ -1,0 +1,1 @@
+"""API servers: credentials, client, watch-fed caches, errors.  Knows no kind of ours."""

@@ -1,0 +1,78 @@
+"""What addresses an object at an API server: its resource type and its key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+from urllib.parse import quote
+
+Obj: TypeAlias = Mapping[str, Any]
+"""A Kubernetes object as parsed JSON.  Objects from a cache are shared: read, never change them."""
+
+
+class Key(NamedTuple):
+    """Namespace and name of an object; the namespace is "" for cluster-scoped ones."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A resource type as the API server serves it (group "" is the core group)."""
+
+    group: str
+    version: str
+    kind: str
+    plural: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(
+        self, *, namespace: str | None = None, name: str | None = None, subresource: str | None = None
+    ) -> str:
+        """The URL path below the server; without a namespace, of all namespaces (lists and watches)."""
+        parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        if name is not None:
+            parts.append(quote(name, safe=""))
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def key_of(obj: Obj) -> Key:
+    meta = obj["metadata"]
+    return Key(meta.get("namespace") or "", meta["name"])
+
+
+def uid_of(obj: Obj) -> str:
+    return str(obj["metadata"]["uid"])
+
+
+def controller_of(obj: Obj) -> Obj | None:
+    """The ownerReference with `controller: true`, if any."""
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            return reference  # type: ignore[no-any-return]
+    return None
+
+
+def owner_uids(obj: Obj) -> frozenset[str]:
+    return frozenset(str(ref["uid"]) for ref in obj["metadata"].get("ownerReferences") or ())
+
+
+def is_terminating(obj: Obj) -> bool:
+    return bool(obj["metadata"].get("deletionTimestamp"))

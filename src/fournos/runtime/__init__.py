@@ -1,0 +1,1 @@
+"""Controllers: keyed queue, reconciler, leader lease, metrics, events, health."""

@@ -1,0 +1,162 @@
+"""The one contract of all controllers: observe → decide → act.
+
+    decide(observed, facts, now) -> Decision | Need
+
+`decide` is pure.  What the cache does not hold it asks for with `Need`; the loop fetches and calls it
+again, at most `MAX_ROUNDS` times a pass.  Answers live for one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.runtime.steps import Step
+
+MAX_ROUNDS = 3
+
+# --- what a decision may ask for -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LiveGet:
+    """The object as the API server has it now.  Answer value: the object."""
+
+    resource: Resource
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class LiveList:
+    """The objects of a namespace ("" = all) as they are now.  Answer value: tuple[Obj, ...]."""
+
+    resource: Resource
+    namespace: str = ""
+    selector: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SecretShape:
+    """A Secret without its bytes.  Answer value: `SecretFacts`."""
+
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class SecretFacts:
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    keys: tuple[str, ...]
+    """Sorted data keys."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    """The last lines of the newest pod with these labels.  Answer value: str."""
+
+    namespace: str
+    selector: str
+    lines: int = 20
+    container: str | None = None
+
+
+Question: TypeAlias = LiveGet | LiveList | SecretShape | LogTail
+
+# --- answers: three-valued -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Present:
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The API server says that it does not exist (the resource type included, then `no_kind`)."""
+
+    no_kind: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """It could not be learnt: `forbidden` when we lack the right, else transient."""
+
+    reason: str
+    forbidden: bool = False
+
+
+Answer: TypeAlias = Present | Absent | Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class StepFailure:
+    """A step that failed in this pass.
+
+    `error` is the exception's class: "InvalidError", "ForbiddenError", "NotFoundError" (the source of a
+    copy), "ForeignObject", "NoSuchResourceError", "ServerError", "ConnectionLostError".  `transient` ones are
+    retried with backoff whatever the decision says; `count` is how many passes in a row have failed.
+    """
+
+    step: Step
+    error: str
+    message: str
+    transient: bool
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What this pass has learnt beyond the cache."""
+
+    answers: Mapping[Question, Answer] = field(default_factory=dict)
+    failure: StepFailure | None = None
+
+    def get(self, question: Question) -> Answer | None:
+        return self.answers.get(question)
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """The decision needs these answers first."""
+
+    questions: tuple[Question, ...]
+
+
+# --- what is decided -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A Kubernetes Event about the object, sent after its status was written."""
+
+    type: Literal["Normal", "Warning"]
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Steps in order, then one status write, then the events.
+
+    `status` is the whole wanted status (None: leave it); only keys that differ are written, with the
+    observed resourceVersion.  `wake_at` runs the key again at that time.  `retry` runs it again with
+    backoff (something waits on a fact that has no event).
+    """
+
+    steps: tuple[Step, ...] = ()
+    status: Obj | None = None
+    notes: tuple[Note, ...] = ()
+    wake_at: datetime | None = None
+    retry: bool = False
+
+
+Observed_contra = TypeVar("Observed_contra", contravariant=True)
+
+
+class Decide(Protocol[Observed_contra]):
+    """Pure: no I/O, no clock, no randomness."""
+
+    def __call__(self, observed: Observed_contra, facts: Facts, now: datetime) -> Decision | Need: ...

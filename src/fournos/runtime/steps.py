@@ -1,0 +1,70 @@
+"""What a decision asks the world to do: ordered, typed data, carried out by `act`.
+
+Steps are data so that a test can crash between any two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from fournos.kube.resource import Key, Obj, Resource
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """Create `body`, once.
+
+    If the name is taken: an object with our controller's UID is adopted (the step succeeds); one whose
+    owner is gone or that is terminating makes the pass wait for its event; any other fails the step
+    with `ForeignObject`.
+    """
+
+    resource: Resource
+    body: Obj
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """JSON merge patch; put `metadata.resourceVersion` into `body` where others write too."""
+
+    resource: Resource
+    key: Key
+    body: Obj
+    subresource: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Server-side apply (forced) of an object that is wholly ours."""
+
+    resource: Resource
+    body: Obj
+    field_manager: str = "fournos"
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete exactly the object with this UID; one that is gone already counts as done."""
+
+    resource: Resource
+    key: Key
+    uid: str
+    propagation: str = "Background"
+    grace_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CopySecret:
+    """Copy a Secret's data into a new Secret without the bytes passing through a decision.
+
+    `metadata` is the copy's (name, namespace, labels, ownerReferences).  A copy of ours whose data
+    differ is brought up to date; the rule for taken names is that of `Create`.
+    """
+
+    source: Key
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+Step: TypeAlias = Create | Patch | Apply | Delete | CopySecret

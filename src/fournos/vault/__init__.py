@@ -1,0 +1,1 @@
+"""Vault entries to Kubernetes Secrets."""
