@@ -1,0 +1,21 @@
+"""The resource types that every cluster serves, as far as we touch them."""
+
+from __future__ import annotations
+
+from fournos.kube.resource import Resource
+
+NAMESPACE = Resource("", "v1", "Namespace", "namespaces", namespaced=False)
+NODE = Resource("", "v1", "Node", "nodes", namespaced=False)
+POD = Resource("", "v1", "Pod", "pods")
+SECRET = Resource("", "v1", "Secret", "secrets")
+CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
+SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
+PERSISTENT_VOLUME_CLAIM = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
+
+DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
+JOB = Resource("batch", "v1", "Job", "jobs")
+LEASE = Resource("coordination.k8s.io", "v1", "Lease", "leases")
+EVENT = Resource("events.k8s.io", "v1", "Event", "events")
+CUSTOM_RESOURCE_DEFINITION = Resource(
+    "apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions", namespaced=False
+)

@@ -1,0 +1,16 @@
+"""Kueue's resource types (the v1beta2 API, served since Kueue 0.15)."""
+
+from __future__ import annotations
+
+from fournos.kube.resource import Resource
+
+GROUP = "kueue.x-k8s.io"
+VERSION = "v1beta2"
+
+WORKLOAD = Resource(GROUP, VERSION, "Workload", "workloads")
+LOCAL_QUEUE = Resource(GROUP, VERSION, "LocalQueue", "localqueues")
+CLUSTER_QUEUE = Resource(GROUP, VERSION, "ClusterQueue", "clusterqueues", namespaced=False)
+RESOURCE_FLAVOR = Resource(GROUP, VERSION, "ResourceFlavor", "resourceflavors", namespaced=False)
+WORKLOAD_PRIORITY_CLASS = Resource(
+    GROUP, VERSION, "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False
+)
