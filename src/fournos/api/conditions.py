@@ -1,0 +1,69 @@
+"""Conditions (metav1.Condition): found by type, never by index, and upserted in place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fournos.api.times import format_time
+
+MESSAGE_MAX = 32768
+"""The length that the API server accepts for a condition's message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    type: str
+    status: str
+    """"True", "False" or "Unknown"."""
+    reason: str
+    message: str
+
+
+def condition(obj: Mapping[str, Any], type_: str) -> Mapping[str, Any] | None:
+    """The condition of this type in `status.conditions`, if any."""
+    for found in (obj.get("status") or {}).get("conditions") or ():
+        if found.get("type") == type_:
+            return found  # type: ignore[no-any-return]
+    return None
+
+
+def is_true(obj: Mapping[str, Any], type_: str) -> bool:
+    return (condition(obj, type_) or {}).get("status") == "True"
+
+
+def upsert(
+    conditions: Iterable[Mapping[str, Any]],
+    wanted: Condition,
+    *,
+    now: datetime,
+    generation: int | None = None,
+) -> list[Mapping[str, Any]]:
+    """The list with this condition replaced in its place, or appended.
+
+    `lastTransitionTime` moves only when the status does; an equal condition stays as it is.
+    """
+    entry: dict[str, Any] = {
+        "type": wanted.type,
+        "status": wanted.status,
+        "reason": wanted.reason,
+        "message": wanted.message[:MESSAGE_MAX],
+        "lastTransitionTime": format_time(now),
+    }
+    if generation is not None:
+        entry["observedGeneration"] = generation
+    result: list[Mapping[str, Any]] = []
+    placed = False
+    for existing in conditions:
+        if existing.get("type") != wanted.type:
+            result.append(existing)
+            continue
+        placed = True
+        if existing.get("status") == wanted.status and existing.get("lastTransitionTime"):
+            entry["lastTransitionTime"] = existing["lastTransitionTime"]
+        result.append(entry)
+    if not placed:
+        result.append(entry)
+    return result

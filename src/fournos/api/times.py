@@ -1,0 +1,17 @@
+"""Times as Kubernetes writes them: RFC 3339, UTC, whole seconds (metav1.Time)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+
+def format_time(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_time(text: str) -> datetime:
+    """Raises ValueError for anything that is not RFC 3339; fractions of a second are accepted."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"{text!r} has no time zone")
+    return moment.astimezone(UTC)

@@ -1,0 +1,59 @@
+"""Giving quota back after an eviction: the job kind's part of Kueue's eviction protocol.
+
+Kueue marks a Workload Evicted and waits; its quota stays taken until the job kind has stopped what ran
+and says so.  The patch carries the resourceVersion, since it replaces the whole list of conditions.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from fournos.api.conditions import Condition, condition, is_true, upsert
+from fournos.api.times import format_time, parse_time
+from fournos.kube.resource import Obj, key_of
+from fournos.queueing.kinds import WORKLOAD
+from fournos.runtime.steps import Patch
+
+_REQUEUED_AT_ONCE = frozenset({"Preempted", "NodeFailures"})
+
+
+def release_quota(workload: Obj, now: datetime) -> Patch:
+    """The status patch that releases an evicted Workload's quota and lets Kueue queue it again.
+
+    `Requeued` is True only where Kueue itself would queue at once; for the other reasons Kueue flips it
+    later (backoff over, queue restarted, reactivated).  Every reason of the Deactivated family is written
+    as plain "Deactivated": Kueue's reactivation looks for exactly that word.
+    """
+    evicted = condition(workload, "Evicted") or {}
+    reason, message = str(evicted.get("reason") or "Evicted"), str(evicted.get("message") or "")
+    requeue_reason = "Deactivated" if reason.startswith("Deactivated") else reason
+    status = workload.get("status") or {}
+    generation = workload["metadata"].get("generation")
+    conditions = list(status.get("conditions") or ())
+    for wanted in (
+        Condition("QuotaReserved", "False", "Pending", message),
+        Condition("Admitted", "False", "NoReservation", "The workload has no reservation"),
+        Condition("Requeued", str(reason in _REQUEUED_AT_ONCE), requeue_reason, message),
+    ):
+        conditions = upsert(conditions, wanted, now=now, generation=generation)
+    body: dict[str, object] = {"conditions": conditions, "admission": None}
+    if is_true(workload, "Admitted"):
+        admitted = condition(workload, "Admitted") or {}
+        since = (now - parse_time(admitted["lastTransitionTime"])).total_seconds()
+        past = int(status.get("accumulatedPastExecutionTimeSeconds") or 0)
+        body["accumulatedPastExecutionTimeSeconds"] = past + max(0, int(since))
+    return Patch(
+        WORKLOAD,
+        key_of(workload),
+        {
+            "metadata": {"resourceVersion": workload["metadata"]["resourceVersion"]},
+            "status": body,
+        },
+        subresource="status",
+    )
+
+
+def admitted_at(workload: Obj) -> str | None:
+    """When the Workload was admitted (RFC 3339), for reports."""
+    found = condition(workload, "Admitted") or {}
+    return format_time(parse_time(found["lastTransitionTime"])) if found.get("status") == "True" else None
