@@ -1,0 +1,102 @@
+# Everything a developer does, by name.  `make` alone explains the targets.
+#
+# Every target makes what it needs first: `make demo` and `make test` work on a machine
+# that has only Python, make and the package registries.
+
+VENV   ?= .venv
+PYTHON := $(VENV)/bin/python
+STAMP  := $(VENV)/.installed
+
+DEV_CLUSTER   := fournos-dev
+DEV_NAMESPACE := $(or $(FOURNOS_NAMESPACE),fournos-local-dev)
+SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
+
+.DEFAULT_GOAL := help
+# `make dev-setup dev-run` must do one after the other, even under -j.
+.NOTPARALLEL:
+.PHONY: help demo test unit integration e2e lint format verify manifests lock bench \
+        dev-setup dev-run dev-teardown sync-vault-secrets sync-vault-secrets-dry-run clean
+
+help: ## Show this text
+	@echo "Fournos: queue benchmark jobs, find them a cluster, run them there and report back."
+	@echo
+	@echo "First time?   make demo     a real local cluster, the operator in it, one job followed to its end"
+	@echo "Changed code? make test     everything CI runs"
+	@echo
+	@awk -F ':.*## ' '/^##@/ {printf "%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / && !seen[$$1]++ {printf "  %-28s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo
+	@echo "Variables: FOURNOS_NAMESPACE (dev-setup, dev-run: where; test: test the operator that runs there),"
+	@echo "           VENV (default .venv), PYTEST_ARGS (added to pytest), BENCH_ARGS (added to the benchmark)."
+
+##@ Use it
+demo: $(STAMP) ## Local cluster + operator + a sample job, followed to Succeeded (15 min cold, 90 s warm)
+	@$(PYTHON) -m dev.demo
+
+dev-setup: $(STAMP) ## Local cluster with Tekton, Kueue, the CRDs and mock resources
+	@FOURNOS_NAMESPACE=$(DEV_NAMESPACE) FOURNOS_SECRETS_NAMESPACE=$(SECRETS_NAMESPACE) \
+	  $(PYTHON) -m dev.setup --cluster $(DEV_CLUSTER)
+
+dev-run: $(STAMP) ## Run the operator here, against the local cluster (Ctrl-C ends it)
+	@FOURNOS_NAMESPACE=$(DEV_NAMESPACE) FOURNOS_SECRETS_NAMESPACE=$(SECRETS_NAMESPACE) \
+	  $(PYTHON) -m dev.run --cluster $(DEV_CLUSTER)
+
+dev-teardown: $(STAMP) ## Delete the local cluster, leaving nothing behind
+	@$(PYTHON) -m devcluster down $(DEV_CLUSTER)
+
+##@ Check it
+ifdef FOURNOS_NAMESPACE
+test: $(STAMP) ## All checks and tests; with FOURNOS_NAMESPACE set, only the operator that runs there
+	@echo "Testing the operator that runs in namespace $(FOURNOS_NAMESPACE)."
+	@$(PYTHON) -m pytest tests/e2e/jobs $(PYTEST_ARGS)
+else
+test: lint verify ## All checks and tests; with FOURNOS_NAMESPACE set, only the operator that runs there
+	@echo "==> tests: unit (seconds), integration (minutes), end-to-end (up to 20 min)"
+	@$(PYTHON) -m pytest tests/unit tests/integration tests/e2e $(PYTEST_ARGS)
+endif
+
+unit: $(STAMP) ## Only the unit tests (no cluster)
+	@$(PYTHON) -m pytest tests/unit $(PYTEST_ARGS)
+
+integration: $(STAMP) ## Only the tests against a real API server (control plane, no pods)
+	@$(PYTHON) -m pytest tests/integration $(PYTEST_ARGS)
+
+e2e: $(STAMP) ## Only the end-to-end tests (a full local cluster)
+	@$(PYTHON) -m pytest tests/e2e $(PYTEST_ARGS)
+
+lint: $(STAMP) ## Style, types and the import contract
+	@echo "==> lint: ruff, mypy, import-linter (about 30 s the first time)"
+	@$(PYTHON) -m ruff check .
+	@$(PYTHON) -m ruff format --check .
+	@$(PYTHON) -m mypy
+	@$(VENV)/bin/lint-imports
+
+format: $(STAMP) ## Format and fix what can be fixed
+	@$(PYTHON) -m ruff check --fix .
+	@$(PYTHON) -m ruff format .
+
+verify: $(STAMP) ## Generated files are what their sources say
+	@echo "==> verify: generated files"
+	@$(PYTHON) -m fournos.app.generate --check
+
+bench: $(STAMP) ## Measure the job lifecycle; prints a table, writes bench/results/*.json
+	@$(PYTHON) -m bench $(BENCH_ARGS)
+
+##@ Generate and install
+manifests: $(STAMP) ## Write the generated files again (CRDs, manifests, reference pages)
+	@$(PYTHON) -m fournos.app.generate
+
+lock: ## Write the lock files again from pyproject.toml
+	@hack/lock.sh
+
+$(STAMP): requirements.lock pyproject.toml hack/bootstrap.sh
+	@hack/bootstrap.sh $(VENV)
+
+clean: ## Delete the virtual environment and build leftovers
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+##@ Vault (VAULT_ADDR, VAULT_TOKEN and VAULT_SECRET_PATH must be set)
+sync-vault-secrets: $(STAMP) ## Vault entries to Secrets in FOURNOS_SECRETS_NAMESPACE (psap-secrets)
+	@$(PYTHON) hacks/sync_vault_secrets.py -n $(SECRETS_NAMESPACE)
+
+sync-vault-secrets-dry-run: $(STAMP) ## Show what a sync would do, changing nothing
+	@$(PYTHON) hacks/sync_vault_secrets.py -n $(SECRETS_NAMESPACE) --dry-run
