@@ -1,0 +1,282 @@
+"""FournosJob (fournos.dev/v1): a benchmark job.  The single source of its CRD and reference page."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+from pydantic import Field, WithJsonSchema
+
+from fournos.api.crd import Column, Definition
+from fournos.api.model import Model, described
+
+DEFAULT_PIPELINE: Final = "fournos-full"
+MAX_ATTEMPTS_KEPT: Final = 20
+"""Entries of `status.attempts`; the oldest go first."""
+
+Opaque = Annotated[
+    dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+]
+Name = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 253})]
+EnvValue = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 32768})]
+
+
+class Phase(StrEnum):
+    RESOLVING = "Resolving"
+    PENDING = "Pending"
+    ADMITTED = "Admitted"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    STOPPING = "Stopping"
+    STOPPED = "Stopped"
+
+    @property
+    def terminal(self) -> bool:
+        return self in (Phase.SUCCEEDED, Phase.FAILED, Phase.STOPPED)
+
+
+class Shutdown(StrEnum):
+    STOP = "Stop"
+    TERMINATE = "Terminate"
+
+
+class Outcome(StrEnum):
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    EVICTED = "Evicted"
+    STOPPED = "Stopped"
+    LOST = "Lost"
+
+
+class Hardware(Model):
+    """GPUs of one type."""
+
+    gpu_type: str | None = described(
+        "Short name of the GPU model, such as a100 or h200, without the resource prefix.", maxLength=253
+    )
+    gpu_count: int | None = described("Number of GPUs, at least 1.", minimum=1, format="int32")
+
+
+class Timeouts(Model):
+    """Time limits, as Go durations such as 1h30m or 25h0m0s."""
+
+    pipeline: str | None = described("Limit of the whole PipelineRun.", maxLength=64)
+    tasks: str | None = described("Limit of the tasks before the finally tasks.", maxLength=64)
+    finally_: str | None = Field(
+        default=None,
+        alias="finally",
+        description="Limit of the finally tasks.",
+        json_schema_extra={"maxLength": 64},
+    )
+    pending: str | None = described(
+        "Limit of the wait for admission; the job fails when it has passed.", maxLength=64
+    )
+
+
+class Retry(Model):
+    """What happens after a failed run."""
+
+    limit: int = described(
+        "How many more runs a failed one may be followed by. Evictions do not count.",
+        0,
+        minimum=0,
+        maximum=10,
+        format="int32",
+    )
+    backoff: str | None = described(
+        "Wait before the next run, as a Go duration such as 30s; it doubles with every failure.",
+        maxLength=64,
+    )
+
+
+class FournosJobSpec(Model):
+    """What is to run, and where."""
+
+    owner: str | None = described("Team or person that the job belongs to.", maxLength=1024)
+    display_name: str | None = described(
+        "Name for people; the job's own name is shown when it is absent. At most 253 characters.",
+        maxLength=4096,
+    )
+    pipeline: str = described(
+        "Tekton Pipeline that runs the job. It carries the annotation fournos.dev/resolve-image. "
+        "Fixed once the job is admitted.",
+        DEFAULT_PIPELINE,
+        crd_default=True,
+        maxLength=253,
+    )
+    cluster: str | None = described(
+        "Cluster to run on (a Kueue ResourceFlavor). With exclusive, which is the default, the job locks it. "
+        "Fixed once the job is admitted.",
+        maxLength=253,
+    )
+    hardware: Hardware | None = described(
+        "GPUs that the job needs. The execution engine fills it in during Resolving if it is absent. "
+        "Fixed once the job is resolved."
+    )
+    execution_engine: Opaque | None = described(
+        "Execution engine and its configuration. The single key names the engine; "
+        "its value is passed on as it is. Not needed with lockOnly. Fixed once the job is admitted."
+    )
+    secret_refs: tuple[Name, ...] = described(
+        "Vault entries to mount at /var/run/secrets/fournos/<entry>/, with or without the prefix vault-. "
+        "The execution engine fills them in during Resolving. Fixed once the job is resolved.",
+        (),
+        maxItems=64,
+        list_type="atomic",
+    )
+    env: dict[str, EnvValue] = Field(
+        default_factory=dict,
+        description="Variables for the execution engine, which reads them from this object.",
+        json_schema_extra={"maxProperties": 256},
+    )
+    exclusive: bool = described(
+        "Lock the cluster, so that no other job runs there. Needs cluster. Fixed once the job is admitted.",
+        True,
+        crd_default=True,
+    )
+    clusterless: bool = described(
+        "Run without a target cluster and without quota. Needs exclusive: false and no cluster. "
+        "Fixed once the job is admitted.",
+        False,
+    )
+    lock_only: bool = described(
+        "Run nothing: only hold the lock of the cluster until the job is stopped or deleted. "
+        "Fixed once the job is admitted.",
+        False,
+    )
+    priority: str | None = described(
+        "Kueue WorkloadPriorityClass. Fixed once the job is admitted.", maxLength=4096
+    )
+    shutdown: Shutdown | None = described(
+        "Stop ends the run and lets its finally tasks run; Terminate skips them. "
+        "Stop may be raised to Terminate; it is never taken back."
+    )
+    ttl: str | None = described(
+        "How long the finished job is kept, such as 30m, 12h or 7d; absent: until somebody deletes it.",
+        maxLength=64,
+    )
+    timeouts: Timeouts | None = described("Time limits of each run.")
+    retry: Retry | None = described("Runs after a failed one; absent: none.")
+    suspend: bool = described(
+        "Hold the job back: it is not queued while this is true, and a run that is under way is stopped and "
+        "queued again later.",
+        False,
+    )
+    managed_by: str | None = described(
+        "Controller that runs the job in place of Fournos, such as kueue.x-k8s.io/multikueue. Never changes.",
+        maxLength=1024,
+    )
+
+
+class Condition(Model):
+    """One fact about the job, by type."""
+
+    type: str = Field(description="Name of the fact, such as Resolved, WorkloadAdmitted or PipelineRunReady.")
+    status: str = Field(description="True, False or Unknown.")
+    last_transition_time: datetime | None = described("When the status last changed.")
+    reason: str | None = described("The cause in one word.")
+    message: str | None = described("The cause in a sentence.")
+    observed_generation: int | None = described("Generation of the spec that it speaks of.", format="int64")
+
+
+class Attempt(Model):
+    """One run of the job."""
+
+    number: int = Field(description="Counts from 1.", json_schema_extra={"format": "int32"})
+    workload: str | None = described("Name of its Workload.")
+    pipeline_run: str | None = described("Name of its PipelineRun.")
+    cluster: str | None = described("Cluster that it was admitted to.")
+    started_at: datetime | None = described("When its PipelineRun was made.")
+    finished_at: datetime | None = described("When it ended.")
+    outcome: Outcome | None = described("How it ended; absent while it runs.")
+    message: str | None = described("Why it ended so.")
+
+
+class PhaseTimes(Model):
+    """When the job last entered each phase."""
+
+    resolving: datetime | None = described("When resolving began.")
+    pending: datetime | None = described("When the job was queued.")
+    admitted: datetime | None = described("When a cluster was assigned.")
+    running: datetime | None = described("When the PipelineRun was made.")
+    stopping: datetime | None = described("When stopping began.")
+    finished: datetime | None = described("When the job succeeded, failed or was stopped.")
+
+
+class Resolved(Model):
+    """What Resolving came to."""
+
+    hardware: Hardware | None = described("GPUs asked for.")
+    secret_refs: tuple[str, ...] = described("Vault entries that are mounted.", (), maxItems=64)
+    resolve_image: str | None = described("Image of the resolve Job.")
+
+
+class FournosJobStatus(Model):
+    """What became of the job; written by the operator, engineStatus by the execution engine."""
+
+    phase: Phase | None = described("Where the job is in its life.")
+    cluster: str | None = described("Cluster that Kueue assigned; [clusterless] when there is none.")
+    pipeline_run: str | None = described("Name of the Tekton PipelineRun of the current attempt.")
+    dashboard_url: str | None = Field(
+        default=None, alias="dashboardURL", description="The PipelineRun in the Tekton Dashboard."
+    )
+    message: str | None = described("What the job waits for, or why it ended.")
+    engine_status: Opaque | None = described(
+        "Written by the execution engine; the operator never touches it."
+    )
+    conditions: tuple[Condition, ...] = described(
+        "Facts about the job, by type.",
+        (),
+        maxItems=32,
+        list_type="map",
+        list_map_keys=("type",),
+    )
+    observed_generation: int | None = described(
+        "Generation of the spec that this status speaks of.", format="int64"
+    )
+    attempt: int | None = described("Number of the current attempt, from 1.", format="int32")
+    attempts: tuple[Attempt, ...] = described(
+        f"The last {MAX_ATTEMPTS_KEPT} attempts, oldest first.",
+        (),
+        maxItems=MAX_ATTEMPTS_KEPT,
+        list_type="atomic",
+    )
+    phase_times: PhaseTimes | None = described("When the job last entered each phase.")
+    resolved: Resolved | None = described("What Resolving came to.")
+    stop_requested_at: datetime | None = described("When the operator first saw spec.shutdown.")
+    retry_at: datetime | None = described("When the next attempt is queued.")
+
+
+class FournosJob(Model):
+    """A benchmark job: resolved by its execution engine, queued by Kueue, run as a Tekton PipelineRun."""
+
+    spec: FournosJobSpec = described("What is to run, and where.", FournosJobSpec())
+    status: FournosJobStatus = described(
+        "What became of the job; written by the operator.", FournosJobStatus()
+    )
+
+
+DEFINITION = Definition(
+    model=FournosJob,
+    group="fournos.dev",
+    version="v1",
+    kind="FournosJob",
+    plural="fournosjobs",
+    singular="fournosjob",
+    short_names=("fj", "fjob", "fjobs"),
+    columns=(
+        Column("Owner", "string", ".spec.owner"),
+        Column("Display Name", "string", ".spec.displayName", priority=1),
+        Column("Exclusive", "boolean", ".spec.exclusive", priority=1),
+        Column("Phase", "string", ".status.phase"),
+        Column("Cluster", "string", ".status.cluster"),
+        Column("Message", "string", ".status.message"),
+        Column("Age", "date", ".metadata.creationTimestamp"),
+        Column("Priority", "string", ".spec.priority", priority=1),
+        Column("Attempt", "integer", ".status.attempt", priority=1),
+        Column("Running Since", "date", ".status.phaseTimes.running", priority=1),
+        Column("Finished", "date", ".status.phaseTimes.finished", priority=1),
+    ),
+)

@@ -1,0 +1,44 @@
+"""What all typed resources share: how their models read JSON and how their fields are described.
+
+The models are for reading.  Nothing ever writes a model dump back to an API server: fields that a
+newer version added would be lost.  Limits (lengths, patterns, bounds) live in the schema alone, so that
+an object stored before a limit existed can still be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+CRD_DEFAULT = "x-crd-default"
+"""Mark of a field whose default the API server fills in.  Without it a default belongs to the reader, so
+that a setting of the operator can still decide."""
+
+
+class Model(BaseModel):
+    """JSON names in camelCase, unknown fields ignored, never changed after reading."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
+
+
+def described(
+    description: str,
+    default: Any = None,
+    *,
+    crd_default: bool = False,
+    list_type: Literal["atomic", "map"] | None = None,
+    list_map_keys: Sequence[str] = (),
+    **schema: Any,
+) -> Any:
+    """An optional field.  `schema` are JSON Schema keywords that limit writing, not reading."""
+    extra = dict(schema)
+    if crd_default:
+        extra[CRD_DEFAULT] = True
+    if list_type:
+        extra["x-kubernetes-list-type"] = list_type
+    if list_map_keys:
+        extra["x-kubernetes-list-map-keys"] = list(list_map_keys)
+    return Field(default=default, description=description, json_schema_extra=extra)

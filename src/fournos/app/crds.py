@@ -1,0 +1,10 @@
+"""Our kinds with their rules: where the models of `api` and the rows of the systems meet."""
+
+from __future__ import annotations
+
+from fournos.api.crd import Definition
+from fournos.api.fournosjob import DEFINITION as FOURNOS_JOB
+from fournos.api.rules import Rule
+from fournos.jobs.rules import RULES as JOB_RULES
+
+KINDS: tuple[tuple[Definition, tuple[Rule, ...]], ...] = ((FOURNOS_JOB, JOB_RULES),)

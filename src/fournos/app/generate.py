@@ -1,0 +1,73 @@
+"""Writes what is generated from the typed API: CRDs and reference pages.
+
+python -m fournos.app.generate            write
+python -m fournos.app.generate --check    exit 1 and show a diff if a file differs
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import yaml
+
+from fournos.api.crd import crd
+from fournos.api.reference import reference
+from fournos.app.crds import KINDS
+
+HEADER = "# Generated from src/fournos/api by `python -m fournos.app.generate`. Do not edit.\n"
+
+
+def files() -> dict[str, str]:
+    """Path in the repository → content."""
+    manifests: dict[str, str] = {}
+    pages: dict[str, str] = {}
+    for definition, rules in KINDS:
+        resource = crd(definition, rules=rules)
+        manifests[f"deploy/crd/{definition.plural}.yaml"] = yaml.safe_dump(
+            resource, sort_keys=False, width=110, allow_unicode=True
+        )
+        pages[f"docs/reference/{definition.singular}.md"] = reference(definition, rules)
+    everything = "---\n".join(manifests.values())
+    return {
+        **{path: HEADER + text for path, text in manifests.items()},
+        "manifests/crd.yaml": HEADER + everything,
+        **pages,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m fournos.app.generate", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 and show what differs")
+    parser.add_argument("--root", type=Path, default=Path.cwd(), help="the repository (default: here)")
+    options = parser.parse_args(arguments)
+    drifted = False
+    for name, text in files().items():
+        path = options.root / name
+        before = path.read_text(encoding="utf-8") if path.exists() else ""
+        if before == text:
+            continue
+        drifted = True
+        if options.check:
+            sys.stdout.writelines(
+                difflib.unified_diff(
+                    before.splitlines(keepends=True),
+                    text.splitlines(keepends=True),
+                    name,
+                    f"{name} (generated)",
+                )
+            )
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {name}")
+    return 1 if drifted and options.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

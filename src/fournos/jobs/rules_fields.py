@@ -1,0 +1,209 @@
+"""Rules on how each field of a FournosJob is written.
+
+Sources: the limits of what the fields become, which are labels (63 characters), resource names, names of
+Kueue's and Tekton's objects; and Tekton's rule that a pipeline has time for its tasks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
+
+from fournos.api.durations import parse_duration
+from fournos.api.rules import Json, Rule
+
+MAX_NAME: Final = 55
+"""The longest name made of a job's is `<job>-resolve`, a label of the resolve Job's pod: at most 63."""
+MAX_LABEL: Final = 63
+MAX_GPU_TYPE: Final = 59
+"""A resource's name after the slash has at most 63 characters, of which `gpu-` takes four."""
+MAX_DISPLAY_NAME: Final = 253
+
+_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_GPU_TYPE = r"[a-z0-9]+"
+_VAULT_ENTRY = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
+_ENV_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"
+_MANAGER = _SUBDOMAIN + r"/[-._~!$&()*+,;=:@%/a-zA-Z0-9]+"
+_TTL = r"[0-9]{1,6}(m|h|d)"
+_DURATION = r"([0-9]{1,6}([.][0-9]{1,3})?(h|m|s|ms))+"
+
+
+def _full(pattern: str, text: str) -> bool:
+    return re.fullmatch(pattern, text, re.ASCII) is not None
+
+
+def _text_rule(
+    name: str, message: str, *, pattern: str, longest: int, at: str = "spec", empty: bool = False
+) -> Rule:
+    """A text in full of this pattern and at most this long; `empty`: "" counts as absent."""
+    allowed = [f"!has(self.{name})", *([f"self.{name} == ''"] if empty else [])]
+    fits = f"(self.{name}.size() <= {longest} && self.{name}.matches('^{pattern}$'))"
+
+    def holds(new: Json, _: Json) -> bool:
+        text = new.get(name)
+        return text is None or (empty and text == "") or (len(text) <= longest and _full(pattern, text))
+
+    return Rule(
+        id=f"{name.lower()}-text",
+        at=at,
+        field=f"{at}.{name}",
+        message=message,
+        cel=" || ".join((*allowed, fits)),
+        holds=holds,
+    )
+
+
+def _distinct(refs: Sequence[str]) -> bool:
+    return len(set(refs)) == len(refs) and not any(f"vault-{ref}" in refs for ref in refs)
+
+
+_TEXTS: Final = (
+    Rule(
+        id="name-length",
+        at="",
+        when="create",
+        field="metadata.name",
+        message=f"use a name of at most {MAX_NAME} characters (a generateName of at most {MAX_NAME - 5}): "
+        f"name and suffix become labels of at most {MAX_LABEL}; long names fit into spec.displayName",
+        cel=f"self.metadata.name.size() <= {MAX_NAME}",
+        holds=lambda new, _: len((new.get("metadata") or {}).get("name") or "") <= MAX_NAME,
+    ),
+    _text_rule(
+        "gpuType",
+        "write the short name in lower case letters and digits, such as a100 or h200, without a prefix, "
+        f"at most {MAX_GPU_TYPE} characters",
+        at="spec.hardware",
+        pattern=_GPU_TYPE,
+        longest=MAX_GPU_TYPE,
+        empty=True,
+    ),
+    _text_rule(
+        "cluster",
+        "write the name of a ResourceFlavor: lower case letters, digits, '-' and '.', "
+        f"at most {MAX_LABEL} characters, because it becomes a label",
+        pattern=_SUBDOMAIN,
+        longest=MAX_LABEL,
+        empty=True,
+    ),
+    _text_rule(
+        "pipeline",
+        "write the name of a Tekton Pipeline: lower case letters, digits, '-' and '.', "
+        f"at most {MAX_LABEL} characters, because it becomes a label; leave it out for fournos-full",
+        pattern=_SUBDOMAIN,
+        longest=MAX_LABEL,
+    ),
+    _text_rule(
+        "priority",
+        "write the name of a WorkloadPriorityClass: lower case letters, digits, '-' and '.', "
+        "at most 253 characters",
+        pattern=_SUBDOMAIN,
+        longest=253,
+        empty=True,
+    ),
+    _text_rule(
+        "managedBy",
+        "write a domain and a path of at most 63 characters, such as kueue.x-k8s.io/multikueue, "
+        "or leave it out",
+        pattern=_MANAGER,
+        longest=63,
+    ),
+    _text_rule("ttl", "write a whole number and m, h or d, such as 30m, 12h or 7d", pattern=_TTL, longest=7),
+    Rule(
+        id="displayname-length",
+        field="spec.displayName",
+        message=f"shorten the display name to at most {MAX_DISPLAY_NAME} characters",
+        cel=f"!has(self.displayName) || self.displayName.size() <= {MAX_DISPLAY_NAME}",
+        holds=lambda new, _: len(new.get("displayName") or "") <= MAX_DISPLAY_NAME,
+    ),
+    Rule(
+        id="secretrefs-text",
+        field="spec.secretRefs",
+        message="write Vault entries of lower case letters, digits and '-', beginning and ending with a "
+        f"letter or digit, at most {MAX_LABEL} characters each, such as my-creds or vault-my-creds",
+        cel=f"!has(self.secretRefs) || self.secretRefs.all(r, r.matches('^{_VAULT_ENTRY}$'))",
+        holds=lambda new, _: all(_full(_VAULT_ENTRY, ref) for ref in new.get("secretRefs") or ()),
+    ),
+    Rule(
+        id="secretrefs-twice",
+        field="spec.secretRefs",
+        message="name every secret once: remove the repetition; my-creds and vault-my-creds are the same",
+        cel="!has(self.secretRefs) || self.secretRefs.all(r, "
+        "self.secretRefs.exists_one(x, x == r) && !(('vault-' + r) in self.secretRefs))",
+        holds=lambda new, _: _distinct(new.get("secretRefs") or ()),
+    ),
+    Rule(
+        id="secretrefs-kubeconfig",
+        field="spec.secretRefs",
+        message="kubeconfig is the name of the copy of the cluster's kubeconfig: "
+        "write vault-kubeconfig for the Vault entry of that name",
+        cel="!has(self.secretRefs) || !('kubeconfig' in self.secretRefs)",
+        holds=lambda new, _: "kubeconfig" not in (new.get("secretRefs") or ()),
+    ),
+    Rule(
+        id="env-names",
+        field="spec.env",
+        message="write names of letters, digits, '_', '-' and '.' that do not begin with a digit",
+        cel=f"!has(self.env) || self.env.all(name, name.matches('^{_ENV_NAME}$'))",
+        holds=lambda new, _: all(_full(_ENV_NAME, name) for name in new.get("env") or {}),
+    ),
+)
+
+
+def _length(text: str) -> timedelta | None:
+    """None: not a duration that a job may state."""
+    if not _full(_DURATION, text):
+        return None
+    try:
+        length = parse_duration(text)
+    except ValueError:
+        return None
+    return length if length > timedelta(0) else None
+
+
+def _duration_rule(group: str, name: str, example: str) -> Rule:
+    field = f"self.{name}"
+    return Rule(
+        id=f"{group}-{name}",
+        at=f"spec.{group}",
+        field=f"spec.{group}.{name}",
+        message=f"write a positive duration in h, m and s, such as {example}, or leave it out",
+        cel=f"!has({field}) || ({field}.matches('^{_DURATION}$') && duration({field}) > duration('0s'))",
+        holds=lambda new, _: new.get(name) is None or _length(new[name]) is not None,
+    )
+
+
+def _timeouts_fit(new: Json, _: Json) -> bool:
+    texts = [new.get(name) for name in ("pipeline", "tasks", "finally")]
+    lengths = [None if text is None else _length(text) for text in texts]
+    if any(text is not None and length is None for text, length in zip(texts, lengths, strict=True)):
+        return True  # another rule's business
+    pipeline, *parts = lengths
+    return pipeline is None or sum((part for part in parts if part), timedelta(0)) <= pipeline
+
+
+def _timeouts_fit_cel() -> str:
+    names = ("pipeline", "tasks", "finally")
+    malformed = " || ".join(f"(has(self.{n}) && !self.{n}.matches('^{_DURATION}$'))" for n in names)
+    tasks, final = (f"(has(self.{n}) ? duration(self.{n}) : duration('0s'))" for n in names[1:])
+    return f"!has(self.pipeline) || {malformed} || {tasks} + {final} <= duration(self.pipeline)"
+
+
+_DURATIONS: Final = (
+    _duration_rule("timeouts", "pipeline", "25h0m0s"),
+    _duration_rule("timeouts", "tasks", "24h0m0s"),
+    _duration_rule("timeouts", "finally", "1h0m0s"),
+    _duration_rule("timeouts", "pending", "1h30m"),
+    _duration_rule("retry", "backoff", "30s"),
+    Rule(
+        id="timeouts-fit",
+        at="spec.timeouts",
+        field="spec.timeouts.pipeline",
+        message="give the pipeline at least the time of tasks and finally together, or leave pipeline out",
+        cel=_timeouts_fit_cel(),
+        holds=_timeouts_fit,
+    ),
+)
+
+FIELDS: Final[tuple[Rule, ...]] = (*_TEXTS, *_DURATIONS)
