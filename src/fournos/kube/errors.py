@@ -67,6 +67,10 @@ class ForbiddenError(KubeError):
     """Credentials missing, expired or without the right."""
 
 
+class CredentialsError(ForbiddenError):
+    """No usable credentials; the message says what to change."""
+
+
 class InvalidError(KubeError):
     """The API server refused the content; the message names the fields."""
 

@@ -1,0 +1,77 @@
+"""From an API server's answer, or a watch's ERROR event, to a typed error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from fournos.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ForbiddenError,
+    GoneError,
+    InvalidError,
+    KubeError,
+    NoSuchResourceError,
+    NotFoundError,
+    ServerError,
+)
+from fournos.kube.resource import Obj
+
+_MAX_MESSAGE = 2000
+
+
+def error_from(status: int, body: bytes, *, retry_after: str | None = None) -> KubeError:
+    """The error that an answer of 400 or above stands for; `retry_after` is its header."""
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        parsed = None
+    if isinstance(parsed, Mapping) and parsed.get("kind") == "Status":
+        return error_of(parsed, status_code=status, retry_after=retry_after)
+    text = body.decode(errors="replace").strip()
+    return _typed(status, "", text or f"HTTP {status}", {}, retry_after)
+
+
+def error_of(status: Obj, *, status_code: int = 0, retry_after: str | None = None) -> KubeError:
+    """The error that a Status object stands for (the object of an ERROR event)."""
+    code = status_code or int(status.get("code") or 500)
+    message = str(status.get("message") or status.get("reason") or f"HTTP {code}")
+    return _typed(code, str(status.get("reason") or ""), message, status.get("details") or {}, retry_after)
+
+
+def _typed(
+    status: int, reason: str, message: str, details: Mapping[str, Any], retry_after: str | None
+) -> KubeError:
+    message = message[:_MAX_MESSAGE]
+    kind: type[KubeError]
+    if status == 404:
+        # An unknown group, version or plural is answered in plain text or with no name in the details.
+        kind = NotFoundError if details.get("name") else NoSuchResourceError
+    elif status == 409:
+        kind = AlreadyExistsError if reason == "AlreadyExists" else ConflictError
+    elif status == 410:
+        kind = GoneError
+    elif status == 403 and "admission webhook" in message and "denied the request" in message:
+        kind = InvalidError  # webhooks refuse content with 403; no right is lacking
+    elif status in (401, 403):
+        kind = ForbiddenError
+    elif status in (408, 429) or status >= 500:
+        wait = _seconds(retry_after)
+        if wait is None:
+            wait = _seconds(details.get("retryAfterSeconds"))
+        return ServerError(message, status=status, reason=reason, retry_after=wait)
+    else:
+        kind = InvalidError
+    return kind(message, status=status, reason=reason)
+
+
+def _seconds(value: object) -> float | None:
+    """Retry-After in seconds; API servers never send the date form."""
+    try:
+        seconds = float(str(value))
+    except ValueError:
+        return None
+    return seconds if 0 < seconds < 3600 else None

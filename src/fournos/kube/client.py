@@ -1,0 +1,240 @@
+"""An API server over HTTP: the `Api` that processes use."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from types import TracebackType
+from typing import Any, Final
+
+import aiohttp
+import orjson
+
+from fournos import __version__
+from fournos.kube.api import Listing, WatchEvent
+from fournos.kube.credentials import Credentials
+from fournos.kube.errors import ConnectionLostError, GoneError
+from fournos.kube.resource import Key, Obj, Resource, key_of
+from fournos.kube.transport import Guard, Observer, Request, Transport, lines_of
+
+WATCH_SECONDS: Final = (300, 600)
+"""The API server ends a watch after a random time in this range, so that watches do not renew together."""
+
+_POD: Final = Resource("", "v1", "Pod", "pods")
+
+
+class Client:
+    """One API server with one identity.  Use `async with`, or `close()`.
+
+    At most `qps` requests a second over time, `burst` at once; every request ends after `timeout`
+    seconds.  `guard` runs right before a write is sent and may raise `NotLeaderError`.  An answer of 429
+    with Retry-After holds all requests of this client back for so long.  Logs name method, path and
+    status only, never a body.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        name: str = "local",
+        qps: float = 200.0,
+        burst: int = 400,
+        timeout: float = 30.0,
+        guard: Guard | None = None,
+        observer: Observer | None = None,
+        user_agent: str = f"fournos/{__version__}",
+    ) -> None:
+        self.name = name
+        self._transport = Transport(
+            credentials,
+            qps=qps,
+            burst=burst,
+            timeout=timeout,
+            guard=guard,
+            observer=observer,
+            user_agent=user_agent,
+        )
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    # --- reading -------------------------------------------------------------------------------------
+
+    async def get(self, resource: Resource, key: Key) -> Obj:
+        return await self._json(Request("get", str(resource), "GET", _path(resource, key)))
+
+    async def list(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        selector: str = "",
+        page_size: int = 500,
+        keep: Callable[[Obj], Obj] | None = None,
+    ) -> Listing:
+        """All pages, as of one resourceVersion.  When the continue token expires on the way, in one piece."""
+        try:
+            return await self._list(resource, namespace, selector, page_size, keep)
+        except _PagesExpiredError:
+            return await self._list(resource, namespace, selector, 0, keep)
+
+    async def _list(
+        self,
+        resource: Resource,
+        namespace: str,
+        selector: str,
+        page_size: int,
+        keep: Callable[[Obj], Obj] | None,
+    ) -> Listing:
+        query = {"labelSelector": selector} if selector else {}
+        if page_size:
+            query["limit"] = str(page_size)
+        items: list[Obj] = []
+        while True:
+            request = Request("list", str(resource), "GET", resource.path(namespace=namespace), dict(query))
+            try:
+                page = await self._json(request)
+            except GoneError as error:
+                if "continue" in query:
+                    raise _PagesExpiredError(error.message) from error
+                raise
+            for item in page.get("items") or ():
+                # The API server leaves them out of the items of built-in types.
+                item.setdefault("apiVersion", resource.api_version)
+                item.setdefault("kind", resource.kind)
+                items.append(keep(item) if keep else item)
+            meta = page.get("metadata") or {}
+            token = meta.get("continue")
+            if not token:
+                return Listing(items, str(meta.get("resourceVersion") or ""))
+            query["continue"] = token
+
+    async def watch(
+        self, resource: Resource, *, namespace: str = "", selector: str = "", resource_version: str
+    ) -> AsyncGenerator[WatchEvent, None]:
+        """First a BOOKMARK with the version asked for, as soon as the watch is open; see `Api.watch`."""
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": resource_version,
+            "timeoutSeconds": str(random.randint(*WATCH_SECONDS)),  # noqa: S311 - spreads load
+        }
+        if selector:
+            query["labelSelector"] = selector
+        request = Request("watch", str(resource), "GET", resource.path(namespace=namespace), query)
+        async with await self._transport.stream(request) as response:
+            yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": resource_version}})
+            async with aclosing(lines_of(response)) as lines:
+                async for line in lines:
+                    try:
+                        event = orjson.loads(line)
+                        parsed = WatchEvent(event["type"], event["object"])
+                    except (orjson.JSONDecodeError, KeyError, TypeError) as error:
+                        raise ConnectionLostError(f"watch of {resource}: garbled event") from error
+                    yield parsed
+
+    async def logs(
+        self, pod: Key, *, container: str | None = None, tail: int | None = None, follow: bool = False
+    ) -> AsyncIterator[str]:
+        """Await it, then iterate; errors come from the await, a cut stream raises ConnectionLostError."""
+        query = {"container": container} if container else {}
+        if tail is not None:
+            query["tailLines"] = str(tail)
+        if follow:
+            query["follow"] = "true"
+        request = Request("logs", "pods", "GET", _path(_POD, pod, "log"), query)
+        if follow:
+            return _follow(await self._transport.stream(request))
+        return _each(await self._transport.send(request))
+
+    async def raw_get(self, path: str) -> bytes:
+        """The body at a path such as "/readyz"; raises as `get` does."""
+        return await self._transport.send(Request("get", "", "GET", path))
+
+    async def server_version(self) -> str:
+        """As the API server writes it: "v1.34.4"."""
+        return str((await self._json(Request("get", "", "GET", "/version")))["gitVersion"])
+
+    # --- writing -------------------------------------------------------------------------------------
+
+    async def create(self, resource: Resource, obj: Obj) -> Obj:
+        path = resource.path(namespace=obj["metadata"].get("namespace"))
+        return await self._json(Request("create", str(resource), "POST", path, body=obj))
+
+    async def replace(self, resource: Resource, obj: Obj, *, subresource: str | None = None) -> Obj:
+        """PUT the whole object; with `metadata.resourceVersion` only over that version (ConflictError)."""
+        path = _path(resource, key_of(obj), subresource)
+        return await self._json(Request("update", str(resource), "PUT", path, body=obj))
+
+    async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
+        path = _path(resource, key, subresource)
+        kind = "application/merge-patch+json"
+        return await self._json(Request("patch", str(resource), "PATCH", path, body=body, content_type=kind))
+
+    async def apply(self, resource: Resource, obj: Obj, *, field_manager: str) -> Obj:
+        """Server-side apply, forced."""
+        path = _path(resource, key_of(obj))
+        query = {"fieldManager": field_manager, "force": "true"}
+        kind = "application/apply-patch+yaml"  # JSON is YAML
+        return await self._json(
+            Request("apply", str(resource), "PATCH", path, query, body=obj, content_type=kind)
+        )
+
+    async def delete(
+        self,
+        resource: Resource,
+        key: Key,
+        *,
+        uid: str | None = None,
+        propagation: str = "Background",
+        grace_seconds: int | None = None,
+    ) -> None:
+        options: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": propagation,
+        }
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        request = Request("delete", str(resource), "DELETE", _path(resource, key), body=options)
+        await self._transport.send(request)
+
+    async def _json(self, request: Request) -> dict[str, Any]:
+        body = await self._transport.send(request)
+        try:
+            parsed = orjson.loads(body)
+        except orjson.JSONDecodeError:
+            parsed = None
+        if not isinstance(parsed, dict):
+            raise ConnectionLostError(f"{request}: the answer is not an API server's")
+        return parsed
+
+
+class _PagesExpiredError(GoneError):
+    """A continue token expired between two pages."""
+
+
+def _path(resource: Resource, key: Key, subresource: str | None = None) -> str:
+    return resource.path(namespace=key.namespace, name=key.name, subresource=subresource)
+
+
+async def _follow(response: aiohttp.ClientResponse) -> AsyncIterator[str]:
+    async with response, aclosing(lines_of(response)) as lines:
+        async for line in lines:
+            yield line.decode(errors="replace")
+
+
+async def _each(body: bytes) -> AsyncIterator[str]:
+    for line in body.decode(errors="replace").splitlines():
+        yield line

@@ -1,0 +1,152 @@
+"""Where an API server is and how to prove who we are.
+
+`load` is for our own API server; `from_kubeconfig` reads a kubeconfig that somebody else wrote, from
+which nothing but inline data is taken.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+
+from fournos.kube.errors import CredentialsError
+from fournos.kube.identity import ExecPlugin, FixedIdentity, Identity, Proof, TokenFile
+from fournos.kube.kubeconfig import Access, access, parse, read
+from fournos.kube.tls import client_context
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+class Credentials:
+    """One API server and one identity.  Its repr names the server only."""
+
+    def __init__(
+        self,
+        server: str,
+        identity: Identity,
+        *,
+        ca: bytes | None = None,
+        verify: bool = True,
+        server_name: str | None = None,
+        namespace: str = "default",
+    ) -> None:
+        self.server = server
+        self.server_name = server_name
+        self.namespace = namespace
+        """The namespace of the context or of the ServiceAccount."""
+        self._identity = identity
+        self._ca = ca
+        self._verify = verify
+        self._tls: ssl.SSLContext | None = None
+        self._tls_for: bytes | None = None
+        if server.startswith("https://"):
+            # Built here so that a bad certificate fails at start.
+            self._tls = client_context(ca=ca, verify=verify)
+
+    async def proof(self) -> tuple[Mapping[str, str], ssl.SSLContext | None]:
+        """The headers and the TLS context of the next request.  Raises CredentialsError."""
+        proof = await self._identity.proof()
+        if self._tls is not None and proof.certificate != self._tls_for:
+            self._tls = client_context(
+                ca=self._ca, verify=self._verify, certificate=proof.certificate, key=proof.key
+            )
+            self._tls_for = proof.certificate
+        headers = {"Authorization": f"Bearer {proof.token}"} if proof.token else {}
+        return headers, self._tls
+
+    def invalidate(self) -> None:
+        """The API server answered 401: the next proof shall be a new one, if one can be had."""
+        self._identity.invalidate()
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.server!r})"
+
+
+def load(
+    kubeconfig: Path | None = None, context: str | None = None, *, allow_exec: bool = True
+) -> Credentials:
+    """Our own: from the file named, else KUBECONFIG, else the pod's ServiceAccount, else ~/.kube/config.
+
+    Raises CredentialsError with what to change.
+    """
+    if kubeconfig is not None:
+        return _from_files((kubeconfig,), context, allow_exec=allow_exec)
+    named = [Path(part) for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
+    if named:
+        existing = [path for path in named if path.exists()]
+        if not existing:
+            raise CredentialsError(
+                f"KUBECONFIG names {os.environ['KUBECONFIG']}, which does not exist; correct or unset it"
+            )
+        return _from_files(existing, context, allow_exec=allow_exec)
+    if context is None and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return in_cluster()
+    default = Path.home() / ".kube" / "config"
+    if default.exists():
+        return _from_files((default,), context, allow_exec=allow_exec)
+    raise CredentialsError(
+        f"no API server to talk to: KUBECONFIG is not set, {default} does not exist and this is no pod; "
+        "name a kubeconfig"
+    )
+
+
+def from_kubeconfig(
+    content: bytes | str, *, context: str | None = None, source: str = "kubeconfig"
+) -> Credentials:
+    """Credentials from a kubeconfig that somebody else wrote.
+
+    Refused: exec, auth-provider, tokenFile and other file paths, proxy-url, basic authentication,
+    impersonation, plain HTTP and unverified TLS.  Raises CredentialsError with what to change.
+    """
+    return _from_access(
+        access(parse(content, source=source), context=context, source=source, inline_only=True)
+    )
+
+
+def in_cluster() -> Credentials:
+    """The ServiceAccount of the pod this runs in."""
+    host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
+    port = os.environ.get("KUBERNETES_SERVICE_PORT_HTTPS") or os.environ.get("KUBERNETES_SERVICE_PORT", "443")
+    token = SERVICE_ACCOUNT / "token"
+    try:
+        ca = (SERVICE_ACCOUNT / "ca.crt").read_bytes()
+        namespace = (SERVICE_ACCOUNT / "namespace").read_text().strip()
+    except OSError as error:
+        raise CredentialsError(
+            f"the pod has no ServiceAccount token ({error.filename}: {error.strerror}); "
+            "set automountServiceAccountToken: true"
+        ) from error
+    if not host or not token.exists():
+        raise CredentialsError("this is no pod with a ServiceAccount; name a kubeconfig")
+    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    return Credentials(server, TokenFile(token), ca=ca, namespace=namespace or "default")
+
+
+def _from_files(
+    paths: tuple[Path, ...] | list[Path], context: str | None, *, allow_exec: bool
+) -> Credentials:
+    source = os.pathsep.join(str(path) for path in paths)
+    return _from_access(access(read(paths), context=context, source=source, allow_exec=allow_exec))
+
+
+def _from_access(found: Access) -> Credentials:
+    identity: Identity
+    if found.exec is not None:
+        identity = ExecPlugin(found.exec)
+    elif found.token_file is not None:
+        # As in client-go, the file wins over an inline token.
+        identity = TokenFile(found.token_file, certificate=found.certificate, key=found.key)
+    else:
+        identity = FixedIdentity(Proof(found.token, found.certificate, found.key))
+    if found.certificate:
+        client_context(certificate=found.certificate, key=found.key)  # a bad pair fails now, not at a request
+    return Credentials(
+        found.server,
+        identity,
+        ca=found.ca,
+        verify=found.verify,
+        server_name=found.server_name,
+        namespace=found.namespace,
+    )

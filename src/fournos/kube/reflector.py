@@ -1,0 +1,217 @@
+"""Keeps a store equal to what an API server has: one list, then one watch, whatever fails.
+
+client-go's reflector is the model; what it leaves to others is here: silent watches, error events of
+any code, resource types that come and go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Callable
+from typing import Final, TypeAlias
+
+from fournos.kube.answer import error_of
+from fournos.kube.api import Api, WatchEvent
+from fournos.kube.errors import (
+    ConnectionLostError,
+    ForbiddenError,
+    GoneError,
+    KubeError,
+    NoSuchResourceError,
+    ServerError,
+    TransientError,
+)
+from fournos.kube.limiter import Backoff
+from fournos.kube.resource import Obj, Resource
+from fournos.kube.store import Change, Store, version_of
+
+logger = logging.getLogger(__name__)
+
+OnChange: TypeAlias = Callable[[str, Obj | None, Obj | None], None]
+"""Type (ADDED, MODIFIED, DELETED), old and new object, both as the store keeps them."""
+
+INACTIVITY: Final = 90.0
+"""Seconds without event or bookmark after which a watch counts as dead; bookmarks come every minute."""
+SLOW_RETRY: Final = 30.0
+"""Seconds between tries while we lack the right or the resource type is missing."""
+_RESUMES: Final = 5
+"""Failed resumes in a row after which a list is made anew (the API server's etcd may have been restored)."""
+_SHORT_WATCH: Final = 1.0
+_BREATH: Final = 1000
+
+
+class Reflector:
+    """One resource type of one API server.  `run` never ends but by cancellation.
+
+    `on_change` is called once for each change of the store; not for the echo of a write that the store
+    was told of by `assume`.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        resource: Resource,
+        store: Store,
+        *,
+        namespace: str = "",
+        selector: str = "",
+        on_change: OnChange | None = None,
+        inactivity: float = INACTIVITY,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.resource = resource
+        self.store = store
+        self.error: KubeError | None = None
+        """What stands in the way now; None while the watch is open."""
+        self.relists = 0
+        """Complete lists so far: the first, and one for each 410."""
+        self.restarts = 0
+        """Watches that ended otherwise than by their time."""
+        self._api = api
+        self._namespace = namespace
+        self._selector = selector
+        self._on_change = on_change
+        self._inactivity = inactivity
+        self._rng = rng or random.Random()  # noqa: S311 - spreads load
+        self._backoff = Backoff(rng=self._rng)
+        self._version: str | None = None
+        """Where the next watch begins; None: list first."""
+        self._failures = 0
+        self._heard_at: float | None = None
+
+    @property
+    def last_event_age(self) -> float | None:
+        """Seconds since the API server last told anything about this type; None before the first list."""
+        if self._heard_at is None:
+            return None
+        return asyncio.get_running_loop().time() - self._heard_at
+
+    async def run(self) -> None:
+        while True:
+            wait = await self._round()
+            if wait > 0:
+                await asyncio.sleep(wait)
+
+    async def _round(self) -> float:
+        """List if need be, watch until the watch ends; how long to wait then."""
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        before = self._version
+        try:
+            if self._version is None:
+                await self._list()
+            await self._watch()
+        except GoneError as error:
+            self._version = None
+            return self._failed(error, self._backoff.next())
+        except NoSuchResourceError as error:
+            self._version = None
+            self.store.served = False
+            await self._tell(self.store.clear())
+            return self._failed(error, self._jittered(SLOW_RETRY))
+        except ForbiddenError as error:
+            return self._failed(error, self._jittered(SLOW_RETRY))
+        except ServerError as error:
+            return self._failed(error, max(self._backoff.next(), error.retry_after or 0.0))
+        except KubeError as error:
+            return self._failed(error, self._backoff.next())
+        except Exception as error:  # a fault of ours: the process must live, the condition must show
+            logger.exception("watch of %s failed unexpectedly", self.resource)
+            self._version = None
+            bug = KubeError(f"unexpected {type(error).__name__}")
+            return self._failed(bug, self._backoff.next())
+        if self._version == before and loop.time() - started < _SHORT_WATCH:
+            return self._backoff.next()  # ended at once and told nothing: do not ask in a tight loop
+        return 0.0
+
+    async def _list(self) -> None:
+        listing = await self._api.list(
+            self.resource, namespace=self._namespace, selector=self._selector, keep=self.store.slim
+        )
+        self._version = listing.resource_version
+        self._failures = 0
+        self.relists += 1
+        self.error = None
+        self._heard()
+        self.store.served = True
+        await self._tell(self.store.replace(listing.items, listing.resource_version))
+
+    async def _watch(self) -> None:
+        assert self._version is not None
+        events = self._api.watch(
+            self.resource,
+            namespace=self._namespace,
+            selector=self._selector,
+            resource_version=self._version,
+        )
+        try:
+            async with asyncio.timeout(self._inactivity) as silence:
+                async for event in events:
+                    self._heard()
+                    self._take(event)
+                    deadline = silence.when()
+                    now = asyncio.get_running_loop().time()
+                    if deadline is not None and deadline - now < self._inactivity - 1:
+                        silence.reschedule(now + self._inactivity)
+        except TimeoutError as error:
+            raise ConnectionLostError(f"watch silent for {self._inactivity:g} s") from error
+        finally:
+            await _close(events)
+
+    def _take(self, event: WatchEvent) -> None:
+        obj = event.object
+        if event.type == "ERROR":
+            raise error_of(obj)
+        version = str(obj["metadata"]["resourceVersion"])
+        self.error = None
+        if version != self._version:
+            self._version = version
+            self._failures = 0
+            self._backoff.reset()
+        if event.type == "BOOKMARK":
+            self.store.bookmark(version_of(obj))
+            return
+        change = self.store.observe(event.type, obj)
+        if change is not None:
+            self._emit(change)
+
+    def _heard(self) -> None:
+        self._heard_at = asyncio.get_running_loop().time()
+
+    async def _tell(self, changes: list[Change]) -> None:
+        for count, change in enumerate(changes, start=1):
+            self._emit(change)
+            if count % _BREATH == 0:
+                await asyncio.sleep(0)  # a large list must not hold up the lease
+
+    def _emit(self, change: Change) -> None:
+        if self._on_change is None:
+            return
+        try:
+            self._on_change(*change)
+        except Exception:
+            logger.exception("a change of %s could not be handed on", self.resource)
+
+    def _failed(self, error: KubeError, wait: float) -> float:
+        if isinstance(error, TransientError):
+            self._failures += 1
+            if self._failures >= _RESUMES:
+                self._failures = 0
+                self._version = None
+        self.restarts += 1
+        if self.error is None or type(self.error) is not type(error):
+            logger.warning("watch of %s: %s; next try in %.1f s", self.resource, error, wait)
+        self.error = error
+        return wait
+
+    def _jittered(self, seconds: float) -> float:
+        return self._rng.uniform(0.8, 1.2) * seconds
+
+
+async def _close(events: AsyncIterator[WatchEvent]) -> None:
+    """End a watch that was left before its end."""
+    close = getattr(events, "aclose", None)
+    if close is not None:
+        await close()

@@ -1,0 +1,65 @@
+"""TLS contexts from bytes, leaving no key in any file."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fournos.kube.errors import CredentialsError
+
+
+def client_context(
+    *,
+    ca: bytes | None = None,
+    certificate: bytes | None = None,
+    key: bytes | None = None,
+    verify: bool = True,
+) -> ssl.SSLContext:
+    """A context that trusts `ca` alone (None: the system's), with an optional client certificate (PEM).
+
+    Raises CredentialsError when the PEM cannot be read.
+    """
+    try:
+        context = ssl.create_default_context(cadata=ca.decode("ascii") if ca else None)
+    except (ssl.SSLError, ValueError) as error:
+        raise CredentialsError("certificate-authority is not a PEM certificate") from error
+    # Python 3.13 and later refuse CAs without the key usage extension; Kubernetes clusters have such CAs.
+    context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
+    if not verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if certificate and key:
+        with _as_file(certificate + b"\n" + key) as path:
+            try:
+                context.load_cert_chain(path)
+            except (ssl.SSLError, ValueError) as error:
+                raise CredentialsError(
+                    "the client certificate and its key are not PEM or do not belong together"
+                ) from error
+    return context
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """A path to read `content` from: memory only on Linux, elsewhere a private file that goes at once.
+
+    `ssl` loads client keys from paths alone.
+    """
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("fournos-client-key")
+        try:
+            with os.fdopen(os.dup(descriptor), "wb") as stream:
+                stream.write(content)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.TemporaryDirectory() as folder:  # mode 0700
+        path = Path(folder) / "client.pem"
+        path.touch(mode=0o600)
+        path.write_bytes(content)
+        yield str(path)

@@ -1,0 +1,197 @@
+"""Requests to one API server: identity, rate limit, time-outs, fencing, typed errors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import aiohttp
+import orjson
+from yarl import URL
+
+from fournos.kube.answer import error_from
+from fournos.kube.credentials import Credentials
+from fournos.kube.errors import ConnectionLostError, KubeError, ServerError
+from fournos.kube.limiter import TokenBucket
+from fournos.kube.resource import Obj
+
+logger = logging.getLogger(__name__)
+
+Guard: TypeAlias = Callable[[], None]
+Observer: TypeAlias = Callable[[str, str, int, float], None]
+"""Verb, resource ("jobs.batch", "" for a raw path), HTTP status (0: no answer), seconds to its head."""
+
+CONNECT_TIMEOUT = 10.0
+LONGEST_PAUSE = 30.0
+
+_Proof: TypeAlias = tuple[Mapping[str, str], ssl.SSLContext | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`verb` and `resource` are what metrics count; the others what is sent."""
+
+    verb: str
+    resource: str
+    method: str
+    path: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Obj | None = None
+    content_type: str = "application/json"
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+class Transport:
+    """See `fournos.kube.client.Client` for the parameters."""
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        qps: float,
+        burst: int,
+        timeout: float,
+        guard: Guard | None,
+        observer: Observer | None,
+        user_agent: str,
+    ) -> None:
+        self._credentials = credentials
+        self._bucket = TokenBucket(qps, burst)
+        self._timeout = timeout
+        self._guard = guard
+        self._observer = observer
+        self._user_agent = user_agent
+        self._session: aiohttp.ClientSession | None = None
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def send(self, request: Request) -> bytes:
+        """The body of the answer."""
+        response = await self._open(request, self._timeout)
+        async with response:
+            try:
+                return await response.read()
+            except (aiohttp.ClientError, OSError) as error:
+                raise _lost(request, error) from error
+
+    async def stream(self, request: Request) -> aiohttp.ClientResponse:
+        """An answer without an end; its head must come in time.  The caller closes it."""
+        try:
+            async with asyncio.timeout(self._timeout):
+                return await self._open(request, None)
+        except TimeoutError as error:
+            raise _lost(request, error) from error
+
+    async def _open(self, request: Request, limit: float | None) -> aiohttp.ClientResponse:
+        """An answer below 300, its body not read yet.  After 401 once again, if there is a new proof."""
+        await self._bucket.take()
+        proof = await self._credentials.proof()
+        response = await self._exchange(request, proof, limit)
+        if response.status == 401:
+            self._credentials.invalidate()
+            renewed = await self._credentials.proof()
+            if renewed != proof:
+                response.release()
+                response = await self._exchange(request, renewed, limit)
+        if response.status < 300:
+            return response
+        raise await self._refused(response)
+
+    async def _exchange(self, request: Request, proof: _Proof, limit: float | None) -> aiohttp.ClientResponse:
+        headers, tls = proof
+        data = None
+        if request.body is not None:
+            data = orjson.dumps(request.body)
+            headers = {**headers, "Content-Type": request.content_type}
+        loop = asyncio.get_running_loop()
+        # After every wait of ours, so that no write leaves on the strength of an old answer.
+        if self._guard is not None and request.method != "GET":
+            self._guard()
+        started = loop.time()
+        status = 0
+        try:
+            response = await self._connected().request(
+                request.method,
+                URL(self._credentials.server + request.path, encoded=True),
+                params=request.query or None,
+                data=data,
+                headers=headers,
+                ssl=True if tls is None else tls,
+                server_hostname=self._credentials.server_name,
+                timeout=aiohttp.ClientTimeout(total=limit, sock_connect=CONNECT_TIMEOUT),
+                allow_redirects=False,  # the token is for this server alone
+            )
+            status = response.status
+            return response
+        except (aiohttp.ClientError, OSError) as error:
+            raise _lost(request, error) from error
+        finally:
+            seconds = loop.time() - started
+            logger.debug("%s: %s in %.3f s", request, status or "no answer", seconds)
+            if self._observer is not None:
+                self._observer(request.verb, request.resource, status, seconds)
+
+    async def _refused(self, response: aiohttp.ClientResponse) -> KubeError:
+        async with response:
+            try:
+                body = await response.read()
+            except (aiohttp.ClientError, OSError):
+                body = b""
+        error = error_from(response.status, body, retry_after=response.headers.get("Retry-After"))
+        if isinstance(error, ServerError) and error.status == 429 and error.retry_after:
+            self._bucket.pause(min(error.retry_after, LONGEST_PAUSE))
+        return error
+
+    def _connected(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                # No limit of its own: the token bucket is the limit, and watches hold connections.
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                # Packed answers would cost both sides more CPU than the bytes they save in a cluster.
+                headers={
+                    "User-Agent": self._user_agent,
+                    "Accept": "application/json",
+                    "Accept-Encoding": "identity",
+                },
+                read_bufsize=2**18,
+            )
+        return self._session
+
+
+async def lines_of(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    """The lines of an endless body; a line may be of any length.  ConnectionLostError when it is cut."""
+    head: list[bytes] = []
+    try:
+        async for chunk in response.content.iter_any():
+            head.append(chunk)
+            if b"\n" not in chunk:
+                continue
+            *whole, rest = b"".join(head).split(b"\n")
+            head = [rest]
+            for line in whole:
+                if line:
+                    yield line
+    except (aiohttp.ClientError, OSError) as error:
+        raise ConnectionLostError(f"stream cut: {error or type(error).__name__}") from error
+    if last := b"".join(head):
+        yield last
+
+
+def _lost(request: Request, error: Exception) -> ConnectionLostError:
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        return ConnectionLostError(
+            f"{request}: the server's certificate is not trusted; check certificate-authority-data"
+        )
+    if isinstance(error, TimeoutError):
+        return ConnectionLostError(f"{request}: no answer in time")
+    return ConnectionLostError(f"{request}: {str(error) or type(error).__name__}")
