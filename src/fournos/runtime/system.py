@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from fournos.kube.resource import Key, Obj, Resource
+from fournos.kube.resource import Key, Obj, Resource, is_terminating, key_of
 from fournos.kube.store import Store
 from fournos.runtime.decision import Decide
+from fournos.runtime.selector import matcher
 
 IndexFunction = Callable[[Obj], Iterable[str]]
 
@@ -31,19 +32,64 @@ class Watch:
     required: bool = True
     """False: the resource type may be missing (its CRD is not installed); its cache then is empty."""
 
+    def covers(self, obj: Obj) -> bool:
+        """Whether the watch would deliver this object of its resource type."""
+        meta = obj["metadata"]
+        if self.namespace and meta.get("namespace") != self.namespace:
+            return False
+        return matcher(self.selector)(meta.get("labels") or {})
+
 
 class Caches:
     """The stores of one API server by resource type."""
 
-    def __init__(self, stores: Mapping[Resource, Store]) -> None:
+    def __init__(
+        self,
+        stores: Mapping[Resource, Store],
+        *,
+        covers: Mapping[Resource, Callable[[Obj], bool]] | None = None,
+    ) -> None:
+        """`covers` says which objects a store's watch delivers; without it, all."""
         self._stores = stores
+        self._covers = covers or {}
 
     def __getitem__(self, resource: Resource) -> Store:
         return self._stores[resource]
 
+    def __contains__(self, resource: Resource) -> bool:
+        return resource in self._stores
+
+    def assume(self, resource: Resource, obj: Obj) -> bool:
+        """Put the answer to an own write where the next decision sees it; True if that was news.
+
+        Nothing of an object that no watch delivers, nor of one whose deletion this write has completed:
+        no event would ever take it out again.
+        """
+        store = self._stores.get(resource)
+        if store is None or (is_terminating(obj) and not obj["metadata"].get("finalizers")):
+            return False
+        covers = self._covers.get(resource)
+        if covers is not None and not covers(obj):
+            return False
+        before = _version(store.get(key_of(obj)))
+        store.assume(obj)
+        return _version(store.get(key_of(obj))) != before
+
+    def resource_of(self, api_version: str, kind: str) -> Resource | None:
+        """The watched resource type of an ownerReference, whatever its version."""
+        group = api_version.rpartition("/")[0]
+        for resource in self._stores:
+            if resource.kind == kind and resource.group == group:
+                return resource
+        return None
+
     def served(self, resource: Resource) -> bool:
         """Whether the API server serves this type at all, as far as its watch knows."""
         return self._stores[resource].served
+
+
+def _version(obj: Obj | None) -> str | None:
+    return obj["metadata"].get("resourceVersion") if obj is not None else None
 
 
 Observed = TypeVar("Observed")

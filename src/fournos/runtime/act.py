@@ -1,0 +1,219 @@
+"""Carries out a decision's steps, in order, up to the first that fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from fournos.kube.api import Api
+from fournos.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    GoneError,
+    InvalidError,
+    KubeError,
+    NoSuchResourceError,
+    NotFoundError,
+    NotLeaderError,
+    ServerError,
+    TransientError,
+)
+from fournos.kube.kinds import SECRET
+from fournos.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of, uid_of
+from fournos.runtime.decision import StepFailure
+from fournos.runtime.steps import Apply, CopySecret, Create, Delete, Patch, Step
+from fournos.runtime.system import Caches
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A name is taken by something that is about to go; its deletion event, or backoff, tries again."""
+
+    step: Step
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    done: tuple[tuple[Step, Obj | None], ...]
+    """The steps that succeeded, with the API server's answer if it is an object."""
+    stopped: StepFailure | Waiting | None = None
+    retry_after: float = 0.0
+    """Seconds the API server asked us to stay away."""
+    news: bool = False
+    """An answer changed a cache.  Its watch event is an echo that wakes nobody: the key has to run again."""
+
+
+class _WaitError(Exception):
+    pass
+
+
+class _ForeignError(Exception):
+    pass
+
+
+async def act(steps: Iterable[Step], api: Api, caches: Caches, *, failures: int = 0) -> Acted:
+    """Answers go into the caches.  `failures`: how many passes of the key have failed before this one.
+
+    Raises ConflictError (something we patch has changed: observe again) and NotLeaderError.
+    """
+    done: list[tuple[Step, Obj | None]] = []
+    news = False
+    for step in steps:
+        try:
+            answer, fresh = await _carry_out(step, api, caches)
+        except (ConflictError, NotLeaderError):
+            raise
+        except _WaitError as error:
+            return Acted(tuple(done), Waiting(step, str(error)), news=news)
+        except _ForeignError as error:
+            failure = StepFailure(step, "ForeignObject", str(error), transient=False, count=failures + 1)
+            return Acted(tuple(done), failure, news=news)
+        except KubeError as error:
+            failure = StepFailure(
+                step,
+                type(error).__name__,
+                _message(step, error),
+                transient=isinstance(error, TransientError | GoneError),
+                count=failures + 1,
+            )
+            retry_after = error.retry_after if isinstance(error, ServerError) else None
+            return Acted(tuple(done), failure, retry_after or 0.0, news=news)
+        done.append((step, answer))
+        news = news or fresh
+    return Acted(tuple(done), news=news)
+
+
+def _message(step: Step, error: KubeError) -> str:
+    if isinstance(step, CopySecret) and isinstance(error, InvalidError):
+        # The API server may quote what it refuses, and that could be the secret.
+        name = f"{step.metadata.get('namespace')}/{step.metadata.get('name')}"
+        return f"the API server refused the copy of Secret {step.source} as {name}"
+    return error.message
+
+
+async def _carry_out(step: Step, api: Api, caches: Caches) -> tuple[Obj | None, bool]:
+    """The API server's answer, and whether it changed a cache."""
+    match step:
+        case Create():
+            answer = await _create(step.resource, step.body, api, caches)
+        case Patch():
+            answer = await api.patch(step.resource, step.key, step.body, subresource=step.subresource)
+        case Apply():
+            answer = await api.apply(step.resource, step.body, field_manager=step.field_manager)
+        case Delete():
+            await _delete(step, api)
+            return None, False
+        case CopySecret():
+            copy = await _copy_secret(step, api, caches)
+            return None, caches.assume(SECRET, copy)  # the answer holds the secret: nobody needs it
+    return answer, caches.assume(step.resource, answer)
+
+
+async def _create(resource: Resource, body: Obj, api: Api, caches: Caches) -> Obj:
+    try:
+        return await api.create(resource, body)
+    except AlreadyExistsError:
+        return await _ours(resource, body, api, caches)
+
+
+async def _delete(step: Delete, api: Api) -> None:
+    try:
+        await api.delete(
+            step.resource,
+            step.key,
+            uid=step.uid,
+            propagation=step.propagation,
+            grace_seconds=step.grace_seconds,
+        )
+    except (NotFoundError, NoSuchResourceError):
+        return
+    except ConflictError:
+        # Either another object has the name now, then ours is gone; or ours was changed meanwhile.
+        try:
+            live = await api.get(step.resource, step.key)
+        except NotFoundError:
+            return
+        if uid_of(live) == step.uid:
+            raise
+
+
+async def _ours(resource: Resource, body: Obj, api: Api, caches: Caches) -> Obj:
+    """The live object that has the name of `body`, if it is our controller's.
+
+    Raises _WaitError if the name will be free soon, _ForeignError if it will not.
+    """
+    key = key_of(body)
+    try:
+        live = await api.get(resource, key)
+    except NotFoundError:
+        raise _WaitError(f"{resource.kind} {key} was there and is gone") from None
+    if is_terminating(live):
+        caches.assume(resource, live)
+        raise _WaitError(f"{resource.kind} {key} is being deleted")
+    owner, wanted = controller_of(live), controller_of(body)
+    if owner is not None and wanted is not None and owner["uid"] == wanted["uid"]:
+        return live
+    if owner is not None and await _is_gone(owner, key.namespace, api, caches):
+        raise _WaitError(f"{resource.kind} {key} belongs to a {owner['kind']} that is gone")
+    whose = f"{owner['kind']} {owner['name']}" if owner is not None else "no controller"
+    raise _ForeignError(f"{resource.kind} {key} exists already and belongs to {whose}")
+
+
+async def _is_gone(owner: Obj, namespace: str, api: Api, caches: Caches) -> bool:
+    """Whether the garbage collector is going to remove what this owner controls."""
+    resource = caches.resource_of(str(owner.get("apiVersion", "")), str(owner.get("kind", "")))
+    if resource is None:
+        return False  # a kind that we do not know: somebody else's
+    try:
+        live = await api.get(resource, Key(namespace if resource.namespaced else "", str(owner["name"])))
+    except NotFoundError:
+        return True
+    return uid_of(live) != str(owner["uid"])
+
+
+# --- secrets -----------------------------------------------------------------------------------------
+
+_reads: WeakKeyDictionary[Api, dict[Key, asyncio.Task[Obj]]] = WeakKeyDictionary()
+
+
+async def _read_shared(api: Api, key: Key) -> Obj:
+    """The Secret; reads of the same one at the same time are one request."""
+    running = _reads.setdefault(api, {})
+    task = running.get(key)
+    if task is None:
+        task = asyncio.ensure_future(api.get(SECRET, key))
+        running[key] = task
+        task.add_done_callback(lambda _: running.pop(key, None))
+    return await asyncio.shield(task)  # one reader's end does not end the others'
+
+
+async def _copy_secret(step: CopySecret, api: Api, caches: Caches) -> Obj:
+    source = await _read_shared(api, step.source)
+    data: Mapping[str, Any] = source.get("data") or {}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": dict(step.metadata),
+        "type": source.get("type", "Opaque"),
+        "data": data,
+    }
+    try:
+        copy = await api.create(SECRET, body)
+    except AlreadyExistsError:
+        copy = await _ours(SECRET, body, api, caches)
+        changed = _difference(copy.get("data") or {}, data)
+        if changed:
+            version = copy["metadata"]["resourceVersion"]
+            patch = {"metadata": {"resourceVersion": version}, "data": changed}
+            copy = await api.patch(SECRET, key_of(body), patch)
+    return copy
+
+
+def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch from `old` to `new` of a flat map."""
+    changed = {key: value for key, value in new.items() if old.get(key) != value}
+    return changed | {key: None for key in old if key not in new}

@@ -1,0 +1,86 @@
+"""Answers what a decision asks for: present, absent or unknown, never an exception."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from fournos.kube.api import Api
+from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
+from fournos.kube.kinds import POD, SECRET
+from fournos.kube.resource import Obj, key_of
+from fournos.runtime.decision import (
+    Absent,
+    Answer,
+    LiveGet,
+    LiveList,
+    LogTail,
+    Present,
+    Question,
+    SecretFacts,
+    SecretShape,
+    Unknown,
+)
+from fournos.runtime.redact import redact
+
+MAX_LINE = 1000
+"""Characters kept of a log line: a tail ends up in a status message."""
+
+
+async def answer(api: Api, questions: Iterable[Question]) -> dict[Question, Answer]:
+    """All answers, fetched side by side."""
+    asked = list(dict.fromkeys(questions))
+    return dict(zip(asked, await asyncio.gather(*(_one(api, question) for question in asked)), strict=True))
+
+
+async def _one(api: Api, question: Question) -> Answer:
+    try:
+        match question:
+            case LiveGet():
+                return Present(await api.get(question.resource, question.key))
+            case LiveList():
+                listing = await api.list(
+                    question.resource, namespace=question.namespace, selector=question.selector
+                )
+                return Present(tuple(listing.items))
+            case SecretShape():
+                return Present(_shape(await api.get(SECRET, question.key)))
+            case LogTail():
+                return await _tail(api, question)
+    except NotFoundError:
+        return Absent()
+    except NoSuchResourceError:
+        return Absent(no_kind=True)
+    except ForbiddenError as error:
+        return Unknown(error.message, forbidden=True)
+    except KubeError as error:
+        return Unknown(f"{type(error).__name__}: {error.message}")
+
+
+def _shape(secret: Obj) -> SecretFacts:
+    meta = secret["metadata"]
+    return SecretFacts(
+        labels=dict(meta.get("labels") or {}),
+        annotations=dict(meta.get("annotations") or {}),
+        keys=tuple(sorted(secret.get("data") or {})),
+    )
+
+
+async def _tail(api: Api, question: LogTail) -> Answer:
+    pods = (await api.list(POD, namespace=question.namespace, selector=question.selector)).items
+    if not pods:
+        return Absent()
+    newest = max(pods, key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", key_of(pod)))
+    container = question.container or _main_container(newest)
+    lines = [
+        redact(line.rstrip("\n"))[:MAX_LINE]
+        async for line in await api.logs(key_of(newest), container=container, tail=question.lines)
+    ]
+    return Present("\n".join(lines[-question.lines :]))
+
+
+def _main_container(pod: Obj) -> str | None:
+    """What `kubectl logs` would show; a pod with several containers has no default of the API server's."""
+    named = (pod["metadata"].get("annotations") or {}).get("kubectl.kubernetes.io/default-container")
+    containers = (pod.get("spec") or {}).get("containers") or ()
+    return named or (str(containers[0]["name"]) if containers else None)

@@ -1,0 +1,298 @@
+"""Runs systems against one API server: caches, queues, workers, periodic collection.
+
+A standby runs `watch` only, so that its caches are warm; `work` is for the leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fournos.kube.api import Api
+from fournos.kube.errors import NotLeaderError
+from fournos.kube.reflector import Reflector
+from fournos.kube.resource import Key, Obj, Resource, key_of
+from fournos.kube.store import Store
+from fournos.runtime.clock import Clock, SystemClock
+from fournos.runtime.decision import Note
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.queue import Queue, QueueClosedError
+from fournos.runtime.reconcile import Outcome, Result, reconcile
+from fournos.runtime.supervise import supervise
+from fournos.runtime.system import Caches, IndexFunction, System, Watch
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[[Resource, Obj, Note], None]
+"""Sends a Kubernetes Event about an object; must not block."""
+
+COLLECT_INTERVAL = 300.0
+SYNC_POLL = 0.05
+
+
+@dataclass(slots=True, eq=False)
+class _Feed:
+    """One store and the watch that fills it, shared by the systems that want the same."""
+
+    watch: Watch
+    indexes: dict[str, IndexFunction] = field(default_factory=dict)
+    readers: list[tuple[_Running, Watch]] = field(default_factory=list)
+    store: Store = field(init=False)
+    reflector: Reflector = field(init=False)
+
+    def suits(self, watch: Watch) -> bool:
+        mine = self.watch
+        return (mine.resource, mine.namespace, mine.selector, mine.project) == (
+            watch.resource,
+            watch.namespace,
+            watch.selector,
+            watch.project,
+        ) and all(self.indexes.get(name, index) is index for name, index in watch.indexes.items())
+
+    @property
+    def labels(self) -> tuple[str, str, str]:
+        return str(self.watch.resource), self.watch.namespace, self.watch.selector
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    """One system at work."""
+
+    system: System[Any]
+    queue: Queue
+    caches: Caches = field(init=False)
+
+
+class Controller:
+    """The systems of a process on one API server."""
+
+    def __init__(
+        self,
+        api: Api,
+        systems: Sequence[System[Any]],
+        *,
+        clock: Clock | None = None,
+        metrics: Metrics | None = None,
+        tell: Tell | None = None,
+        workers: int = 8,
+        collect_interval: float = COLLECT_INTERVAL,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """`workers`: passes at the same time per system; `collect_interval` in seconds."""
+        self._api = api
+        self._clock = clock or SystemClock()
+        self._metrics = metrics or Metrics()
+        self._tell = tell
+        self._workers = workers
+        self._collect_interval = collect_interval
+        self._jitter = jitter
+        self._working = False
+        self._feeds: list[_Feed] = []
+        self._running = [self._prepare(system) for system in systems]
+        for feed in self._feeds:
+            feed.store = Store(project=feed.watch.project, indexes=feed.indexes)
+            feed.reflector = self._reflector(feed)
+        for running in self._running:
+            mine = {
+                watch.resource: (feed, watch)
+                for feed in self._feeds
+                for reader, watch in feed.readers
+                if reader is running
+            }
+            running.caches = Caches(
+                {resource: feed.store for resource, (feed, _) in mine.items()},
+                covers={resource: watch.covers for resource, (_, watch) in mine.items()},
+            )
+
+    def _prepare(self, system: System[Any]) -> _Running:
+        resources = [watch.resource for watch in system.watches]
+        if len(set(resources)) != len(resources):
+            raise ValueError(f"{system.name} watches a resource type twice")
+        running = _Running(system, Queue(self._clock, jitter=self._jitter))
+        for watch in system.watches:
+            feed = next((feed for feed in self._feeds if feed.suits(watch)), None)
+            if feed is None:
+                feed = _Feed(watch)
+                self._feeds.append(feed)
+            feed.indexes.update(watch.indexes)
+            feed.readers.append((running, watch))
+        return running
+
+    def _reflector(self, feed: _Feed) -> Reflector:
+        def changed(_type: str, old: Obj | None, new: Obj | None) -> None:
+            if self._working:
+                for running, watch in feed.readers:
+                    self._wake(running, watch, old, new)
+
+        return Reflector(
+            self._api,
+            feed.watch.resource,
+            feed.store,
+            namespace=feed.watch.namespace,
+            selector=feed.watch.selector,
+            on_change=changed,
+        )
+
+    def _wake(self, running: _Running, watch: Watch, old: Obj | None, new: Obj | None) -> None:
+        for obj in (old, new):
+            if obj is None:
+                continue
+            try:
+                for key in watch.wakes(obj, running.caches):
+                    running.queue.add(key)
+            except Exception:  # an odd object must not end its watch
+                log.exception(
+                    "%s: whom %s wakes is unknown",
+                    running.system.name,
+                    watch.resource,
+                    extra={"key": key_of(obj)},
+                )
+
+    # --- for all replicas ----------------------------------------------------------------------------
+
+    def caches(self, system: str) -> Caches:
+        """The caches of a system, by its name."""
+        return next(running.caches for running in self._running if running.system.name == system)
+
+    async def watch(self) -> None:
+        """Keeps the caches; until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for feed in self._feeds:
+                name = "watch " + " ".join(filter(None, feed.labels))
+                tasks.create_task(
+                    supervise(name, feed.reflector.run, clock=self._clock, metrics=self._metrics), name=name
+                )
+
+    async def synced(self) -> None:
+        """Returns when all caches are complete."""
+        while not self.is_synced():  # noqa: ASYNC110 - an empty first list changes nothing that could tell
+            await asyncio.sleep(SYNC_POLL)
+
+    def is_synced(self) -> bool:
+        return not self.unsynced()
+
+    def unsynced(self) -> list[str]:
+        """The required resource types whose caches are not complete, with what keeps them from it."""
+        return [
+            f"{feed.watch.resource}: {feed.reflector.error or 'not listed yet'}"
+            for feed in self._feeds
+            if not feed.store.synced and (feed.store.served or self._required(feed))
+        ]
+
+    @staticmethod
+    def _required(feed: _Feed) -> bool:
+        return any(watch.required for _, watch in feed.readers)
+
+    def refresh_metrics(self) -> None:
+        """Sets the gauges; to be called before metrics are read."""
+        for running in self._running:
+            name, queue = running.system.name, running.queue
+            self._metrics.set("fournos_queue_ready", len(queue), name)
+            self._metrics.set("fournos_queue_processing", queue.processing, name)
+            self._metrics.set("fournos_queue_retrying", queue.retrying, name)
+            self._metrics.set("fournos_queue_sleeping", queue.sleeping, name)
+            self._metrics.set("fournos_queue_oldest_seconds", queue.oldest(), name)
+        for feed in self._feeds:
+            age = feed.reflector.last_event_age
+            if age is not None:
+                self._metrics.set("fournos_watch_age_seconds", age, *feed.labels)
+            self._metrics.set("fournos_cache_objects", len(feed.store), *feed.labels)
+
+    # --- for the leader --------------------------------------------------------------------------------
+
+    async def work(self) -> None:
+        """Works all keys, until `drain`.  Call it when synced.  Raises NotLeaderError, TaskFailedError."""
+        self._working = True
+        for running in self._running:
+            for obj in running.caches[running.system.resource]:
+                running.queue.add(key_of(obj))
+        async with asyncio.TaskGroup() as tasks:
+            collectors = [
+                tasks.create_task(self._collect(running))
+                for running in self._running
+                if running.system.collect is not None
+            ]
+            workers = [
+                tasks.create_task(self._worker(running))
+                for running in self._running
+                for _ in range(self._workers)
+            ]
+            await asyncio.wait(workers)
+            for collector in collectors:
+                collector.cancel()
+
+    async def drain(self) -> None:
+        """No new passes; returns when those under way have ended."""
+        for running in self._running:
+            running.queue.shutdown()
+        for running in self._running:
+            await running.queue.drained()
+
+    async def _worker(self, running: _Running) -> None:
+        while True:
+            try:
+                key = await running.queue.get()
+            except QueueClosedError:
+                return
+            try:
+                await self._work_on(running, key)
+            except NotLeaderError:
+                raise
+            except Exception:  # of the runtime's own: the key must not be lost
+                log.exception("%s: a worker failed", running.system.name, extra={"key": key})
+                running.queue.retry(key)
+            finally:
+                running.queue.done(key)
+
+    async def _work_on(self, running: _Running, key: Key) -> None:
+        system, queue = running.system, running.queue
+        started = self._clock.monotonic()
+        outcome = await reconcile(
+            system, running.caches, self._api, key, self._clock.now(), queue.failures(key)
+        )
+        self._measure(system, outcome, self._clock.monotonic() - started)
+        if outcome.result in (Result.GONE, Result.DONE, Result.FAILED) and outcome.error is None:
+            queue.add_at(key, outcome.wake_at)  # a pass without a decision keeps the last one's deadline
+        if outcome.retry:
+            queue.retry(key, at_least=outcome.retry_after)
+        else:
+            queue.forget(key)
+        if outcome.again:
+            queue.add(key)
+        if self._tell is not None and outcome.object is not None:
+            for note in outcome.notes:
+                self._tell(system.resource, outcome.object, note)
+
+    def _measure(self, system: System[Any], outcome: Outcome, seconds: float) -> None:
+        metrics, name = self._metrics, system.name
+        metrics.add("fournos_reconciles_total", name, outcome.result.value)
+        metrics.observe("fournos_reconcile_seconds", seconds, name)
+        if outcome.retry:
+            metrics.add("fournos_reconcile_retries_total", name)
+        if outcome.wrote_status:
+            metrics.add("fournos_status_writes_total", name)
+        for step, _ in outcome.done:
+            resource = str(getattr(step, "resource", "secrets"))
+            metrics.add("fournos_steps_total", name, type(step).__name__, resource)
+        if outcome.failure is not None:
+            failure = outcome.failure
+            metrics.add("fournos_step_failures_total", name, type(failure.step).__name__, failure.error)
+
+    async def _collect(self, running: _Running) -> None:
+        while True:
+            for key in self._garbage(running):
+                running.queue.add(key)
+            await asyncio.sleep(self._collect_interval * (0.9 + 0.2 * self._jitter()))
+
+    @staticmethod
+    def _garbage(running: _Running) -> Iterable[Key]:
+        assert running.system.collect is not None
+        try:
+            return tuple(running.system.collect(running.caches))
+        except Exception:
+            log.exception("%s: collection failed", running.system.name)
+            return ()

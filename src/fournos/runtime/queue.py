@@ -1,0 +1,226 @@
+"""The work queue of a controller: each key at most once, never with two workers, retried with backoff.
+
+Semantics of client-go's rate-limited work queue, plus two things: a key has at most one deadline of its
+decision (`add_at`), and namespaces take turns, so that one with thousands of keys does not hold up others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from datetime import datetime
+
+from fournos.kube.resource import Key
+from fournos.runtime.clock import Clock
+
+MAX_SLEEP = 60.0
+"""Seconds after which deadlines are compared with the wall clock again, which may be stepped."""
+
+
+class QueueClosedError(Exception):
+    """The queue gives out no more keys."""
+
+
+class Queue:
+    """Used from one event loop.
+
+    `add*` from anywhere in the loop; each worker: `key = await get()`, work, `done(key)`, with `retry(key)`
+    or `forget(key)` before it.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        base: float = 0.05,
+        limit: float = 60.0,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """`base` and `limit` bound the backoff in seconds; `jitter` gives numbers in [0, 1)."""
+        self._clock = clock
+        self._base = base
+        self._limit = limit
+        self._jitter = jitter
+        self._ready: OrderedDict[str, OrderedDict[Key, float]] = OrderedDict()  # lane -> key -> since
+        self._processing: set[Key] = set()
+        self._again: set[Key] = set()
+        self._failures: dict[Key, int] = {}
+        # Two heaps with lazy deletion: retries by the monotonic clock, deadlines by the wall clock.
+        self._retry_at: dict[Key, float] = {}
+        self._retries: list[tuple[float, Key]] = []
+        self._wake_at: dict[Key, float] = {}
+        self._wakes: list[tuple[float, Key]] = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closed = False
+
+    # --- adding ------------------------------------------------------------------------------------
+
+    def add(self, key: Key) -> None:
+        """Now; one that is being worked on runs once more afterwards."""
+        if self._closed:
+            return
+        if key in self._processing:
+            self._again.add(key)
+            return
+        lane = self._ready.setdefault(key.namespace, OrderedDict())
+        if key not in lane:
+            lane[key] = self._clock.monotonic()
+            self._wake_one()
+
+    def add_after(self, key: Key, seconds: float) -> None:
+        """In so many seconds; the earliest such request wins."""
+        due = self._clock.monotonic() + seconds
+        if due < self._retry_at.get(key, float("inf")):
+            self._retry_at[key] = due
+            heapq.heappush(self._retries, (due, key))
+            self._arm()
+
+    def add_at(self, key: Key, when: datetime | None) -> None:
+        """At this time, in place of the deadline set before; None takes it away."""
+        if when is None:
+            self._wake_at.pop(key, None)
+            return
+        due = when.timestamp()
+        if self._wake_at.get(key) != due:
+            self._wake_at[key] = due
+            heapq.heappush(self._wakes, (due, key))
+            if len(self._wakes) > 2 * len(self._wake_at) + 64:  # mostly deadlines that were replaced
+                self._wakes = [(at, sleeper) for sleeper, at in self._wake_at.items()]
+                heapq.heapify(self._wakes)
+            self._arm()
+
+    def retry(self, key: Key, *, at_least: float = 0.0) -> float:
+        """With backoff, which doubles with each failure in a row.  Returns the delay in seconds."""
+        count = self._failures[key] = self._failures.get(key, 0) + 1
+        delay = min(self._limit, self._base * 2.0 ** min(count - 1, 32))
+        delay = max(at_least, delay * (0.5 + self._jitter() / 2))
+        self.add_after(key, delay)
+        return delay
+
+    def forget(self, key: Key) -> None:
+        """The key succeeded: its next failure is its first, a planned retry is off."""
+        self._failures.pop(key, None)
+        self._retry_at.pop(key, None)
+
+    def failures(self, key: Key) -> int:
+        """How many times in a row the key has failed."""
+        return self._failures.get(key, 0)
+
+    # --- working -----------------------------------------------------------------------------------
+
+    async def get(self) -> Key:
+        """The next key; it belongs to the caller until `done`.  Raises QueueClosedError after shutdown."""
+        while True:
+            if self._closed:
+                raise QueueClosedError
+            if self._ready:
+                return self._take()
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if waiter.done() and not waiter.cancelled():
+                    self._wake_one()  # this worker was told of a key: tell another
+                raise
+
+    def _take(self) -> Key:
+        namespace, lane = self._ready.popitem(last=False)
+        key, _ = lane.popitem(last=False)
+        if lane:
+            self._ready[namespace] = lane  # at the end: the next namespace's turn
+        self._processing.add(key)
+        self._retry_at.pop(key, None)  # this pass is that retry
+        self._idle.clear()
+        return key
+
+    def done(self, key: Key) -> None:
+        self._processing.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+        if not self._processing:
+            self._idle.set()
+
+    # --- end and numbers -----------------------------------------------------------------------------
+
+    def shutdown(self) -> None:
+        """No key is given out any more; those being worked on finish (`drained`)."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def drained(self) -> None:
+        """Returns when no key is being worked on."""
+        await self._idle.wait()
+
+    def __len__(self) -> int:
+        """Keys that are ready to be worked on."""
+        return sum(map(len, self._ready.values()))
+
+    @property
+    def processing(self) -> int:
+        return len(self._processing)
+
+    @property
+    def retrying(self) -> int:
+        """Keys that wait for their backoff."""
+        return len(self._retry_at)
+
+    @property
+    def sleeping(self) -> int:
+        """Keys with a deadline."""
+        return len(self._wake_at)
+
+    def oldest(self) -> float:
+        """For how many seconds the longest-waiting ready key has been waiting."""
+        since = [next(iter(lane.values())) for lane in self._ready.values()]
+        return self._clock.monotonic() - min(since) if since else 0.0
+
+    # --- timers --------------------------------------------------------------------------------------
+
+    def _wake_one(self) -> None:
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    def _arm(self) -> None:
+        """Set the one timer to the next due time of both heaps."""
+        if self._closed:
+            return
+        delay = MAX_SLEEP
+        if self._retries:
+            delay = min(delay, self._retries[0][0] - self._clock.monotonic())
+        if self._wakes:
+            delay = min(delay, self._wakes[0][0] - self._clock.now().timestamp())
+        loop = asyncio.get_running_loop()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_later(max(delay, 0.0), self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        self._due(self._retries, self._retry_at, self._clock.monotonic())
+        self._due(self._wakes, self._wake_at, self._clock.now().timestamp())
+        if self._retries or self._wakes:
+            self._arm()
+
+    def _due(self, heap: list[tuple[float, Key]], current: dict[Key, float], now: float) -> None:
+        while heap and (current.get(heap[0][1]) != heap[0][0] or heap[0][0] <= now):
+            due, key = heapq.heappop(heap)
+            if current.get(key) == due:  # else it was replaced or taken away
+                del current[key]
+                self.add(key)

@@ -1,0 +1,249 @@
+"""One pass over one key: observe → decide → act → write the status."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Generic
+
+from fournos.kube.api import Api
+from fournos.kube.errors import ConflictError, KubeError, NotFoundError, NotLeaderError, ServerError
+from fournos.kube.resource import Key, Obj, key_of
+from fournos.runtime.act import Acted, Waiting, act
+from fournos.runtime.answer import answer
+from fournos.runtime.decision import (
+    MAX_ROUNDS,
+    Answer,
+    Decision,
+    Facts,
+    Need,
+    Note,
+    Question,
+    StepFailure,
+)
+from fournos.runtime.steps import Patch, Step
+from fournos.runtime.system import Caches, Observed, System
+
+log = logging.getLogger(__name__)
+
+
+class Result(StrEnum):
+    GONE = "gone"
+    """There is nothing to decide."""
+    DONE = "done"
+    WAITING = "waiting"
+    """A name is taken by something that is about to go."""
+    FAILED = "failed"
+    CONFLICT = "conflict"
+    """Somebody else wrote first: the next pass sees it."""
+    BUG = "bug"
+    """An exception that is none of the API server's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a pass did and when the key is to run next."""
+
+    result: Result
+    object: Obj | None = None
+    """The primary object; after a status write, as the API server answered it."""
+    done: tuple[tuple[Step, Obj | None], ...] = ()
+    failure: StepFailure | None = None
+    waiting: Waiting | None = None
+    notes: tuple[Note, ...] = ()
+    """Events to send now."""
+    wrote_status: bool = False
+    again: bool = False
+    """Run at once."""
+    retry: bool = False
+    """Run with backoff, the pass counts as failed; not before `retry_after` seconds."""
+    retry_after: float = 0.0
+    wake_at: datetime | None = None
+    error: Exception | None = None
+    """With BUG, and with a status that could not be written."""
+
+
+async def reconcile(
+    system: System[Observed], caches: Caches, api: Api, key: Key, now: datetime, failures: int = 0
+) -> Outcome:
+    """`failures`: how many passes of this key have failed in a row.  Raises NotLeaderError only."""
+    current = _Pass(system, caches, api, key, now, failures)
+    try:
+        return await current.run()
+    except NotLeaderError:
+        raise
+    except ConflictError:
+        return Outcome(Result.CONFLICT, done=tuple(current.done), retry=True)
+    except Exception as error:  # one poisonous object must not stop the others
+        log.exception("%s: a pass raised %s", system.name, type(error).__name__, extra={"key": key})
+        return Outcome(Result.BUG, done=tuple(current.done), retry=True, error=error)
+
+
+class _Pass(Generic[Observed]):
+    def __init__(
+        self, system: System[Observed], caches: Caches, api: Api, key: Key, now: datetime, failures: int
+    ) -> None:
+        self.system = system
+        self.caches = caches
+        self.api = api
+        self.key = key
+        self.now = now
+        self.failures = failures
+        self.answers: dict[Question, Answer] = {}
+        self.done: list[tuple[Step, Obj | None]] = []
+        self.news = False
+
+    async def run(self) -> Outcome:
+        observed = self.system.observe(self.caches, self.key)
+        if observed is None:
+            return Outcome(Result.GONE)
+        decision = await self.decide(observed, None)
+        acted = await self.act(decision)
+        failure = None
+        if isinstance(acted.stopped, StepFailure):
+            failure = acted.stopped
+            decision = await self.decide(observed, failure)
+            if not failure.transient:
+                second = await self.act(decision)
+                if second.stopped is not None:
+                    return self.stopped(observed, second)
+        elif acted.stopped is not None:
+            return self.stopped(observed, acted)
+        return await self.report(observed, decision, failure, acted.retry_after)
+
+    async def decide(self, observed: Observed, failure: StepFailure | None) -> Decision:
+        for _ in range(MAX_ROUNDS + 1):
+            decision = self.system.decide(observed, Facts(self.answers, failure), self.now)
+            if not isinstance(decision, Need):
+                return decision
+            missing = [question for question in decision.questions if question not in self.answers]
+            if not missing:
+                raise RuntimeError(f"{self.system.name} asks again for what it has been told")
+            self.answers |= await answer(self.api, missing)
+        raise RuntimeError(f"{self.system.name} does not decide after {MAX_ROUNDS} rounds of answers")
+
+    async def act(self, decision: Decision) -> Acted:
+        acted = await act(decision.steps, self.api, self.caches, failures=self.failures)
+        self.done += acted.done
+        self.news = self.news or acted.news
+        return acted
+
+    def stopped(self, observed: Observed, acted: Acted) -> Outcome:
+        failed = isinstance(acted.stopped, StepFailure)
+        return Outcome(
+            Result.FAILED if failed else Result.WAITING,
+            object=self.system.primary(observed),
+            done=tuple(self.done),
+            failure=acted.stopped if isinstance(acted.stopped, StepFailure) else None,
+            waiting=acted.stopped if isinstance(acted.stopped, Waiting) else None,
+            retry=True,
+            retry_after=acted.retry_after,
+        )
+
+    async def report(
+        self, observed: Observed, decision: Decision, failure: StepFailure | None, retry_after: float
+    ) -> Outcome:
+        """The status write, then what is to be told."""
+        primary = self.system.primary(observed)
+        transient = failure is not None and failure.transient
+        try:
+            written = await self.write_status(primary, decision)
+        except (ConflictError, NotLeaderError):
+            raise
+        except NotFoundError:
+            return Outcome(Result.GONE, object=primary, done=tuple(self.done), failure=failure)
+        except KubeError as error:
+            log.warning(
+                "%s: status not written: %s", self.system.name, error.message, extra={"key": self.key}
+            )
+            after = error.retry_after if isinstance(error, ServerError) else None
+            return Outcome(
+                Result.FAILED,
+                object=primary,
+                done=tuple(self.done),
+                failure=failure,
+                retry=True,
+                retry_after=max(retry_after, after or 0.0),
+                error=error,
+            )
+        # What was written is the next decision's input, and its own event wakes nobody.
+        again = self.news or (written is not None and self.kept(written, decision))
+        retry = transient or (decision.retry and not again)
+        return Outcome(
+            Result.FAILED if failure is not None else Result.DONE,
+            object=written or primary,
+            done=tuple(self.done),
+            failure=failure,
+            notes=decision.notes,
+            wrote_status=written is not None,
+            again=again and not retry,
+            retry=retry,
+            retry_after=retry_after,
+            wake_at=decision.wake_at,
+        )
+
+    async def write_status(self, primary: Obj, decision: Decision) -> Obj | None:
+        """None: it is as wanted already."""
+        if decision.status is None:
+            return None
+        changes = merge_patch(primary.get("status") or {}, decision.status)
+        if not changes:
+            return None
+        body = {"metadata": {"resourceVersion": self.version_of(primary)}, "status": changes}
+        written = await self.api.patch(self.system.resource, key_of(primary), body, subresource="status")
+        self.caches.assume(self.system.resource, written)
+        return written
+
+    def kept(self, written: Obj, decision: Decision) -> bool:
+        """Whether the API server stored the status as it was sent; if not, writing it again is a loop."""
+        changed = merge_patch(written.get("status") or {}, decision.status or {})
+        if changed:
+            log.warning(
+                "%s: the API server changed the status: %s",
+                self.system.name,
+                ", ".join(sorted(changed)),
+                extra={"key": self.key},
+            )
+        return not changed
+
+    def version_of(self, primary: Obj) -> str:
+        """The observed version, or the one that our own conditional patches have made of it in this pass."""
+        version = str(primary["metadata"]["resourceVersion"])
+        for step, answered in self.done:
+            if (
+                isinstance(step, Patch)
+                and answered is not None
+                and (step.resource, step.key) == (self.system.resource, key_of(primary))
+                and (step.body.get("metadata") or {}).get("resourceVersion") == version
+            ):
+                version = str(answered["metadata"]["resourceVersion"])
+        return version
+
+
+def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON merge patch (RFC 7396) that makes `new` of `old`; a None in `new` is an absent key."""
+    return _difference(_without_none(old), _without_none(new))
+
+
+def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    patch: dict[str, Any] = {key: None for key in old if key not in new}
+    for key, value in new.items():
+        before = old.get(key)
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            changes = _difference(before, value)
+            if changes:
+                patch[key] = changes
+        elif value != before:
+            patch[key] = value
+    return patch
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_none(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list | tuple):
+        return [_without_none(inner) for inner in value]
+    return value

@@ -1,0 +1,44 @@
+"""Label selectors as the API server reads them: `a=b,c!=d,e in (f,g),h notin (i),j,!k`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+_TERM = re.compile(
+    r"\s*(?:(?P<absent>!)\s*)?(?P<key>[^\s=!,()]+)\s*"
+    r"(?:(?P<op>==|=|!=)\s*(?P<value>[^\s,()]*)|(?P<set>in|notin)\s*\((?P<values>[^)]*)\))?\s*(?:,|$)"
+)
+
+Matcher = Callable[[Mapping[str, str]], bool]
+
+
+@lru_cache(maxsize=256)
+def matcher(selector: str) -> Matcher:
+    """A test of labels; the empty selector matches all.  Raises ValueError for what is no selector."""
+    terms: list[Matcher] = []
+    position = 0
+    while position < len(selector):
+        found = _TERM.match(selector, position)
+        if found is None:
+            raise ValueError(f"not a label selector: {selector!r}")
+        terms.append(_term(found))
+        position = found.end()
+    return lambda labels: all(term(labels) for term in terms)
+
+
+def _term(found: re.Match[str]) -> Matcher:
+    key, value = found["key"], found["value"]
+    values = frozenset(part.strip() for part in (found["values"] or "").split(","))
+    if found["absent"]:
+        return lambda labels: key not in labels
+    if found["op"] == "!=":
+        return lambda labels: labels.get(key) != value
+    if found["op"]:
+        return lambda labels: labels.get(key) == value
+    if found["set"] == "in":
+        return lambda labels: labels.get(key) in values
+    if found["set"] == "notin":
+        return lambda labels: labels.get(key) not in values
+    return lambda labels: key in labels

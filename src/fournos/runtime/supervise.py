@@ -1,0 +1,43 @@
+"""Background tasks that must not end: restarted with backoff, and given up loudly."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+from fournos.kube.errors import NotLeaderError
+from fournos.runtime.clock import Clock
+from fournos.runtime.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+RESTARTS = 5
+"""Ends in a row after which the process gives up; its restart is a cleaner cure."""
+HEALTHY = 300.0
+"""Seconds of running after which earlier ends are forgotten."""
+
+
+class TaskFailedError(Exception):
+    """A background task keeps ending."""
+
+
+async def supervise(name: str, run: Callable[[], Awaitable[None]], *, clock: Clock, metrics: Metrics) -> None:
+    """Runs until cancelled.  Raises TaskFailedError, and NotLeaderError at once."""
+    ends = 0
+    while True:
+        started = clock.monotonic()
+        try:
+            await run()
+            log.error("task %s ended", name)
+        except NotLeaderError:
+            raise
+        except Exception:
+            log.exception("task %s failed", name)
+        if clock.monotonic() - started > HEALTHY:
+            ends = 0
+        ends += 1
+        if ends >= RESTARTS:
+            raise TaskFailedError(f"task {name} ended {ends} times in a row")
+        metrics.add("fournos_task_restarts_total", name)
+        await asyncio.sleep(min(2.0**ends, 30.0))

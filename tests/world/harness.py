@@ -1,0 +1,223 @@
+"""Runs a system in the in-memory world through every crash, stale view, lost event and failed write.
+
+A test describes a `Scenario`: the system, what there is at first, who else is at work (actors: they play
+Kueue, Tekton, the Job controller), what users do, and what must always hold.  Each `..._everywhere` runs it
+once undisturbed and then once for every place where it can be disturbed; all runs must end alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fournos.kube.errors import ConnectionLostError, ServerError
+from fournos.runtime.system import System
+from tests.world.compare import snapshot
+from tests.world.process import Process
+from tests.world.server import Server, VirtualClock
+
+Actor = Callable[[Server], None]
+"""One round of somebody else's work; must stop writing when there is nothing to do."""
+Action = Callable[[Server], None]
+Invariant = Callable[[Server], None]
+"""Asserts; checked after every pass and every round of the actors."""
+
+
+class DiedError(BaseException):
+    """The process is killed: nothing of it may catch this."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    system: System[Any]
+    setup: Action
+    actors: Sequence[Actor] = ()
+    script: Sequence[Action] = ()
+    """What users do, each when all is quiet after the one before."""
+    invariants: Sequence[Invariant] = ()
+    end: Callable[[Server], Any] = snapshot
+    """What all runs must agree on in the end; by default everything but times and UIDs."""
+    eager: bool = False
+    """Actors work after every pass, not only when the system has nothing to do."""
+    horizon: float = 3600.0
+    """Seconds of virtual time, after each action, in which timers are honoured."""
+    max_steps: int = 2000
+
+
+async def run_to_quiescence(
+    process: Process,
+    actors: Sequence[Actor] = (),
+    *,
+    invariants: Sequence[Invariant] = (),
+    eager: bool = False,
+    horizon: float = 3600.0,
+    max_steps: int = 2000,
+) -> None:
+    """Until nobody has anything to do.  Raises AssertionError if that does not come (a hot loop)."""
+    server = process.server
+    end = server.clock.monotonic() + horizon
+    for _ in range(max_steps):
+        process.deliver()
+        ran = await process.step() is not None
+        _check(server, invariants)
+        if ran and not eager:
+            continue
+        if _round(server, actors, invariants) or ran:
+            continue
+        if process.deliver(at_least=1) or server.collect_garbage():
+            continue
+        due = process.next_timer()
+        if due > end:
+            return
+        server.clock.advance(max(0.0, due - server.clock.monotonic()))
+        process.fire_timers()
+    raise AssertionError(f"not quiet after {max_steps} steps; last writes: {process.api.writes[-6:]}")
+
+
+def _round(server: Server, actors: Sequence[Actor], invariants: Sequence[Invariant]) -> bool:
+    before = server.version
+    for actor in actors:
+        actor(server)
+        _check(server, invariants)
+    return server.version != before
+
+
+def _check(server: Server, invariants: Sequence[Invariant]) -> None:
+    for invariant in invariants:
+        invariant(server)
+
+
+# --- whole runs ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Run:
+    """One run of a scenario; `process` is the last life."""
+
+    scenario: Scenario
+    lag: int = 0
+    blind: int | None = None
+    before: Callable[[int], None] = lambda n: None
+    after: Callable[[int], None] = lambda n: None
+
+    async def finish(self) -> Run:
+        self.server = Server(VirtualClock())
+        self.scenario.setup(self.server)
+        self.process = Process(
+            self.server,
+            self.scenario.system,
+            lag=self.lag,
+            blind=self.blind,
+            before=self.before,
+            after=self.after,
+        )
+        await self._quiet()
+        for action in self.scenario.script:
+            action(self.server)
+            await self._quiet()
+        if self.blind is not None:
+            self.process.relist()
+            await self._quiet()
+        await self._idle()
+        return self
+
+    async def _quiet(self) -> None:
+        scenario = self.scenario
+        while True:
+            try:
+                await run_to_quiescence(
+                    self.process,
+                    scenario.actors,
+                    invariants=scenario.invariants,
+                    eager=scenario.eager,
+                    horizon=scenario.horizon,
+                    max_steps=scenario.max_steps,
+                )
+                return
+            except DiedError:
+                _check(self.server, scenario.invariants)
+                # A new life, from scratch, with a view that may be as old as the lag.
+                self.process = Process(self.server, scenario.system, lag=self.lag)
+
+    async def _idle(self) -> None:
+        """When all is quiet, another look at everything must not write."""
+        writes = len(self.process.api.writes)
+        self.process.wake_all()
+        await self._quiet()
+        assert self.process.api.writes[writes:] == [], "writes although nothing has changed"
+
+    @property
+    def end(self) -> Any:
+        return self.scenario.end(self.server)
+
+
+async def run(scenario: Scenario) -> Run:
+    """The scenario, undisturbed."""
+    return await Run(scenario).finish()
+
+
+async def crash_everywhere(scenario: Scenario, *, lag: int = 0) -> int:
+    """The process dies right before, or right after, each of its writes.  Returns the number of runs."""
+    reference = await run(scenario)
+    disturbed = []
+    for number in range(1, len(reference.process.api.writes) + 1):
+        die = _at(number, DiedError())
+        disturbed.append((f"died before write {number}", Run(scenario, lag=lag, before=die)))
+        disturbed.append((f"died after write {number}", Run(scenario, lag=lag, after=die)))
+    return await _all_alike(reference, disturbed)
+
+
+async def fail_everywhere(scenario: Scenario) -> int:
+    """Each write once meets a server error, or succeeds without an answer.  Returns the number of runs."""
+    reference = await run(scenario)
+    disturbed = []
+    for number in range(1, len(reference.process.api.writes) + 1):
+        refuse = _at(number, ServerError("etcdserver: request timed out", status=500))
+        lose = _at(number, ConnectionLostError("connection reset by peer"))
+        disturbed.append((f"error 500 at write {number}", Run(scenario, before=refuse)))
+        disturbed.append((f"no answer to write {number}", Run(scenario, after=lose)))
+    return await _all_alike(reference, disturbed)
+
+
+async def stale_everywhere(scenario: Scenario, *, lags: Iterable[int] | None = None) -> int:
+    """The caches stay `lag` changes behind, by default each possible number.  Returns the number of runs."""
+    reference = await run(scenario)
+    disturbed = [
+        (f"caches {lag} changes behind", Run(scenario, lag=lag))
+        for lag in (lags if lags is not None else range(1, reference.server.version + 1))
+    ]
+    return await _all_alike(reference, disturbed)
+
+
+async def blind_everywhere(scenario: Scenario) -> int:
+    """Each watch event once gets lost, until the next list.  Returns the number of runs."""
+    reference = await run(scenario)
+    disturbed = [
+        (f"event {number} lost", Run(scenario, blind=number))
+        for number in range(1, reference.process.events + 1)
+    ]
+    return await _all_alike(reference, disturbed)
+
+
+def _at(number: int, error: BaseException) -> Callable[[int], None]:
+    def hook(current: int) -> None:
+        if current == number:
+            raise error
+
+    return hook
+
+
+async def _all_alike(reference: Run, disturbed: Iterable[tuple[str, Run]]) -> int:
+    count = 0
+    for name, current in disturbed:
+        count += 1
+        try:
+            await current.finish()
+            assert current.end == reference.end, "ends differently"
+        except Exception as error:
+            error.add_note(f"in the run: {name}")
+            error.add_note(f"writes of the undisturbed run: {reference.process.api.writes}")
+            error.add_note(f"writes of the last life: {current.process.api.writes}")
+            raise
+    return count

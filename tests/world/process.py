@@ -1,0 +1,148 @@
+"""One life of a controller process in the in-memory world: its caches, which may lag, and its queue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+from fournos.kube.resource import Key, Obj, Resource, key_of
+from fournos.kube.store import Store
+from fournos.runtime.reconcile import Outcome, Result, reconcile
+from fournos.runtime.system import Caches, System
+from tests.world.server import Connection, Server, clone
+
+NEVER = float("inf")
+
+
+class Process:
+    """Runs one pass at a time.  `lag`: by how many changes its caches stay behind while there is work;
+    `blind`: the number (from 1) of the watch event that it never gets."""
+
+    def __init__(
+        self,
+        server: Server,
+        system: System[Any],
+        *,
+        lag: int = 0,
+        blind: int | None = None,
+        before: Callable[[int], None] = lambda n: None,
+        after: Callable[[int], None] = lambda n: None,
+    ) -> None:
+        self.server = server
+        self.system = system
+        self.api = Connection(server, before=before, after=after)
+        self.events = 0
+        """Watch events so far."""
+        self._lag = lag
+        self._blind = blind
+        self._ready: dict[Key, None] = {}
+        self._failures: dict[Key, int] = {}
+        self._retry_at: dict[Key, float] = {}
+        self._wake_at: dict[Key, datetime] = {}
+        self._watches = {watch.resource: watch for watch in system.watches}
+        self._stores = {
+            watch.resource: Store(project=watch.project, indexes=watch.indexes) for watch in system.watches
+        }
+        self.caches = Caches(
+            self._stores, covers={resource: watch.covers for resource, watch in self._watches.items()}
+        )
+        self._position = max(0, server.version - lag)
+        self.relist()
+        self.wake_all()
+
+    # --- caches --------------------------------------------------------------------------------------
+
+    def relist(self) -> None:
+        """All lists anew, as the API server was at this process's position."""
+        for resource, store in self._stores.items():
+            store.served = resource not in self.server.unserved
+            changes = store.replace(map(store.slim, self._listed(resource)), str(self._position))
+            for change in changes:
+                self._wake(resource, change.old, change.new)
+
+    def _listed(self, resource: Resource) -> Iterable[Obj]:
+        objects: dict[Key, Obj] = {}
+        for change in self.server.history[: self._position]:
+            if change.resource == resource and self._watches[resource].covers(change.object):
+                objects[key_of(change.object)] = clone(change.object)
+                if change.type == "DELETED":
+                    del objects[key_of(change.object)]
+        return objects.values()
+
+    def deliver(self, *, at_least: int = 0) -> bool:
+        """The watch events due by now; True if there were any."""
+        until = min(self.server.version, max(self._position + at_least, self.server.version - self._lag))
+        delivered = until > self._position
+        while self._position < until:
+            _, resource, type_, obj = self.server.history[self._position]
+            self._position += 1
+            watch = self._watches.get(resource)
+            if watch is None or type_ not in ("ADDED", "MODIFIED", "DELETED") or not watch.covers(obj):
+                continue
+            self.events += 1
+            if self.events == self._blind:
+                continue
+            change = self._stores[resource].observe(type_, clone(obj))  # type: ignore[arg-type]
+            if change is not None:
+                self._wake(resource, change.old, change.new)
+        return delivered
+
+    def _wake(self, resource: Resource, *objects: Obj | None) -> None:
+        for obj in objects:
+            if obj is not None:
+                self._ready |= dict.fromkeys(self._watches[resource].wakes(obj, self.caches))
+
+    # --- work ----------------------------------------------------------------------------------------
+
+    def wake_all(self) -> None:
+        """As at start: all keys of the primary kind, and what the collection finds."""
+        self._ready |= {key_of(obj): None for obj in self.caches[self.system.resource]}
+        if self.system.collect is not None:
+            self._ready |= dict.fromkeys(self.system.collect(self.caches))
+
+    async def step(self) -> Outcome | None:
+        """One pass over the next ready key; None if there is none.  A bug is raised."""
+        if not self._ready:
+            return None
+        key = next(iter(self._ready))
+        del self._ready[key]
+        self._retry_at.pop(key, None)
+        clock = self.server.clock
+        outcome = await reconcile(
+            self.system, self.caches, self.api, key, clock.now(), self._failures.get(key, 0)
+        )
+        if outcome.result is Result.BUG:
+            assert outcome.error is not None
+            raise outcome.error
+        if outcome.result in (Result.GONE, Result.DONE, Result.FAILED) and outcome.error is None:
+            self._wake_at.pop(key, None)
+            if outcome.wake_at is not None:
+                self._wake_at[key] = outcome.wake_at
+        if outcome.retry:
+            count = self._failures[key] = self._failures.get(key, 0) + 1
+            delay = max(outcome.retry_after, min(60.0, 0.05 * 2.0 ** min(count - 1, 32)))
+            self._retry_at[key] = clock.monotonic() + delay
+        else:
+            self._failures.pop(key, None)
+        if outcome.again:
+            self._ready[key] = None
+        return outcome
+
+    def next_timer(self) -> float:
+        """The monotonic time of the next retry or deadline."""
+        clock = self.server.clock
+        deadlines = (
+            clock.monotonic() + (when - clock.now()).total_seconds() for when in self._wake_at.values()
+        )
+        return min([*self._retry_at.values(), *deadlines], default=NEVER)
+
+    def fire_timers(self) -> None:
+        clock = self.server.clock
+        due = [key for key, at in self._retry_at.items() if at <= clock.monotonic()]
+        due += [key for key, when in self._wake_at.items() if when <= clock.now()]
+        for key in due:
+            self._retry_at.pop(key, None)
+            if key in self._wake_at and self._wake_at[key] <= clock.now():
+                del self._wake_at[key]
+            self._ready[key] = None
