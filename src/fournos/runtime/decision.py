@@ -47,8 +47,9 @@ class SecretShape:
 
 @dataclass(frozen=True, slots=True)
 class SecretFacts:
+    uid: str
+    owner_uids: frozenset[str]
     labels: Mapping[str, str]
-    annotations: Mapping[str, str]
     keys: tuple[str, ...]
     """Sorted data keys."""
 

@@ -1,0 +1,208 @@
+"""The objects that a FournosJob makes, as pure functions of its spec and the settings."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fournos.api.durations import format_duration, parse_duration
+from fournos.api.fournosjob import FournosJobSpec, Hardware, Timeouts
+from fournos.jobs import names
+from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.settings import JobSettings
+from fournos.kube.kinds import JOB
+from fournos.kube.resource import Key, Obj
+from fournos.queueing.workload import PodSet, Priority, WorkloadRequest
+
+_NAMESPACE_VARIABLES = ("FOURNOS_NAMESPACE", "FOURNOS_WORKLOAD_NAMESPACE")
+
+
+def owner_reference(job: Obj, *, controller: bool = True) -> dict[str, Any]:
+    return {
+        "apiVersion": FOURNOS_JOB.api_version,
+        "kind": FOURNOS_JOB.kind,
+        "name": job["metadata"]["name"],
+        "uid": job["metadata"]["uid"],
+        "controller": controller,
+        "blockOwnerDeletion": True,
+    }
+
+
+def resolve_job(job: Obj, *, template: Obj, image: str, settings: JobSettings) -> Obj:
+    """The Job that fills in hardware and secretRefs, from the template and the Pipeline's image.
+
+    Environment variables that the engine reads (FJOB_NAME and the namespace, under both its names) are
+    set whether or not the template lists them.
+    """
+    meta = job["metadata"]
+    result = copy.deepcopy(dict(template))
+    result["apiVersion"], result["kind"] = JOB.api_version, JOB.kind
+    result["metadata"] = {
+        "name": names.resolve_job_name(meta["name"]),
+        "namespace": meta["namespace"],
+        "labels": names.labels(meta["name"]),
+        "ownerReferences": [owner_reference(job)],
+    }
+    spec = result["spec"]
+    spec["activeDeadlineSeconds"] = settings.resolve_deadline_sec
+    pod = spec["template"]
+    pod["metadata"] = {**(pod.get("metadata") or {}), "labels": names.labels(meta["name"])}
+    container = pod["spec"]["containers"][0]
+    container["image"] = image
+    wanted = {"FJOB_NAME": meta["name"], **dict.fromkeys(_NAMESPACE_VARIABLES, meta["namespace"])}
+    kept = [entry for entry in container.get("env") or () if entry["name"] not in wanted]
+    container["env"] = kept + [{"name": name, "value": value} for name, value in wanted.items()]
+    return result
+
+
+def workload_request(
+    job: Obj,
+    spec: FournosJobSpec,
+    *,
+    hardware: Hardware | None,
+    priority: Priority | None,
+    attempt: int,
+    settings: JobSettings,
+) -> WorkloadRequest:
+    """Slots of a cluster (all of them when exclusive or a lock) and GPUs, pinned when a cluster is named."""
+    meta = job["metadata"]
+    whole = spec.exclusive or spec.lock_only
+    requests = {names.SLOT_RESOURCE: str(names.SLOTS_PER_CLUSTER if whole else 1)}
+    if hardware:
+        requests[gpu_resource(hardware, settings)] = str(hardware.gpu_count)
+    pod: dict[str, Any] = {
+        "containers": [
+            {
+                "name": "placeholder",
+                "image": "registry.k8s.io/pause:3.9",
+                "resources": {"requests": requests},
+            }
+        ],
+        "restartPolicy": "Never",
+    }
+    if spec.cluster:
+        pod["nodeSelector"] = {names.CLUSTER_NODE_LABEL: spec.cluster}
+    return WorkloadRequest(
+        key=Key(meta["namespace"], names.attempt_name(meta["name"], attempt)),
+        queue=settings.kueue_local_queue_name,
+        pod_sets=(PodSet(names.POD_SET, 1, {"spec": pod}),),
+        owner=owner_reference(job),
+        labels=names.labels(meta["name"]),
+        priority=priority,
+    )
+
+
+def gpu_resource(hardware: Hardware, settings: JobSettings) -> str:
+    return f"{settings.gpu_resource_prefix}{(hardware.gpu_type or '').lower()}"
+
+
+def pipeline_run(
+    job: Obj,
+    spec: FournosJobSpec,
+    *,
+    cluster: str,
+    attempt: int,
+    secret_keys: Mapping[str, Sequence[str]],
+    settings: JobSettings,
+) -> Obj:
+    """The run of one attempt.
+
+    `secret_keys` holds the data keys of each `secretRefs` entry: every key is mounted as
+    `/var/run/secrets/fournos/<entry as written>/<key>` through the volume "vault-secrets".
+    """
+    meta = job["metadata"]
+    name = meta["name"]
+    kubeconfig = (
+        names.CLUSTERLESS_KUBECONFIG if spec.clusterless else names.kubeconfig_copy_name(name)
+    )
+    labels = names.labels(name)
+    sources = [
+        {
+            "secret": {
+                "name": names.copy_name(name, settings.vault_secret(ref)),
+                "items": [{"key": key, "path": f"{ref}/{key}"} for key in keys],
+            }
+        }
+        for ref, keys in secret_keys.items()
+    ]
+    return {
+        "apiVersion": PIPELINE_RUN.api_version,
+        "kind": PIPELINE_RUN.kind,
+        "metadata": {
+            "name": names.attempt_name(name, attempt),
+            "namespace": meta["namespace"],
+            "labels": {**labels, names.ATTEMPT_LABEL: str(attempt)},
+            "annotations": {names.CLUSTER_ANNOTATION: "" if spec.clusterless else cluster},
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": {
+            "pipelineRef": {"name": spec.pipeline},
+            "params": [
+                {"name": "fjob-name", "value": name},
+                {"name": "fournos-namespace", "value": meta["namespace"]},
+                {"name": "fournos-workload-namespace", "value": meta["namespace"]},
+                {"name": "kubeconfig-secret", "value": kubeconfig},
+            ],
+            "timeouts": run_timeouts(spec.timeouts, settings),
+            "taskRunTemplate": {
+                "podTemplate": {
+                    "volumes": [{"name": "vault-secrets", "projected": {"sources": sources}}]
+                }
+            },
+            "workspaces": [
+                {
+                    "name": "artifacts",
+                    "volumeClaimTemplate": {
+                        "metadata": {"labels": labels},
+                        "spec": {
+                            "accessModes": ["ReadWriteOnce"],
+                            "resources": {"requests": {"storage": settings.artifact_pvc_size}},
+                        },
+                    },
+                }
+            ],
+        },
+    }
+
+
+def run_timeouts(wanted: Timeouts | None, settings: JobSettings) -> dict[str, str]:
+    """All three limits, always said, so that finally tasks keep their share when tasks run out of time.
+
+    A limit that the job does not give follows from those that it gives (pipeline = tasks + finally), or
+    is the setting.
+    """
+    finally_ = (wanted and wanted.finally_) or settings.pipeline_finally_timeout
+    if wanted and wanted.pipeline:
+        pipeline = parse_duration(wanted.pipeline)
+        if not wanted.finally_ and not wanted.tasks:
+            finally_ = format_duration(min(parse_duration(finally_), pipeline / 2))
+        rest = format_duration(pipeline - parse_duration(finally_))
+        return {"pipeline": wanted.pipeline, "tasks": wanted.tasks or rest, "finally": finally_}
+    tasks = (wanted and wanted.tasks) or settings.pipeline_tasks_timeout
+    if wanted and (wanted.tasks or wanted.finally_):
+        whole = format_duration(parse_duration(tasks) + parse_duration(finally_))
+        return {"pipeline": whole, "tasks": tasks, "finally": finally_}
+    return {"pipeline": settings.pipeline_timeout, "tasks": tasks, "finally": finally_}
+
+
+def secret_copy(job: Obj, *, name: str, vault_entry: bool) -> dict[str, Any]:
+    """Metadata of a Secret's copy; Kubernetes deletes it with the job."""
+    meta = job["metadata"]
+    labels = names.labels(meta["name"])
+    if vault_entry:
+        labels[names.VAULT_ENTRY_LABEL] = "true"
+    return {
+        "name": name,
+        "namespace": meta["namespace"],
+        "labels": labels,
+        "ownerReferences": [owner_reference(job)],
+    }
+
+
+def dashboard_url(run: Obj, settings: JobSettings) -> str | None:
+    if not settings.tekton_dashboard_url:
+        return None
+    meta = run["metadata"]
+    base = settings.tekton_dashboard_url.rstrip("/")
+    return f"{base}/#/namespaces/{meta['namespace']}/pipelineruns/{meta['name']}"

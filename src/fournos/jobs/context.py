@@ -1,0 +1,144 @@
+"""What one pass of the job system works with: facts in, a status draft and a decision out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from fournos.api.conditions import condition
+from fournos.api.fournosjob import FournosJobSpec, Hardware
+from fournos.jobs import names
+from fournos.jobs.settings import JobSettings
+from fournos.jobs.status import StatusDraft
+from fournos.jobs.template import Template
+from fournos.kube.resource import Key, Obj, is_terminating
+from fournos.queueing.state import QueueState, view
+from fournos.runtime.decision import Answer, Decision, Facts, Need, Question
+from fournos.runtime.steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A FournosJob and what the caches hold about it."""
+
+    key: Key
+    job: Obj
+    spec: FournosJobSpec
+    workloads: tuple[Obj, ...] = ()
+    """Workloads whose controller is this job (by UID)."""
+    runs: tuple[Obj, ...] = ()
+    """PipelineRuns whose controller is this job."""
+    resolve_jobs: tuple[Obj, ...] = ()
+    """Resolve Jobs of this job; also ones of the right name that nobody controls."""
+    pipeline: Obj | None = None
+    flavors: frozenset[str] = frozenset()
+    gpu_resources: frozenset[str] = frozenset()
+    """Resource names with the GPU prefix that some ClusterQueue covers."""
+    priority_value: int | None = None
+    """The value of `spec.priority`'s class, if the cache holds the class."""
+    holders: tuple[str, ...] = ()
+    """Other jobs that occupy the wanted cluster."""
+    exclusive_holders: tuple[str, ...] = ()
+    """Those of them that hold it alone."""
+    all_locked: bool = False
+    """Every cluster is held exclusively."""
+
+
+@dataclass(slots=True)
+class Context:
+    observed: Observed
+    facts: Facts
+    now: datetime
+    settings: JobSettings
+    template: Template
+    draft: StatusDraft = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.draft = StatusDraft(self.observed.job, self.now)
+
+    # --- the job ---
+
+    @property
+    def job(self) -> Obj:
+        return self.observed.job
+
+    @property
+    def spec(self) -> FournosJobSpec:
+        return self.observed.spec
+
+    @property
+    def name(self) -> str:
+        return self.observed.key.name
+
+    @property
+    def namespace(self) -> str:
+        return self.observed.key.namespace
+
+    @property
+    def deleting(self) -> bool:
+        return is_terminating(self.job)
+
+    @property
+    def holds_finalizer(self) -> bool:
+        return names.FINALIZER in (self.job["metadata"].get("finalizers") or ())
+
+    @property
+    def hardware(self) -> Hardware | None:
+        """Complete hardware, or None."""
+        wanted = self.spec.hardware
+        return wanted if wanted and wanted.gpu_type and wanted.gpu_count else None
+
+    # --- its children ---
+
+    @property
+    def run(self) -> Obj | None:
+        """The PipelineRun of the current attempt."""
+        wanted = names.attempt_name(self.name, max(1, self.draft.attempt))
+        return next((run for run in self.observed.runs if run["metadata"]["name"] == wanted), None)
+
+    @property
+    def workload(self) -> Obj | None:
+        """The Workload that counts: not one that is going away, the newest if there are several."""
+        alive = [w for w in self.observed.workloads if view(w).state is not QueueState.GONE]
+        return max(alive, key=lambda w: str(w["metadata"].get("creationTimestamp", "")), default=None)
+
+    # --- results ---
+
+    def ask(self, questions: Iterable[Question]) -> Need | None:
+        """A Need for those questions that this pass has no answer to yet."""
+        open_ = tuple(q for q in questions if self.facts.get(q) is None)
+        return Need(open_) if open_ else None
+
+    def answer(self, question: Question) -> Answer:
+        found = self.facts.get(question)
+        assert found is not None, "asked before"
+        return found
+
+    def decision(
+        self, steps: Sequence[Step] = (), *, wake_at: datetime | None = None, retry: bool = False
+    ) -> Decision:
+        return Decision(
+            steps=tuple(steps),
+            status=self.draft.done(),
+            notes=tuple(self.draft.notes),
+            wake_at=wake_at,
+            retry=retry,
+        )
+
+
+def succeeded_condition(run: Obj) -> Obj:
+    """Tekton's one condition; {} while it has written none."""
+    return condition(run, "Succeeded") or {}
+
+
+def run_ended(run: Obj) -> bool:
+    """Whether a PipelineRun is over: failed ones only once Tekton has stopped all it started."""
+    status = succeeded_condition(run).get("status")
+    if status == "True":
+        return True
+    return status == "False" and bool((run.get("status") or {}).get("completionTime"))
+
+
+def run_succeeded(run: Obj) -> bool:
+    return succeeded_condition(run).get("status") == "True"

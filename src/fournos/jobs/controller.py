@@ -1,0 +1,22 @@
+"""Wiring: the job system as the runtime takes it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fournos.jobs.context import Observed
+from fournos.jobs.decide import decide
+from fournos.jobs.observe import Observer, watches
+from fournos.jobs.settings import JobSettings
+from fournos.jobs.template import Template
+from fournos.runtime.system import System
+
+
+def jobs_system(settings: JobSettings, template: Template) -> System[Observed]:
+    return System(
+        name="jobs",
+        watches=watches(settings),
+        observe=Observer(settings),
+        decide=partial(decide, settings=settings, template=template),
+        primary=lambda observed: observed.job,
+    )

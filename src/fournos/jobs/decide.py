@@ -1,0 +1,84 @@
+"""What happens next to a FournosJob: one table from phase to policy.
+
+    (new) → Resolving → Pending → Admitted → Running → Succeeded | Failed
+                                        any → Stopping → Stopped
+    Admitted, Running → Pending          evicted, suspended, or a failed attempt that is retried
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from fournos.jobs import names
+from fournos.jobs.context import Context, Observed
+from fournos.jobs.finish import after_end, finish
+from fournos.jobs.interrupt import Interrupt, carry_out, interrupt
+from fournos.jobs.queue import pending
+from fournos.jobs.resolve import resolving, start
+from fournos.jobs.rules import check
+from fournos.jobs.run import admitted, running
+from fournos.jobs.settings import JobSettings
+from fournos.jobs.template import Template
+from fournos.runtime.decision import Decision, Facts, Need
+
+MANAGED_BY_US = frozenset({None, "", "fournos.dev/fournos"})
+
+_SHOWN_AFTER = 3
+"""Failed passes in a row before a transient error is shown: a blip is nobody's business."""
+
+
+def decide(
+    observed: Observed, facts: Facts, now: datetime, *, settings: JobSettings, template: Template
+) -> Decision | Need:
+    """Pure; see `fournos.runtime.decision`."""
+    if observed.spec.managed_by not in MANAGED_BY_US:
+        return Decision()
+    ctx = Context(observed, facts, now, settings, template)
+    if facts.failure and facts.failure.transient:
+        return _troubled(ctx)
+    if ctx.draft.reason_of("Retrying") and not facts.failure:
+        ctx.draft.condition("Retrying", "False", "Recovered", "")
+    if ctx.draft.phase in names.TERMINAL and not ctx.deleting:
+        return after_end(ctx)
+    why = interrupt(ctx)
+    if isinstance(why, Need):
+        return why
+    if isinstance(why, Interrupt):
+        return carry_out(ctx, why)
+    return _POLICIES[ctx.draft.phase](ctx)
+
+
+def _begin(ctx: Context) -> Decision | Need:
+    """A new job: first the rules that the API server checks too, for objects that came before them."""
+    broken = check(None, ctx.job)
+    if broken:
+        text = "; ".join(violation.message for violation in broken)
+        ctx.draft.condition("Resolved", "False", "Invalid", text)
+        return finish(ctx, "Failed", text)
+    return start(ctx)
+
+
+def _pending(ctx: Context) -> Decision | Need:
+    """Pending before it was ever resolved: suspended at creation, or waiting for something to exist."""
+    return pending(ctx) if "resolved" in ctx.draft.done() else _begin(ctx)
+
+
+def _troubled(ctx: Context) -> Decision:
+    failure = ctx.facts.failure
+    assert failure is not None
+    if failure.count < _SHOWN_AFTER:
+        return Decision(retry=True)
+    text = f"{type(failure.step).__name__} failed {failure.count} times in a row, retrying: {failure.message}"
+    if ctx.draft.reason_of("Retrying") != failure.error:
+        ctx.draft.condition("Retrying", "True", failure.error, text).note(failure.error, text, warning=True)
+    return ctx.decision(retry=True)
+
+
+_POLICIES: dict[str, Callable[[Context], Decision | Need]] = {
+    "": _begin,
+    "Resolving": resolving,
+    "Pending": _pending,
+    "Admitted": admitted,
+    "Running": running,
+}

@@ -1,0 +1,123 @@
+"""Ending a job or an attempt.  Release before declare: quota is let go before a phase says so."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from fournos.api.conditions import is_true
+from fournos.api.durations import parse_duration, parse_ttl
+from fournos.api.times import format_time, parse_time
+from fournos.jobs import names
+from fournos.jobs.context import Context
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.kinds import JOB, SECRET
+from fournos.kube.resource import Key, key_of, uid_of
+from fournos.queueing.kinds import WORKLOAD
+from fournos.runtime.decision import Decision, Need, Present, SecretShape
+from fournos.runtime.steps import Delete, Patch, Step
+
+
+def release(ctx: Context) -> tuple[Step, ...]:
+    """Give up every Workload of this job, and a resolve Job that still runs."""
+    steps: list[Step] = [Delete(WORKLOAD, key_of(w), uid_of(w)) for w in ctx.observed.workloads]
+    steps += [
+        Delete(JOB, key_of(job), uid_of(job))
+        for job in ctx.observed.resolve_jobs
+        if not is_true(job, "Complete") and not is_true(job, "Failed")
+    ]
+    return tuple(steps)
+
+
+def finish(ctx: Context, phase: str, message: str) -> Decision | Need:
+    """Into a terminal phase; conditions and attempt are the caller's to set."""
+    copies = _copies_to_drop(ctx)
+    if isinstance(copies, Need):
+        return copies
+    ctx.draft.enter(phase, message).put(retryAt=None, stopRequestedAt=None)
+    ctx.draft.note(phase, message, warning=phase == "Failed")
+    return ctx.decision((*release(ctx), *copies))
+
+
+def fail(ctx: Context, message: str, *, type_: str, reason: str, detail: str = "") -> Decision | Need:
+    """Failed, with the condition that says why; waiting would not help."""
+    ctx.draft.condition(type_, "False", reason, detail or message)
+    ctx.draft.end_attempt("Failed", message)
+    return finish(ctx, "Failed", message)
+
+
+def fail_attempt(ctx: Context, message: str) -> Decision | Need:
+    """The current attempt failed: try again where `spec.retry` allows it, else the job has failed.
+
+    The wait before a retry doubles each time.  Attempts that Kueue evicted do not count.
+    """
+    ctx.draft.end_attempt("Failed", message)
+    attempts = ctx.draft.done().get("attempts") or ()
+    failed = sum(1 for attempt in attempts if attempt.get("outcome") == "Failed")
+    limit = (ctx.spec.retry and ctx.spec.retry.limit) or 0
+    if failed > limit:
+        return finish(ctx, "Failed", message)
+    assert ctx.spec.retry is not None
+    base = (
+        parse_duration(ctx.spec.retry.backoff).total_seconds()
+        if ctx.spec.retry.backoff
+        else ctx.settings.retry_backoff_sec
+    )
+    at = ctx.now + timedelta(seconds=base * 2 ** (failed - 1))
+    text = f"Attempt {ctx.draft.attempt} failed: {message}. Retry {failed} of {limit} at {format_time(at)}"
+    ctx.draft.enter("Pending", text).put(retryAt=format_time(at), cluster=None)
+    ctx.draft.note("Retrying", text, warning=True)
+    return ctx.decision(release(ctx), wake_at=at)
+
+
+def after_end(ctx: Context) -> Decision:
+    """What remains to do for a job in a terminal phase: leftovers, the finalizer, its time to live."""
+    steps = list(release(ctx))
+    if ctx.holds_finalizer:
+        steps.append(finalizer_off(ctx))
+    if steps:
+        return Decision(steps=tuple(steps))
+    expiry = _expiry(ctx)
+    if expiry is None:
+        return Decision()
+    if ctx.now >= expiry:
+        key = key_of(ctx.job)
+        return Decision(steps=(Delete(FOURNOS_JOB, key, uid_of(ctx.job)),))
+    return Decision(wake_at=expiry)
+
+
+def finalizer_off(ctx: Context) -> Patch:
+    meta = ctx.job["metadata"]
+    rest = [f for f in meta.get("finalizers") or () if f != names.FINALIZER]
+    return Patch(
+        FOURNOS_JOB,
+        key_of(ctx.job),
+        {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": rest or None}},
+    )
+
+
+def _expiry(ctx: Context) -> datetime | None:
+    finished = (ctx.draft.done().get("phaseTimes") or {}).get("finished")
+    if not ctx.spec.ttl or not finished:
+        return None
+    return parse_time(finished) + parse_ttl(ctx.spec.ttl)
+
+
+def _copies_to_drop(ctx: Context) -> tuple[Step, ...] | Need:
+    """Copies of secrets go with the run only where the setting says so."""
+    if ctx.settings.secrets_kept == "job" or ctx.draft.attempt == 0:
+        return ()
+    copies = [
+        Key(ctx.namespace, names.copy_name(ctx.name, ctx.settings.vault_secret(ref)))
+        for ref in ctx.spec.secret_refs
+    ]
+    if not ctx.spec.clusterless:
+        copies.append(Key(ctx.namespace, names.kubeconfig_copy_name(ctx.name)))
+    questions = [SecretShape(key) for key in copies]
+    if need := ctx.ask(questions):
+        return need
+    steps: list[Step] = []
+    for question in questions:
+        answer = ctx.answer(question)
+        if isinstance(answer, Present) and uid_of(ctx.job) in answer.value.owner_uids:
+            steps.append(Delete(SECRET, question.key, answer.value.uid))
+    return tuple(steps)

@@ -1,0 +1,184 @@
+"""What cuts a job short: deletion, spec.shutdown, eviction by Kueue, a lost Workload, suspension.
+
+One rule for all of them: the run is ended within its bound, then quota goes back, then the status says
+so.  The time at which the end was asked for stands in `status.stopRequestedAt` before anything is done.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from fournos.api.times import format_time, parse_time
+from fournos.jobs import names
+from fournos.jobs.context import Context, run_succeeded
+from fournos.jobs.finish import finalizer_off, finish, release
+from fournos.jobs.stop import IMMEDIATE, Ending, end_run
+from fournos.kube.resource import Key
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.release import release_quota
+from fournos.queueing.state import QueueState, view
+from fournos.runtime.decision import Absent, Decision, LiveGet, Need
+from fournos.runtime.steps import Step
+
+
+class Kind(Enum):
+    DELETED = "Deleted"
+    SHUTDOWN = "Shutdown"
+    EVICTED = "Evicted"
+    LOST = "WorkloadLost"
+    SUSPENDED = "Suspended"
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupt:
+    kind: Kind
+    graceful: bool
+    grace: float
+    """Seconds that finally tasks may take."""
+    why: str = ""
+
+
+def interrupt(ctx: Context) -> Interrupt | Need | None:
+    """Why this job must not go on, if so; the gravest reason wins."""
+    settings, spec, phase = ctx.settings, ctx.spec, ctx.draft.phase
+    if ctx.deleting:
+        return Interrupt(Kind.DELETED, spec.shutdown != "Terminate", settings.deletion_grace_sec)
+    if spec.shutdown:
+        return Interrupt(Kind.SHUTDOWN, spec.shutdown == "Stop", settings.stop_grace_sec)
+    if phase not in ("Admitted", "Running"):
+        return None
+    if not spec.clusterless:
+        lost = _quota_lost(ctx)
+        if lost:
+            return lost
+    if spec.suspend:
+        return Interrupt(Kind.SUSPENDED, True, settings.stop_grace_sec, "Suspended by spec.suspend")
+    return None
+
+
+def _quota_lost(ctx: Context) -> Interrupt | Need | None:
+    grace = ctx.settings.eviction_grace_sec
+    workload = ctx.workload
+    if workload is not None:
+        queue = view(workload)
+        if queue.state is QueueState.ADMITTED:
+            return None
+        why = f"Evicted by Kueue ({queue.reason}): {queue.message}"
+        return Interrupt(Kind.EVICTED, True, grace, why)
+    attempts = ctx.draft.done().get("attempts") or ({},)
+    name = attempts[-1].get("workload") or names.attempt_name(ctx.name, ctx.draft.attempt)
+    question = LiveGet(WORKLOAD, Key(ctx.namespace, name))
+    if need := ctx.ask([question]):
+        return need
+    answer = ctx.answer(question)
+    if isinstance(answer, Absent) and not answer.no_kind:
+        return Interrupt(Kind.LOST, True, grace, "Its Workload was deleted, so its quota is gone")
+    return None
+
+
+def carry_out(ctx: Context, why: Interrupt) -> Decision | Need:
+    """The next move towards the end that this interrupt asks for."""
+    if ctx.draft.attempt == 0 or ctx.spec.lock_only or ctx.draft.phase not in names.HOLDING:
+        return _settle(ctx, why)
+    since = ctx.draft.done().get("stopRequestedAt")
+    if not since:
+        return _claim(ctx, why)
+    run_name = names.attempt_name(ctx.name, max(1, ctx.draft.attempt))
+    raised = not why.graceful and ctx.run is not None and ctx.run["spec"].get("status") != IMMEDIATE
+    asked = ctx.now if raised else parse_time(since)
+    if raised:
+        ctx.draft.put(stopRequestedAt=format_time(ctx.now))
+    ending = end_run(ctx, run_name, since=asked, graceful=why.graceful, grace=why.grace)
+    if isinstance(ending, Need):
+        return ending
+    if ending.ended:
+        return _settle(ctx, why)
+    _report(ctx, why, ending)
+    return ctx.decision(ending.steps, wake_at=ending.wake_at, retry=ending.retry)
+
+
+def _claim(ctx: Context, why: Interrupt) -> Decision:
+    ctx.draft.put(stopRequestedAt=format_time(ctx.now))
+    if why.kind is Kind.SHUTDOWN:
+        stop = ctx.spec.shutdown
+        waits = "PipelineRun cleanup" if why.graceful else "PipelineRun to stop"
+        ctx.draft.enter("Stopping", f"Shutdown ({stop}) requested, waiting for {waits}")
+        ctx.draft.condition(
+            "PipelineRunReady",
+            "False",
+            "Stopping",
+            f"PipelineRun cancellation requested (graceful={why.graceful})",
+        )
+        ctx.draft.note("Stopping", f"Shutdown ({stop}) requested")
+    elif why.why:
+        ctx.draft.say(f"{why.why}. Stopping the run")
+        ctx.draft.note(why.kind.value, why.why, warning=True)
+    return ctx.decision()
+
+
+def _report(ctx: Context, why: Interrupt, ending: Ending) -> None:
+    detail = ending.message or "waiting for PipelineRun cleanup"
+    if why.kind is Kind.SHUTDOWN:
+        told = f"Stopping, waiting for cleanup: {ending.message}" if ending.message else ""
+        ctx.draft.enter("Stopping", told or "Stopping, waiting for PipelineRun cleanup")
+    elif why.kind is not Kind.DELETED:
+        ctx.draft.say(f"{why.why}. Stopping the run: {detail}")
+
+
+def _settle(ctx: Context, why: Interrupt) -> Decision | Need:
+    """Nothing of it runs any more: release, then say how it ended."""
+    run = ctx.run
+    if run is not None and run_succeeded(run) and why.kind is not Kind.DELETED:
+        ctx.draft.end_attempt("Succeeded")
+        ctx.draft.condition("PipelineRunReady", "True", "Succeeded", "Pipeline completed successfully")
+        return finish(ctx, "Succeeded", "Pipeline completed successfully")
+    return _SETTLE[why.kind](ctx, why)
+
+
+def _deleted(ctx: Context, why: Interrupt) -> Decision:
+    steps: list[Step] = list(release(ctx))
+    if ctx.holds_finalizer:
+        steps.append(finalizer_off(ctx))
+    return Decision(steps=tuple(steps))
+
+
+def _stopped(ctx: Context, why: Interrupt) -> Decision | Need:
+    ctx.draft.end_attempt("Stopped")
+    message = "Job stopped by user"
+    ctx.draft.condition("WorkloadAdmitted", "False", "Stopped", message)
+    if ctx.draft.attempt and not ctx.spec.lock_only:
+        ctx.draft.condition("PipelineRunReady", "False", "Stopped", message)
+    return finish(ctx, "Stopped", message)
+
+
+def _requeued(ctx: Context, why: Interrupt) -> Decision:
+    """The same Workload goes back into the queue; its place there is Kueue's to say."""
+    workload = ctx.workload
+    ctx.draft.end_attempt("Lost" if why.kind is Kind.LOST else "Evicted", why.why)
+    _back_to_pending(ctx, f"{why.why}. Waiting to be admitted again")
+    ctx.draft.condition("WorkloadAdmitted", "False", "Evicted", why.why)
+    holds = workload is not None and view(workload).state is QueueState.EVICTED
+    return ctx.decision([release_quota(workload, ctx.now)] if workload is not None and holds else ())
+
+
+def _suspended(ctx: Context, why: Interrupt) -> Decision:
+    ctx.draft.end_attempt("Stopped", why.why)
+    message = "Suspended: set spec.suspend to false to queue the job"
+    _back_to_pending(ctx, message)
+    ctx.draft.condition("Suspended", "True", "Suspended", message)
+    ctx.draft.condition("WorkloadAdmitted", "False", "Suspended", message)
+    return ctx.decision(release(ctx))
+
+
+def _back_to_pending(ctx: Context, message: str) -> None:
+    ctx.draft.enter("Pending", message).put(stopRequestedAt=None, cluster=None)
+
+
+_SETTLE = {
+    Kind.DELETED: _deleted,
+    Kind.SHUTDOWN: _stopped,
+    Kind.EVICTED: _requeued,
+    Kind.LOST: _requeued,
+    Kind.SUSPENDED: _suspended,
+}

@@ -1,0 +1,53 @@
+"""Names, labels and fixed words of the job system (the Fournos README and its published manifests)."""
+
+from __future__ import annotations
+
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+MANAGED_BY = "fournos"
+JOB_NAME_LABEL = "fournos.dev/job-name"
+ATTEMPT_LABEL = "fournos.dev/attempt"
+EXCLUSIVE_CLUSTER_LABEL = "fournos.dev/exclusive-cluster"
+VAULT_ENTRY_LABEL = "fournos.dev/vault-entry"
+CLUSTER_ANNOTATION = "fournos.dev/cluster"
+RESOLVE_IMAGE_ANNOTATION = "fournos.dev/resolve-image"
+CLUSTER_NODE_LABEL = "fournos.dev/cluster"
+FINALIZER = "fournos.dev/run"
+"""Stands on a FournosJob only while a run of it is live."""
+
+SLOT_RESOURCE = "fournos/cluster-slot"
+SLOTS_PER_CLUSTER = 100
+"""An exclusive job takes them all, a shared one takes one."""
+POD_SET = "launcher"
+
+CLUSTERLESS = "[clusterless]"
+CLUSTERLESS_KUBECONFIG = "fournos-clusterless-placeholder"
+
+TERMINAL = frozenset({"Succeeded", "Failed", "Stopped"})
+HOLDING = frozenset({"Admitted", "Running", "Stopping"})
+"""Phases in which a job occupies its cluster."""
+
+
+def labels(job_name: str) -> dict[str, str]:
+    return {MANAGED_BY_LABEL: MANAGED_BY, JOB_NAME_LABEL: job_name}
+
+
+def attempt_name(job_name: str, attempt: int) -> str:
+    """The name of an attempt's Workload or PipelineRun: the job's for the first, then with a suffix."""
+    return job_name if attempt <= 1 else f"{job_name}-r{attempt}"
+
+
+def resolve_job_name(job_name: str) -> str:
+    return f"{job_name}-resolve"
+
+
+def old_resolve_job_name(job_name: str) -> str:
+    """What early versions called it; such a Job is adopted."""
+    return f"resolve-{job_name}"
+
+
+def copy_name(job_name: str, secret_name: str) -> str:
+    return f"{job_name}-{secret_name}"
+
+
+def kubeconfig_copy_name(job_name: str) -> str:
+    return f"{job_name}-kubeconfig"

@@ -1,0 +1,221 @@
+"""From the caches to what a decision reads: projections, indexes, and who wakes whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fournos.api.fournosjob import FournosJobSpec
+from fournos.jobs import names
+from fournos.jobs.context import Observed
+from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
+from fournos.jobs.settings import JobSettings
+from fournos.kube.kinds import JOB
+from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.runtime.system import Caches, Watch
+
+OWNER, CLUSTER, PRIORITY, NAME = "owner", "cluster", "priority", "name"
+
+
+def watches(settings: JobSettings) -> tuple[Watch, ...]:
+    namespace = settings.namespace
+    ours = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
+    by_owner = {OWNER: _controller_uid}
+    return (
+        Watch(
+            FOURNOS_JOB,
+            namespace=namespace,
+            wakes=lambda job, caches: (key_of(job),),
+            indexes={CLUSTER: _held_cluster, PRIORITY: _wanted_priority},
+        ),
+        Watch(WORKLOAD, namespace=namespace, selector=ours, wakes=_owner_key, indexes=by_owner, required=False),
+        Watch(
+            PIPELINE_RUN,
+            namespace=namespace,
+            selector=ours,
+            wakes=_owner_key,
+            indexes=by_owner,
+            project=project_run,
+            required=False,
+        ),
+        Watch(
+            JOB,
+            namespace=namespace,
+            wakes=_resolved_key,
+            indexes=by_owner,
+            project=project_job,
+        ),
+        Watch(PIPELINE, namespace=namespace, wakes=_nobody, project=project_metadata, required=False),
+        Watch(RESOURCE_FLAVOR, wakes=_nobody, project=project_metadata, required=False),
+        Watch(CLUSTER_QUEUE, wakes=_nobody, project=project_queue, required=False),
+        Watch(WORKLOAD_PRIORITY_CLASS, wakes=_waiting_for_class, required=False),
+    )
+
+
+class Observer:
+    """Reads the caches; parses each spec once a generation."""
+
+    def __init__(self, settings: JobSettings) -> None:
+        self._settings = settings
+        self._specs: dict[str, tuple[int, FournosJobSpec]] = {}
+
+    def __call__(self, caches: Caches, key: Key) -> Observed | None:
+        job = caches[FOURNOS_JOB].get(key)
+        if job is None:
+            return None
+        spec = self._spec(job)
+        uid = uid_of(job)
+        owned_jobs = caches[JOB].by(OWNER, uid)
+        priority = caches[WORKLOAD_PRIORITY_CLASS].get(Key("", spec.priority)) if spec.priority else None
+        holders = self._holders(caches, spec.cluster, but=key)
+        flavors = frozenset(flavor["metadata"]["name"] for flavor in caches[RESOURCE_FLAVOR])
+        return Observed(
+            key=key,
+            job=job,
+            spec=spec,
+            workloads=caches[WORKLOAD].by(OWNER, uid),
+            runs=caches[PIPELINE_RUN].by(OWNER, uid),
+            resolve_jobs=owned_jobs or self._ownerless_resolve_jobs(caches, key),
+            pipeline=caches[PIPELINE].get(Key(key.namespace, spec.pipeline)),
+            flavors=flavors,
+            gpu_resources=self._gpu_resources(caches),
+            priority_value=int(priority["value"]) if priority else None,
+            holders=tuple(name for name, _ in holders),
+            exclusive_holders=tuple(name for name, exclusive in holders if exclusive),
+            all_locked=not spec.cluster and self._all_locked(caches, flavors),
+        )
+
+    def _spec(self, job: Obj) -> FournosJobSpec:
+        uid, generation = uid_of(job), int(job["metadata"].get("generation") or 0)
+        found = self._specs.get(uid)
+        if found and found[0] == generation:
+            return found[1]
+        spec = FournosJobSpec.model_validate(job.get("spec") or {})
+        if len(self._specs) > 4 * 10_000:
+            self._specs.clear()
+        self._specs[uid] = (generation, spec)
+        return spec
+
+    def _ownerless_resolve_jobs(self, caches: Caches, key: Key) -> tuple[Obj, ...]:
+        wanted = (names.resolve_job_name(key.name), names.old_resolve_job_name(key.name))
+        found = (caches[JOB].get(Key(key.namespace, name)) for name in wanted)
+        return tuple(job for job in found if job is not None and controller_of(job) is None)
+
+    def _gpu_resources(self, caches: Caches) -> frozenset[str]:
+        prefix = self._settings.gpu_resource_prefix
+        return frozenset(
+            name for queue in caches[CLUSTER_QUEUE] for name in queue["covered"] if name.startswith(prefix)
+        )
+
+    def _holders(self, caches: Caches, cluster: str | None, *, but: Key) -> list[tuple[str, bool]]:
+        if not cluster:
+            return []
+        jobs = (job for job in caches[FOURNOS_JOB].by(CLUSTER, cluster) if key_of(job) != but)
+        return sorted((job["metadata"]["name"], _exclusive(job)) for job in jobs)
+
+    def _all_locked(self, caches: Caches, flavors: frozenset[str]) -> bool:
+        return bool(flavors) and all(
+            any(_exclusive(job) for job in caches[FOURNOS_JOB].by(CLUSTER, flavor)) for flavor in flavors
+        )
+
+
+# --- indexes -----------------------------------------------------------------------------------------
+
+
+def _controller_uid(obj: Obj) -> Iterable[str]:
+    owner = controller_of(obj)
+    return (owner["uid"],) if owner else ()
+
+
+def _held_cluster(job: Obj) -> Iterable[str]:
+    status = job.get("status") or {}
+    return (status["cluster"],) if status.get("cluster") and status.get("phase") in names.HOLDING else ()
+
+
+def _wanted_priority(job: Obj) -> Iterable[str]:
+    """Jobs that may be waiting for their priority class to exist."""
+    priority = (job.get("spec") or {}).get("priority")
+    return (priority,) if priority and (job.get("status") or {}).get("phase") == "Pending" else ()
+
+
+def _exclusive(job: Obj) -> bool:
+    spec = job.get("spec") or {}
+    return bool(spec.get("exclusive", True) or spec.get("lockOnly"))
+
+
+# --- who wakes whom ----------------------------------------------------------------------------------
+
+
+def _owner_key(obj: Obj, caches: Caches) -> Iterable[Key]:
+    owner = controller_of(obj)
+    if owner and owner["kind"] == FOURNOS_JOB.kind and owner["apiVersion"] == FOURNOS_JOB.api_version:
+        return (Key(obj["metadata"].get("namespace") or "", owner["name"]),)
+    return ()
+
+
+def _resolved_key(job: Obj, caches: Caches) -> Iterable[Key]:
+    """The owner's key, or for a resolve Job that nobody controls the key that its name says."""
+    if controller_of(job):
+        return _owner_key(job, caches)
+    name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
+    return tuple(
+        key
+        for key in (Key(namespace, name.removesuffix("-resolve")), Key(namespace, name.removeprefix("resolve-")))
+        if key.name != name and caches[FOURNOS_JOB].get(key) is not None
+    )
+
+
+def _nobody(obj: Obj, caches: Caches) -> Iterable[Key]:
+    return ()
+
+
+def _waiting_for_class(priority: Obj, caches: Caches) -> Iterable[Key]:
+    return tuple(key_of(job) for job in caches[FOURNOS_JOB].by(PRIORITY, priority["metadata"]["name"]))
+
+
+# --- projections: what decisions read, and no more ----------------------------------------------------
+
+
+def project_metadata(obj: Obj) -> Obj:
+    meta = obj["metadata"]
+    kept = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "annotations")
+    return {"metadata": {name: meta[name] for name in kept if name in meta}}
+
+
+def project_run(run: Obj) -> Obj:
+    status = run.get("status") or {}
+    kept: dict[str, Any] = {
+        name: status[name] for name in ("conditions", "startTime", "completionTime") if name in status
+    }
+    return {
+        "metadata": _owned_metadata(run),
+        "spec": {"status": (run.get("spec") or {}).get("status")},
+        "status": kept,
+    }
+
+
+def project_job(job: Obj) -> Obj:
+    conditions = (job.get("status") or {}).get("conditions") or []
+    return {"metadata": _owned_metadata(job), "status": {"conditions": conditions}}
+
+
+def project_queue(queue: Obj) -> Obj:
+    groups = (queue.get("spec") or {}).get("resourceGroups") or ()
+    covered = tuple(name for group in groups for name in group.get("coveredResources") or ())
+    return {**project_metadata(queue), "covered": covered}
+
+
+def _owned_metadata(obj: Obj) -> dict[str, Any]:
+    meta = obj["metadata"]
+    kept = (
+        "name",
+        "namespace",
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "labels",
+        "ownerReferences",
+    )
+    return {name: meta[name] for name in kept if name in meta}

@@ -1,0 +1,109 @@
+"""Garbage collection: objects that say they belong to a job which does not exist.
+
+Kubernetes deletes what has an ownerReference; this is for what lost it.  Only objects with both of our
+labels are looked at, only some time after they were made, and only once the API server itself says that
+the job is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from fournos.api.times import parse_time
+from fournos.jobs import names
+from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.observe import watches
+from fournos.jobs.settings import JobSettings
+from fournos.kube.kinds import JOB
+from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
+from fournos.queueing.kinds import WORKLOAD
+from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Need
+from fournos.runtime.steps import Delete
+from fournos.runtime.system import Caches, System
+
+_MIN_AGE = timedelta(seconds=60)
+_CHILDREN: tuple[Resource, ...] = (WORKLOAD, PIPELINE_RUN, JOB)
+_NAME = "job-name"
+
+
+@dataclass(frozen=True, slots=True)
+class Orphans:
+    key: Key
+    """The job that they name."""
+    children: tuple[tuple[Resource, Obj], ...]
+
+
+def observe(caches: Caches, key: Key) -> Orphans | None:
+    if caches[FOURNOS_JOB].get(key) is not None:
+        return None
+    children = tuple(
+        (resource, obj)
+        for resource in _CHILDREN
+        for obj in caches[resource].by(_NAME, key.name)
+        if obj["metadata"]["namespace"] == key.namespace
+    )
+    return Orphans(key, children) if children else None
+
+
+def decide(observed: Orphans, facts: Facts, now: datetime) -> Decision | Need:
+    old = [(kind, obj) for kind, obj in observed.children if _old_enough(obj, now)]
+    if not old:
+        return Decision()
+    question = LiveGet(FOURNOS_JOB, observed.key)
+    answer = facts.get(question)
+    if answer is None:
+        return Need((question,))
+    if not isinstance(answer, Absent) or answer.no_kind:
+        return Decision()
+    return Decision(steps=tuple(Delete(kind, key_of(obj), uid_of(obj)) for kind, obj in old))
+
+
+def collect(caches: Caches) -> Iterable[Key]:
+    """The jobs that are named by a child and not in the cache."""
+    for resource in _CHILDREN:
+        for obj in caches[resource]:
+            for name in _named(obj):
+                key = Key(obj["metadata"]["namespace"], name)
+                if caches[FOURNOS_JOB].get(key) is None:
+                    yield key
+
+
+def orphans_system(settings: JobSettings) -> System[Orphans]:
+    kept = (FOURNOS_JOB, *_CHILDREN)
+    return System(
+        name="orphans",
+        watches=tuple(
+            replace(
+                watch,
+                wakes=_nobody,
+                indexes={} if watch.resource is FOURNOS_JOB else {_NAME: _named},
+            )
+            for watch in watches(settings)
+            if watch.resource in kept
+        ),
+        observe=observe,
+        decide=decide,
+        primary=lambda orphans: {
+            "metadata": {"namespace": orphans.key.namespace, "name": orphans.key.name}
+        },
+        collect=collect,
+    )
+
+
+def _named(obj: Obj) -> Iterable[str]:
+    labels = obj["metadata"].get("labels") or {}
+    owner = controller_of(obj)
+    if labels.get(names.MANAGED_BY_LABEL) != names.MANAGED_BY or (owner and owner["kind"] != FOURNOS_JOB.kind):
+        return ()
+    name = labels.get(names.JOB_NAME_LABEL)
+    return (name,) if name else ()
+
+
+def _old_enough(obj: Obj, now: datetime) -> bool:
+    return now - parse_time(obj["metadata"]["creationTimestamp"]) >= _MIN_AGE
+
+
+def _nobody(obj: Obj, caches: Caches) -> Iterable[Key]:
+    return ()

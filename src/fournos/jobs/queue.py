@@ -1,0 +1,150 @@
+"""The Pending phase: a Workload stands in Kueue's queue until a cluster is assigned."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from fournos.api.durations import parse_duration
+from fournos.api.fournosjob import FournosJobSpec
+from fournos.api.times import parse_time
+from fournos.jobs import build, names
+from fournos.jobs.context import Context
+from fournos.jobs.finish import fail, release
+from fournos.jobs.waiting import admission_message, wait, wait_if_curable
+from fournos.kube.resource import Key, Obj
+from fournos.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.queueing.release import release_quota
+from fournos.queueing.state import QueueState, QueueView, view
+from fournos.queueing.workload import Priority
+from fournos.queueing.workload import build as build_workload
+from fournos.runtime.decision import Decision, LiveGet, Need, Present, Unknown
+from fournos.runtime.steps import Create
+
+
+def enqueue(ctx: Context, message: str, *, spec: FournosJobSpec | None = None) -> Decision | Need:
+    """Ask Kueue for quota: create the Workload of the next attempt.  `spec` is fresher than the cache's."""
+    spec = spec or ctx.spec
+    priority = _priority(ctx, spec)
+    if isinstance(priority, Need | Decision):
+        return priority
+    hardware = spec.hardware if spec.hardware and spec.hardware.gpu_type else None
+    request = build.workload_request(
+        ctx.job,
+        spec,
+        hardware=hardware,
+        priority=priority,
+        attempt=ctx.draft.attempt + 1,
+        settings=ctx.settings,
+    )
+    ctx.draft.enter("Pending", message).condition("WorkloadAdmitted", "False", "Pending", message)
+    ctx.draft.put(retryAt=None)
+    return ctx.decision([Create(WORKLOAD, build_workload(request))], wake_at=_pending_deadline(ctx))
+
+
+def _priority(ctx: Context, spec: FournosJobSpec) -> Priority | None | Need | Decision:
+    if not spec.priority:
+        return None
+    if ctx.observed.priority_value is not None:
+        return Priority(spec.priority, ctx.observed.priority_value)
+    question = LiveGet(WORKLOAD_PRIORITY_CLASS, Key("", spec.priority))
+    if need := ctx.ask([question]):
+        return need
+    answer = ctx.answer(question)
+    if isinstance(answer, Present):
+        return Priority(spec.priority, int(answer.value["value"]))
+    ctx.draft.enter("Pending", ctx.draft.message)
+    if isinstance(answer, Unknown):
+        text = f"Waiting: cannot read WorkloadPriorityClass '{spec.priority}': {answer.reason}"
+        return wait(ctx, "WorkloadAdmitted", "PriorityClassUnknown", text)
+    if answer.no_kind:
+        return wait(ctx, "WorkloadAdmitted", "KueueNotInstalled", "Waiting: Kueue is not installed")
+    text = f"Waiting: WorkloadPriorityClass '{spec.priority}' not found; create it or submit without priority"
+    return wait(ctx, "WorkloadAdmitted", "PriorityClassNotFound", text)
+
+
+def pending(ctx: Context) -> Decision | Need:
+    failure = ctx.facts.failure
+    if failure and isinstance(failure.step, Create):
+        return wait_if_curable(ctx, failure, "WorkloadAdmitted", engine="Kueue") or fail(
+            ctx,
+            f"Failed to create Workload: {failure.message}",
+            type_="WorkloadAdmitted",
+            reason="WorkloadFailed",
+            detail=f"Workload creation failed: {failure.message}",
+        )
+    if ctx.spec.suspend:
+        message = "Suspended: set spec.suspend to false to queue the job"
+        ctx.draft.say(message).condition("Suspended", "True", "Suspended", message)
+        return ctx.decision(release(ctx))
+    if ctx.draft.reason_of("Suspended") == "Suspended":
+        ctx.draft.condition("Suspended", "False", "Resumed", "")
+    deadline = _pending_deadline(ctx)
+    if deadline and ctx.now >= deadline:
+        assert ctx.spec.timeouts is not None
+        return fail(
+            ctx,
+            f"Not admitted within spec.timeouts.pending ({ctx.spec.timeouts.pending}): {ctx.draft.message}",
+            type_="WorkloadAdmitted",
+            reason="PendingTimeout",
+        )
+    workload = ctx.workload
+    if workload is None:
+        retry_at = ctx.draft.done().get("retryAt")
+        if retry_at and ctx.now < parse_time(retry_at):
+            return ctx.decision(wake_at=parse_time(retry_at))
+        text = "Cluster lock pending admission" if ctx.spec.lock_only else "Waiting for Kueue admission"
+        return enqueue(ctx, text)
+    queue = view(workload)
+    if queue.state is QueueState.ADMITTED:
+        return _admitted(ctx, workload, queue)
+    if queue.state is QueueState.EVICTED:
+        return _give_back(ctx, workload)
+    _say_why(ctx, queue)
+    return ctx.decision(wake_at=deadline)
+
+
+def _give_back(ctx: Context, workload: Obj) -> Decision:
+    """Evicted before anything was made: nothing to stop."""
+    return ctx.decision([release_quota(workload, ctx.now)])
+
+
+def _say_why(ctx: Context, queue: QueueView) -> None:
+    if queue.state is QueueState.RELEASED and not queue.active:
+        message = f"Deactivated: {queue.message}. Set spec.active to true on the Workload to queue it again"
+    elif queue.state is QueueState.RELEASED:
+        message = f"Evicted by Kueue ({queue.reason}): {queue.message}. Waiting to be admitted again"
+    else:
+        message = admission_message(ctx, queue.message)
+    ctx.draft.say(message).condition("WorkloadAdmitted", "False", queue.reason, message)
+
+
+def _admitted(ctx: Context, workload: Obj, queue: QueueView) -> Decision | Need:
+    """Claim before make: the attempt's number and cluster are written before its first object."""
+    cluster = queue.flavor(names.POD_SET, names.SLOT_RESOURCE)
+    if not cluster:
+        return fail(
+            ctx,
+            "Workload admitted but no flavor assigned",
+            type_="WorkloadAdmitted",
+            reason="NoFlavorAssigned",
+            detail="Workload was admitted but no ResourceFlavor was assigned",
+        )
+    ctx.draft.begin_attempt(cluster=cluster, workload=workload["metadata"]["name"])
+    ctx.draft.put(cluster=cluster)
+    message = (
+        f"Cluster lock held on {cluster}"
+        if ctx.spec.lock_only
+        else f"Workload admitted, assigned to cluster {cluster}"
+    )
+    ctx.draft.enter("Admitted", message)
+    ctx.draft.condition("WorkloadAdmitted", "True", "Admitted", f"Assigned to cluster {cluster}")
+    ctx.draft.note("Admitted", f"Assigned to cluster {cluster}")
+    return ctx.decision()
+
+
+def _pending_deadline(ctx: Context) -> datetime | None:
+    limit = ctx.spec.timeouts and ctx.spec.timeouts.pending
+    since = (ctx.draft.done().get("phaseTimes") or {}).get("pending")
+    if not limit:
+        return None
+    return (parse_time(since) if since else ctx.now) + parse_duration(limit)

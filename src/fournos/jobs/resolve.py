@@ -1,0 +1,254 @@
+"""The Resolving phase: an engine's Job fills in hardware and secretRefs, and what it wrote is checked."""
+
+from __future__ import annotations
+
+from fournos.api.conditions import condition, is_true
+from fournos.api.fournosjob import FournosJobSpec
+from fournos.jobs import build, names
+from fournos.jobs.context import Context
+from fournos.jobs.finish import fail
+from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE
+from fournos.jobs.queue import enqueue, pending
+from fournos.jobs.waiting import wait, wait_if_curable
+from fournos.kube.kinds import JOB
+from fournos.kube.resource import Key, Obj
+from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.runtime.decision import (
+    Absent,
+    Decision,
+    LiveGet,
+    LiveList,
+    LogTail,
+    Need,
+    Present,
+    SecretShape,
+    Unknown,
+)
+from fournos.runtime.steps import Create
+
+LOG_LINES = 20
+
+
+def start(ctx: Context) -> Decision | Need:
+    """The first pass over a new job: claim it, in a status write of its own."""
+    if ctx.spec.suspend:
+        message = "Suspended: set spec.suspend to false to start the job"
+        ctx.draft.enter("Pending", message).condition("Suspended", "True", "Suspended", message)
+        return ctx.decision()
+    if ctx.spec.cluster and ctx.spec.cluster not in ctx.observed.flavors:
+        question = LiveGet(RESOURCE_FLAVOR, Key("", ctx.spec.cluster))
+        if need := ctx.ask([question]):
+            return need
+        answer = ctx.answer(question)
+        if isinstance(answer, Absent) and not answer.no_kind:
+            return fail(
+                ctx, f"Cluster '{ctx.spec.cluster}' not found", type_="Resolved", reason="ClusterNotFound"
+            )
+        if isinstance(answer, Unknown):
+            return wait(ctx, "Resolved", "ClusterUnknown", f"Cannot look up clusters: {answer.reason}")
+    if ctx.spec.lock_only:
+        ctx.draft.put(resolved={})
+        return enqueue(ctx, "Cluster lock pending admission")
+    message = "Resolving job requirements"
+    ctx.draft.enter("Resolving", message)
+    ctx.draft.condition("Resolved", "False", "Resolving", "Waiting for the resolve Job to complete")
+    return ctx.decision()
+
+
+def resolving(ctx: Context) -> Decision | Need:
+    failure = ctx.facts.failure
+    if failure and isinstance(failure.step, Create):
+        if failure.step.resource is WORKLOAD:
+            return pending(ctx)
+        return wait_if_curable(ctx, failure, "Resolved", engine="Tekton") or fail(
+            ctx,
+            f"Failed to create resolve Job: {failure.message}",
+            type_="Resolved",
+            reason="CreateFailed",
+        )
+    job = _resolve_job(ctx)
+    if job is None:
+        return _launch(ctx)
+    if is_true(job, "Failed"):
+        return _failed(ctx, job)
+    if is_true(job, "Complete"):
+        return _complete(ctx)
+    return ctx.decision()
+
+
+def _resolve_job(ctx: Context) -> Obj | None:
+    wanted = (names.resolve_job_name(ctx.name), names.old_resolve_job_name(ctx.name))
+    found = [job for job in ctx.observed.resolve_jobs if job["metadata"]["name"] in wanted]
+    return min(found, key=lambda job: wanted.index(job["metadata"]["name"]), default=None)
+
+
+def _launch(ctx: Context) -> Decision | Need:
+    """Create the resolve Job with the image that the Pipeline names."""
+    pipeline = ctx.observed.pipeline
+    if pipeline is None or _image(pipeline) is None:
+        question = LiveGet(PIPELINE, Key(ctx.namespace, ctx.spec.pipeline))
+        if need := ctx.ask([question]):
+            return need
+        answer = ctx.answer(question)
+        if isinstance(answer, Absent) and answer.no_kind:
+            return wait(ctx, "Resolved", "TektonNotInstalled", "Waiting: Tekton Pipelines is not installed")
+        if isinstance(answer, Absent):
+            return fail(
+                ctx,
+                f"Failed to fetch Pipeline '{ctx.spec.pipeline}': Not Found",
+                type_="Resolved",
+                reason="PipelineNotFound",
+            )
+        if isinstance(answer, Unknown):
+            return wait(
+                ctx,
+                "Resolved",
+                "PipelineUnknown",
+                f"Waiting: cannot read Pipeline '{ctx.spec.pipeline}': {answer.reason}",
+            )
+        pipeline = answer.value
+    image = _image(pipeline)
+    if image is None:
+        return fail(
+            ctx,
+            f"Pipeline '{ctx.spec.pipeline}' is missing the '{names.RESOLVE_IMAGE_ANNOTATION}' annotation",
+            type_="Resolved",
+            reason="MissingResolveImage",
+        )
+    if ctx.template.body is None:
+        return wait(
+            ctx,
+            "Resolved",
+            "TemplateUnreadable",
+            f"Waiting: the resolve Job template '{ctx.template.path}' {ctx.template.error}; "
+            "correct FOURNOS_RESOLVE_JOB_TEMPLATE and restart the operator",
+        )
+    body = build.resolve_job(ctx.job, template=ctx.template.body, image=image, settings=ctx.settings)
+    return ctx.decision([Create(JOB, body)])
+
+
+def _image(pipeline: Obj) -> str | None:
+    return (pipeline["metadata"].get("annotations") or {}).get(names.RESOLVE_IMAGE_ANNOTATION) or None
+
+
+def _failed(ctx: Context, job: Obj) -> Decision | Need:
+    """The end of the resolver's log says more than the Job's condition."""
+    question = LogTail(ctx.namespace, f"batch.kubernetes.io/job-name={job['metadata']['name']}", LOG_LINES)
+    if need := ctx.ask([question]):
+        return need
+    reason = str((condition(job, "Failed") or {}).get("message") or "Resolve Job failed")
+    answer = ctx.answer(question)
+    log = str(answer.value).strip() if isinstance(answer, Present) else ""
+    message = f"Resolution failed: {reason}"
+    if log:
+        message += f"\nLast lines of the resolver:\n{log}"
+    return fail(ctx, message, type_="Resolved", reason="Failed", detail=reason)
+
+
+def _complete(ctx: Context) -> Decision | Need:
+    """Check what the resolver wrote: read live, since the cache may not have it yet."""
+    question = LiveGet(FOURNOS_JOB, ctx.observed.key)
+    if need := ctx.ask([question]):
+        return need
+    answer = ctx.answer(question)
+    if not isinstance(answer, Present) or answer.value["metadata"]["uid"] != ctx.job["metadata"]["uid"]:
+        return Decision(retry=True)
+    spec = FournosJobSpec.model_validate(answer.value.get("spec") or {})
+    return _check_hardware(ctx, spec) or _check_secrets(ctx, spec) or _resolved(ctx, spec)
+
+
+def _check_hardware(ctx: Context, spec: FournosJobSpec) -> Decision | Need | None:
+    hardware = spec.hardware
+    if hardware is None or not hardware.gpu_type or not hardware.gpu_count:
+        if spec.exclusive or spec.clusterless:
+            return None
+        return fail(
+            ctx,
+            "No hardware requirements: spec.hardware not populated after resolution",
+            type_="Resolved",
+            reason="NoHardware",
+        )
+    if spec.clusterless or build.gpu_resource(hardware, ctx.settings) in ctx.observed.gpu_resources:
+        return None
+    question = LiveList(CLUSTER_QUEUE)
+    if need := ctx.ask([question]):
+        return need
+    answer = ctx.answer(question)
+    if isinstance(answer, Absent):
+        return wait(ctx, "Resolved", "KueueNotInstalled", "Waiting: Kueue is not installed")
+    if isinstance(answer, Unknown):
+        return wait(
+            ctx, "Resolved", "GPUTypesUnknown", f"Waiting: cannot list GPU types: {answer.reason}"
+        )
+    prefix = ctx.settings.gpu_resource_prefix
+    valid = sorted(name.removeprefix(prefix) for name in gpu_resources(answer.value, prefix))
+    kind = hardware.gpu_type.lower()
+    if kind in valid:
+        return None
+    if not valid:
+        return fail(
+            ctx,
+            "No GPU types configured",
+            type_="Resolved",
+            reason="InvalidGPUType",
+            detail="No GPU types found in any ClusterQueue",
+        )
+    return fail(
+        ctx,
+        f"GPU type '{kind}' not available. Valid types: {', '.join(valid)}",
+        type_="Resolved",
+        reason="InvalidGPUType",
+        detail=f"GPU type '{kind}' not available",
+    )
+
+
+def gpu_resources(queues: tuple[Obj, ...], prefix: str) -> frozenset[str]:
+    """All resource names with this prefix that the ClusterQueues cover."""
+    return frozenset(
+        name
+        for queue in queues
+        for group in (queue.get("spec") or {}).get("resourceGroups") or ()
+        for name in group.get("coveredResources") or ()
+        if name.startswith(prefix)
+    )
+
+
+def _check_secrets(ctx: Context, spec: FournosJobSpec) -> Decision | Need | None:
+    namespace = ctx.settings.secrets_namespace
+    questions = {
+        ref: SecretShape(Key(namespace, ctx.settings.vault_secret(ref))) for ref in spec.secret_refs
+    }
+    if need := ctx.ask(questions.values()):
+        return need
+    for ref, question in questions.items():
+        answer, name = ctx.answer(question), question.key.name
+        if isinstance(answer, Unknown):
+            return wait(
+                ctx, "Resolved", "SecretUnknown", f"Waiting: cannot read Secret '{name}': {answer.reason}"
+            )
+        problem = ""
+        if isinstance(answer, Absent):
+            problem = f"Secret '{name}' (ref '{ref}') not found in namespace {namespace}"
+        elif answer.value.labels.get(names.VAULT_ENTRY_LABEL) != "true":
+            problem = (
+                f"Secret '{name}' exists but is not a Vault-synced secret "
+                f"(missing {names.VAULT_ENTRY_LABEL}=true label)"
+            )
+        if problem:
+            return fail(ctx, problem, type_="Resolved", reason="SecretRefNotFound")
+    return None
+
+
+def _resolved(ctx: Context, spec: FournosJobSpec) -> Decision | Need:
+    resolved: dict[str, object] = {"secretRefs": list(spec.secret_refs)}
+    if spec.hardware:
+        resolved["hardware"] = spec.hardware.model_dump(by_alias=True, exclude_none=True)
+    ctx.draft.put(resolved=resolved).condition("Resolved", "True", "Resolved", "Resolution complete")
+    if spec.clusterless:
+        ctx.draft.begin_attempt(cluster=names.CLUSTERLESS, workload=None)
+        ctx.draft.put(cluster=names.CLUSTERLESS).enter("Admitted", "Clusterless job ready for execution")
+        ctx.draft.condition(
+            "WorkloadAdmitted", "True", "ClusterlessAdmitted", "Clusterless job bypassed Kueue admission"
+        )
+        return ctx.decision()
+    return enqueue(ctx, "Workload created, waiting for Kueue admission", spec=spec)

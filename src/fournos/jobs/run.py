@@ -1,0 +1,202 @@
+"""The Admitted and Running phases: secrets are copied, the PipelineRun is made and followed to its end."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from fournos.api.times import format_time, parse_time
+from fournos.jobs import build, names
+from fournos.jobs.context import Context, run_ended, run_succeeded, succeeded_condition
+from fournos.jobs.finish import fail, fail_attempt, finish
+from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.stop import pods_gone
+from fournos.jobs.waiting import wait, wait_if_curable
+from fournos.kube.resource import Key, Obj, key_of
+from fournos.runtime.decision import Absent, Decision, LiveGet, Need, Present, SecretShape, StepFailure, Unknown
+from fournos.runtime.steps import CopySecret, Create, Patch, Step
+
+_STARTED_WITHIN = timedelta(seconds=2)
+"""Running is declared with Tekton's first word about the run, or after this time without one."""
+
+
+def admitted(ctx: Context) -> Decision | Need:
+    if ctx.facts.failure:
+        return _launch_failed(ctx, ctx.facts.failure)
+    if ctx.spec.lock_only:
+        return _mark(ctx) or ctx.decision()
+    run = ctx.run
+    if run is None:
+        return _mark(ctx) or _launch(ctx)
+    return running(ctx)
+
+
+def _mark(ctx: Context) -> Decision | None:
+    """The finalizer and the label of a cluster held alone, in one write before anything is made."""
+    meta = ctx.job["metadata"]
+    labels = meta.get("labels") or {}
+    wanted: dict[str, object] = {}
+    if not ctx.spec.lock_only and not ctx.holds_finalizer:
+        wanted["finalizers"] = [*(meta.get("finalizers") or ()), names.FINALIZER]
+    exclusive = ctx.spec.cluster if ctx.spec.exclusive or ctx.spec.lock_only else None
+    if exclusive and labels.get(names.EXCLUSIVE_CLUSTER_LABEL) != exclusive:
+        wanted["labels"] = {names.EXCLUSIVE_CLUSTER_LABEL: exclusive}
+    if not wanted:
+        return None
+    body = {"metadata": {"resourceVersion": meta["resourceVersion"], **wanted}}
+    return ctx.decision([Patch(FOURNOS_JOB, key_of(ctx.job), body)])
+
+
+def _launch(ctx: Context) -> Decision | Need:
+    namespace = ctx.settings.secrets_namespace
+    shapes = {
+        ref: SecretShape(Key(namespace, ctx.settings.vault_secret(ref))) for ref in ctx.spec.secret_refs
+    }
+    if need := ctx.ask(shapes.values()):
+        return need
+    steps: list[Step] = []
+    cluster = str(ctx.draft.done().get("cluster") or "")
+    if not ctx.spec.clusterless:
+        steps.append(
+            CopySecret(
+                Key(namespace, ctx.settings.kubeconfig_secret(cluster)),
+                build.secret_copy(ctx.job, name=names.kubeconfig_copy_name(ctx.name), vault_entry=False),
+            )
+        )
+    keys: dict[str, tuple[str, ...]] = {}
+    for ref, question in shapes.items():
+        answer = ctx.answer(question)
+        if isinstance(answer, Unknown):
+            text = f"Waiting: cannot read Secret '{question.key.name}': {answer.reason}"
+            return wait(ctx, "PipelineRunReady", "SecretUnknown", text)
+        if isinstance(answer, Absent):
+            return fail(
+                ctx,
+                f"Secret '{question.key.name}' (ref '{ref}') not found in namespace {namespace}",
+                type_="PipelineRunReady",
+                reason="SecretRefNotFound",
+            )
+        keys[ref] = answer.value.keys
+        copy = names.copy_name(ctx.name, question.key.name)
+        steps.append(CopySecret(question.key, build.secret_copy(ctx.job, name=copy, vault_entry=True)))
+    run = build.pipeline_run(
+        ctx.job,
+        ctx.spec,
+        cluster=cluster,
+        attempt=max(1, ctx.draft.attempt),
+        secret_keys=keys,
+        settings=ctx.settings,
+    )
+    steps.append(Create(PIPELINE_RUN, run))
+    return ctx.decision(steps, wake_at=ctx.now + _STARTED_WITHIN)
+
+
+def _launch_failed(ctx: Context, failure: StepFailure) -> Decision | Need:
+    step = failure.step
+    if waiting := wait_if_curable(ctx, failure, "PipelineRunReady", engine="Tekton"):
+        return waiting
+    if isinstance(step, CopySecret):
+        entry = step.metadata["labels"].get(names.VAULT_ENTRY_LABEL)
+        problem = (
+            f"Secret '{step.source.name}' not found in namespace {step.source.namespace}"
+            if failure.error == "NotFoundError"
+            else failure.message
+        )
+        return fail(
+            ctx,
+            f"Failed to copy {'secret' if entry else 'kubeconfig'}: {problem}",
+            type_="PipelineRunReady",
+            reason="SecretRefNotFound" if entry else "KubeconfigNotFound",
+        )
+    if isinstance(step, Create):
+        return fail(
+            ctx,
+            f"Failed to create PipelineRun: {failure.message}",
+            type_="PipelineRunReady",
+            reason="CreateFailed",
+        )
+    return wait(ctx, "PipelineRunReady", failure.error, f"Waiting: {failure.message}")
+
+
+def running(ctx: Context) -> Decision | Need:
+    run = ctx.run
+    if run is None:
+        return _run_missing(ctx)
+    if run_ended(run):
+        return _ended(ctx, run)
+    found = succeeded_condition(run)
+    if not found and not _overdue(ctx, run):
+        return ctx.decision(wake_at=_born(run) + _STARTED_WITHIN)
+    told = str(found.get("message") or "")
+    message = f"Pipeline running: {told}" if told else "PipelineRun created, waiting for execution"
+    reason = "Running" if told else "Started"
+    ctx.draft.enter("Running", message).condition("PipelineRunReady", "Unknown", reason, message)
+    _name_run(ctx, run)
+    return ctx.decision()
+
+
+def _name_run(ctx: Context, run: Obj) -> None:
+    ctx.draft.put(pipelineRun=run["metadata"]["name"])
+    ctx.draft.amend_attempt(pipelineRun=run["metadata"]["name"])
+    if url := build.dashboard_url(run, ctx.settings):
+        ctx.draft.put(dashboardURL=url)
+
+
+def _ended(ctx: Context, run: Obj) -> Decision | Need:
+    _name_run(ctx, run)
+    found = succeeded_condition(run)
+    told = str(found.get("message") or "")
+    if run_succeeded(run):
+        message = "Pipeline completed successfully"
+        ctx.draft.end_attempt("Succeeded").condition("PipelineRunReady", "True", "Succeeded", told or message)
+        _complete_times(ctx, run)
+        return finish(ctx, "Succeeded", message)
+    completed = parse_time(run["status"]["completionTime"])
+    force_at = completed + timedelta(seconds=ctx.settings.terminate_grace_sec)
+    pods = pods_gone(ctx, run["metadata"]["name"], force=ctx.now >= force_at, force_at=force_at)
+    if isinstance(pods, Need):
+        return pods
+    if not pods.ended:
+        ctx.draft.say(f"PipelineRun failed, {pods.message}")
+        return ctx.decision(pods.steps, wake_at=pods.wake_at, retry=pods.retry)
+    message = told or "PipelineRun failed"
+    ctx.draft.condition("PipelineRunReady", "False", "Failed", message)
+    _complete_times(ctx, run)
+    return fail_attempt(ctx, message)
+
+
+def _complete_times(ctx: Context, run: Obj) -> None:
+    """A run so short that Running was never written still has its start in the status."""
+    times = dict(ctx.draft.done().get("phaseTimes") or {})
+    started = (run.get("status") or {}).get("startTime")
+    if started and "running" not in times:
+        ctx.draft.put(phaseTimes={**times, "running": format_time(parse_time(started))})
+
+
+def _run_missing(ctx: Context) -> Decision | Need:
+    """Absence is confirmed live before it counts."""
+    name = names.attempt_name(ctx.name, max(1, ctx.draft.attempt))
+    question = LiveGet(PIPELINE_RUN, Key(ctx.namespace, name))
+    if need := ctx.ask([question]):
+        return need
+    answer = ctx.answer(question)
+    if isinstance(answer, Present):
+        return Decision(retry=True)
+    if isinstance(answer, Unknown) or answer.no_kind:
+        return wait(ctx, "PipelineRunReady", "PipelineRunUnknown", "Waiting: cannot read the PipelineRun")
+    force_at = ctx.now + timedelta(seconds=ctx.settings.terminate_grace_sec)
+    pods = pods_gone(ctx, name, force=False, force_at=force_at)
+    if isinstance(pods, Need):
+        return pods
+    if not pods.ended:
+        ctx.draft.say(f"PipelineRun not found, {pods.message}")
+        return ctx.decision(retry=True)
+    ctx.draft.condition("PipelineRunReady", "False", "NotFound", "PipelineRun not found")
+    return fail_attempt(ctx, "PipelineRun not found")
+
+
+def _born(run: Obj) -> datetime:
+    return parse_time(run["metadata"]["creationTimestamp"])
+
+
+def _overdue(ctx: Context, run: Obj) -> bool:
+    return ctx.now >= _born(run) + _STARTED_WITHIN

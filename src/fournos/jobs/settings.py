@@ -1,0 +1,114 @@
+"""Settings of the job system, read from FOURNOS_… environment variables (the Fournos README's table)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AliasChoices, Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from fournos.api.durations import parse_duration
+
+
+def _duration(text: str) -> str:
+    parse_duration(text)
+    return text
+
+
+class JobSettings(BaseSettings):
+    """Every field is one variable: `FOURNOS_` + the field's name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix="FOURNOS_", extra="ignore", populate_by_name=True)
+
+    namespace: str = Field(
+        min_length=1,
+        validation_alias=AliasChoices("FOURNOS_NAMESPACE", "FOURNOS_WORKLOAD_NAMESPACE"),
+        description="Kubernetes namespace of the jobs (required). FOURNOS_WORKLOAD_NAMESPACE is the same.",
+    )
+    secrets_namespace: str = Field(
+        "psap-secrets", description="Namespace where kubeconfig and vault-synced secrets are stored"
+    )
+    tekton_dashboard_url: str = Field("", description="Tekton Dashboard base URL")
+    kubeconfig_secret_pattern: str = Field(
+        "kubeconfig-{cluster}", description="Pattern for resolving cluster names to Secret names"
+    )
+    vault_secret_pattern: str = Field(
+        "vault-{entry}", description="Pattern for naming vault-synced Secrets"
+    )
+    kueue_local_queue_name: str = Field("fournos-queue", description="Kueue LocalQueue name")
+    gpu_resource_prefix: str = Field("fournos/gpu-", description="Resource name prefix for GPU types")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
+        "INFO", description="Logging level"
+    )
+    gc_interval_sec: Annotated[float, Field(gt=0)] = Field(
+        300.0, description="Resource GC interval (seconds)"
+    )
+    resolve_deadline_sec: Annotated[int, Field(gt=0)] = Field(
+        300, description="Deadline for the resolve Job (seconds)"
+    )
+    resolve_job_template: str = Field(
+        "config/forge/resolve_job.yaml",
+        description="Path (relative to project root) to the Job YAML template for the resolve step. "
+        "Override with dev/mock-resolve/resolve_job.yaml for local development.",
+    )
+    artifact_pvc_size: str = Field(
+        "1Gi",
+        description="Size of the per-PipelineRun PVC used for shared artifact storage across tasks",
+    )
+    pipeline_timeout: str = Field("25h0m0s", description="Timeout of a whole PipelineRun")
+    pipeline_tasks_timeout: str = Field("24h0m0s", description="Timeout of a PipelineRun's tasks")
+    pipeline_finally_timeout: str = Field("1h0m0s", description="Timeout of a PipelineRun's finally tasks")
+    stop_grace_sec: Annotated[float, Field(gt=0)] = Field(
+        3900.0,
+        description="How long a graceful stop may run finally tasks before it is made immediate (seconds)",
+    )
+    eviction_grace_sec: Annotated[float, Field(gt=0)] = Field(
+        300.0,
+        description="The same for a run that Kueue evicted: another job waits for its quota (seconds)",
+    )
+    deletion_grace_sec: Annotated[float, Field(gt=0)] = Field(
+        300.0, description="The same for a run whose FournosJob is deleted (seconds)"
+    )
+    terminate_grace_sec: Annotated[float, Field(gt=0)] = Field(
+        120.0,
+        description="How long an immediate stop may take before the PipelineRun and its pods are deleted "
+        "by force (seconds)",
+    )
+    retry_backoff_sec: Annotated[float, Field(ge=0)] = Field(
+        10.0, description="Wait before the first retry of a failed run; doubles each time (seconds)"
+    )
+    secrets_kept: Literal["job", "run"] = Field(
+        "job",
+        description="How long copies of secrets stay: until the job is deleted, or until its run ends",
+    )
+
+    @field_validator("pipeline_timeout", "pipeline_tasks_timeout", "pipeline_finally_timeout")
+    @classmethod
+    def _is_duration(cls, value: str) -> str:
+        return _duration(value)
+
+    @field_validator("kubeconfig_secret_pattern")
+    @classmethod
+    def _names_cluster(cls, value: str) -> str:
+        return _with_placeholder(value, "cluster")
+
+    @field_validator("vault_secret_pattern")
+    @classmethod
+    def _names_entry(cls, value: str) -> str:
+        return _with_placeholder(value, "entry")
+
+    def kubeconfig_secret(self, cluster: str) -> str:
+        return self.kubeconfig_secret_pattern.replace("{cluster}", cluster)
+
+    def vault_secret(self, ref: str) -> str:
+        """The Secret that a `secretRefs` entry means: `my-creds` and `vault-my-creds` are the same."""
+        prefix, _, suffix = self.vault_secret_pattern.partition("{entry}")
+        if ref.startswith(prefix) and ref.endswith(suffix) and len(ref) > len(prefix) + len(suffix) > 0:
+            return ref
+        return self.vault_secret_pattern.replace("{entry}", ref)
+
+
+def _with_placeholder(pattern: str, name: str) -> str:
+    if pattern.count(f"{{{name}}}") != 1:
+        raise ValueError(f"must contain {{{name}}} exactly once, like 'prefix-{{{name}}}'")
+    return pattern

@@ -1,0 +1,91 @@
+"""Ending a run: gracefully, then at once, then by force; over only when no pod of it runs.
+
+A graceful stop lets Tekton run finally tasks (CancelledRunFinally), an immediate one does not
+(Cancelled).  Each has a bound; past the last one the PipelineRun and its pods are deleted.  Quota goes
+back only after `ended` is true.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from fournos.jobs.context import Context, run_ended, succeeded_condition
+from fournos.jobs.kinds import PIPELINE_RUN
+from fournos.kube.kinds import POD
+from fournos.kube.resource import Obj, key_of, uid_of
+from fournos.runtime.decision import Absent, LiveList, Need, Unknown
+from fournos.runtime.steps import Delete, Patch, Step
+
+GRACEFUL, IMMEDIATE = "CancelledRunFinally", "Cancelled"
+_PODS_OVER = frozenset({"Succeeded", "Failed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How far the end of a run has come."""
+
+    ended: bool
+    steps: tuple[Step, ...] = ()
+    message: str = ""
+    wake_at: datetime | None = None
+    retry: bool = False
+
+
+def end_run(
+    ctx: Context, run_name: str, *, since: datetime, graceful: bool, grace: float
+) -> Ending | Need:
+    """The next move in ending this run; `since` is when its end was asked for, `grace` in seconds."""
+    immediate_at = since + timedelta(seconds=grace) if graceful else since
+    force_at = immediate_at + timedelta(seconds=ctx.settings.terminate_grace_sec)
+    run = next((r for r in ctx.observed.runs if r["metadata"]["name"] == run_name), None)
+    if run is None or run_ended(run):
+        return pods_gone(ctx, run_name, force=ctx.now >= force_at, force_at=force_at)
+    if ctx.now >= force_at:
+        return Ending(
+            ended=False,
+            steps=(Delete(PIPELINE_RUN, key_of(run), uid_of(run)),),
+            message=f"PipelineRun {run_name} did not stop in time, deleting it",
+            retry=True,
+        )
+    wanted = GRACEFUL if ctx.now < immediate_at else IMMEDIATE
+    asked = (run.get("spec") or {}).get("status")
+    steps = () if asked in (wanted, IMMEDIATE) else (_cancel(run, wanted),)
+    progress = str(succeeded_condition(run).get("message") or "")
+    return Ending(
+        ended=False,
+        steps=steps,
+        message=progress,
+        wake_at=force_at if wanted == IMMEDIATE or asked == IMMEDIATE else immediate_at,
+    )
+
+
+def pods_gone(ctx: Context, run_name: str, *, force: bool, force_at: datetime) -> Ending | Need:
+    """Whether the API server itself says that no pod of this run may still be running."""
+    question = LiveList(POD, ctx.namespace, f"tekton.dev/pipelineRun={run_name}")
+    if need := ctx.ask([question]):
+        return need
+    answer = ctx.answer(question)
+    if isinstance(answer, Unknown):
+        return Ending(ended=False, message=f"cannot see the run's pods: {answer.reason}", retry=True)
+    pods: tuple[Obj, ...] = () if isinstance(answer, Absent) else answer.value
+    alive = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in _PODS_OVER]
+    if not alive:
+        return Ending(ended=True)
+    steps: tuple[Step, ...] = ()
+    if force:
+        steps = tuple(
+            Delete(POD, key_of(pod), uid_of(pod), propagation="Background", grace_seconds=0) for pod in alive
+        )
+    waiting = ", ".join(sorted(pod["metadata"]["name"] for pod in alive)[:3])
+    return Ending(
+        ended=False,
+        steps=steps,
+        message=f"waiting for {len(alive)} pod(s) to end: {waiting}",
+        wake_at=None if force else force_at,
+        retry=True,
+    )
+
+
+def _cancel(run: Obj, how: str) -> Patch:
+    return Patch(PIPELINE_RUN, key_of(run), {"spec": {"status": how}})

@@ -1,0 +1,47 @@
+"""The resolve Job's template: a YAML file that the settings name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from fournos.kube.resource import Obj
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """The Job as read, or why it could not be."""
+
+    path: str
+    body: Obj | None
+    error: str = ""
+
+
+def load_template(path: str, *, roots: tuple[Path, ...]) -> Template:
+    """Read the template from the first root that has it; an absolute path is taken as it is.
+
+    The operator keeps running with an unreadable template: each job says so in its condition.
+    """
+    for root in roots:
+        candidate = root / path
+        if not candidate.is_file():
+            continue
+        try:
+            body = yaml.safe_load(candidate.read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError) as error:
+            return Template(path, None, f"cannot be read: {error}")
+        problem = _problem(body)
+        return Template(path, None if problem else body, problem)
+    return Template(path, None, "no such file")
+
+
+def _problem(body: object) -> str:
+    if not isinstance(body, dict) or body.get("kind") != "Job":
+        return "is not a batch/v1 Job"
+    pod = ((body.get("spec") or {}).get("template") or {}).get("spec") or {}
+    containers = pod.get("containers")
+    if not isinstance(containers, list) or not containers:
+        return "has no container in spec.template.spec.containers"
+    return ""

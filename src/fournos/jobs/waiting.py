@@ -1,0 +1,48 @@
+"""Saying why a job waits: in its message, its condition and one event."""
+
+from __future__ import annotations
+
+from fournos.jobs.context import Context
+from fournos.jobs.names import SLOT_RESOURCE
+from fournos.runtime.decision import Decision, StepFailure
+
+
+def wait(ctx: Context, type_: str, reason: str, message: str) -> Decision:
+    """Something is missing that may yet come: say so, once, and look again with backoff."""
+    if ctx.draft.reason_of(type_) != reason:
+        ctx.draft.note(reason, message, warning=True)
+    if not ctx.draft.phase:
+        ctx.draft.enter("Pending", message)
+    ctx.draft.say(message).condition(type_, "False", reason, message)
+    return ctx.decision(retry=True)
+
+
+def wait_if_curable(ctx: Context, failure: StepFailure, type_: str, *, engine: str) -> Decision | None:
+    """A step was refused for a reason that somebody else can cure: an engine that is not installed, a
+    right that is missing.  None: the refusal is final."""
+    if failure.error == "NoSuchResourceError":
+        return wait(ctx, type_, f"{engine}NotInstalled", f"Waiting: {engine} is not installed")
+    if failure.error == "ForbiddenError":
+        return wait(ctx, type_, "Forbidden", f"Waiting: the operator may not do this: {failure.message}")
+    return None
+
+
+def admission_message(ctx: Context, kueue_message: str) -> str:
+    """Kueue's words, or who holds the cluster where that is really the reason.
+
+    The hint comes from a look-up of the jobs that hold the cluster, not from the text alone: the slot
+    resource may also be short because nobody gave the cluster any.
+    """
+    if not kueue_message:
+        return "Waiting for Kueue admission"
+    seen = ctx.observed
+    cluster = ctx.spec.cluster
+    if SLOT_RESOURCE in kueue_message:
+        if cluster and seen.exclusive_holders:
+            holder = seen.exclusive_holders[0]
+            return f"Cluster {cluster} is exclusively locked by job {holder}, waiting for it to finish"
+        if cluster and seen.holders and ctx.spec.exclusive:
+            return f"Waiting for exclusive access to cluster {cluster} (other jobs are still running)"
+        if not cluster and seen.all_locked:
+            return "All eligible clusters are exclusively locked, waiting for availability"
+    return f"Waiting for admission: {kueue_message}"
