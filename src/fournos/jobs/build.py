@@ -104,6 +104,7 @@ def pipeline_run(
     cluster: str,
     attempt: int,
     secret_keys: Mapping[str, Sequence[str]],
+    pipeline: Obj,
     settings: JobSettings,
 ) -> Obj:
     """The run of one attempt.
@@ -113,10 +114,9 @@ def pipeline_run(
     """
     meta = job["metadata"]
     name = meta["name"]
-    kubeconfig = (
-        names.CLUSTERLESS_KUBECONFIG if spec.clusterless else names.kubeconfig_copy_name(name)
-    )
+    kubeconfig = names.CLUSTERLESS_KUBECONFIG if spec.clusterless else names.kubeconfig_copy_name(name)
     labels = names.labels(name)
+    timeouts = run_timeouts(spec.timeouts, settings)
     sources = [
         {
             "secret": {
@@ -144,11 +144,10 @@ def pipeline_run(
                 {"name": "fournos-workload-namespace", "value": meta["namespace"]},
                 {"name": "kubeconfig-secret", "value": kubeconfig},
             ],
-            "timeouts": run_timeouts(spec.timeouts, settings),
+            "timeouts": timeouts,
+            "taskRunSpecs": _task_limits(pipeline, timeouts),
             "taskRunTemplate": {
-                "podTemplate": {
-                    "volumes": [{"name": "vault-secrets", "projected": {"sources": sources}}]
-                }
+                "podTemplate": {"volumes": [{"name": "vault-secrets", "projected": {"sources": sources}}]}
             },
             "workspaces": [
                 {
@@ -164,6 +163,17 @@ def pipeline_run(
             ],
         },
     }
+
+
+def _task_limits(pipeline: Obj, timeouts: Mapping[str, str]) -> list[dict[str, str]]:
+    """A limit for every task that names none: Tekton's own default (an hour) would cut long ones short."""
+    spec = pipeline.get("spec") or {}
+    return [
+        {"pipelineTaskName": task["name"], "timeout": timeouts[limit]}
+        for section, limit in (("tasks", "tasks"), ("finally", "finally"))
+        for task in spec.get(section) or ()
+        if not task.get("timeout")
+    ]
 
 
 def run_timeouts(wanted: Timeouts | None, settings: JobSettings) -> dict[str, str]:

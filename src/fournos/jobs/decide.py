@@ -1,8 +1,8 @@
 """What happens next to a FournosJob: one table from phase to policy.
 
-    (new) → Resolving → Pending → Admitted → Running → Succeeded | Failed
-                                        any → Stopping → Stopped
-    Admitted, Running → Pending          evicted, suspended, or a failed attempt that is retried
+(new) → Resolving → Pending → Admitted → Running → Succeeded | Failed
+                                    any → Stopping → Stopped
+Admitted, Running → Pending          evicted, suspended, or a failed attempt that is retried
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def decide(
 
 def _begin(ctx: Context) -> Decision | Need:
     """A new job: first the rules that the API server checks too, for objects that came before them."""
-    broken = check(None, ctx.job)
+    broken = check(ctx.job)
     if broken:
         text = "; ".join(violation.message for violation in broken)
         ctx.draft.condition("Resolved", "False", "Invalid", text)

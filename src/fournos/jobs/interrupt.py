@@ -6,6 +6,7 @@ so.  The time at which the end was asked for stands in `status.stopRequestedAt` 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -14,7 +15,7 @@ from fournos.jobs import names
 from fournos.jobs.context import Context, run_succeeded
 from fournos.jobs.finish import finalizer_off, finish, release
 from fournos.jobs.stop import IMMEDIATE, Ending, end_run
-from fournos.kube.resource import Key
+from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.release import release_quota
 from fournos.queueing.state import QueueState, view
@@ -66,7 +67,7 @@ def _quota_lost(ctx: Context) -> Interrupt | Need | None:
             return None
         why = f"Evicted by Kueue ({queue.reason}): {queue.message}"
         return Interrupt(Kind.EVICTED, True, grace, why)
-    attempts = ctx.draft.done().get("attempts") or ({},)
+    attempts: Sequence[Obj] = ctx.draft.done().get("attempts") or ({},)
     name = attempts[-1].get("workload") or names.attempt_name(ctx.name, ctx.draft.attempt)
     question = LiveGet(WORKLOAD, Key(ctx.namespace, name))
     if need := ctx.ask([question]):

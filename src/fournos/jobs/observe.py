@@ -29,7 +29,9 @@ def watches(settings: JobSettings) -> tuple[Watch, ...]:
             wakes=lambda job, caches: (key_of(job),),
             indexes={CLUSTER: _held_cluster, PRIORITY: _wanted_priority},
         ),
-        Watch(WORKLOAD, namespace=namespace, selector=ours, wakes=_owner_key, indexes=by_owner, required=False),
+        Watch(
+            WORKLOAD, namespace=namespace, selector=ours, wakes=_owner_key, indexes=by_owner, required=False
+        ),
         Watch(
             PIPELINE_RUN,
             namespace=namespace,
@@ -46,7 +48,7 @@ def watches(settings: JobSettings) -> tuple[Watch, ...]:
             indexes=by_owner,
             project=project_job,
         ),
-        Watch(PIPELINE, namespace=namespace, wakes=_nobody, project=project_metadata, required=False),
+        Watch(PIPELINE, namespace=namespace, wakes=_nobody, project=project_pipeline, required=False),
         Watch(RESOURCE_FLAVOR, wakes=_nobody, project=project_metadata, required=False),
         Watch(CLUSTER_QUEUE, wakes=_nobody, project=project_queue, required=False),
         Watch(WORKLOAD_PRIORITY_CLASS, wakes=_waiting_for_class, required=False),
@@ -161,7 +163,10 @@ def _resolved_key(job: Obj, caches: Caches) -> Iterable[Key]:
     name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
     return tuple(
         key
-        for key in (Key(namespace, name.removesuffix("-resolve")), Key(namespace, name.removeprefix("resolve-")))
+        for key in (
+            Key(namespace, name.removesuffix("-resolve")),
+            Key(namespace, name.removeprefix("resolve-")),
+        )
         if key.name != name and caches[FOURNOS_JOB].get(key) is not None
     )
 
@@ -181,6 +186,18 @@ def project_metadata(obj: Obj) -> Obj:
     meta = obj["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "annotations")
     return {"metadata": {name: meta[name] for name in kept if name in meta}}
+
+
+def project_pipeline(pipeline: Obj) -> Obj:
+    spec = pipeline.get("spec") or {}
+    sections = {
+        section: [
+            {name: task[name] for name in ("name", "timeout") if name in task} for task in spec[section]
+        ]
+        for section in ("tasks", "finally")
+        if spec.get(section)
+    }
+    return {**project_metadata(pipeline), "spec": sections}
 
 
 def project_run(run: Obj) -> Obj:

@@ -85,9 +85,7 @@ def orphans_system(settings: JobSettings) -> System[Orphans]:
         ),
         observe=observe,
         decide=decide,
-        primary=lambda orphans: {
-            "metadata": {"namespace": orphans.key.namespace, "name": orphans.key.name}
-        },
+        primary=lambda orphans: {"metadata": {"namespace": orphans.key.namespace, "name": orphans.key.name}},
         collect=collect,
     )
 
@@ -95,7 +93,9 @@ def orphans_system(settings: JobSettings) -> System[Orphans]:
 def _named(obj: Obj) -> Iterable[str]:
     labels = obj["metadata"].get("labels") or {}
     owner = controller_of(obj)
-    if labels.get(names.MANAGED_BY_LABEL) != names.MANAGED_BY or (owner and owner["kind"] != FOURNOS_JOB.kind):
+    if labels.get(names.MANAGED_BY_LABEL) != names.MANAGED_BY or (
+        owner and owner["kind"] != FOURNOS_JOB.kind
+    ):
         return ()
     name = labels.get(names.JOB_NAME_LABEL)
     return (name,) if name else ()

@@ -41,7 +41,7 @@ def enqueue(ctx: Context, message: str, *, spec: FournosJobSpec | None = None) -
     return ctx.decision([Create(WORKLOAD, build_workload(request))], wake_at=_pending_deadline(ctx))
 
 
-def _priority(ctx: Context, spec: FournosJobSpec) -> Priority | None | Need | Decision:
+def _priority(ctx: Context, spec: FournosJobSpec) -> Priority | Need | Decision | None:
     if not spec.priority:
         return None
     if ctx.observed.priority_value is not None:

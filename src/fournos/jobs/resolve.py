@@ -177,9 +177,7 @@ def _check_hardware(ctx: Context, spec: FournosJobSpec) -> Decision | Need | Non
     if isinstance(answer, Absent):
         return wait(ctx, "Resolved", "KueueNotInstalled", "Waiting: Kueue is not installed")
     if isinstance(answer, Unknown):
-        return wait(
-            ctx, "Resolved", "GPUTypesUnknown", f"Waiting: cannot list GPU types: {answer.reason}"
-        )
+        return wait(ctx, "Resolved", "GPUTypesUnknown", f"Waiting: cannot list GPU types: {answer.reason}")
     prefix = ctx.settings.gpu_resource_prefix
     valid = sorted(name.removeprefix(prefix) for name in gpu_resources(answer.value, prefix))
     kind = hardware.gpu_type.lower()
@@ -215,9 +213,7 @@ def gpu_resources(queues: tuple[Obj, ...], prefix: str) -> frozenset[str]:
 
 def _check_secrets(ctx: Context, spec: FournosJobSpec) -> Decision | Need | None:
     namespace = ctx.settings.secrets_namespace
-    questions = {
-        ref: SecretShape(Key(namespace, ctx.settings.vault_secret(ref))) for ref in spec.secret_refs
-    }
+    questions = {ref: SecretShape(Key(namespace, ctx.settings.vault_secret(ref))) for ref in spec.secret_refs}
     if need := ctx.ask(questions.values()):
         return need
     for ref, question in questions.items():

@@ -12,7 +12,16 @@ from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.jobs.stop import pods_gone
 from fournos.jobs.waiting import wait, wait_if_curable
 from fournos.kube.resource import Key, Obj, key_of
-from fournos.runtime.decision import Absent, Decision, LiveGet, Need, Present, SecretShape, StepFailure, Unknown
+from fournos.runtime.decision import (
+    Absent,
+    Decision,
+    LiveGet,
+    Need,
+    Present,
+    SecretShape,
+    StepFailure,
+    Unknown,
+)
 from fournos.runtime.steps import CopySecret, Create, Patch, Step
 
 _STARTED_WITHIN = timedelta(seconds=2)
@@ -84,6 +93,7 @@ def _launch(ctx: Context) -> Decision | Need:
         cluster=cluster,
         attempt=max(1, ctx.draft.attempt),
         secret_keys=keys,
+        pipeline=ctx.observed.pipeline or {},
         settings=ctx.settings,
     )
     steps.append(Create(PIPELINE_RUN, run))

@@ -32,9 +32,7 @@ class JobSettings(BaseSettings):
     kubeconfig_secret_pattern: str = Field(
         "kubeconfig-{cluster}", description="Pattern for resolving cluster names to Secret names"
     )
-    vault_secret_pattern: str = Field(
-        "vault-{entry}", description="Pattern for naming vault-synced Secrets"
-    )
+    vault_secret_pattern: str = Field("vault-{entry}", description="Pattern for naming vault-synced Secrets")
     kueue_local_queue_name: str = Field("fournos-queue", description="Kueue LocalQueue name")
     gpu_resource_prefix: str = Field("fournos/gpu-", description="Resource name prefix for GPU types")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(

@@ -32,9 +32,7 @@ class Ending:
     retry: bool = False
 
 
-def end_run(
-    ctx: Context, run_name: str, *, since: datetime, graceful: bool, grace: float
-) -> Ending | Need:
+def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, grace: float) -> Ending | Need:
     """The next move in ending this run; `since` is when its end was asked for, `grace` in seconds."""
     immediate_at = since + timedelta(seconds=grace) if graceful else since
     force_at = immediate_at + timedelta(seconds=ctx.settings.terminate_grace_sec)
