@@ -1,0 +1,216 @@
+"""Carrying a sync out: Secrets read, a plan made, its actions done one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from fournos.kube import errors
+from fournos.kube.api import Api
+from fournos.kube.kinds import SECRET
+from fournos.kube.resource import Key, Obj
+from fournos.vault.settings import VaultSettings
+from fournos.vault.sync import (
+    ENTRY_LABEL,
+    MANAGED_BY,
+    MANAGED_BY_LABEL,
+    Action,
+    Create,
+    Delete,
+    Desired,
+    Intake,
+    Problem,
+    Unchanged,
+    Update,
+    annotations,
+    encode,
+    labels,
+    plan,
+)
+
+ATTEMPTS = 3
+"""Tries for one Secret that others change at the same time."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class Outcome:
+    created: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    problems: list[Problem] = field(default_factory=list)
+
+    def summary(self, *, dry_run: bool) -> str:
+        parts = (
+            f"{self.created} created, {self.updated} updated, {self.unchanged} unchanged,"
+            f" {self.deleted} deleted, {len(self.problems)} errors."
+        )
+        return f"Dry run, nothing was changed. It would be: {parts}" if dry_run else parts
+
+
+async def synchronize(
+    api: Api, intake: Intake, settings: VaultSettings, *, dry_run: bool, say: Say
+) -> Outcome:
+    """Make the namespace's Secrets what `intake` wants; with `dry_run` only read and tell.
+
+    Raises KubeError when the Secrets cannot be read at all.  A Secret that cannot be written becomes a
+    problem of the outcome, and then nothing is deleted.
+    """
+    outcome = Outcome(problems=list(intake.problems))
+    existing = await _existing(api, intake, settings)
+    actions, problems = plan(intake, existing, settings)
+    outcome.problems += problems
+    for action in actions:
+        if isinstance(action, Delete):
+            continue
+        say(_told(action, settings))
+        try:
+            done = action if dry_run else await _write(api, action, settings)
+        except errors.KubeError as error:
+            name = action.secret.name
+            outcome.problems.append(Problem(f"{name}: {_explain(error, settings)}", partial=True))
+            continue
+        _count(outcome, done)
+    deletes = [action for action in actions if isinstance(action, Delete)]
+    if deletes and any(problem.partial for problem in outcome.problems):
+        names = ", ".join(action.name for action in deletes)
+        say(f"Not deleted, because something above failed: {names}")
+        return outcome
+    for action in deletes:
+        say(_told(action, settings))
+        try:
+            if not dry_run:
+                await _delete(api, action, settings)
+        except errors.KubeError as error:
+            outcome.problems.append(Problem(f"{action.name}: {_explain(error, settings)}", partial=True))
+            continue
+        outcome.deleted += 1
+    return outcome
+
+
+async def _existing(api: Api, intake: Intake, settings: VaultSettings) -> dict[str, Obj]:
+    selector = f"{MANAGED_BY_LABEL}={MANAGED_BY},{ENTRY_LABEL}=true"
+    listing = await api.list(SECRET, namespace=settings.namespace, selector=selector)
+    found = {str(secret["metadata"]["name"]): secret for secret in listing.items}
+    for desired in intake.desired:
+        if desired.name not in found:
+            try:
+                found[desired.name] = await api.get(SECRET, Key(settings.namespace, desired.name))
+            except errors.NotFoundError:
+                continue
+    return found
+
+
+async def _write(api: Api, action: Create | Update | Unchanged, settings: VaultSettings) -> Action:
+    """Do it, and when the Secret changed meanwhile, decide again on what is there now."""
+    for last in (False,) * (ATTEMPTS - 1) + (True,):
+        secret = action.secret
+        try:
+            if isinstance(action, Create):
+                await api.create(SECRET, _object(secret, settings))
+            elif isinstance(action, Update):
+                await api.patch(SECRET, Key(settings.namespace, secret.name), _patch(action, settings))
+            return action
+        except (errors.ConflictError, errors.AlreadyExistsError, errors.NotFoundError) as error:
+            # A Create that meets NotFound has no namespace to go to: another look cannot help.
+            if last or (isinstance(action, Create) and isinstance(error, errors.NotFoundError)):
+                raise
+        action = await _again(api, secret, settings)
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _again(api: Api, secret: Desired, settings: VaultSettings) -> Create | Update | Unchanged:
+    intake = Intake((secret,), frozenset({secret.name}), (), ())
+    try:
+        present = {secret.name: await api.get(SECRET, Key(settings.namespace, secret.name))}
+    except errors.NotFoundError:
+        present = {}
+    actions, problems = plan(intake, present, settings)
+    if problems:
+        raise errors.AlreadyExistsError("somebody else made a Secret of this name meanwhile", status=409)
+    (action,) = actions
+    assert not isinstance(action, Delete)
+    return action
+
+
+async def _delete(api: Api, action: Delete, settings: VaultSettings) -> None:
+    try:
+        await api.delete(SECRET, Key(settings.namespace, action.name), uid=action.uid)
+    except errors.NotFoundError:
+        return
+
+
+def _object(secret: Desired, settings: VaultSettings) -> Obj:
+    return {
+        "apiVersion": SECRET.api_version,
+        "kind": SECRET.kind,
+        "metadata": {
+            "name": secret.name,
+            "namespace": settings.namespace,
+            "labels": labels(),
+            "annotations": annotations(secret.entry, settings),
+        },
+        "type": "Opaque",
+        "data": encode(secret.values),
+    }
+
+
+def _patch(action: Update, settings: VaultSettings) -> Obj:
+    """A merge patch: labels and annotations of others stay, keys that left Vault go."""
+    return {
+        "metadata": {
+            "resourceVersion": action.resource_version,
+            "labels": labels(),
+            "annotations": annotations(action.secret.entry, settings),
+        },
+        "data": {**encode(action.secret.values), **dict.fromkeys(action.removed_keys)},
+    }
+
+
+def _count(outcome: Outcome, done: Action) -> None:
+    match done:
+        case Create():
+            outcome.created += 1
+        case Update():
+            outcome.updated += 1
+        case Unchanged():
+            outcome.unchanged += 1
+
+
+def _told(action: Action, settings: VaultSettings) -> str:
+    """What a person may see of an action: key names and lengths, never a value."""
+    match action:
+        case Create(secret):
+            return "\n".join([f"create  {secret.name}", *(_key(secret, key) for key in secret.values)])
+        case Update(secret, _, removed, changed):
+            lines = [f"update  {secret.name}", *(_key(secret, key) for key in changed)]
+            lines += [f"          {key}: removed" for key in removed]
+            return "\n".join(lines)
+        case Unchanged(secret):
+            return f"same    {secret.name}"
+        case Delete(name):
+            return f"delete  {name} (its entry is no longer in Vault at {settings.source_path})"
+
+
+def _key(secret: Desired, key: str) -> str:
+    # Characters, not bytes: it is what a person would count.
+    return f"          {key}: <{len(secret.values[key].decode())} chars>"
+
+
+def _explain(error: errors.KubeError, settings: VaultSettings) -> str:
+    match error:
+        case errors.NotFoundError():
+            name = settings.namespace
+            return f"namespace {name} does not exist: kubectl create namespace {name}"
+        case errors.ForbiddenError():
+            return (
+                f"not allowed in namespace {settings.namespace}: the sync needs get, list, create, patch"
+                " and delete on secrets there"
+            )
+        case errors.InvalidError():
+            # The API server's text for a refused Secret may quote its content.
+            return "the API server refused the Secret (is it marked immutable? then delete it first)"
+        case _:
+            return f"{type(error).__name__}: {error.message}"

@@ -1,0 +1,265 @@
+"""What a sync does, decided from what Vault and the cluster hold.  Pure: nothing is read or written here.
+
+Vault is the source; a Secret that carries our managed-by label is ours to change.  Nothing else is.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from fournos.kube.resource import Obj
+from fournos.vault.settings import VaultSettings
+
+MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
+MANAGED_BY = "fournos-vault-sync"
+ENTRY_LABEL = "fournos.dev/vault-entry"
+ADDR_ANNOTATION = "fournos.dev/vault-addr"
+PATH_ANNOTATION = "fournos.dev/vault-path"
+SKIP_KEY = "fournos_skip_sync"
+"""An entry with this key, whatever its value, is left alone (the published sync script)."""
+FOREIGN_KEY_PREFIX = "secretsync/"
+"""Bookkeeping of another tool that writes into the same Vault; never part of a Secret."""
+
+MAX_NAME = 253
+MAX_BYTES = 1024 * 1024
+"""Kubernetes refuses a Secret whose data is larger."""
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_REFERENCE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A Vault entry as read."""
+
+    name: str
+    data: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A listed entry that could not be read; `gone` if Vault says that its latest version is deleted."""
+
+    name: str
+    reason: str
+    gone: bool = False
+
+
+Read: TypeAlias = Entry | Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`partial`: something was not read or written, so what should exist is not fully known."""
+
+    text: str
+    partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Desired:
+    """A Secret as Vault wants it; values by key."""
+
+    name: str
+    entry: str
+    values: Mapping[str, bytes] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    secret: Desired
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """Change in place; `resource_version` makes it conditional on what the plan saw."""
+
+    secret: Desired
+    resource_version: str
+    removed_keys: tuple[str, ...]
+    changed_keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    secret: Desired
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    name: str
+    uid: str
+
+
+Action: TypeAlias = Create | Update | Unchanged | Delete
+
+
+@dataclass(frozen=True, slots=True)
+class Intake:
+    """What Vault's answers come to, before the cluster is looked at."""
+
+    desired: tuple[Desired, ...]
+    listed: frozenset[str]
+    """Names of all Secrets whose entry Vault lists, whether or not it could be used."""
+    problems: tuple[Problem, ...]
+    notes: tuple[str, ...]
+
+
+def is_managed(secret: Obj) -> bool:
+    return (secret["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGED_BY
+
+
+def take_in(reads: Iterable[Read], settings: VaultSettings) -> Intake:
+    """Sort what was read into Secrets to have, problems and notes."""
+    desired: list[Desired] = []
+    listed: set[str] = set()
+    problems: list[Problem] = []
+    notes: list[str] = []
+    for read in reads:
+        if read.name.endswith("/"):
+            notes.append(f"{read.name}: a directory, not synced (only entries directly below the path are)")
+            continue
+        listed.add(settings.secret_name(read.name))
+        if isinstance(read, Unreadable):
+            if read.gone:
+                notes.append(f"{read.name}: {read.reason}; its Secret, if any, is kept")
+            else:
+                problems.append(Problem(f"{read.name}: {read.reason}", partial=True))
+            continue
+        secret, found, said = _desired(read, settings)
+        problems += found
+        notes += said
+        if secret:
+            desired.append(secret)
+    return Intake(tuple(desired), frozenset(listed), tuple(problems), tuple(notes))
+
+
+def _desired(entry: Entry, settings: VaultSettings) -> tuple[Desired | None, list[Problem], list[str]]:
+    if SKIP_KEY in entry.data:
+        return None, [], [f"{entry.name}: skipped, it has the key {SKIP_KEY}"]
+    name = settings.secret_name(entry.name)
+    if len(name) > MAX_NAME or not _SUBDOMAIN.fullmatch(name) or not _SUBDOMAIN.fullmatch(entry.name):
+        text = (
+            f"{entry.name}: skipped, {name!r} cannot name a Secret; rename the entry in Vault (lower-case"
+            f" letters, digits, '-' and '.', at most {MAX_NAME} characters with the prefix),"
+            f" or give it the key {SKIP_KEY}"
+        )
+        return None, [Problem(text)], []
+    values: dict[str, bytes] = {}
+    problems: list[Problem] = []
+    for key, value in entry.data.items():
+        if key.startswith(FOREIGN_KEY_PREFIX):
+            continue
+        if len(key) > MAX_NAME or key.startswith("..") or key == "." or not _KEY.fullmatch(key):
+            problems.append(
+                Problem(
+                    f"{entry.name}: key {key!r} skipped, it cannot be a key of a Secret; rename it in Vault"
+                    " (letters, digits, '-', '_' and '.')"
+                )
+            )
+            continue
+        values[key] = _bytes(value)
+    if not values:
+        return None, problems, [f"{entry.name}: nothing to sync in it; its Secret, if any, is kept"]
+    size = sum(len(value) for value in values.values())
+    if size > MAX_BYTES:
+        text = f"{entry.name}: skipped, {size} bytes are more than the {MAX_BYTES} that a Secret may hold"
+        return None, [*problems, Problem(f"{text}; split the entry in Vault")], []
+    notes = []
+    if not _REFERENCE.fullmatch(entry.name):
+        notes.append(f"{entry.name}: no FournosJob can name it in secretRefs (at most 63 characters, no '.')")
+    return Desired(name, entry.name, values), problems, notes
+
+
+def _bytes(value: object) -> bytes:
+    """Strings as they are; what else JSON can hold, as JSON."""
+    text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return text.encode()
+
+
+def plan(
+    intake: Intake, existing: Mapping[str, Obj], settings: VaultSettings
+) -> tuple[tuple[Action, ...], tuple[Problem, ...]]:
+    """The changes that make the namespace hold what Vault holds.
+
+    `existing` holds, by name, every Secret with our labels and every other one of a desired name.
+    Deletes come last; whoever carries the plan out drops them when anything before failed.
+    """
+    actions: list[Action] = []
+    problems: list[Problem] = []
+    for secret in intake.desired:
+        present = existing.get(secret.name)
+        if present is None:
+            actions.append(Create(secret))
+        elif not is_managed(present):
+            problems.append(
+                Problem(
+                    f"{secret.entry}: Secret {secret.name} exists and is not ours, left as it is; delete it,"
+                    f" or hand it over: kubectl label secret {secret.name} -n {settings.namespace}"
+                    f" {MANAGED_BY_LABEL}={MANAGED_BY} --overwrite",
+                    partial=True,
+                )
+            )
+        else:
+            actions.append(_update(secret, present, settings))
+    actions += _deletes(intake, existing, settings)
+    return tuple(actions), tuple(problems)
+
+
+def _update(secret: Desired, present: Obj, settings: VaultSettings) -> Update | Unchanged:
+    encoded = encode(secret.values)
+    held: Mapping[str, str] = present.get("data") or {}
+    changed = tuple(key for key, value in encoded.items() if held.get(key) != value)
+    removed = tuple(key for key in held if key not in encoded)
+    meta = present["metadata"]
+    marked = _holds(meta.get("labels"), labels()) and _holds(
+        meta.get("annotations"), annotations(secret.entry, settings)
+    )
+    if not changed and not removed and marked:
+        return Unchanged(secret)
+    return Update(secret, str(meta["resourceVersion"]), removed, changed)
+
+
+def _deletes(intake: Intake, existing: Mapping[str, Obj], settings: VaultSettings) -> Sequence[Delete]:
+    """Secrets of this very directory whose entry is positively absent from Vault's list.
+
+    An empty list deletes nothing: it is far more often a wrong path than an emptied Vault.
+    """
+    if not intake.listed:
+        return []
+    deletes = []
+    for name, secret in sorted(existing.items()):
+        meta = secret["metadata"]
+        notes: Mapping[str, str] = meta.get("annotations") or {}
+        same_source = (
+            notes.get(ADDR_ANNOTATION) == settings.addr
+            and notes.get(PATH_ANNOTATION, "").rpartition("/")[0] == settings.source_path
+        )
+        entry_label = (meta.get("labels") or {}).get(ENTRY_LABEL)
+        if name not in intake.listed and is_managed(secret) and entry_label == "true" and same_source:
+            deletes.append(Delete(name, str(meta["uid"])))
+    return deletes
+
+
+def labels() -> dict[str, str]:
+    return {ENTRY_LABEL: "true", MANAGED_BY_LABEL: MANAGED_BY}
+
+
+def annotations(entry: str, settings: VaultSettings) -> dict[str, str]:
+    return {ADDR_ANNOTATION: settings.addr, PATH_ANNOTATION: f"{settings.source_path}/{entry}"}
+
+
+def encode(values: Mapping[str, bytes]) -> dict[str, str]:
+    """As a Secret's `data` holds them."""
+    return {key: base64.b64encode(value).decode() for key, value in values.items()}
+
+
+def _holds(present: Mapping[str, str] | None, wanted: Mapping[str, str]) -> bool:
+    return wanted.items() <= (present or {}).items()
