@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from fournos.kube.client import Client
-from fournos.kube.credentials import load
+from fournos.kube.credentials import CredentialsError, load
 from fournos.kube.errors import ForbiddenError, KubeError
 from fournos.vault.apply import Outcome, synchronize
 from fournos.vault.client import Vault, VaultError
@@ -71,6 +71,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         outcome = asyncio.run(_synchronize(intake, settings, dry_run=dry_run))
     except VaultError as error:
         _complain(f"error: {error}")
+        return FAILED
+    except CredentialsError as error:
+        _complain(f"error: {error.message}")
         return FAILED
     except ForbiddenError as error:
         _complain(
