@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
@@ -22,8 +21,8 @@ TOKEN = "s.stand-in-token"
 class FakeVault:
     """A server on a free port of 127.0.0.1 while entered."""
 
-    entries: dict[str, Mapping[str, Any] | None] = field(default_factory=dict)
-    """By path below the mount; None is an entry whose latest version is deleted (version 2)."""
+    entries: Any = field(default_factory=dict)
+    """Mapping by path below the mount; None is an entry whose latest version is deleted (version 2)."""
     version: str = "2"
     mount: str = "kv"
     knows_mounts: bool = True

@@ -22,10 +22,10 @@ from fournos.vault.sync import (
     Problem,
     Unchanged,
     Update,
-    annotations,
     encode,
     labels,
     plan,
+    source_annotations,
 )
 
 ATTEMPTS = 3
@@ -150,7 +150,7 @@ def _object(secret: Desired, settings: VaultSettings) -> Obj:
             "name": secret.name,
             "namespace": settings.namespace,
             "labels": labels(),
-            "annotations": annotations(secret.entry, settings),
+            "annotations": source_annotations(secret.entry, settings),
         },
         "type": "Opaque",
         "data": encode(secret.values),
@@ -163,7 +163,7 @@ def _patch(action: Update, settings: VaultSettings) -> Obj:
         "metadata": {
             "resourceVersion": action.resource_version,
             "labels": labels(),
-            "annotations": annotations(action.secret.entry, settings),
+            "annotations": source_annotations(action.secret.entry, settings),
         },
         "data": {**encode(action.secret.values), **dict.fromkeys(action.removed_keys)},
     }

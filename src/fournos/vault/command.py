@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from fournos.kube.client import Client
-from fournos.kube.credentials import CredentialsError, load
-from fournos.kube.errors import ForbiddenError, KubeError
+from fournos.kube.credentials import load
+from fournos.kube.errors import CredentialsError, ForbiddenError, KubeError
 from fournos.vault.apply import Outcome, synchronize
 from fournos.vault.client import Vault, VaultError
 from fournos.vault.settings import VaultSettings

@@ -220,7 +220,7 @@ def _update(secret: Desired, present: Obj, settings: VaultSettings) -> Update | 
     removed = tuple(key for key in held if key not in encoded)
     meta = present["metadata"]
     marked = _holds(meta.get("labels"), labels()) and _holds(
-        meta.get("annotations"), annotations(secret.entry, settings)
+        meta.get("annotations"), source_annotations(secret.entry, settings)
     )
     if not changed and not removed and marked:
         return Unchanged(secret)
@@ -252,7 +252,7 @@ def labels() -> dict[str, str]:
     return {ENTRY_LABEL: "true", MANAGED_BY_LABEL: MANAGED_BY}
 
 
-def annotations(entry: str, settings: VaultSettings) -> dict[str, str]:
+def source_annotations(entry: str, settings: VaultSettings) -> dict[str, str]:
     return {ADDR_ANNOTATION: settings.addr, PATH_ANNOTATION: f"{settings.source_path}/{entry}"}
 
 
