@@ -12,7 +12,7 @@ from enum import Enum
 
 from fournos.api.times import format_time, parse_time
 from fournos.jobs import names
-from fournos.jobs.context import Context, run_succeeded
+from fournos.jobs.context import Context, run_ended, run_succeeded
 from fournos.jobs.finish import finalizer_off, finish, release
 from fournos.jobs.stop import IMMEDIATE, Ending, end_run
 from fournos.kube.resource import Key, Obj
@@ -49,12 +49,17 @@ def interrupt(ctx: Context) -> Interrupt | Need | None:
         return Interrupt(Kind.SHUTDOWN, spec.shutdown == "Stop", settings.stop_grace_sec)
     if phase not in ("Admitted", "Running"):
         return None
+    under_way = bool(ctx.draft.done().get("stopRequestedAt"))
+    if not under_way and ctx.run is not None and run_ended(ctx.run):
+        return None  # its result stands, and ending it releases the Workload
     if not spec.clusterless:
         lost = _quota_lost(ctx)
         if lost:
             return lost
     if spec.suspend:
         return Interrupt(Kind.SUSPENDED, True, settings.stop_grace_sec, "Suspended by spec.suspend")
+    if under_way:  # quota came back, or the suspension was lifted, while the run was being stopped
+        return Interrupt(Kind.EVICTED, True, settings.eviction_grace_sec, "Interrupted")
     return None
 
 

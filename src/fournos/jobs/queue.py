@@ -11,7 +11,7 @@ from fournos.jobs import build, names
 from fournos.jobs.context import Context
 from fournos.jobs.finish import fail, release
 from fournos.jobs.waiting import admission_message, wait, wait_if_curable
-from fournos.kube.resource import Key, Obj
+from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.queueing.release import release_quota
 from fournos.queueing.state import QueueState, QueueView, view
@@ -95,6 +95,16 @@ def pending(ctx: Context) -> Decision | Need:
         text = "Cluster lock pending admission" if ctx.spec.lock_only else "Waiting for Kueue admission"
         return enqueue(ctx, text)
     queue = view(workload)
+    if queue.state is QueueState.ADMITTED and ctx.draft.attempt:
+        # The cache may still show the admission of the attempt before this one.
+        question = LiveGet(WORKLOAD, key_of(workload))
+        if need := ctx.ask([question]):
+            return need
+        answer = ctx.answer(question)
+        if not isinstance(answer, Present) or answer.value["metadata"]["uid"] != uid_of(workload):
+            return Decision(retry=True)
+        workload = answer.value
+        queue = view(workload)
     if queue.state is QueueState.ADMITTED:
         return _admitted(ctx, workload, queue)
     if queue.state is QueueState.EVICTED:
@@ -129,7 +139,11 @@ def _admitted(ctx: Context, workload: Obj, queue: QueueView) -> Decision | Need:
             reason="NoFlavorAssigned",
             detail="Workload was admitted but no ResourceFlavor was assigned",
         )
-    ctx.draft.begin_attempt(cluster=cluster, workload=workload["metadata"]["name"])
+    ctx.draft.begin_attempt(
+        cluster=cluster,
+        workload=workload["metadata"]["name"],
+        run=None if ctx.spec.lock_only else names.attempt_name(ctx.name, ctx.draft.attempt + 1),
+    )
     ctx.draft.put(cluster=cluster)
     message = (
         f"Cluster lock held on {cluster}"

@@ -241,7 +241,7 @@ def _resolved(ctx: Context, spec: FournosJobSpec) -> Decision | Need:
         resolved["hardware"] = spec.hardware.model_dump(by_alias=True, exclude_none=True)
     ctx.draft.put(resolved=resolved).condition("Resolved", "True", "Resolved", "Resolution complete")
     if spec.clusterless:
-        ctx.draft.begin_attempt(cluster=names.CLUSTERLESS, workload=None)
+        ctx.draft.begin_attempt(cluster=names.CLUSTERLESS, workload=None, run=ctx.name)
         ctx.draft.put(cluster=names.CLUSTERLESS).enter("Admitted", "Clusterless job ready for execution")
         ctx.draft.condition(
             "WorkloadAdmitted", "True", "ClusterlessAdmitted", "Clusterless job bypassed Kueue admission"

@@ -146,7 +146,6 @@ def running(ctx: Context) -> Decision | Need:
 
 def _name_run(ctx: Context, run: Obj) -> None:
     ctx.draft.put(pipelineRun=run["metadata"]["name"])
-    ctx.draft.amend_attempt(pipelineRun=run["metadata"]["name"])
     if url := build.dashboard_url(run, ctx.settings):
         ctx.draft.put(dashboardURL=url)
 

@@ -76,7 +76,7 @@ class StatusDraft:
                 self._status[name] = value
         return self
 
-    def begin_attempt(self, *, cluster: str, workload: str | None) -> StatusDraft:
+    def begin_attempt(self, *, cluster: str, workload: str | None, run: str | None) -> StatusDraft:
         number = self.attempt + 1
         entry: dict[str, Any] = {
             "number": number,
@@ -85,6 +85,8 @@ class StatusDraft:
         }
         if workload:
             entry["workload"] = workload
+        if run:
+            entry["pipelineRun"] = run
         self._status["attempt"] = number
         self._status["attempts"] = [*(self._status.get("attempts") or ()), entry][-ATTEMPTS_KEPT:]
         return self

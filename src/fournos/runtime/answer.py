@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from fournos.kube.api import Api
 from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.kube.kinds import POD, SECRET
-from fournos.kube.resource import Obj, key_of
+from fournos.kube.resource import Obj, key_of, owner_uids, uid_of
 from fournos.runtime.decision import (
     Absent,
     Answer,
@@ -60,8 +60,9 @@ async def _one(api: Api, question: Question) -> Answer:
 def _shape(secret: Obj) -> SecretFacts:
     meta = secret["metadata"]
     return SecretFacts(
+        uid=uid_of(secret),
+        owner_uids=owner_uids(secret),
         labels=dict(meta.get("labels") or {}),
-        annotations=dict(meta.get("annotations") or {}),
         keys=tuple(sorted(secret.get("data") or {})),
     )
 
