@@ -14,7 +14,7 @@ from typing import Any
 
 from fournos.kube.api import Api
 from fournos.kube.errors import NotLeaderError
-from fournos.kube.reflector import Reflector
+from fournos.kube.reflector import INACTIVITY, Reflector
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.kube.store import Store
 from fournos.runtime.clock import Clock, SystemClock
@@ -32,6 +32,8 @@ Tell = Callable[[Resource, Obj, Note], None]
 
 COLLECT_INTERVAL = 300.0
 SYNC_POLL = 0.05
+SILENCE = 3 * INACTIVITY
+"""Seconds.  The reflector gives a watch up earlier; beyond this its task hangs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -181,6 +183,16 @@ class Controller:
             f"{feed.watch.resource}: {feed.reflector.error or 'not listed yet'}"
             for feed in self._feeds
             if not feed.store.synced and (feed.store.served or self._required(feed))
+        ]
+
+    def stuck(self) -> list[str]:
+        """Watches that claim to be open and yet have told nothing for too long."""
+        return [
+            f"watch of {feed.watch.resource}: silent for {age:.0f} s"
+            for feed in self._feeds
+            if feed.reflector.error is None
+            and (age := feed.reflector.last_event_age) is not None
+            and age > SILENCE
         ]
 
     @staticmethod

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -124,6 +124,15 @@ class Metrics:
         row = next(row for row in TABLE if row.name == name)
         found = self._registry.get_sample_value(name, dict(zip(row.labels, labels, strict=True)))
         return found or 0.0
+
+    def requests(self, cluster: str) -> Callable[[str, str, int, float], None]:
+        """An observer for the client of this API server."""
+
+        def seen(verb: str, resource: str, code: int, seconds: float) -> None:
+            self.add("fournos_api_requests_total", cluster, verb, resource, str(code))
+            self.observe("fournos_api_request_seconds", seconds, cluster, verb)
+
+        return seen
 
     def render(self) -> bytes:
         """The text exposition, of type CONTENT_TYPE."""

@@ -11,7 +11,7 @@ from typing import Any, Generic
 
 from fournos.kube.api import Api
 from fournos.kube.errors import ConflictError, KubeError, NotFoundError, NotLeaderError, ServerError
-from fournos.kube.resource import Key, Obj, key_of
+from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.runtime.act import Acted, Waiting, act
 from fournos.runtime.answer import answer
 from fournos.runtime.decision import (
@@ -24,6 +24,7 @@ from fournos.runtime.decision import (
     Question,
     StepFailure,
 )
+from fournos.runtime.logs import bind
 from fournos.runtime.steps import Patch, Step
 from fournos.runtime.system import Caches, Observed, System
 
@@ -71,15 +72,16 @@ async def reconcile(
 ) -> Outcome:
     """`failures`: how many passes of this key have failed in a row.  Raises NotLeaderError only."""
     current = _Pass(system, caches, api, key, now, failures)
-    try:
-        return await current.run()
-    except NotLeaderError:
-        raise
-    except ConflictError:
-        return Outcome(Result.CONFLICT, done=tuple(current.done), retry=True)
-    except Exception as error:  # one poisonous object must not stop the others
-        log.exception("%s: a pass raised %s", system.name, type(error).__name__, extra={"key": key})
-        return Outcome(Result.BUG, done=tuple(current.done), retry=True, error=error)
+    with bind(system=system.name, kind=system.resource.kind, namespace=key.namespace, name=key.name):
+        try:
+            return await current.run()
+        except NotLeaderError:
+            raise
+        except ConflictError:
+            return Outcome(Result.CONFLICT, done=tuple(current.done), retry=True)
+        except Exception as error:  # one poisonous object must not stop the others
+            log.exception("a pass raised %s", type(error).__name__)
+            return Outcome(Result.BUG, done=tuple(current.done), retry=True, error=error)
 
 
 class _Pass(Generic[Observed]):
@@ -100,6 +102,10 @@ class _Pass(Generic[Observed]):
         observed = self.system.observe(self.caches, self.key)
         if observed is None:
             return Outcome(Result.GONE)
+        with bind(uid=uid_of(self.system.primary(observed))):
+            return await self.work(observed)
+
+    async def work(self, observed: Observed) -> Outcome:
         decision = await self.decide(observed, None)
         acted = await self.act(decision)
         failure = None
@@ -156,9 +162,7 @@ class _Pass(Generic[Observed]):
         except NotFoundError:
             return Outcome(Result.GONE, object=primary, done=tuple(self.done), failure=failure)
         except KubeError as error:
-            log.warning(
-                "%s: status not written: %s", self.system.name, error.message, extra={"key": self.key}
-            )
+            log.warning("status not written: %s", error.message)
             after = error.retry_after if isinstance(error, ServerError) else None
             return Outcome(
                 Result.FAILED,
@@ -201,12 +205,7 @@ class _Pass(Generic[Observed]):
         """Whether the API server stored the status as it was sent; if not, writing it again is a loop."""
         changed = merge_patch(written.get("status") or {}, decision.status or {})
         if changed:
-            log.warning(
-                "%s: the API server changed the status: %s",
-                self.system.name,
-                ", ".join(sorted(changed)),
-                extra={"key": self.key},
-            )
+            log.warning("the API server changed the status: %s", ", ".join(sorted(changed)))
         return not changed
 
     def version_of(self, primary: Obj) -> str:

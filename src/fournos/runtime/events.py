@@ -1,0 +1,192 @@
+"""Kubernetes Events (events.k8s.io/v1) about objects: aggregated, limited, and never in anyone's way."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from fournos.kube.api import Api
+from fournos.kube.errors import AlreadyExistsError, KubeError, NotFoundError
+from fournos.kube.kinds import EVENT
+from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
+from fournos.runtime.clock import Clock
+from fournos.runtime.decision import Note
+from fournos.runtime.lease import micro_time
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.redact import redact
+
+log = logging.getLogger(__name__)
+
+MAX_NOTE = 1024
+"""Characters; the API server's limit."""
+QUEUE = 5000
+REMEMBERED = 4096
+"""Series, and objects with a budget, that are kept in mind."""
+SERIES_WINDOW = 600.0
+"""Seconds after which a repetition is a new Event."""
+SERIES_PAUSE = 30.0
+"""Seconds between two updates of one series; what repeats meanwhile is counted."""
+BURST = 25
+REFILL = 60.0
+"""Each object may have BURST new Events at once, and one more every REFILL seconds."""
+
+_SeriesKey: TypeAlias = tuple[str, str, str, str]
+
+
+@dataclass(slots=True)
+class _Series:
+    """Equal notes about one object: one Event."""
+
+    key: Key
+    body: Obj | None
+    """To be created; None once it is."""
+    last_seen: float
+    count: int = 1
+    queued: bool = False
+    sent_at: float = 0.0
+
+
+@dataclass(slots=True)
+class _Budget:
+    tokens: float
+    at: float
+
+
+class Recorder:
+    """`tell` from anywhere; `run` sends, one at a time."""
+
+    def __init__(
+        self,
+        api: Api,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        controller: str = "fournos.dev/fournos",
+        instance: str = "fournos",
+    ) -> None:
+        self._api = api
+        self._clock = clock
+        self._metrics = metrics
+        self._controller = controller
+        self._instance = instance
+        self._series: OrderedDict[_SeriesKey, _Series] = OrderedDict()
+        self._budgets: OrderedDict[str, _Budget] = OrderedDict()
+        self._queue: deque[_Series] = deque()
+        self._filled = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    def tell(self, resource: Resource, obj: Obj, note: Note) -> None:
+        """Does not block and does not raise; what is too much is dropped and counted."""
+        now = self._clock.monotonic()
+        series_key = (uid_of(obj), note.type, note.reason, note.message)
+        series = self._series.get(series_key)
+        if series is not None and now - series.last_seen <= SERIES_WINDOW:
+            self._series.move_to_end(series_key)
+            series.count += 1
+            series.last_seen = now
+            if not series.queued and now - series.sent_at >= SERIES_PAUSE:
+                self._enqueue(series)
+            return
+        if not self._afford(uid_of(obj), now):
+            self._metrics.add("fournos_events_dropped_total", "rate limit")
+            return
+        body = self._body(resource, obj, note)
+        series = self._series[series_key] = _Series(key_of(body), body, now)
+        while len(self._series) > REMEMBERED:
+            self._series.popitem(last=False)
+        self._enqueue(series)
+
+    async def run(self) -> None:
+        """Sends until cancelled."""
+        while True:
+            await self._filled.wait()
+            while self._queue:
+                series = self._queue.popleft()
+                series.queued = False
+                await self._send(series)
+            self._filled.clear()
+            self._empty.set()
+
+    async def flush(self) -> None:
+        """Returns when nothing waits to be sent (`run` must be running)."""
+        await self._empty.wait()
+
+    # --- inside --------------------------------------------------------------------------------------
+
+    def _afford(self, uid: str, now: float) -> bool:
+        budget = self._budgets.setdefault(uid, _Budget(BURST, now))
+        self._budgets.move_to_end(uid)
+        while len(self._budgets) > REMEMBERED:
+            self._budgets.popitem(last=False)
+        budget.tokens = min(BURST, budget.tokens + (now - budget.at) / REFILL)
+        budget.at = now
+        if budget.tokens < 1:
+            return False
+        budget.tokens -= 1
+        return True
+
+    def _enqueue(self, series: _Series) -> None:
+        if len(self._queue) >= QUEUE:
+            self._metrics.add("fournos_events_dropped_total", "queue full")
+            return
+        series.queued = True
+        self._queue.append(series)
+        self._filled.set()
+        self._empty.clear()
+
+    def _body(self, resource: Resource, obj: Obj, note: Note) -> Obj:
+        key = key_of(obj)
+        regarding: dict[str, Any] = {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "name": key.name,
+            "uid": uid_of(obj),
+        }
+        if key.namespace:
+            regarding["namespace"] = key.namespace
+        name = f"{key.name[:200]}.{uuid.uuid4().hex[:16]}"
+        return {
+            "apiVersion": EVENT.api_version,
+            "kind": EVENT.kind,
+            "metadata": {"namespace": key.namespace or "default", "name": name},
+            "eventTime": micro_time(self._clock.now()),
+            "reportingController": self._controller,
+            "reportingInstance": self._instance[:128],
+            "action": "Reconcile",
+            "type": note.type,
+            "reason": note.reason,
+            "note": redact(note.message)[:MAX_NOTE],
+            "regarding": regarding,
+        }
+
+    async def _create(self, body: Obj) -> None:
+        try:
+            await self._api.create(EVENT, body)
+        except AlreadyExistsError:
+            return  # an earlier try, whose answer was lost
+
+    async def _send(self, series: _Series) -> None:
+        body, count = series.body, series.count
+        series.sent_at = self._clock.monotonic()
+        try:
+            if body is not None:
+                await self._create(body)
+                series.body = None
+            else:
+                repeated = {"count": count, "lastObservedTime": micro_time(self._clock.now())}
+                await self._api.patch(EVENT, series.key, {"series": repeated})
+        except NotFoundError:
+            self._metrics.add("fournos_events_dropped_total", "gone")  # expired, or its namespace is
+        except KubeError as error:
+            self._metrics.add("fournos_events_dropped_total", "refused")
+            log.debug("event not written: %s", error.message)
+        except Exception:
+            self._metrics.add("fournos_events_dropped_total", "error")
+            log.exception("event not written")
+        else:
+            self._metrics.add("fournos_events_sent_total")

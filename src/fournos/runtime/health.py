@@ -1,0 +1,78 @@
+"""What the kubelet and Prometheus ask: /healthz, /readyz, /metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from aiohttp import web
+
+from fournos.runtime.clock import Clock
+from fournos.runtime.metrics import CONTENT_TYPE, Metrics
+
+MAX_LAG = 10.0
+"""Seconds that the event loop may be held up before the process counts as hung."""
+TICK = 1.0
+
+Complaints = Callable[[], Iterable[str]]
+"""What is wrong now, in words; nothing if all is well."""
+
+
+class Health:
+    """The HTTP server.  `run` serves until cancelled."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        alive: Complaints = tuple,
+        ready: Complaints = tuple,
+        refresh: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`refresh` is called before metrics are read."""
+        self._clock = clock
+        self._metrics = metrics
+        self._alive = alive
+        self._ready = ready
+        self._refresh = refresh
+        self._lag = 0.0
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_get("/healthz", self._healthz)
+        app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/metrics", self._render)
+        return app
+
+    async def run(self, *, port: int, host: str | None = None) -> None:
+        """Raises OSError if the port is taken."""
+        runner = web.AppRunner(self.app(), access_log=None)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port).start()
+            await self._tick()
+        finally:
+            await runner.cleanup()
+
+    async def _tick(self) -> None:
+        while True:
+            before = self._clock.monotonic()
+            await asyncio.sleep(TICK)
+            self._lag = max(0.0, self._clock.monotonic() - before - TICK)
+            self._metrics.set("fournos_loop_lag_seconds", self._lag)
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        late = [f"the event loop was held up for {self._lag:.1f} s"] if self._lag > MAX_LAG else []
+        return _answer([*late, *self._alive()])
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        return _answer(list(self._ready()))
+
+    async def _render(self, _request: web.Request) -> web.Response:
+        self._refresh()
+        return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _answer(complaints: list[str]) -> web.Response:
+    return web.Response(status=503 if complaints else 200, text="\n".join(complaints or ["ok"]) + "\n")

@@ -1,0 +1,86 @@
+"""Logs: JSON lines for machines, short lines on a terminal, and no secret in either."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+from fournos.runtime.redact import redact
+
+_FIELDS = ("system", "cluster", "kind", "namespace", "name", "uid")
+_COLORS = {"DEBUG": "\x1b[2m", "WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRITICAL": "\x1b[31;1m"}
+
+_bound: ContextVar[dict[str, str]] = ContextVar("_bound", default={})  # noqa: B039 - never changed in place
+
+
+@contextmanager
+def bind(**fields: str) -> Iterator[None]:
+    """Every line logged in the block carries these fields: system, cluster, kind, namespace, name, uid."""
+    token = _bound.set(_bound.get() | fields)
+    try:
+        yield
+    finally:
+        _bound.reset(token)
+
+
+def _fields(record: logging.LogRecord) -> dict[str, str]:
+    fields = dict(_bound.get())
+    key = getattr(record, "key", None)  # logging's `extra={"key": key}`
+    if key is not None:
+        fields |= {"namespace": key.namespace, "name": key.name}
+    return {field: fields[field] for field in _FIELDS if fields.get(field)}
+
+
+def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    return redact(formatter.formatException(record.exc_info)) if record.exc_info else ""
+
+
+class JsonFormatter(logging.Formatter):
+    """One object a line: time, level, logger, message, the bound fields, `traceback`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": redact(record.getMessage()),
+            **_fields(record),
+        }
+        if traceback := _traceback(self, record):
+            line["traceback"] = traceback
+        return json.dumps(line, ensure_ascii=False)
+
+
+class HumanFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields = _fields(record)
+        about = "/".join(filter(None, (fields.get("namespace"), fields.get("name"))))
+        time = datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S")
+        color = _COLORS.get(record.levelname, "")
+        line = f"{time} {color}{record.levelname:<7}{chr(27) + '[0m' if color else ''} "
+        line += f"{about}: " if about else ""
+        line += redact(record.getMessage())
+        traceback = _traceback(self, record)
+        return f"{line}\n{traceback}" if traceback else line
+
+
+def configure(level: str = "INFO", *, human: bool | None = None, stream: TextIO | None = None) -> None:
+    """Sets up the root logger.  `human`: None = if `stream` (default: stderr) is a terminal.
+
+    Raises ValueError for an unknown level.
+    """
+    stream = stream or sys.stderr
+    handler = logging.StreamHandler(stream)
+    chosen = stream.isatty() if human is None else human
+    handler.setFormatter(HumanFormatter() if chosen else JsonFormatter())
+    root = logging.getLogger()
+    root.setLevel(level.upper())
+    root.handlers[:] = [handler]
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    logging.getLogger("asyncio").setLevel(logging.WARNING)
