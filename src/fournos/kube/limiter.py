@@ -27,7 +27,7 @@ class TokenBucket:
         self._tokens -= 1
         ready_at = now - self._tokens / self._qps if self._tokens < 0 else now
         try:
-            while (wait := max(ready_at, self._paused_until) - loop.time()) > 0:  # noqa: ASYNC110
+            while (wait := max(ready_at, self._paused_until) - loop.time()) > 1e-6:  # noqa: ASYNC110
                 await asyncio.sleep(wait)  # and look again: `pause` may have moved the time on
         except asyncio.CancelledError:
             self._tokens += 1
