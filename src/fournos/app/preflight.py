@@ -1,0 +1,69 @@
+"""Whether the cluster can run us at all, said at start and not by failing jobs later."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import orjson
+
+from fournos.kube.client import Client
+from fournos.kube.errors import KubeError, NotFoundError
+
+MIN_KUBERNETES = (1, 30)
+"""CEL rules that spare objects stored before them (optionalOldSelf) are on since this version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An API that we build on: absent, jobs wait for it; present in other versions only, we refuse."""
+
+    name: str
+    group: str
+    version: str
+    fix: str
+
+
+ENGINES = (
+    Engine("Kueue", "kueue.x-k8s.io", "v1beta2", "upgrade Kueue to 0.15 or newer"),
+    Engine("Tekton Pipelines", "tekton.dev", "v1", "upgrade Tekton Pipelines to 0.44 or newer"),
+)
+
+
+class UnsupportedError(Exception):
+    """The message says what is there, what is needed, and what to do."""
+
+
+async def preflight(api: Client) -> list[str]:
+    """Warnings about what is missing.  Raises UnsupportedError, or KubeError if nothing can be asked."""
+    version = await api.server_version()
+    found = re.match(r"v(\d+)\.(\d+)", version)
+    if found and (int(found[1]), int(found[2])) < MIN_KUBERNETES:
+        need = ".".join(map(str, MIN_KUBERNETES))
+        raise UnsupportedError(f"Kubernetes {version} is too old: Fournos needs {need} or newer")
+    if "v1" not in (await _versions(api, "fournos.dev") or ()):
+        raise UnsupportedError(
+            "the FournosJob CRD is not installed; apply it with: kubectl apply -f manifests/crd.yaml"
+        )
+    warnings = []
+    for engine in ENGINES:
+        served = await _versions(api, engine.group)
+        if served is None:
+            warnings.append(f"{engine.name} is not installed: jobs wait for it")
+        elif engine.version not in served:
+            raise UnsupportedError(
+                f"{engine.name} serves {engine.group} {', '.join(served)} but not {engine.version}: {engine.fix}"
+            )
+    return warnings
+
+
+async def _versions(api: Client, group: str) -> tuple[str, ...] | None:
+    try:
+        answer = orjson.loads(await api.raw_get(f"/apis/{group}"))
+    except NotFoundError:
+        return None
+    except KubeError as error:
+        if error.status == 404:
+            return None
+        raise
+    return tuple(version["version"] for version in answer.get("versions") or ())
