@@ -51,8 +51,9 @@ async def preflight(api: Client) -> list[str]:
         if served is None:
             warnings.append(f"{engine.name} is not installed: jobs wait for it")
         elif engine.version not in served:
+            have = ", ".join(served)
             raise UnsupportedError(
-                f"{engine.name} serves {engine.group} {', '.join(served)} but not {engine.version}: {engine.fix}"
+                f"{engine.name} serves {engine.group} in {have}, not in {engine.version}: {engine.fix}"
             )
     return warnings
 

@@ -22,8 +22,8 @@ from fournos.jobs.orphans import orphans_system
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.template import load_template
 from fournos.kube.client import Client
-from fournos.kube.credentials import Credentials, CredentialsError, load
-from fournos.kube.errors import KubeError
+from fournos.kube.credentials import Credentials, load
+from fournos.kube.errors import CredentialsError, KubeError
 from fournos.kube.resource import Key
 from fournos.runtime import logs, process
 from fournos.runtime.clock import SystemClock
@@ -62,7 +62,7 @@ def main(
 ) -> int:
     """Runs until told to stop.  Returns the exit code: 0, 1 if it had to give up, 2 if it cannot start."""
     try:
-        settings = JobSettings()  # type: ignore[call-arg]  # from the environment
+        settings = JobSettings()  # from the environment
     except ValidationError as error:
         for problem in error.errors():
             name = "_".join(str(part) for part in problem["loc"]).upper()

@@ -119,6 +119,8 @@ def _give_back(ctx: Context, workload: Obj) -> Decision:
 
 
 def _say_why(ctx: Context, queue: QueueView) -> None:
+    if queue.state is QueueState.WAITING and not queue.message:
+        return  # Kueue has not looked at it yet
     if queue.state is QueueState.RELEASED and not queue.active:
         message = f"Deactivated: {queue.message}. Set spec.active to true on the Workload to queue it again"
     elif queue.state is QueueState.RELEASED:
