@@ -28,6 +28,7 @@ INT_OR_STRING: Schema = {
 _KEYWORDS = (
     "description",
     "type",
+    "nullable",
     "format",
     "default",
     "enum",
@@ -124,6 +125,8 @@ class _Walk:
                     raise InexpressibleError(f"{path}: a string that CEL may look at needs maxLength")
             case "integer" | "number" | "boolean":
                 pass
+            case None if raw.get(PRESERVE):
+                pass  # anything at all, unseen by rules
             case other:
                 raise InexpressibleError(f"{path}: type {other!r}: a CRD needs one plain type")
         return {key: raw[key] for key in _KEYWORDS if key in raw}

@@ -18,6 +18,18 @@ MAX_ATTEMPTS_KEPT: Final = 20
 Opaque = Annotated[
     dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
 ]
+Engine = Annotated[
+    dict[str, Any],
+    # As a map its keys can be seen by rules, its values at least compared: two objects of unknown fields
+    # count as equal in CEL when they have equally many fields and none in common.
+    WithJsonSchema(
+        {
+            "type": "object",
+            "maxProperties": 64,
+            "additionalProperties": {"x-kubernetes-preserve-unknown-fields": True, "nullable": True},
+        }
+    ),
+]
 Name = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 253})]
 EnvValue = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 32768})]
 
@@ -115,7 +127,7 @@ class FournosJobSpec(Model):
         "GPUs that the job needs. The execution engine fills it in during Resolving if it is absent. "
         "Fixed once the job is resolved."
     )
-    execution_engine: Opaque | None = described(
+    execution_engine: Engine | None = described(
         "Execution engine and its configuration. The single key names the engine; "
         "its value is passed on as it is. Not needed with lockOnly. Fixed once the job is admitted."
     )

@@ -61,8 +61,8 @@ def _type(node: Schema) -> str:
     if "enum" in node:
         return "one of " + ", ".join(f"`{value}`" for value in node["enum"])
     if PRESERVE in node:
-        return "object of any content"
-    match node["type"]:
+        return "object of any content" if "type" in node else "anything"
+    match node.get("type"):
         case "array":
             return f"list of {_type(node['items'])}"
         case "object" if "additionalProperties" in node:

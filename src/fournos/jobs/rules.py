@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from fournos.api.fournosjob import DEFINITION
 from fournos.api.rules import Json, Rule, Violation, violations
+from fournos.api.validate import schema_violations
 from fournos.jobs.rules_changes import CHANGES
 from fournos.jobs.rules_fields import FIELDS
 
@@ -15,13 +17,13 @@ _CLUSTER = "(has(self.cluster) && self.cluster != '')"
 _LOCK_ONLY = "(has(self.lockOnly) && self.lockOnly)"
 _CLUSTERLESS = "(has(self.clusterless) && self.clusterless)"
 _EXCLUSIVE = "(!has(self.exclusive) || self.exclusive)"
-_ENGINE = "has(self.executionEngine)"
-# CEL sees no field of an object with unknown content; as dyn it still tells how many there are.
-_ENGINE_KEYS = "dyn(self.executionEngine).size()"
+# The engine's configuration may be anything, so that CEL has no type for it: hence dyn, and rules at the
+# root, where alone the API server can estimate what dyn costs.
+_ENGINE = "dyn(self.spec).executionEngine"
 
 
 def _exclusive(spec: Json) -> bool:
-    return bool(spec.get("exclusive", True))
+    return spec.get("exclusive") is not False
 
 
 COMBINATIONS: Final = (
@@ -36,19 +38,24 @@ COMBINATIONS: Final = (
     ),
     Rule(
         id="engine-missing",
+        at="",
         field="spec.executionEngine",
         reason="FieldValueRequired",
         message="name the execution engine and its configuration, such as "
         "executionEngine: {forge: {project: llmd}}; only a job with lockOnly: true goes without",
-        cel=f"{_LOCK_ONLY} || ({_ENGINE} && {_ENGINE_KEYS} > 0)",
-        holds=lambda new, _: bool(new.get("lockOnly") or new.get("executionEngine")),
+        cel="!has(self.spec) || (has(self.spec.lockOnly) && self.spec.lockOnly) || "
+        f"(has({_ENGINE}) && {_ENGINE}.size() > 0)",
+        holds=lambda new, _: (
+            new.get("spec") is None or bool(new["spec"].get("lockOnly") or new["spec"].get("executionEngine"))
+        ),
     ),
     Rule(
         id="engine-single",
+        at="",
         field="spec.executionEngine",
         message="write exactly one key, the name of the engine, and put all its configuration below that key",
-        cel=f"!{_ENGINE} || {_ENGINE_KEYS} <= 1",
-        holds=lambda new, _: len(new.get("executionEngine") or {}) <= 1,
+        cel=f"!has(self.spec) || !has({_ENGINE}) || {_ENGINE}.size() <= 1",
+        holds=lambda new, _: len((new.get("spec") or {}).get("executionEngine") or {}) <= 1,
     ),
     Rule(
         id="exclusive-cluster",
@@ -119,6 +126,11 @@ def check(new: Json, old: Json | None = None) -> list[Violation]:
     """The rules for which the API server refuses to create `new`, or to store it over `old`.
 
     `check(stored)` says what is wrong with an object from before a rule existed.  The objects must fit the
-    schema (`fournos.api.validate`), as stored ones do.
+    schema, as stored ones do.
     """
     return violations(RULES, new, old)
+
+
+def check_manifest(new: Json, old: Json | None = None) -> list[Violation]:
+    """As `check`, for an object that nothing has looked at yet: its schema comes first."""
+    return schema_violations(DEFINITION, new) or check(new, old)

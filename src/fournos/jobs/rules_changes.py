@@ -6,6 +6,7 @@ later would have no effect or half of one.  The rest stays free.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE, Phase
@@ -20,6 +21,15 @@ def _same(field: str, new: str = "self", old: str = "oldSelf") -> str:
     return f"has({new}) == has({old}) && (!has({new}) || {new} == {old})"
 
 
+def _same_value(field: str) -> str:
+    return _same(field, "self.spec", "oldSelf.spec")
+
+
+def _same_engine(field: str) -> str:
+    """Of unknown content: CEL reaches it as dyn only."""
+    return _same(field, "dyn(self.spec)", "dyn(oldSelf.spec)")
+
+
 def _same_flag(field: str) -> str:
     """Absent means false."""
     new, old = f"self.spec.{field}", f"oldSelf.spec.{field}"
@@ -27,17 +37,23 @@ def _same_flag(field: str) -> str:
 
 
 def _frozen(
-    field: str, *, phases: tuple[str, ...] = ADMITTED_PHASES, since: str = "admitted", default: object = None
+    field: str,
+    *,
+    phases: tuple[str, ...] = ADMITTED_PHASES,
+    since: str = "admitted",
+    default: object = None,
+    compare: Callable[[str], str] = _same_value,
 ) -> Rule:
     """At the root, because the phase decides.  A write of status or metadata alone always passes."""
     listed = ", ".join(f"'{phase}'" for phase in phases)
-    same = _same_flag(field) if default is False else _same(field, "self.spec", "oldSelf.spec")
+    same = compare(field)
 
     def holds(new: Json, old: Json) -> bool:
         now, then = new.get("spec"), old.get("spec")
         if now is None or then is None or (old.get("status") or {}).get("phase") not in phases:
             return True
-        return bool(now.get(field, default) == then.get(field, default))
+        values = (default if spec.get(field) is None else spec[field] for spec in (now, then))
+        return next(values) == next(values)
 
     return Rule(
         id=f"{field.lower()}-frozen",
@@ -81,10 +97,10 @@ CHANGES: Final[tuple[Rule, ...]] = (
     _frozen("pipeline", default=DEFAULT_PIPELINE),
     _frozen("cluster"),
     _frozen("exclusive", default=True),
-    _frozen("executionEngine"),
+    _frozen("executionEngine", compare=_same_engine),
     _frozen("priority"),
-    _frozen("clusterless", default=False),
-    _frozen("lockOnly", default=False),
+    _frozen("clusterless", default=False, compare=_same_flag),
+    _frozen("lockOnly", default=False, compare=_same_flag),
     _frozen("hardware", phases=RESOLVED_PHASES, since="resolved"),
     _frozen("secretRefs", phases=RESOLVED_PHASES, since="resolved"),
 )

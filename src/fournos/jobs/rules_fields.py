@@ -27,7 +27,8 @@ _VAULT_ENTRY = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _ENV_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"
 _MANAGER = _SUBDOMAIN + r"/[-._~!$&()*+,;=:@%/a-zA-Z0-9]+"
 _TTL = r"[0-9]{1,6}(m|h|d)"
-_DURATION = r"([0-9]{1,6}([.][0-9]{1,3})?(h|m|s|ms))+"
+_DURATION = "".join(rf"([0-9]{{1,6}}([.][0-9]{{1,3}})?{unit})?" for unit in ("h", "m", "s", "ms"))
+"""Each unit once, as Go prints it: then no sum is longer than a duration can be.  Not the empty text."""
 
 
 def _full(pattern: str, text: str) -> bool:
@@ -152,14 +153,8 @@ _TEXTS: Final = (
 
 
 def _length(text: str) -> timedelta | None:
-    """None: not a duration that a job may state."""
-    if not _full(_DURATION, text):
-        return None
-    try:
-        length = parse_duration(text)
-    except ValueError:
-        return None
-    return length if length > timedelta(0) else None
+    """None: not written as a duration."""
+    return parse_duration(text) if text and _full(_DURATION, text) else None
 
 
 def _duration_rule(group: str, name: str, example: str) -> Rule:
@@ -169,8 +164,9 @@ def _duration_rule(group: str, name: str, example: str) -> Rule:
         at=f"spec.{group}",
         field=f"spec.{group}.{name}",
         message=f"write a positive duration in h, m and s, such as {example}, or leave it out",
-        cel=f"!has({field}) || ({field}.matches('^{_DURATION}$') && duration({field}) > duration('0s'))",
-        holds=lambda new, _: new.get(name) is None or _length(new[name]) is not None,
+        cel=f"!has({field}) || ({field} != '' && {field}.matches('^{_DURATION}$') && "
+        f"duration({field}) > duration('0s'))",
+        holds=lambda new, _: new.get(name) is None or bool(_length(new[name])),
     )
 
 
@@ -185,7 +181,9 @@ def _timeouts_fit(new: Json, _: Json) -> bool:
 
 def _timeouts_fit_cel() -> str:
     names = ("pipeline", "tasks", "finally")
-    malformed = " || ".join(f"(has(self.{n}) && !self.{n}.matches('^{_DURATION}$'))" for n in names)
+    malformed = " || ".join(
+        f"(has(self.{n}) && (self.{n} == '' || !self.{n}.matches('^{_DURATION}$')))" for n in names
+    )
     tasks, final = (f"(has(self.{n}) ? duration(self.{n}) : duration('0s'))" for n in names[1:])
     return f"!has(self.pipeline) || {malformed} || {tasks} + {final} <= duration(self.pipeline)"
 
