@@ -1,0 +1,114 @@
+"""Logs: fields, forms, and what must never be in them."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from fournos.kube.resource import Key
+from fournos.runtime.logs import bind, configure
+from fournos.runtime.redact import HIDDEN, redact
+
+log = logging.getLogger("fournos.test")
+
+
+@pytest.fixture(autouse=True)
+def root_logger() -> Iterator[None]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def test_a_json_line_names_the_object() -> None:
+    stream = io.StringIO()
+    configure("info", stream=stream)
+    with bind(system="jobs", kind="FournosJob", namespace="ns", name="a", uid="u"):
+        log.info("phase is %s", "Running")
+    log.warning("other", extra={"key": Key("ns", "b")})
+    log.debug("too quiet")
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert first.pop("time")
+    assert first == {
+        "level": "info",
+        "logger": "fournos.test",
+        "message": "phase is Running",
+        "system": "jobs",
+        "kind": "FournosJob",
+        "namespace": "ns",
+        "name": "a",
+        "uid": "u",
+    }
+    assert (second["namespace"], second["name"]) == ("ns", "b")
+    assert "uid" not in second
+
+
+def test_a_terminal_gets_a_short_line() -> None:
+    stream = io.StringIO()
+    configure("INFO", human=True, stream=stream)
+    with bind(namespace="ns", name="a"):
+        log.warning("careful")
+    assert "ns/a: careful" in stream.getvalue()
+
+
+def test_an_unknown_level_is_refused() -> None:
+    with pytest.raises(ValueError, match="LOUD"):
+        configure("loud", stream=io.StringIO())
+
+
+@pytest.mark.parametrize("human", [True, False])
+def test_no_secret_in_message_arguments_or_traceback(human: bool) -> None:
+    stream = io.StringIO()
+    configure("INFO", human=human, stream=stream)
+    try:
+        raise ValueError("password=hunter2hunter2")
+    except ValueError:
+        log.exception("with %s", {"token": "abcdef123456"})
+    assert "hunter2" not in stream.getvalue()
+    assert "abcdef123456" not in stream.getvalue()
+    assert "ValueError" in stream.getvalue()
+
+
+JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        (f"Authorization: Bearer {JWT}", JWT),
+        (f"got {JWT} back", JWT),
+        ("Authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz"),
+        ("https://me:s3cret@vault.example/v1", "s3cret"),
+        ("VAULT_TOKEN=hvs.abcdef", "hvs.abcdef"),
+        ('{"password": "s3 cr\\"et", "user": "me"}', "s3 cr"),
+        ("aws_secret_access_key: abc/def+1", "abc/def+1"),
+        ("client-key-data: LS0tLS1CRUdJTg==", "LS0tLS1CRUdJTg=="),
+        ("'data': {'kubeconfig': 'YXBpVmVyc2lvbg=='}", "YXBpVmVyc2lvbg=="),
+        ("kubeconfig: " + "QUJD" * 20, "QUJDQUJD"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----", "abc"),
+        ("-----BEGIN PRIVATE KEY-----\ncut off", "cut off"),
+    ],
+)
+def test_what_looks_secret_is_hidden(text: str, secret: str) -> None:
+    assert secret not in redact(text)
+    assert HIDDEN in redact(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Secret ns/job-kubeconfig copied",
+        "kubeconfig Secret 'kubeconfig-cluster-01' not found",
+        "secretRefs: my-creds is missing",
+        "phase: Running, data set: large",
+        'secrets "vault-my-creds" not found',
+        "1 token bucket",
+    ],
+)
+def test_what_is_not_secret_stays(text: str) -> None:
+    assert redact(text) == text

@@ -1,0 +1,287 @@
+"""One pass: questions, failures, the status write."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from fournos.kube.errors import ConflictError, InvalidError, KubeError, NotLeaderError, ServerError
+from fournos.kube.resource import Key, Obj, key_of
+from fournos.kube.store import Store
+from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Need, Note
+from fournos.runtime.reconcile import Outcome, Result, merge_patch, reconcile
+from fournos.runtime.steps import Create, Delete, Patch, Step
+from fournos.runtime.system import Caches, System, Watch
+from tests.unit.runtime.toy import THING, TOY, TOY_KEY, make_toy, thing_of
+from tests.world.server import Connection, Server
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+NOTE = Note("Warning", "Odd", "odd")
+
+Deciding = Callable[[Obj, Facts], Decision | Need]
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.server = Server()
+        make_toy(self.server)
+        self.api = Connection(self.server)
+        self.caches = Caches({TOY: Store(), THING: Store()})
+        self.see()
+
+    def see(self) -> None:
+        self.caches[TOY].replace(self.server.list(TOY), str(self.server.version))
+
+    async def run(self, decide: Deciding, *, key: Key = TOY_KEY, failures: int = 0) -> Outcome:
+        system: System[Obj] = System(
+            name="toys",
+            watches=(Watch(TOY, lambda obj, caches: [key_of(obj)]),),
+            observe=lambda caches, key: caches[TOY].get(key),
+            decide=lambda toy, facts, now: decide(toy, facts),
+            primary=lambda toy: toy,
+        )
+        return await reconcile(system, self.caches, self.api, key, NOW, failures)
+
+    @property
+    def toy(self) -> dict[str, Any]:
+        return self.server.get(TOY, TOY_KEY)
+
+    def refuse(self, verb: str, error: KubeError, *, times: int = 1) -> None:
+        left = [error] * times
+        self.server.refusals.append(lambda seen, *_: left.pop() if seen == verb and left else None)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+def always(decision: Decision) -> Deciding:
+    return lambda toy, facts: decision
+
+
+# --- status --------------------------------------------------------------------------------------------
+
+
+async def test_a_status_is_written_once_and_seen_at_once(bench: Bench) -> None:
+    note = Note("Normal", "Started", "it runs")
+    decide = always(Decision(status={"phase": "Running", "nothing": None}, notes=(note,)))
+    outcome = await bench.run(decide)
+    assert (outcome.result, outcome.wrote_status, outcome.again) == (Result.DONE, True, True)
+    assert outcome.notes == (note,)
+    assert bench.toy["status"] == {"phase": "Running"}
+    second = await bench.run(decide)
+    assert (second.wrote_status, second.again) == (False, False)
+    assert bench.api.writes == ["patch toys.test.dev/status ns/toy"]
+
+
+async def test_only_what_differs_is_written(bench: Bench) -> None:
+    bench.server.patch(TOY, TOY_KEY, {"status": {"a": 1, "b": {"x": 1, "y": 2}}}, subresource="status")
+    bench.see()
+    bench.server.patch(TOY, TOY_KEY, {"spec": {"more": True}})
+    conflict = await bench.run(always(Decision(status={"b": {"x": 1, "z": 3}}, notes=(NOTE,))))
+    assert (conflict.result, conflict.retry, conflict.notes) == (Result.CONFLICT, True, ())
+    bench.see()
+    bodies: list[Obj] = []
+    bench.server.refusals.append(lambda verb, resource, body: bodies.append(body))  # type: ignore[func-returns-value]
+    assert (await bench.run(always(Decision(status={"b": {"x": 1, "z": 3}})))).result is Result.DONE
+    assert bodies[0]["status"] == {"a": None, "b": {"y": None, "z": 3}}
+    assert bench.toy["status"] == {"b": {"x": 1, "z": 3}}
+
+
+async def test_a_status_that_the_api_server_changes_is_no_hot_loop(bench: Bench) -> None:
+    class Pruning(Connection):
+        async def patch(self, *args: Any, **options: Any) -> Obj:
+            answer = dict(await super().patch(*args, **options))
+            return answer | {"status": {}}
+
+    bench.api = Pruning(bench.server)
+    outcome = await bench.run(always(Decision(status={"unknown": "field"})))
+    assert outcome.wrote_status
+    assert not outcome.again
+
+
+async def test_a_conditional_patch_of_the_object_itself_does_not_outdate_its_status(bench: Bench) -> None:
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        version = toy["metadata"]["resourceVersion"]
+        body = {"metadata": {"resourceVersion": version, "finalizers": ["test.dev/f"]}}
+        return Decision(steps=(Patch(TOY, TOY_KEY, body),), status={"phase": "Claimed"})
+
+    outcome = await bench.run(decide)
+    assert outcome.result is Result.DONE
+    assert bench.toy["status"] == {"phase": "Claimed"}
+
+
+async def test_an_object_that_is_gone_needs_no_status(bench: Bench) -> None:
+    assert (await bench.run(always(Decision()), key=Key("ns", "nobody"))).result is Result.GONE
+    bench.server.delete(TOY, TOY_KEY)
+    outcome = await bench.run(always(Decision(status={"phase": "Late"})))
+    assert (outcome.result, outcome.retry) == (Result.GONE, False)
+
+
+@pytest.mark.parametrize("error", [ServerError("down", status=503, retry_after=3), InvalidError("bad")])
+async def test_a_status_that_cannot_be_written_is_tried_again_and_nothing_is_told(
+    bench: Bench, error: KubeError
+) -> None:
+    bench.refuse("patch", error)
+    outcome = await bench.run(always(Decision(status={"phase": "X"}, notes=(NOTE,))))
+    assert (outcome.result, outcome.retry, outcome.notes) == (Result.FAILED, True, ())
+    assert outcome.retry_after == (getattr(error, "retry_after", None) or 0)
+
+
+# --- questions -----------------------------------------------------------------------------------------
+
+
+async def test_answers_come_in_the_same_pass(bench: Bench) -> None:
+    question = LiveGet(THING, Key("ns", "none"))
+
+    def decide(toy: Obj, facts: Facts) -> Decision | Need:
+        answer = facts.get(question)
+        return Need((question,)) if answer is None else Decision(status={"answer": repr(answer)})
+
+    await bench.run(decide)
+    assert bench.toy["status"] == {"answer": repr(Absent())}
+
+
+async def test_three_rounds_are_enough(bench: Bench) -> None:
+    def decide(toy: Obj, facts: Facts) -> Decision | Need:
+        asked = len(facts.answers)
+        return Need((LiveGet(THING, Key("ns", str(asked))),)) if asked < 3 else Decision(status={"n": asked})
+
+    assert (await bench.run(decide)).result is Result.DONE
+    assert bench.toy["status"] == {"n": 3}
+
+
+@pytest.mark.parametrize("fresh", [True, False])
+async def test_a_decision_that_never_decides_is_a_bug(bench: Bench, fresh: bool) -> None:
+    def decide(toy: Obj, facts: Facts) -> Decision | Need:
+        return Need((LiveGet(THING, Key("ns", str(len(facts.answers)) if fresh else "same")),))
+
+    outcome = await bench.run(decide)
+    assert (outcome.result, outcome.retry) == (Result.BUG, True)
+
+
+async def test_an_exception_is_kept_to_its_key(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        raise KeyError("spec")
+
+    outcome = await bench.run(decide)
+    assert outcome.result is Result.BUG
+    assert isinstance(outcome.error, KeyError)
+    assert "a pass raised KeyError" in caplog.text
+    assert "Traceback" in caplog.text
+
+
+# --- failing steps -------------------------------------------------------------------------------------
+
+
+def with_failure(first: tuple[Step, ...], then: Decision, seen: list[Facts]) -> Deciding:
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        seen.append(facts)
+        return then if facts.failure is not None else Decision(steps=first, status={"phase": "Running"})
+
+    return decide
+
+
+async def test_a_transient_failure_is_told_but_its_steps_wait(bench: Bench) -> None:
+    seen: list[Facts] = []
+    bench.refuse("create", ServerError("down", status=503, retry_after=2))
+    thing = Create(THING, thing_of(bench.toy))
+    then = Decision(steps=(thing,), status={"message": "trouble"}, notes=(NOTE,))
+    outcome = await bench.run(with_failure((thing,), then, seen), failures=4)
+    assert (outcome.result, outcome.retry, outcome.again) == (Result.FAILED, True, False)
+    assert outcome.retry_after == 2
+    assert outcome.notes == (NOTE,)
+    assert bench.toy["status"] == {"message": "trouble"}
+    assert bench.server.list(THING) == []
+    failure = seen[-1].failure
+    assert failure is not None
+    assert (failure.step, failure.count, failure.transient) == (thing, 5, True)
+
+
+async def test_a_lasting_failure_is_decided_upon_and_its_steps_are_run(bench: Bench) -> None:
+    seen: list[Facts] = []
+    bench.refuse("create", InvalidError("spec.x: no", status=422))
+    toy = bench.toy
+    mark = Patch(TOY, TOY_KEY, {"metadata": {"resourceVersion": toy["metadata"]["resourceVersion"]}})
+    then = Decision(steps=(mark,), status={"phase": "Failed", "message": "spec.x: no"})
+    outcome = await bench.run(with_failure((Create(THING, thing_of(toy)),), then, seen))
+    assert (outcome.result, outcome.retry, outcome.again) == (Result.FAILED, False, True)
+    assert [step for step, _ in outcome.done] == [mark]
+    assert bench.toy["status"]["phase"] == "Failed"
+
+
+async def test_a_second_failure_ends_the_pass_without_a_status(bench: Bench) -> None:
+    bench.refuse("create", InvalidError("no", status=422), times=2)
+    thing = Create(THING, thing_of(bench.toy))
+    then = Decision(steps=(thing,), status={"phase": "Failed"}, notes=(NOTE,))
+    outcome = await bench.run(with_failure((thing,), then, []))
+    assert (outcome.result, outcome.retry, outcome.notes) == (Result.FAILED, True, ())
+    assert "status" not in bench.toy
+
+
+async def test_waiting_ends_the_pass_without_a_status(bench: Bench) -> None:
+    thing = thing_of(bench.toy)
+    thing["metadata"]["finalizers"] = ["test.dev/slow"]
+    bench.server.create(THING, thing)
+    bench.server.delete(THING, key_of(thing))
+    outcome = await bench.run(
+        always(Decision(steps=(Create(THING, thing_of(bench.toy)),), status={"phase": "Running"}))
+    )
+    assert (outcome.result, outcome.retry) == (Result.WAITING, True)
+    assert outcome.waiting is not None
+    assert "status" not in bench.toy
+
+
+async def test_a_conflict_does_not_ask_the_decision_again(bench: Bench) -> None:
+    seen: list[Facts] = []
+    bench.refuse("patch", ConflictError("stale", status=409))
+    outcome = await bench.run(
+        with_failure((Patch(TOY, TOY_KEY, {"metadata": {"labels": {}}}),), Decision(), seen)
+    )
+    assert (outcome.result, outcome.retry) == (Result.CONFLICT, True)
+    assert [facts.failure for facts in seen] == [None]
+
+
+async def test_lost_leadership_is_not_swallowed(bench: Bench) -> None:
+    bench.refuse("delete", NotLeaderError("fenced"))
+    with pytest.raises(NotLeaderError):
+        await bench.run(always(Decision(steps=(Delete(TOY, TOY_KEY, "uid-1"),))))
+
+
+async def test_a_decision_that_created_runs_once_more_since_its_event_is_an_echo(bench: Bench) -> None:
+    outcome = await bench.run(always(Decision(steps=(Create(THING, thing_of(bench.toy)),))))
+    assert outcome.again
+    assert not (await bench.run(always(Decision(steps=(Create(THING, thing_of(bench.toy)),))))).again
+
+
+async def test_retry_comes_with_backoff_once_nothing_is_left_to_write(bench: Bench) -> None:
+    decide = always(Decision(status={"phase": "Waits"}, retry=True))
+    first = await bench.run(decide)
+    assert (first.again, first.retry) == (True, False)
+    second = await bench.run(decide)
+    assert (second.again, second.retry) == (False, True)
+
+
+# --- merge patch ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "patch"),
+    [
+        ({}, {}, {}),
+        ({"a": 1}, {"a": 1}, {}),
+        ({"a": 1}, {}, {"a": None}),
+        ({"a": 1}, {"a": None}, {"a": None}),
+        ({}, {"a": None}, {}),
+        ({"a": [1, 2]}, {"a": [1]}, {"a": [1]}),
+        ({"a": [{"b": 1}]}, {"a": ({"b": 1, "c": None},)}, {}),
+        ({"a": {"b": 1}}, {"a": {}}, {"a": {"b": None}}),
+        ({"a": 1}, {"a": {"b": {"c": None, "d": 1}}}, {"a": {"b": {"d": 1}}}),
+    ],
+)
+def test_merge_patch(old: Obj, new: Obj, patch: Obj) -> None:
+    assert merge_patch(old, new) == patch
