@@ -1,0 +1,120 @@
+"""Answers are present, absent or unknown, and hold no secret."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from fournos.kube.errors import ForbiddenError, KubeError, ServerError
+from fournos.kube.kinds import POD, SECRET
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.runtime.answer import MAX_LINE, answer
+from fournos.runtime.decision import (
+    Absent,
+    Answer,
+    LiveGet,
+    LiveList,
+    LogTail,
+    Present,
+    Question,
+    SecretFacts,
+    SecretShape,
+    Unknown,
+)
+from tests.unit.runtime.toy import TOY, TOY_KEY, make_toy
+from tests.world.server import Connection, Server
+
+
+@pytest.fixture
+def server() -> Server:
+    server = Server()
+    make_toy(server)
+    return server
+
+
+async def ask(server: Server, question: Question) -> Answer:
+    return (await answer(Connection(server), [question]))[question]
+
+
+def make_pod(server: Server, name: str, *containers: str, **annotations: str) -> None:
+    metadata = {"namespace": "ns", "name": name, "labels": {"job": "x"}, "annotations": annotations}
+    spec = {"containers": [{"name": container} for container in containers]}
+    server.create(POD, {"metadata": metadata, "spec": spec})
+
+
+async def test_objects_and_lists(server: Server) -> None:
+    toy = server.get(TOY, TOY_KEY)
+    assert await ask(server, LiveGet(TOY, TOY_KEY)) == Present(toy)
+    assert await ask(server, LiveList(TOY, "ns")) == Present((toy,))
+    assert await ask(server, LiveList(TOY, "elsewhere")) == Present(())
+    assert await ask(server, LiveGet(TOY, Key("ns", "none"))) == Absent()
+    server.unserved.add(TOY)
+    assert await ask(server, LiveGet(TOY, TOY_KEY)) == Absent(no_kind=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ForbiddenError("may not", status=403), Unknown("may not", forbidden=True)),
+        (ServerError("down", status=503), Unknown("ServerError: down")),
+    ],
+)
+async def test_what_cannot_be_learnt_is_unknown(error: KubeError, expected: Unknown) -> None:
+    class Refusing(Connection):
+        async def get(self, resource: Resource, key: Key) -> Obj:
+            raise error
+
+    question = LiveGet(TOY, TOY_KEY)
+    assert await answer(Refusing(Server()), [question, question]) == {question: expected}
+
+
+async def test_a_secret_s_shape_has_no_bytes(server: Server) -> None:
+    metadata = {"namespace": "ns", "name": "s", "labels": {"a": "b"}, "annotations": {"c": "d"}}
+    server.create(SECRET, {"metadata": metadata, "data": {"z": "c2VjcmV0", "a": "c2VjcmV0"}})
+    found = await ask(server, SecretShape(Key("ns", "s")))
+    assert found == Present(SecretFacts({"a": "b"}, {"c": "d"}, ("a", "z")))
+    assert "c2VjcmV0" not in repr(found)
+
+
+async def test_the_newest_pod_s_last_lines_without_secrets(server: Server) -> None:
+    make_pod(server, "old", "main")
+    server.clock.advance(60)
+    make_pod(server, "new", "main")
+    server.logs[Key("ns", "old")] = ["old"]
+    server.logs[Key("ns", "new")] = ["first", "password=hunter2", "x" * 5000]
+    found = await ask(server, LogTail("ns", "job=x", lines=2))
+    assert found == Present("password=<hidden>\n" + "x" * MAX_LINE)
+
+
+async def test_no_pod_is_absent_and_a_pod_without_log_unknown(server: Server) -> None:
+    assert await ask(server, LogTail("ns", "job=x")) == Absent()
+    make_pod(server, "p", "main")
+    assert isinstance(await ask(server, LogTail("ns", "job=x")), Unknown)
+
+
+@pytest.mark.parametrize(
+    ("asked", "annotations", "expected"),
+    [
+        (None, {}, "first"),
+        (None, {"kubectl.kubernetes.io/default-container": "second"}, "second"),
+        ("third", {}, "third"),
+    ],
+)
+async def test_the_container_is_the_one_asked_for_or_the_main_one(
+    server: Server, asked: str | None, annotations: dict[str, str], expected: str
+) -> None:
+    containers: list[str | None] = []
+
+    class Listening(Connection):
+        async def logs(
+            self, pod: Key, *, container: str | None = None, tail: int | None = None, follow: bool = False
+        ) -> AsyncIterator[str]:
+            containers.append(container)
+            return await super().logs(pod, container=container, tail=tail, follow=follow)
+
+    make_pod(server, "p", "first", "second", **annotations)
+    server.logs[Key("ns", "p")] = []
+    question = LogTail("ns", "job=x", container=asked)
+    await answer(Listening(server), [question])
+    assert containers == [expected]

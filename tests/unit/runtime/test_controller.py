@@ -1,0 +1,387 @@
+"""Controllers and processes with real reflectors on the in-memory API server, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fournos.kube.api import Listing
+from fournos.kube.errors import NotLeaderError
+from fournos.kube.kinds import EVENT, LEASE
+from fournos.kube.resource import Key, Obj, Resource, key_of, owner_uids
+from fournos.runtime.controller import Controller
+from fournos.runtime.decision import Decision, Facts, Note
+from fournos.runtime.events import Recorder
+from fournos.runtime.lease import Lease
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.process import run
+from fournos.runtime.supervise import HEALTHY, TaskFailedError, supervise
+from fournos.runtime.system import Caches, System, Watch
+from tests.unit.runtime.loop import LoopClock
+from tests.unit.runtime.toy import (
+    THING,
+    TOY,
+    TOY_KEY,
+    make_config,
+    make_toy,
+    system,
+    wakes_owner,
+    worker,
+)
+from tests.world.server import Connection, Server
+
+pytestmark = pytest.mark.looptime
+
+
+class Counting(Connection):
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self.lists: list[str] = []
+
+    async def list(self, resource: Resource, **options: Any) -> Listing:
+        self.lists.append(str(resource))
+        return await super().list(resource, **options)
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.server = Server()
+        self.api = Counting(self.server)
+        self.metrics = Metrics()
+        self.clock = LoopClock()
+        self.told: list[tuple[Key, Note]] = []
+        self.tasks: list[asyncio.Task[Any]] = []
+
+    def controller(self, *systems: System[Any], **options: Any) -> Controller:
+        return Controller(
+            self.api,
+            systems,
+            clock=self.clock,
+            metrics=self.metrics,
+            tell=lambda resource, obj, note: self.told.append((key_of(obj), note)),
+            jitter=lambda: 0.5,
+            **options,
+        )
+
+    def start(self, work: Any) -> asyncio.Task[Any]:
+        task = asyncio.ensure_future(work)
+        self.tasks.append(task)
+        return task
+
+    async def lead(self, controller: Controller) -> asyncio.Task[Any]:
+        self.start(controller.watch())
+        await controller.synced()
+        return self.start(controller.work())
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    bench = Bench()
+    yield bench
+    for task in bench.tasks:
+        task.cancel()
+    await asyncio.gather(*bench.tasks, return_exceptions=True)
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(3600):
+        while not condition():  # noqa: ASYNC110 - conditions of the server, which tells nobody
+            await asyncio.sleep(0.5)
+
+
+async def play(server: Server) -> None:
+    while True:
+        worker(server)
+        await asyncio.sleep(1)
+
+
+def watching(name: str, decide: Callable[[Obj, Facts], Decision], **options: Any) -> System[Obj]:
+    """A system of Toys alone."""
+    return System(
+        name=name,
+        watches=(Watch(TOY, lambda obj, caches: [key_of(obj)], **options),),
+        observe=lambda caches, key: caches[TOY].get(key),
+        decide=lambda toy, facts, now: decide(toy, facts),
+        primary=lambda toy: toy,
+    )
+
+
+def toys(server: Server, *names: str) -> None:
+    for name in names:
+        server.create(TOY, {"metadata": {"namespace": "ns", "name": name}, "spec": {}})
+
+
+# --- controller ----------------------------------------------------------------------------------------
+
+
+async def test_a_toy_goes_all_the_way_and_then_all_is_quiet(bench: Bench) -> None:
+    controller = bench.controller(system())
+    bench.start(play(bench.server))
+    await bench.lead(controller)
+    make_config(bench.server)
+    make_toy(bench.server)
+    await until(lambda: bench.server.get(TOY, TOY_KEY).get("status", {}).get("phase") == "Done")
+    writes, lists = len(bench.api.writes), len(bench.api.lists)
+    assert writes == 7
+    await asyncio.sleep(3600)
+    assert (len(bench.api.writes), len(bench.api.lists)) == (writes, lists)
+    assert bench.metrics.value("fournos_status_writes_total", "toys") == 4
+    assert bench.metrics.value("fournos_steps_total", "toys", "Create", "things.test.dev") == 1
+    assert bench.metrics.value("fournos_reconciles_total", "toys", "bug") == 0
+
+
+async def test_what_was_there_before_is_worked_on(bench: Bench) -> None:
+    toys(bench.server, "a", "b")
+    await bench.lead(bench.controller(watching("t", lambda toy, facts: Decision(status={"seen": True}))))
+    await until(lambda: all(toy.get("status") for toy in bench.server.list(TOY)))
+
+
+async def test_systems_that_watch_the_same_share_one_cache(bench: Bench) -> None:
+    def child(name: str, **options: Any) -> System[Any]:
+        watch = Watch(THING, wakes_owner, **options)
+        return replace(
+            watching(name, lambda toy, facts: Decision()),
+            watches=(Watch(TOY, lambda obj, caches: [key_of(obj)]), watch),
+        )
+
+    names: Callable[[Obj], Iterable[str]] = lambda obj: [obj["metadata"]["name"]]  # noqa: E731
+    one = child("one", indexes={"owner": owner_uids})
+    two = child("two", indexes={"name": names})
+    other = child("other", selector="a=b")
+    clash = child("clash", indexes={"name": owner_uids})
+    controller = bench.controller(one, two, other, clash)
+    bench.start(controller.watch())
+    await controller.synced()
+    assert sorted(bench.api.lists) == ["things.test.dev"] * 3 + ["toys.test.dev"]
+    assert controller.caches("one")[THING] is controller.caches("two")[THING]
+    assert controller.caches("one")[THING] is not controller.caches("other")[THING]
+    assert controller.caches("two")[THING] is not controller.caches("clash")[THING]
+
+
+def test_one_system_cannot_watch_a_type_twice() -> None:
+    watch = Watch(TOY, lambda obj, caches: [])
+    twice = replace(watching("t", lambda toy, facts: Decision()), watches=(watch, watch))
+    with pytest.raises(ValueError, match="watches a resource type twice"):
+        Controller(Connection(Server()), [twice], clock=LoopClock())
+
+
+async def test_a_poisonous_object_does_not_hold_up_the_others(bench: Bench) -> None:
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        if toy["metadata"]["name"] == "poison":
+            raise RuntimeError("boom")
+        return Decision(status={"phase": "Fine"})
+
+    toys(bench.server, "poison", "sound")
+    await bench.lead(bench.controller(watching("t", decide), workers=1))
+    await until(lambda: bench.server.get(TOY, Key("ns", "sound")).get("status"))
+    await asyncio.sleep(600)
+    bugs = bench.metrics.value("fournos_reconciles_total", "t", "bug")
+    assert 15 <= bugs <= 30  # backoff: not thousands, and not given up
+
+
+async def test_a_watch_survives_an_object_that_nobody_can_map(bench: Bench) -> None:
+    def wakes(obj: Obj, caches: Caches) -> Iterable[Key]:
+        if obj["metadata"]["name"] == "odd":
+            raise KeyError("label")
+        return [key_of(obj)]
+
+    mapped = replace(
+        watching("t", lambda toy, facts: Decision(status={"ok": True})), watches=(Watch(TOY, wakes),)
+    )
+    await bench.lead(bench.controller(mapped))
+    toys(bench.server, "odd", "even")
+    await until(lambda: bench.server.get(TOY, Key("ns", "even")).get("status"))
+
+
+async def test_a_type_that_is_not_served_is_waited_for_only_if_it_is_required(bench: Bench) -> None:
+    def with_things(*, required: bool) -> System[Obj]:
+        watches = (
+            Watch(TOY, lambda obj, caches: [key_of(obj)]),
+            Watch(THING, wakes_owner, required=required),
+        )
+        return replace(watching("t", lambda toy, facts: Decision()), watches=watches)
+
+    bench.server.unserved.add(THING)
+    optional = bench.controller(with_things(required=False))
+    bench.start(optional.watch())
+    await optional.synced()
+    assert not optional.caches("t").served(THING)
+    strict = bench.controller(with_things(required=True))
+    bench.start(strict.watch())
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(strict.synced(), 60)
+    assert strict.unsynced() == ["things.test.dev: things.test.dev is not served"]
+    bench.server.unserved.clear()
+    await asyncio.wait_for(strict.synced(), 120)
+
+
+async def test_garbage_is_collected_at_start_and_from_time_to_time(bench: Bench) -> None:
+    rounds: list[float] = []
+
+    def collect(caches: Caches) -> Iterable[Key]:
+        rounds.append(bench.clock.monotonic())
+        if len(rounds) == 2:
+            raise RuntimeError("boom")
+        return [Key("ns", "orphan")]
+
+    await bench.lead(
+        bench.controller(
+            replace(watching("t", lambda toy, facts: Decision()), collect=collect), collect_interval=100
+        )
+    )
+    await asyncio.sleep(250)
+    assert len(rounds) == 3
+    assert bench.metrics.value("fournos_reconciles_total", "t", "gone") == 2
+
+
+async def test_notes_are_told_after_the_write(bench: Bench) -> None:
+    note = Note("Normal", "Seen", "seen")
+
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        return Decision() if toy.get("status") else Decision(status={"seen": True}, notes=(note,))
+
+    toys(bench.server, "a")
+    await bench.lead(bench.controller(watching("t", decide)))
+    await until(lambda: bench.told)
+    await asyncio.sleep(10)
+    assert bench.told == [(Key("ns", "a"), note)]
+
+
+async def test_draining_lets_passes_end_and_starts_none(bench: Bench) -> None:
+    class Slow(Counting):
+        async def patch(self, *args: Any, **options: Any) -> Obj:
+            await asyncio.sleep(5)
+            return await super().patch(*args, **options)
+
+    bench.api = Slow(bench.server)
+    toys(bench.server, "a", "b")
+    controller = bench.controller(
+        watching("t", lambda toy, facts: Decision(status={"seen": True})), workers=1
+    )
+    working = await bench.lead(controller)
+    await asyncio.sleep(1)
+    before = bench.clock.monotonic()
+    await controller.drain()
+    assert bench.clock.monotonic() - before == pytest.approx(4, abs=0.2)
+    await working
+    assert [bool(toy.get("status")) for toy in bench.server.list(TOY)] == [True, False]
+
+
+async def test_gauges_are_refreshed(bench: Bench) -> None:
+    toys(bench.server, "a", "b")
+    controller = bench.controller(watching("t", lambda toy, facts: Decision(retry=True)))
+    await bench.lead(controller)
+    await asyncio.sleep(20)
+    controller.refresh_metrics()
+    assert bench.metrics.value("fournos_cache_objects", "toys.test.dev", "", "") == 2
+    assert bench.metrics.value("fournos_queue_retrying", "t") == 2
+    assert bench.metrics.value("fournos_watch_age_seconds", "toys.test.dev", "", "") == pytest.approx(
+        20, abs=1
+    )
+    assert controller.stuck() == []
+
+
+# --- process -------------------------------------------------------------------------------------------
+
+
+def replica(bench: Bench, name: str, stop: asyncio.Event | None = None) -> asyncio.Task[int]:
+    lease = Lease(Connection(bench.server), Key("ns", "fournos"), name, bench.clock, jitter=lambda: 0.5)
+
+    def fence(number: int) -> None:
+        lease.check()
+
+    api = Connection(bench.server, before=fence)
+    metrics = Metrics()
+    recorder = Recorder(api, bench.clock, metrics, instance=name)
+    note = Note("Normal", "Seen", name)
+
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        return Decision() if toy.get("status") else Decision(status={"by": name}, notes=(note,))
+
+    controller = Controller(
+        api, [watching("t", decide)], clock=bench.clock, metrics=metrics, tell=recorder.tell
+    )
+    task: asyncio.Task[int] = bench.start(
+        run([controller], clock=bench.clock, metrics=metrics, lease=lease, recorder=recorder, stop=stop)
+    )
+    return task
+
+
+async def test_one_replica_works_stops_in_order_and_the_other_takes_over_at_once(bench: Bench) -> None:
+    stop = asyncio.Event()
+    first = replica(bench, "one", stop)
+    await until(lambda: bench.server.find(LEASE, Key("ns", "fournos")))
+    replica(bench, "two")
+    toys(bench.server, "a")
+    await until(lambda: bench.server.get(TOY, Key("ns", "a")).get("status") == {"by": "one"})
+    stop.set()
+    assert await first == 0
+    assert [event["reportingInstance"] for event in bench.server.list(EVENT)] == ["one"]
+    toys(bench.server, "b")
+    before = bench.clock.monotonic()
+    await until(lambda: bench.server.get(TOY, Key("ns", "b")).get("status") == {"by": "two"})
+    assert bench.clock.monotonic() - before < 5
+
+
+async def test_sigterm_ends_it_in_order(bench: Bench) -> None:
+    only = replica(bench, "one")
+    await until(lambda: bench.server.find(LEASE, Key("ns", "fournos")))
+    os.kill(os.getpid(), signal.SIGTERM)
+    assert await only == 0
+    assert "holderIdentity" not in bench.server.get(LEASE, Key("ns", "fournos"))["spec"]
+
+
+async def test_a_lost_lease_ends_it_with_an_error_and_the_lease_is_left_alone(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    only = replica(bench, "one")
+    await until(lambda: bench.server.find(LEASE, Key("ns", "fournos")))
+    bench.server.patch(LEASE, Key("ns", "fournos"), {"spec": {"holderIdentity": "thief"}})
+    assert await only == 1
+    assert "leadership lost" in caplog.text
+    assert bench.server.get(LEASE, Key("ns", "fournos"))["spec"]["holderIdentity"] == "thief"
+
+
+async def test_a_replica_that_only_waits_stops_too(bench: Bench) -> None:
+    replica(bench, "one")
+    await until(lambda: bench.server.find(LEASE, Key("ns", "fournos")))
+    stop = asyncio.Event()
+    second = replica(bench, "two", stop)
+    await asyncio.sleep(5)
+    stop.set()
+    assert await second == 0
+    assert bench.server.get(LEASE, Key("ns", "fournos"))["spec"]["holderIdentity"] == "one"
+
+
+# --- supervision ---------------------------------------------------------------------------------------
+
+
+async def test_a_task_that_ends_is_restarted_and_one_that_keeps_ending_is_given_up(bench: Bench) -> None:
+    runs = 0
+
+    async def fragile() -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 2:
+            await asyncio.sleep(HEALTHY + 1)
+        if runs % 2:
+            raise RuntimeError("boom")
+
+    with pytest.raises(TaskFailedError, match="fragile ended 5 times in a row"):
+        await supervise("fragile", fragile, clock=bench.clock, metrics=bench.metrics)
+    assert runs == 6  # the one that held for long made the first forgotten
+    assert bench.metrics.value("fournos_task_restarts_total", "fragile") == 5
+
+
+async def test_lost_leadership_is_not_restarted(bench: Bench) -> None:
+    async def fenced() -> None:
+        raise NotLeaderError("gone")
+
+    with pytest.raises(NotLeaderError):
+        await supervise("fenced", fenced, clock=bench.clock, metrics=bench.metrics)

@@ -1,0 +1,93 @@
+"""/healthz, /readyz, /metrics, and the metrics' table."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from pathlib import Path
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from fournos.runtime.clock import SystemClock
+from fournos.runtime.health import Health
+from fournos.runtime.metrics import TABLE, Metrics, reference
+
+ROOT = Path(__file__).parents[3]
+
+
+async def test_complaints_are_told_with_503() -> None:
+    silent: list[str] = []
+    unsynced = ["toys: not listed yet", "things: not served"]
+    health = Health(SystemClock(), Metrics(), alive=lambda: silent, ready=lambda: unsynced)
+    async with TestClient(TestServer(health.app())) as client:
+        answer = await client.get("/healthz")
+        assert (answer.status, await answer.text()) == (200, "ok\n")
+        answer = await client.get("/readyz")
+        assert (answer.status, await answer.text()) == (503, "toys: not listed yet\nthings: not served\n")
+        unsynced.clear()
+        silent.append("watch of toys: silent for 400 s")
+        assert (await client.get("/readyz")).status == 200
+        assert (await client.get("/healthz")).status == 503
+
+
+async def test_metrics_are_refreshed_and_exposed() -> None:
+    metrics = Metrics()
+    health = Health(SystemClock(), metrics, refresh=lambda: metrics.set("fournos_queue_ready", 3, "toys"))
+    metrics.requests("local")("patch", "toys.test.dev", 409, 0.02)
+    async with TestClient(TestServer(health.app())) as client:
+        answer = await client.get("/metrics")
+        assert answer.headers["Content-Type"].startswith("text/plain; version=")
+        text = await answer.text()
+    assert 'fournos_queue_ready{system="toys"} 3.0' in text
+    assert (
+        'fournos_api_requests_total{cluster="local",code="409",resource="toys.test.dev",verb="patch"} 1.0'
+        in text
+    )
+    assert 'fournos_api_request_seconds_count{cluster="local",verb="patch"} 1.0' in text
+
+
+@pytest.mark.looptime
+async def test_a_loop_that_hangs_is_told() -> None:
+    class Jumping:
+        """A clock that finds a minute gone after the first tick."""
+
+        times = iter([0.0, 61.0, 61.0, 62.0])
+
+        def monotonic(self) -> float:
+            return next(self.times)
+
+        now = SystemClock().now
+
+    metrics = Metrics()
+    health = Health(Jumping(), metrics)
+    ticking = asyncio.create_task(health._tick())
+    await asyncio.sleep(1.5)
+    response = await health._healthz(None)  # type: ignore[arg-type]
+    assert (response.status, response.text) == (503, "the event loop was held up for 60.0 s\n")
+    assert metrics.value("fournos_loop_lag_seconds") == 60
+    await asyncio.sleep(0.9)
+    assert (await health._healthz(None)).status == 200  # type: ignore[arg-type]
+    ticking.cancel()
+
+
+def test_names_are_as_prometheus_wants_them() -> None:
+    assert len({row.name for row in TABLE}) == len(TABLE)
+    for row in TABLE:
+        assert re.fullmatch(r"fournos_[a-z_]+", row.name)
+        assert row.name.endswith("_total") == (row.type == "counter"), row.name
+        assert row.help.endswith(".")
+
+
+def test_every_metric_of_the_table_is_used() -> None:
+    source = (
+        "".join(
+            path.read_text() for path in (ROOT / "src/fournos").rglob("*.py") if path.name != "metrics.py"
+        )
+        + (ROOT / "src/fournos/runtime/metrics.py").read_text().partition("class Metrics")[2]
+    )
+    assert [row.name for row in TABLE if f'"{row.name}"' not in source] == []
+
+
+def test_the_reference_page_is_the_table() -> None:
+    assert (ROOT / "docs/reference/metrics.md").read_text() == reference()
