@@ -30,6 +30,9 @@ from fournos.kube.errors import (
 from fournos.kube.resource import Key, Obj, Resource, key_of, owner_uids
 from fournos.runtime.selector import matcher
 
+BOOKMARK_INTERVAL = 60.0
+"""Seconds, as real API servers."""
+
 Refuse = Callable[[str, Resource, Obj], KubeError | None]
 
 
@@ -207,7 +210,11 @@ class Server:
                 if change.resource == resource and inside and matches(meta.get("labels") or {}):
                     yield WatchEvent(change.type, clone(change.object))
             self._changed.clear()
-            await self._changed.wait()
+            try:
+                async with asyncio.timeout(BOOKMARK_INTERVAL):
+                    await self._changed.wait()
+            except TimeoutError:
+                yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": str(position)}})
 
     # --- inside --------------------------------------------------------------------------------------
 

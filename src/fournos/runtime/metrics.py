@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from fournos import __version__
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -88,12 +90,12 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 class Metrics:
     """The table's metrics of one process (tests make their own)."""
 
-    def __init__(self, rows: Iterable[Row] = TABLE) -> None:
+    def __init__(self) -> None:
         self._registry = CollectorRegistry()
         self._counters: dict[str, Counter] = {}
         self._gauges: dict[str, Gauge] = {}
         self._histograms: dict[str, Histogram] = {}
-        for row in rows:
+        for row in TABLE:
             match row.type:
                 case "counter":
                     self._counters[row.name] = Counter(
@@ -105,6 +107,8 @@ class Metrics:
                     self._histograms[row.name] = Histogram(
                         row.name, row.help, row.labels, registry=self._registry, buckets=_SECONDS
                     )
+
+        self.set("fournos_build_info", 1, __version__)
 
     def add(self, name: str, *labels: str, amount: float = 1.0) -> None:
         """Count.  Labels in the order of the table; KeyError for a name that is not in it."""
@@ -139,7 +143,7 @@ class Metrics:
         return generate_latest(self._registry)
 
 
-def reference(rows: Iterable[Row] = TABLE) -> str:
+def reference() -> str:
     """The reference page in Markdown."""
     lines = [
         "# Metrics",
@@ -149,7 +153,7 @@ def reference(rows: Iterable[Row] = TABLE) -> str:
         "| name | type | labels | meaning |",
         "|---|---|---|---|",
     ]
-    for row in rows:
+    for row in TABLE:
         labels = ", ".join(f"`{label}`" for label in row.labels) or "–"
         lines.append(f"| `{row.name}` | {row.type} | {labels} | {row.help} |")
     return "\n".join(lines) + "\n"

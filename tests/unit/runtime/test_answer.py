@@ -70,10 +70,10 @@ async def test_what_cannot_be_learnt_is_unknown(error: KubeError, expected: Unkn
 
 
 async def test_a_secret_s_shape_has_no_bytes(server: Server) -> None:
-    metadata = {"namespace": "ns", "name": "s", "labels": {"a": "b"}, "annotations": {"c": "d"}}
+    metadata = {"namespace": "ns", "name": "s", "labels": {"a": "b"}, "ownerReferences": [{"uid": "uid-o"}]}
     server.create(SECRET, {"metadata": metadata, "data": {"z": "c2VjcmV0", "a": "c2VjcmV0"}})
     found = await ask(server, SecretShape(Key("ns", "s")))
-    assert found == Present(SecretFacts({"a": "b"}, {"c": "d"}, ("a", "z")))
+    assert found == Present(SecretFacts("uid-2", frozenset({"uid-o"}), {"a": "b"}, ("a", "z")))
     assert "c2VjcmV0" not in repr(found)
 
 
