@@ -6,9 +6,10 @@ import re
 
 HIDDEN = "<hidden>"
 
+# No prefix before the words: a search that may start anywhere in a long line must stay linear.
 _WORDS = (
-    r"(?:[\w.-]*(?:passw(?:or)?d|passphrase|token|credentials?|secret[-_]?(?:key|id|access[-_]?key)"
-    r"|(?:api|access|private)[-_]?key|(?:client-key|client-certificate|certificate-authority)-data))"
+    r"(?:passw(?:or)?d|passphrase|token|credentials?|secret[-_]?(?:key|id|access[-_]?key)"
+    r"|(?:api|access|private)[-_]?key|(?:client-key|client-certificate|certificate-authority)-data)"
 )
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import timeit
 from collections.abc import Iterator
 
 import pytest
@@ -112,3 +113,12 @@ def test_what_looks_secret_is_hidden(text: str, secret: str) -> None:
 )
 def test_what_is_not_secret_stays(text: str) -> None:
     assert redact(text) == text
+
+
+@pytest.mark.parametrize("piece", ["x", "token", "eyJ", "a.b-", "://a:", "data={", "'"])
+def test_a_long_line_costs_no_more_than_its_length(piece: str) -> None:
+    def cost(size: int) -> float:
+        text = (piece * size)[:size]
+        return min(timeit.repeat(lambda: redact(text), number=1, repeat=3))
+
+    assert cost(40_000) < 60 * cost(4_000) + 0.01  # quadratic would be 100 times
