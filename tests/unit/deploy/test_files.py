@@ -1,0 +1,152 @@
+"""What is applied to clusters: the promises that the files make to each other and to the README."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[3]
+RBAC = sorted((ROOT / "manifests" / "rbac").glob("*.yaml"))
+APPLIED_WITH_ENVSUBST = [*RBAC, ROOT / "manifests" / "secrets-ns-rbac.yaml"]
+YAML = sorted(
+    path for folder in ("config", "dev", "manifests", "deploy") for path in (ROOT / folder).rglob("*.yaml")
+)
+
+
+def documents(path: Path) -> list[dict[str, Any]]:
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+def everything(kind: str) -> Iterator[tuple[Path, dict[str, Any]]]:
+    for path in YAML:
+        for document in documents(path):
+            if document["kind"] == kind:
+                yield path, document
+
+
+@pytest.mark.parametrize("path", APPLIED_WITH_ENVSUBST, ids=lambda path: path.name)
+def test_envsubst_meets_only_the_two_namespaces(path: Path) -> None:
+    assert set(re.findall(r"\$\{?(\w*)", path.read_text())) <= {"NAMESPACE", "SECRETS_NAMESPACE"}
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "config" / "forge" / "workflows").glob("*.yaml")), ids=str)
+def test_workflows_name_the_namespace_for_envsubst(path: Path) -> None:
+    assert "$NAMESPACE/forge-core:main" in path.read_text()
+
+
+def test_kustomize_has_every_rbac_file() -> None:
+    listed = documents(ROOT / "manifests" / "kustomization.yaml")[0]["resources"]
+    assert {f"rbac/{path.name}" for path in RBAC} == {name for name in listed if name.startswith("rbac/")}
+
+
+def test_no_role_has_a_wildcard() -> None:
+    roles = [role for kind in ("Role", "ClusterRole") for _, role in everything(kind)]
+    assert roles
+    for role in roles:
+        for rule in role["rules"]:
+            assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
+
+
+def test_nobody_may_list_secrets() -> None:
+    for _, role in everything("Role"):
+        for rule in role["rules"]:
+            if "secrets" in rule["resources"]:
+                assert {"list", "watch"}.isdisjoint(rule["verbs"]), role["metadata"]["name"]
+
+
+def test_the_resolver_may_read_and_patch_jobs_and_nothing_else() -> None:
+    (role,) = (role for _, role in everything("Role") if role["metadata"]["name"] == "fournos-resolver")
+    assert role["rules"] == [
+        {"apiGroups": ["fournos.dev"], "resources": ["fournosjobs"], "verbs": ["get", "patch"]}
+    ]
+
+
+def test_the_deployment_is_hardened_and_has_two_replicas() -> None:
+    (deployment,) = (found for _, found in everything("Deployment"))
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert deployment["spec"]["replicas"] == 2
+    assert pod["serviceAccountName"] == "fournos"
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+
+
+def test_quotas_follow_the_order_of_covered_resources() -> None:
+    """Kueue refuses a ClusterQueue whose flavors list their resources in another order."""
+    queues = list(everything("ClusterQueue"))
+    assert len(queues) == 2
+    for path, queue in queues:
+        flavors = {
+            flavor["metadata"]["name"] for flavor in documents(path) if flavor["kind"] == "ResourceFlavor"
+        }
+        for group in queue["spec"]["resourceGroups"]:
+            assert {flavor["name"] for flavor in group["flavors"]} == flavors
+            for flavor in group["flavors"]:
+                assert [r["name"] for r in flavor["resources"]] == group["coveredResources"]
+                assert flavor["resources"][-1] == {"name": "fournos/cluster-slot", "nominalQuota": "100"}
+
+
+def test_every_mock_cluster_has_a_kubeconfig() -> None:
+    secrets = {secret["metadata"]["name"] for secret in documents(ROOT / "dev" / "mock-secrets.yaml")}
+    flavors = documents(ROOT / "dev" / "mock-kueue-config.yaml")
+    clusters = {flavor["metadata"]["name"] for flavor in flavors if flavor["kind"] == "ResourceFlavor"}
+    assert secrets == {f"kubeconfig-{cluster}" for cluster in clusters} | {"vault-placeholder"}
+
+
+def test_pipelines_name_a_resolver_and_take_what_the_operator_passes() -> None:
+    passed = {"fjob-name", "fournos-namespace", "fournos-workload-namespace", "kubeconfig-secret"}
+    names = set()
+    for _, pipeline in everything("Pipeline"):
+        names.add(pipeline["metadata"]["name"])
+        assert pipeline["metadata"]["annotations"]["fournos.dev/resolve-image"]
+        required = {p["name"] for p in pipeline["spec"]["params"] if "default" not in p}
+        assert required <= passed
+    assert {"fournos-full", "fournos-run-only", "fournos-validate-only", "forge-full"} <= names
+
+
+def test_samples_use_pipelines_that_exist() -> None:
+    pipelines = {pipeline["metadata"]["name"] for _, pipeline in everything("Pipeline")}
+    jobs = [job for _, job in everything("FournosJob")]
+    assert len(jobs) == 3
+    assert {job["spec"]["pipeline"] for job in jobs} <= pipelines
+
+
+def scripts() -> Iterator[tuple[str, str]]:
+    yield "resolve.sh", (ROOT / "dev" / "mock-resolve" / "resolve.sh").read_text()
+    for path, job in everything("Job"):
+        for container in job["spec"]["template"]["spec"]["containers"]:
+            for text in container.get("args", ()):
+                yield str(path.relative_to(ROOT)), text
+    for _, task in everything("Task"):
+        for step in task["spec"]["steps"]:
+            yield task["metadata"]["name"], step["script"]
+
+
+@pytest.mark.parametrize(("name", "text"), list(scripts()), ids=lambda value: value.split("\n")[0][:40])
+def test_scripts_are_plain_shell(name: str, text: str) -> None:
+    shell = shutil.which("dash") or shutil.which("sh")
+    assert shell
+    checked = subprocess.run([shell, "-n"], input=text, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, f"{name}: {checked.stderr}"
+
+
+def test_resolve_jobs_run_as_the_resolver_and_once() -> None:
+    jobs = [job["spec"] for _, job in everything("Job")]
+    assert len(jobs) == 2
+    for spec in jobs:
+        assert spec["backoffLimit"] == 0
+        assert spec["template"]["spec"]["serviceAccountName"] == "fournos-resolver"
