@@ -34,7 +34,7 @@ class Hub:
         self, *words: str, stdin: str | None = None, timeout: float = 120.0, check: bool = True
     ) -> str:
         """Raises RefusedError with kubectl's own words."""
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: PLW1510 - the exit code is looked at below
             [*self.kubectl_words, *words],
             input=stdin,
             text=True,
