@@ -282,7 +282,8 @@ class Connection:
         items = self.server.list(resource, namespace=namespace, selector=selector)
         return Listing([keep(item) if keep else item for item in items], str(self.server.version))
 
-    async def create(self, resource: Resource, obj: Obj) -> Obj:
+    async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+        assert not dry_run, "not played here"
         return self._write(f"create {resource} {key_of(obj)}", lambda: self.server.create(resource, obj))
 
     async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:

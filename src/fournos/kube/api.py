@@ -44,7 +44,9 @@ class Api(Protocol):
         """
         ...
 
-    async def create(self, resource: Resource, obj: Obj) -> Obj: ...
+    async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+        """`dry_run`: the API server checks and answers as if, but keeps nothing."""
+        ...
 
     async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
         """JSON merge patch; `metadata.resourceVersion` in the body makes it conditional (ConflictError)."""

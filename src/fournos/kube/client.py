@@ -166,9 +166,10 @@ class Client:
 
     # --- writing -------------------------------------------------------------------------------------
 
-    async def create(self, resource: Resource, obj: Obj) -> Obj:
+    async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
         path = resource.path(namespace=obj["metadata"].get("namespace"))
-        return await self._json(Request("create", str(resource), "POST", path, body=obj))
+        query = {"dryRun": "All"} if dry_run else {}
+        return await self._json(Request("create", str(resource), "POST", path, query, body=obj))
 
     async def replace(self, resource: Resource, obj: Obj, *, subresource: str | None = None) -> Obj:
         """PUT the whole object; with `metadata.resourceVersion` only over that version (ConflictError)."""
