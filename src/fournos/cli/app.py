@@ -1,0 +1,73 @@
+"""The program: which commands there are.  A sub-app is one line in `SUB_APPS`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import typer
+
+from fournos.cli import about, get, logs, run, stop, submit, watch
+from fournos.cli import list as list_
+from fournos.cli.errors import MEANINGS
+from fournos.cli.verbs import (
+    Common,
+    ContextOption,
+    FormatOption,
+    KubeconfigOption,
+    NamespaceOption,
+    NoColorOption,
+    Root,
+)
+
+EXAMPLES: Final = (
+    ("fournos submit -f job.yaml --watch", "submit a job and follow it to its end"),
+    ("fournos list --phase active", "what is under way"),
+    ("fournos explain @last", "why the newest job waits, and what to do"),
+    ("fournos logs -f @last", "what its tasks print, as they run"),
+    ("fournos stop @last", "end it; its finally tasks still run"),
+)
+
+SUB_APPS: Final[dict[str, typer.Typer]] = {}
+"""Name → sub-app, such as "cluster" → the app of `fournos cluster …`."""
+
+
+def epilog() -> str:
+    """Examples and exit codes; typer joins lines that are not separated by an empty one."""
+    width = max(len(command) for command, _ in EXAMPLES)
+    examples = [f"  {command.ljust(width)}   {text}" for command, text in EXAMPLES]
+    codes = [f"  {code.value:>3}  {meaning}" for code, meaning in MEANINGS.items()]
+    return "\n\n".join(["Examples:", *examples, "Exit codes:", *codes])
+
+
+def build() -> typer.Typer:
+    app = typer.Typer(
+        name="fournos",
+        help="Queue benchmark jobs, find them a cluster, run them there and report back.",
+        epilog=epilog(),
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        rich_markup_mode=None,
+    )
+    app.callback()(_options)
+    for module in (submit, list_, get, watch, logs, stop, run, about):
+        module.install(app)
+    for name, sub_app in SUB_APPS.items():
+        app.add_typer(sub_app, name=name)
+    return app
+
+
+def _options(
+    ctx: typer.Context,
+    namespace: NamespaceOption = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    output: FormatOption = None,
+    no_color: NoColorOption = False,
+) -> None:
+    root = ctx.ensure_object(Root)
+    common = Common(
+        namespace=namespace, kubeconfig=kubeconfig, context=context, output=output, no_color=no_color
+    )
+    ctx.obj = replace(root, common=common)

@@ -1,0 +1,83 @@
+"""What belongs to a job: its Workloads, resolve Jobs, PipelineRuns, TaskRuns and pods."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from fournos.cli.words import created, name_of, status_of
+from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
+from fournos.jobs.names import JOB_NAME_LABEL
+from fournos.kube.api import Api
+from fournos.kube.errors import ForbiddenError, NoSuchResourceError
+from fournos.kube.kinds import JOB, POD
+from fournos.kube.resource import Obj, Resource, key_of, owner_uids, uid_of
+from fournos.queueing.kinds import WORKLOAD
+
+RUN_LABEL: Final = "tekton.dev/pipelineRun"
+TASK_LABEL: Final = "tekton.dev/pipelineTask"
+RESOURCES: Final = (WORKLOAD, JOB, PIPELINE_RUN, TASK_RUN, POD)
+
+
+@dataclass(frozen=True, slots=True)
+class Children:
+    """Each oldest first."""
+
+    workloads: tuple[Obj, ...] = ()
+    resolve_jobs: tuple[Obj, ...] = ()
+    runs: tuple[Obj, ...] = ()
+    task_runs: tuple[Obj, ...] = ()
+    pods: tuple[Obj, ...] = ()
+
+    def run(self, job: Obj) -> Obj | None:
+        """The PipelineRun of the current attempt, as far as it is there."""
+        wanted = status_of(job).get("pipelineRun")
+        return next((run for run in self.runs if name_of(run) == wanted), None)
+
+
+def selector(job: Obj) -> str:
+    return f"{JOB_NAME_LABEL}={name_of(job)}"
+
+
+async def children(api: Api, job: Obj) -> Children:
+    """What is there now; kinds that are not installed, or not ours to see, count as having none."""
+    namespace, _ = key_of(job)
+
+    async def listed(resource: Resource) -> list[Obj]:
+        try:
+            return (await api.list(resource, namespace=namespace, selector=selector(job))).items
+        except (NoSuchResourceError, ForbiddenError):
+            return []
+
+    found = await asyncio.gather(*(listed(resource) for resource in RESOURCES))
+    return sort(job, *found)
+
+
+def sort(
+    job: Obj,
+    workloads: Iterable[Obj],
+    resolve_jobs: Iterable[Obj],
+    runs: Iterable[Obj],
+    task_runs: Iterable[Obj],
+    pods: Iterable[Obj],
+) -> Children:
+    """Only what this job owns, itself or through what it owns: an earlier job may have had its name."""
+    mine = frozenset([uid_of(job)])
+    owned_runs = _owned(runs, mine)
+    owned_tasks = _owned(task_runs, frozenset(map(uid_of, owned_runs)))
+    owned_jobs = _owned(resolve_jobs, mine)
+    makers = frozenset(map(uid_of, (*owned_tasks, *owned_jobs)))
+    return Children(
+        workloads=_owned(workloads, mine),
+        resolve_jobs=owned_jobs,
+        runs=owned_runs,
+        task_runs=owned_tasks,
+        pods=_owned(pods, makers),
+    )
+
+
+def _owned(objects: Iterable[Obj], owners: frozenset[str]) -> tuple[Obj, ...]:
+    found = [obj for obj in objects if owner_uids(obj) & owners]
+    return tuple(sorted(found, key=lambda obj: (created(obj), name_of(obj))))

@@ -1,0 +1,101 @@
+"""What a command says when it cannot do what was asked, and the exit codes."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from fournos.kube.errors import (
+    AlreadyExistsError,
+    ConflictError,
+    ConnectionLostError,
+    CredentialsError,
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    NoSuchResourceError,
+    NotFoundError,
+    ServerError,
+)
+
+
+class Exit(IntEnum):
+    """Exit codes; `--help` and the reference page list them from here."""
+
+    OK = 0
+    FAILED = 1
+    USAGE = 2
+    STOPPED = 3
+    TIMEOUT = 4
+    NOT_FOUND = 5
+    SERVER = 6
+    FINISHED = 7
+    BUG = 70
+    INTERRUPTED = 130
+
+
+MEANINGS: dict[Exit, str] = {
+    Exit.OK: "done; for watch and wait: the job succeeded",
+    Exit.FAILED: "the job failed",
+    Exit.USAGE: "wrong usage, or a manifest that was refused",
+    Exit.STOPPED: "the job was stopped",
+    Exit.TIMEOUT: "the time limit passed first",
+    Exit.NOT_FOUND: "no such job, or what was asked for is gone",
+    Exit.SERVER: "the API server cannot be reached, or does not allow it",
+    Exit.FINISHED: "stop: the job had ended before",
+    Exit.BUG: "a fault of fournos itself",
+    Exit.INTERRUPTED: "interrupted by Ctrl-C",
+}
+
+
+class Fail(Exception):  # noqa: N818 - it is an outcome, and reads so where it is raised
+    """Ends a command: what is wrong, and what to do about it."""
+
+    def __init__(self, message: str, *, fix: str = "", code: Exit = Exit.USAGE) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fix = fix
+        self.code = code
+
+
+def from_kube(error: KubeError) -> Fail:
+    """The same for what an API server, or the way to it, said."""
+    match error:
+        case CredentialsError():
+            return Fail(error.message, fix="name a kubeconfig with --kubeconfig FILE", code=Exit.SERVER)
+        case ForbiddenError(status=401):
+            return Fail(
+                f"the API server does not accept the credentials: {error.message}",
+                fix="log in again, or choose other credentials with --context or --kubeconfig",
+                code=Exit.SERVER,
+            )
+        case ForbiddenError():
+            return Fail(
+                f"not allowed: {error.message}",
+                fix="ask an administrator for this right, or choose another namespace with -n",
+                code=Exit.SERVER,
+            )
+        case NoSuchResourceError():
+            return Fail(
+                f"the cluster does not know this kind of object: {error.message}",
+                fix="install the CRDs (kubectl apply -f manifests/crd.yaml), or choose the right cluster "
+                "with --context",
+                code=Exit.SERVER,
+            )
+        case NotFoundError():
+            return Fail(error.message, fix="list what there is: fournos list", code=Exit.NOT_FOUND)
+        case AlreadyExistsError():
+            return Fail(error.message, fix="choose another name, or use --generate-name")
+        case InvalidError():
+            return Fail(error.message, fix="correct the named fields and try again")
+        case ConflictError():
+            return Fail(error.message, fix="somebody else changed it meanwhile: try again", code=Exit.SERVER)
+        case ConnectionLostError():
+            return Fail(
+                f"no answer from the API server: {error.message}",
+                fix="check the network and the address in the kubeconfig (--kubeconfig, --context)",
+                code=Exit.SERVER,
+            )
+        case ServerError():
+            return Fail(f"the API server has a problem: {error.message}", fix="try again", code=Exit.SERVER)
+        case _:
+            return Fail(error.message, code=Exit.SERVER)

@@ -1,0 +1,116 @@
+"""From what somebody typed to a job: names, @last, near misses, completion."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from fournos.cli.errors import Exit, Fail
+from fournos.cli.verbs import Cli, Root, Session
+from fournos.cli.words import created, name_of, phase_of, spec_of
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.api import Api
+from fournos.kube.errors import NotFoundError
+from fournos.kube.resource import Key, Obj
+
+LAST: Final = ("@last", "@latest")
+_COMPLETION_SECONDS = 2.0
+
+
+def complete_name(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Names of live jobs for the shell; silent when there is no answer in time."""
+    root = ctx.find_object(Root) or Root()
+    given = ctx.params
+    kubeconfig = given.get("kubeconfig") or root.common.kubeconfig
+    common = root.common
+    options = type(common)(
+        namespace=given.get("namespace") or common.namespace,
+        kubeconfig=Path(kubeconfig) if kubeconfig else None,
+        context=given.get("context") or common.context,
+    )
+    try:
+        jobs = asyncio.run(_listed(Cli(root, options)))
+    except Exception:
+        return []
+    found = [(name_of(job), phase_of(job)) for job in newest_first(jobs)]
+    found += [(word, "the newest job") for word in LAST]
+    return [(name, text) for name, text in found if name.startswith(incomplete)]
+
+
+async def _listed(cli: Cli) -> Sequence[Obj]:
+    async with asyncio.timeout(_COMPLETION_SECONDS), cli.session() as session:
+        return (await session.api.list(FOURNOS_JOB, namespace=session.namespace)).items
+
+
+NameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="Name of the job, or @last for the newest one (of yours, where FOURNOS_OWNER is set).",
+        autocompletion=complete_name,
+        show_default=False,
+    ),
+]
+NamesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME...",
+        help="Names of jobs, or @last for the newest one (of yours, where FOURNOS_OWNER is set).",
+        autocompletion=complete_name,
+        show_default=False,
+    ),
+]
+
+
+async def find_job(cli: Cli, session: Session, name: str) -> Obj:
+    """The job that is meant.  Raises Fail when there is none."""
+    bare = name.removeprefix("fournosjob.fournos.dev/").removeprefix("fournosjob/").removeprefix("fj/")
+    if bare in LAST:
+        jobs = (await session.api.list(FOURNOS_JOB, namespace=session.namespace)).items
+        return last(jobs, owner=cli.me, namespace=session.namespace)
+    try:
+        return await session.api.get(FOURNOS_JOB, Key(session.namespace, bare))
+    except NotFoundError:
+        others = [name_of(job) for job in (await _names(session.api, session.namespace))]
+        raise Fail(
+            f"no job {bare} in namespace {session.namespace}",
+            fix=missing(bare, others, session.namespace),
+            code=Exit.NOT_FOUND,
+        ) from None
+
+
+async def _names(api: Api, namespace: str) -> Sequence[Obj]:
+    return (await api.list(FOURNOS_JOB, namespace=namespace)).items
+
+
+def missing(name: str, others: Sequence[str], namespace: str) -> str:
+    """What to do about a name that is not there."""
+    near = difflib.get_close_matches(name, others, n=3, cutoff=0.6)
+    if near:
+        return "did you mean " + " or ".join(near) + "?"
+    if not others:
+        return f"namespace {namespace} has no jobs: choose another with -n, or submit one"
+    return "see what there is: fournos list; other namespaces: fournos list -A"
+
+
+def newest_first(jobs: Iterable[Obj]) -> list[Obj]:
+    """By creation; jobs of the same second by name, as the generated ones sort."""
+    return sorted(sorted(jobs, key=name_of), key=created, reverse=True)
+
+
+def last(jobs: Sequence[Obj], *, owner: str, namespace: str) -> Obj:
+    """The newest job, of the owner if one is known.  Raises Fail."""
+    mine = [job for job in jobs if not owner or spec_of(job).get("owner") == owner]
+    if not mine:
+        whose = f" of {owner} (FOURNOS_OWNER)" if owner else ""
+        raise Fail(
+            f"no job{whose} in namespace {namespace}",
+            fix="choose another namespace with -n, or submit a job",
+            code=Exit.NOT_FOUND,
+        )
+    return newest_first(mine)[0]

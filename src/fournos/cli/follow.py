@@ -1,0 +1,118 @@
+"""Watches on a job and what belongs to it: caches that stay fresh, and a signal when something changed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import aclosing, suppress
+from typing import Any, cast
+
+from fournos.cli import children as c
+from fournos.cli.errors import Exit, Fail
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.api import Api, Listing, WatchEvent
+from fournos.kube.errors import KubeError, NotFoundError, TransientError
+from fournos.kube.reflector import Reflector
+from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
+from fournos.kube.store import Store
+
+_NOTHING = "fournos.dev/no-such-label"
+
+
+class _One:
+    """The part of an Api that a reflector uses, for a single object of a namespace with many."""
+
+    def __init__(self, api: Api, key: Key) -> None:
+        self._api = api
+        self._key = key
+
+    async def list(
+        self,
+        resource: Resource,
+        *,
+        namespace: str = "",
+        selector: str = "",
+        page_size: int = 500,
+        keep: Callable[[Obj], Obj] | None = None,
+    ) -> Listing:
+        """The version comes from a list that selects nothing, so that it costs the same with 10,000 jobs."""
+        version = (await self._api.list(resource, namespace=namespace, selector=_NOTHING)).resource_version
+        try:
+            found = await self._api.get(resource, self._key)
+        except NotFoundError:
+            return Listing([], version)
+        return Listing([keep(found) if keep else found], version)
+
+    async def watch(self, resource: Resource, **options: Any) -> AsyncIterator[WatchEvent]:
+        async with aclosing(cast(Any, self._api.watch(resource, **options))) as events:
+            async for event in events:
+                if event.type in ("BOOKMARK", "ERROR") or key_of(event.object) == self._key:
+                    yield event
+
+
+class Follower:
+    """Use `async with`.  `resources` are kinds of children to follow as well, by the job's label."""
+
+    def __init__(self, api: Api, job: Obj, resources: Sequence[Resource] = ()) -> None:
+        self._first = job
+        self._key = key_of(job)
+        self._changed = asyncio.Event()
+        self._stores: dict[Resource, Store] = {}
+        self._reflectors: list[Reflector] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._add(cast(Api, _One(api, self._key)), FOURNOS_JOB, "")
+        for resource in resources:
+            self._add(api, resource, c.selector(job))
+
+    def _add(self, api: Api, resource: Resource, selector: str) -> None:
+        store = Store()
+        self._stores[resource] = store
+        self._reflectors.append(
+            Reflector(
+                api,
+                resource,
+                store,
+                namespace=self._key.namespace,
+                selector=selector,
+                on_change=lambda *_: self._changed.set(),
+            )
+        )
+
+    async def __aenter__(self) -> Follower:
+        self._tasks = [asyncio.create_task(reflector.run()) for reflector in self._reflectors]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def job(self) -> Obj:
+        """As last seen.  Raises Fail when it was deleted, or the way to it is closed for good."""
+        store = self._stores[FOURNOS_JOB]
+        error = self._reflectors[0].error
+        if error is not None and not isinstance(error, TransientError) and not store.synced:
+            raise error
+        if not store.synced:
+            return self._first
+        found = store.get(self._key)
+        if found is None or uid_of(found) != uid_of(self._first):
+            raise Fail(f"job {self._key.name} was deleted", code=Exit.NOT_FOUND)
+        return found
+
+    @property
+    def children(self) -> c.Children:
+        return c.sort(self.job, *(self._stores.get(resource, ()) for resource in c.RESOURCES))
+
+    @property
+    def trouble(self) -> KubeError | None:
+        """What stands between us and the job now."""
+        return self._reflectors[0].error
+
+    async def change(self, *, within: float | None = None) -> None:
+        """Wait for the next change, at most so many seconds; several at once count as one."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._changed.wait()
+        self._changed.clear()

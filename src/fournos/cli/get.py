@@ -1,0 +1,196 @@
+"""fournos get: one job in detail."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import typer
+from rich.text import Text
+
+from fournos.api.conditions import condition, is_true
+from fournos.cli.children import Children, children
+from fournos.cli.find import NameArgument, find_job
+from fournos.cli.output import table
+from fournos.cli.tasks import tasks
+from fournos.cli.timeline import headline, task_lines, timeline
+from fournos.cli.verbs import Cli, verb
+from fournos.cli.words import (
+    STYLES,
+    between,
+    created,
+    hardware,
+    is_terminal,
+    name_of,
+    one_line,
+    phase_of,
+    short,
+    since,
+    spec_of,
+    status_of,
+)
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.resource import Obj
+from fournos.queueing.state import view as queue_view
+
+
+def install(app: typer.Typer) -> None:
+    verb(app, "get", "show")(get)
+
+
+async def get(cli: Cli, name: NameArgument) -> None:
+    """Show a job: its phases, conditions, attempts and what was made for it.
+
+    \b
+    fournos get @last
+    fournos get nightly-x7k2m -o yaml
+    """
+    async with cli.session() as session:
+        job = await find_job(cli, session, name)
+        if cli.output.objects(FOURNOS_JOB, [job], single=True):
+            return
+        found = await children(session.api, job)
+    cli.output.lines(detail(job, found, cli.world.now(), width=cli.output.width))
+
+
+def detail(job: Obj, found: Children, now: datetime, *, width: int | None) -> list[Text]:
+    lines = [headline(job), *_facts(job, now)]
+    for title, body in (
+        ("Phases", _phases(job, found, now)),
+        ("Conditions", _conditions(job, now, width)),
+        ("Attempts", _attempts(job, now, width)),
+        ("Children", _children(found, now, width)),
+        ("Next", next_steps(job)),
+    ):
+        if body:
+            lines += [Text(), Text(title, style="bold"), *(_indented(line) for line in body)]
+    return lines
+
+
+def _indented(line: Text) -> Text:
+    return Text("  ").append_text(line)
+
+
+def _facts(job: Obj, now: datetime) -> list[Text]:
+    spec, status = spec_of(job), status_of(job)
+    rows: list[tuple[str, Any]] = [
+        ("Display name", spec.get("displayName")),
+        ("Namespace", job["metadata"].get("namespace")),
+        ("Owner", spec.get("owner")),
+        ("Pipeline", spec.get("pipeline")),
+        ("Engine", next(iter(spec.get("executionEngine") or ()), None)),
+        ("Cluster", _cluster(job)),
+        ("GPUs", hardware(job) if hardware(job) != "-" else None),
+        ("Priority", spec.get("priority")),
+        ("Secrets", ", ".join(spec.get("secretRefs") or ())),
+        ("Created", f"{created(job)} ({since(created(job), now)} ago)"),
+        ("Retry at", status.get("retryAt")),
+        ("Dashboard", status.get("dashboardURL")),
+        ("Message", one_line(status.get("message"))),
+    ]
+    return [Text.assemble("  ", (f"{name:<13}", "dim"), str(value)) for name, value in rows if value]
+
+
+def _cluster(job: Obj) -> str:
+    spec = spec_of(job)
+    if spec.get("clusterless"):
+        return "none (clusterless)"
+    where = str(status_of(job).get("cluster") or spec.get("cluster") or "any that has room")
+    if spec.get("lockOnly"):
+        return f"{where} (lock only)"
+    return f"{where} ({'exclusive' if spec.get('exclusive', True) else 'shared'})"
+
+
+def _phases(job: Obj, found: Children, now: datetime) -> list[Text]:
+    lines = []
+    for entry in timeline(job, now):
+        style = STYLES[entry.phase] if entry.current else ""
+        line = Text.assemble((f"{entry.phase:<10} ", style), short(entry.length))
+        lines.append(line.append(" so far") if entry.current else line)
+        if entry.phase == "Running":
+            lines += task_lines(tasks(found.run(job), found.task_runs), now, indent=2)
+    if is_terminal(job):
+        finished = (status_of(job).get("phaseTimes") or {}).get("finished")
+        ago = f"{since(finished, now)} ago" if finished else ""
+        lines.append(Text.assemble((f"{phase_of(job):<10} ", STYLES[phase_of(job)]), ago))
+    return lines
+
+
+def _conditions(job: Obj, now: datetime, width: int | None) -> list[Text]:
+    rows = [
+        (
+            str(c.get("type")),
+            str(c.get("status")),
+            str(c.get("reason") or "-"),
+            since(c.get("lastTransitionTime"), now),
+            one_line(c.get("message")),
+        )
+        for c in status_of(job).get("conditions") or ()
+    ]
+    header = ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE")
+    return table(header, rows, width=width and width - 2) if rows else []
+
+
+def _attempts(job: Obj, now: datetime, width: int | None) -> list[Text]:
+    attempts = status_of(job).get("attempts") or ()
+    rows = [
+        (
+            str(a.get("number")),
+            str(a.get("cluster") or "-"),
+            str(a.get("outcome") or "under way"),
+            between(a.get("startedAt"), a.get("finishedAt"), now),
+            one_line(a.get("message")),
+        )
+        for a in attempts
+    ]
+    header = ("NUMBER", "CLUSTER", "OUTCOME", "TOOK", "MESSAGE")
+    return table(header, rows, width=width and width - 2) if rows else []
+
+
+def _children(found: Children, now: datetime, width: int | None) -> list[Text]:
+    rows = [("Job", job, _job_state(job)) for job in found.resolve_jobs]
+    rows += [("Workload", workload, queue_view(workload).state.value) for workload in found.workloads]
+    rows += [("PipelineRun", run, _run_state(run)) for run in found.runs]
+    rows += [("Pod", pod, str(status_of(pod).get("phase") or "-").lower()) for pod in found.pods]
+    cells = [(kind, name_of(obj), since(created(obj), now), state) for kind, obj, state in rows]
+    return table(("KIND", "NAME", "AGE", "STATE"), cells, width=width and width - 2) if cells else []
+
+
+def _job_state(job: Obj) -> str:
+    if is_true(job, "Complete"):
+        return "complete"
+    if is_true(job, "Failed"):
+        return "failed"
+    return "running"
+
+
+def _run_state(run: Obj) -> str:
+    verdict = condition(run, "Succeeded") or {}
+    return f"{verdict.get('reason') or 'new'}: {one_line(verdict.get('message'))}".removesuffix(": ").lower()
+
+
+def next_steps(job: Obj) -> list[Text]:
+    """Commands that make sense now."""
+    name = name_of(job)
+    stop = (f"fournos stop {name}", "end it")
+    logs = (f"fournos logs {name}", "what its tasks printed")
+    delete = (f"fournos delete {name}", "remove it and all that was made for it")
+    match phase_of(job):
+        case "New" | "Pending" | "Admitted":
+            steps = [(f"fournos explain {name}", "why it waits, and what to do"), stop]
+        case "Resolving":
+            steps = [(f"fournos logs -f {name}", "what the resolver prints"), stop]
+        case "Running":
+            steps = [
+                (f"fournos watch {name}", "follow it to its end"),
+                (f"fournos logs -f {name}", "what its tasks print"),
+                stop,
+            ]
+        case "Stopping":
+            steps = [(f"fournos stop --now {name}", "do not wait for its finally tasks")]
+        case "Failed":
+            steps = [logs, (f"fournos explain {name}", "what went wrong"), delete]
+        case _:
+            steps = [logs, delete]
+    width = max(len(command) for command, _ in steps)
+    return [Text.assemble(f"{command:<{width}}   ", (text, "dim")) for command, text in steps]

@@ -1,0 +1,112 @@
+"""Where a command's answer goes, and in which form."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+import yaml
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from fournos.kube.resource import Obj, Resource
+
+GAP = 2
+
+
+class Format(StrEnum):
+    TABLE = "table"
+    WIDE = "wide"
+    NAME = "name"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class Output:
+    """Answers go to stdout, all else (hints, questions, errors) to stderr, so that pipes see answers only."""
+
+    def __init__(self, form: Format = Format.TABLE, *, color: bool | None = None) -> None:
+        self.form = form
+        no_color = None if color is None else not color
+        self.out = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, no_color=no_color)
+        self.err = Console(file=sys.stderr, highlight=False, markup=False, emoji=False, no_color=no_color)
+
+    @property
+    def structured(self) -> bool:
+        return self.form in (Format.JSON, Format.YAML)
+
+    @property
+    def interactive(self) -> bool:
+        """Whether somebody watches and can answer."""
+        return self.out.is_terminal and sys.stdin.isatty()
+
+    @property
+    def width(self) -> int | None:
+        """Columns of the terminal; None: no limit (a pipe)."""
+        return self.out.width if self.out.is_terminal or os.environ.get("COLUMNS") else None
+
+    def say(self, line: RenderableType) -> None:
+        self.out.print(line, soft_wrap=True)
+
+    def lines(self, lines: Iterable[Text | str]) -> None:
+        for line in lines:
+            self.say(line)
+
+    def hint(self, line: Text | str) -> None:
+        """For people, beside the answer."""
+        self.err.print(line, style="dim", soft_wrap=True)
+
+    def warn(self, line: str) -> None:
+        self.err.print(Text.assemble(("Warning: ", "yellow"), line), soft_wrap=True)
+
+    def objects(self, resource: Resource, objects: Sequence[Obj], *, single: bool = False) -> bool:
+        """Write them as -o says; False if it asks for a form that only the command knows."""
+        if self.form is Format.NAME:
+            self.lines(f"{resource.kind.lower()}.{resource.group}/{o['metadata']['name']}" for o in objects)
+            return True
+        if not self.structured:
+            return False
+        clean = [without_bookkeeping(obj) for obj in objects]
+        self.data(clean[0] if single else {"apiVersion": "v1", "kind": "List", "items": clean})
+        return True
+
+    def data(self, value: Any) -> None:
+        """JSON, or YAML if -o does not say JSON."""
+        if self.form is Format.JSON:
+            text = json.dumps(value, indent=2, ensure_ascii=False)
+        else:
+            text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=110).rstrip("\n")
+        self.say(Text(text))
+
+
+def without_bookkeeping(obj: Obj) -> dict[str, Any]:
+    """As kubectl shows it: without managedFields."""
+    meta: Mapping[str, Any] = obj.get("metadata") or {}
+    return {**obj, "metadata": {name: value for name, value in meta.items() if name != "managedFields"}}
+
+
+def table(
+    header: Sequence[str], rows: Iterable[Sequence[str | Text]], *, width: int | None = None
+) -> list[Text]:
+    """Aligned columns without trailing blanks; the last one is cut to the width."""
+    cells = [[Text(name, style="bold") for name in header]] if header else []
+    cells += [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    if not cells:
+        return []
+    widths = [max(row[index].cell_len for row in cells) for index in range(len(cells[0]))]
+    lines = []
+    for row in cells:
+        line = Text()
+        for cell, room in zip(row, widths, strict=True):
+            padded = cell.copy()
+            padded.pad_right(room - cell.cell_len + GAP)
+            line.append_text(padded)
+        line.rstrip()
+        if width:
+            line.truncate(width, overflow="ellipsis")
+        lines.append(line)
+    return lines

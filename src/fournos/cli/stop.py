@@ -1,0 +1,127 @@
+"""fournos stop and fournos delete."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+import typer
+
+from fournos.cli.errors import Exit, Fail
+from fournos.cli.find import NamesArgument, find_job
+from fournos.cli.verbs import Cli, Session, verb
+from fournos.cli.words import count, is_terminal, name_of, phase_of, since, spec_of, status_of
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.jobs.names import HOLDING
+from fournos.kube.resource import Obj, key_of, uid_of
+
+YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def install(app: typer.Typer) -> None:
+    verb(app, "stop")(stop)
+    verb(app, "delete", "rm")(delete)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What stopping a job comes to."""
+
+    message: str
+    shutdown: str | None = None
+    """The value to write; None: nothing is to be done."""
+    code: Exit = Exit.OK
+
+
+async def stop(
+    cli: Cli,
+    names: NamesArgument,
+    now: Annotated[
+        bool, typer.Option("--now", help="Terminate: skip the finally tasks (spec.shutdown: Terminate).")
+    ] = False,
+    yes: YesOption = False,
+) -> int:
+    """Stop jobs: cancel their runs, let the finally tasks clean up, give the quota back.
+
+    A job that has ended already is not touched; the exit code is then 7. On a terminal it asks first
+    when --now skips finally tasks, and for several jobs.
+
+    \b
+    fournos stop @last
+    fournos stop nightly-x7k2m --now          skip the finally tasks
+    fournos list -o name --owner me --phase active | xargs fournos stop
+    """
+    async with cli.session() as session:
+        jobs = await _found(cli, session, names)
+        if now or len(jobs) > 1:
+            what = "terminate, without finally tasks," if now else "stop"
+            _ask(cli, f"Really {what} {_list(jobs)}?", yes)
+        worst = Exit.OK
+        for job in jobs:
+            verdict = decide_stop(job, now=now, clock=cli.world.now())
+            if verdict.shutdown:
+                # Unconditional: stopping is right whatever else changed, and Terminate is never lowered.
+                await session.api.patch(FOURNOS_JOB, key_of(job), {"spec": {"shutdown": verdict.shutdown}})
+            report = cli.output.say if verdict.code is Exit.OK else cli.output.warn
+            report(verdict.message)
+            worst = max(worst, verdict.code)
+    return worst
+
+
+def decide_stop(job: Obj, *, now: bool, clock: datetime) -> Verdict:
+    name, phase = name_of(job), phase_of(job)
+    wanted = "Terminate" if now else "Stop"
+    current = spec_of(job).get("shutdown")
+    if is_terminal(job):
+        finished = (status_of(job).get("phaseTimes") or {}).get("finished")
+        ago = f" {since(finished, clock)} ago" if finished else ""
+        return Verdict(f"{name} has ended already: {phase}{ago}. Nothing to stop.", code=Exit.FINISHED)
+    if job["metadata"].get("deletionTimestamp"):
+        return Verdict(f"{name} is being deleted, which stops it.")
+    if current == wanted:
+        return Verdict(f"{name} is being stopped already ({current}).")
+    if current == "Terminate":
+        return Verdict(f"{name} is being terminated already; a gentler stop is no longer possible.")
+    how = "terminating, finally tasks are skipped" if now else "stopping, its finally tasks run"
+    if phase not in HOLDING:
+        how = "stopping, nothing of it runs yet"
+    return Verdict(f"{name}: {how}. Follow it: fournos watch {name}", shutdown=wanted)
+
+
+async def delete(cli: Cli, names: NamesArgument, yes: YesOption = False) -> None:
+    """Delete jobs, with all that was made for them: runs, logs, copies of secrets.
+
+    A run that is under way is stopped first; its finally tasks get a bounded time. On a terminal it asks
+    first.
+
+    \b
+    fournos delete nightly-x7k2m
+    fournos list -o name --phase Succeeded | xargs fournos delete --yes
+    """
+    async with cli.session() as session:
+        jobs = await _found(cli, session, names)
+        live = [job for job in jobs if phase_of(job) in HOLDING]
+        extra = f" ({count(len(live), 'run')} under way will be stopped)" if live else ""
+        _ask(cli, f"Really delete {_list(jobs)}{extra}?", yes)
+        for job in jobs:
+            await session.api.delete(FOURNOS_JOB, key_of(job), uid=uid_of(job))
+            stopping = ", once its run has stopped" if phase_of(job) in HOLDING else ""
+            cli.output.say(f"{name_of(job)} deleted{stopping}")
+
+
+async def _found(cli: Cli, session: Session, names: list[str]) -> list[Obj]:
+    """All of them, each once; nothing is done when one is missing."""
+    jobs = [await find_job(cli, session, name) for name in names]
+    return list({uid_of(job): job for job in jobs}.values())
+
+
+def _list(jobs: list[Obj]) -> str:
+    names = [name_of(job) for job in jobs]
+    return ", ".join(names) if len(names) <= 5 else f"{', '.join(names[:5])} and {len(names) - 5} more"
+
+
+def _ask(cli: Cli, question: str, yes: bool) -> None:
+    """Only where somebody can answer: scripts are not held up."""
+    if not yes and cli.output.interactive and not typer.confirm(question, err=True):
+        raise Fail("nothing was done", fix="answer y, or use --yes", code=Exit.USAGE)

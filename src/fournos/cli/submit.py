@@ -1,0 +1,183 @@
+"""fournos submit: from a manifest to a job."""
+
+from __future__ import annotations
+
+import copy
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from fournos.cli import manifest as m
+from fournos.cli.errors import Fail
+from fournos.cli.output import Format
+from fournos.cli.verbs import Cli, Session, verb
+from fournos.cli.watch import follow_to_end
+from fournos.cli.words import name_of
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.resource import Obj
+
+
+class DryRun(StrEnum):
+    CLIENT = "client"
+    SERVER = "server"
+
+
+def install(app: typer.Typer) -> None:
+    verb(app, "submit", "create")(submit)
+
+
+async def submit(
+    cli: Cli,
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--file", "-f", metavar="FILE", help="Manifest in YAML or JSON; - is standard input. Repeatable."
+        ),
+    ] = None,
+    assignments: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="Set a field of spec (or metadata.…); the value is YAML, an empty one removes the field. "
+            "Repeatable; without -f the job is built from these alone.",
+        ),
+    ] = None,
+    texts: Annotated[
+        list[str] | None,
+        typer.Option("--set-string", metavar="PATH=TEXT", help="As --set, but the value is always a text."),
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the job.")] = None,
+    generate_name: Annotated[
+        str | None,
+        typer.Option("--generate-name", metavar="PREFIX", help="Prefix of a name that the server completes."),
+    ] = None,
+    owner: Annotated[
+        str | None,
+        typer.Option(
+            "--owner",
+            metavar="NAME",
+            help="Owner, where the manifest names none.",
+            envvar="FOURNOS_OWNER",
+        ),
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Follow the job; the exit code is then the job's.")
+    ] = False,
+    dry_run: Annotated[
+        DryRun | None,
+        typer.Option(
+            "--dry-run",
+            help="Submit nothing: 'client' checks here and prints the manifest; 'server' lets the API server "
+            "check too.",
+        ),
+    ] = None,
+) -> int:
+    """Submit jobs.
+
+    The manifest is checked here first, by the rules of the API server; what is wrong is said by field,
+    with what to write instead (exit code 2).
+
+    \b
+    fournos submit -f job.yaml --watch
+    fournos submit -f job.yaml --set hardware.gpuCount=4 --set env.OCPCI_SUITE=nightly
+    generate-job | fournos submit -f - --name nightly-42
+    fournos submit --set cluster=cluster-1 --set executionEngine.forge.project=llmd
+    fournos submit -f job.yaml --dry-run client
+    """
+    if name and generate_name:
+        raise Fail("--name and --generate-name exclude one another", fix="leave one out")
+    wanted = prepare(
+        _read(files or ()),
+        assignments=assignments or (),
+        texts=texts or (),
+        name=name,
+        generate_name=generate_name,
+        owner=owner,
+    )
+    if watch and len(wanted) > 1:
+        raise Fail(f"--watch follows one job, here are {len(wanted)}", fix="leave --watch out")
+    if dry_run is DryRun.CLIENT:
+        for manifest in wanted:
+            if cli.common.namespace:
+                m.place(manifest, asked=cli.common.namespace, otherwise="")
+        return _show(cli, wanted)
+    async with cli.session() as session:
+        for manifest in wanted:
+            m.place(manifest, asked=cli.common.namespace, otherwise=session.namespace)
+        if dry_run is DryRun.SERVER:
+            answers = [await session.api.create(FOURNOS_JOB, job, dry_run=True) for job in wanted]
+            return _show(cli, answers)
+        return await _create(cli, session, wanted, watch=watch)
+
+
+async def _create(cli: Cli, session: Session, wanted: list[dict[str, Any]], *, watch: bool) -> int:
+    created: list[Obj] = []
+    try:
+        for manifest in wanted:
+            created.append(await session.api.create(FOURNOS_JOB, manifest))
+            if cli.output.form in (Format.TABLE, Format.WIDE):
+                cli.output.say(f"{name_of(created[-1])} submitted to {created[-1]['metadata']['namespace']}")
+    finally:
+        # Also when a later one is refused: these are there.
+        if created:
+            cli.output.objects(FOURNOS_JOB, created, single=len(wanted) == 1)
+    if watch:
+        return await follow_to_end(cli, session, created[0], quiet=cli.output.form is not Format.TABLE)
+    if cli.output.interactive and len(created) == 1:
+        cli.output.hint(f"Follow it: fournos watch {name_of(created[0])}")
+    return 0
+
+
+def _read(files: list[str] | tuple[()]) -> list[tuple[str, dict[str, Any]]]:
+    found = []
+    for file in files:
+        source = "standard input" if file == "-" else file
+        found += [(source, document) for document in m.parse(m.read(file), source)]
+    return found
+
+
+def prepare(
+    found: list[tuple[str, dict[str, Any]]],
+    *,
+    assignments: list[str] | tuple[()],
+    texts: list[str] | tuple[()],
+    name: str | None,
+    generate_name: str | None,
+    owner: str | None,
+) -> list[dict[str, Any]]:
+    """The manifests as they will be sent.  Raises Fail, with every violation of every one of them."""
+    if not found and not assignments and not texts:
+        raise Fail("no job to submit", fix="name a manifest with -f FILE, or set fields with --set")
+    if not found:
+        found = [("the command line", m.skeleton())]
+    if name and len(found) > 1:
+        raise Fail(f"--name names one job, here are {len(found)}", fix="use --generate-name")
+    result, failures = [], []
+    for source, original in found:
+        manifest = copy.deepcopy(original)
+        for assignment in assignments:
+            m.put(manifest, assignment)
+        for assignment in texts:
+            m.put(manifest, assignment, text=True)
+        m.rename(manifest, name=name, generate_name=generate_name)
+        spec = manifest.get("spec")
+        if owner and isinstance(spec, dict) and not spec.get("owner"):
+            spec["owner"] = owner
+        if violations := m.check(manifest):
+            failures.append(m.refused(manifest, violations, source))
+        result.append(manifest)
+    if failures:
+        raise Fail("\n".join(failure.message for failure in failures), fix=failures[0].fix)
+    return result
+
+
+def _show(cli: Cli, objects: list[Any]) -> int:
+    """A dry run's answer: the manifests, as YAML unless -o says otherwise."""
+    single = len(objects) == 1
+    if cli.output.form is Format.NAME:
+        cli.output.lines(o["metadata"].get("name") or f"{o['metadata']['generateName']}…" for o in objects)
+    elif not cli.output.objects(FOURNOS_JOB, objects, single=single):
+        cli.output.data(objects[0] if single else {"apiVersion": "v1", "kind": "List", "items": objects})
+    return 0

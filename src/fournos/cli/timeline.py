@@ -1,0 +1,96 @@
+"""A job's life as a list of phases with their lengths.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from rich.text import Text
+
+from fournos.cli import tasks as t
+from fournos.cli.tasks import Task
+from fournos.cli.words import (
+    STYLES,
+    between,
+    moment,
+    name_of,
+    one_line,
+    phase_of,
+    phase_text,
+    short,
+    status_of,
+)
+from fournos.kube.resource import Obj
+
+_PHASES: Final = ("resolving", "pending", "admitted", "running", "stopping", "finished")
+_MARKS: Final = {
+    t.SUCCEEDED: ("✓", "green"),
+    t.FAILED: ("✗", "bold red"),
+    t.CANCELLED: ("✗", "magenta"),
+    t.SKIPPED: ("-", "dim"),
+    t.RUNNING: ("▶", "bold blue"),
+    t.WAITING: ("·", "dim"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    phase: str
+    length: timedelta
+    current: bool
+
+
+def timeline(job: Obj, now: datetime) -> list[Entry]:
+    """The phases that the job has been in, by the time of entering each (of its last time, if several)."""
+    times = status_of(job).get("phaseTimes") or {}
+    entered = [(at, name) for name in _PHASES if (at := moment(times.get(name)))]
+    # The order of phases breaks ties: times are whole seconds.
+    entered.sort(key=lambda pair: (pair[0], _PHASES.index(pair[1])))
+    result = []
+    for (at, name), following in zip(entered, [*entered[1:], None], strict=True):
+        if name == "finished":
+            continue
+        result.append(Entry(name.capitalize(), (following[0] if following else now) - at, following is None))
+    return result
+
+
+def headline(job: Obj) -> Text:
+    """One line: name, phase, cluster, attempt."""
+    status = status_of(job)
+    line = Text.assemble((name_of(job), "bold"), "  ", phase_text(phase_of(job)))
+    if status.get("cluster"):
+        line.append(f"  on {status['cluster']}")
+    if (status.get("attempt") or 0) > 1:
+        line.append(f"  attempt {status['attempt']}")
+    return line
+
+
+def progress(job: Obj, found: list[Task], now: datetime) -> list[Text]:
+    """Phases, with the tasks below Running, and the message."""
+    entries = timeline(job, now)
+    lines = [headline(job)]
+    for entry in entries:
+        mark, style = ("▶", STYLES[entry.phase]) if entry.current else ("✓", "green")
+        lines.append(Text.assemble("  ", (mark, style), f" {entry.phase:<10} ", (short(entry.length), "dim")))
+        if entry.phase == "Running":
+            lines += task_lines(found, now, indent=6)
+    if message := one_line(status_of(job).get("message")):
+        lines.append(Text(f"  {message}"))
+    return lines
+
+
+def task_lines(found: list[Task], now: datetime, *, indent: int) -> list[Text]:
+    width = max((len(task.name) for task in found), default=0)
+    return [_task_line(task, now, indent, width) for task in found]
+
+
+def _task_line(task: Task, now: datetime, indent: int, width: int) -> Text:
+    mark, style = _MARKS[task.state]
+    took = between(task.started, task.finished, now) if task.started else task.state.lower()
+    line = Text.assemble(" " * indent, (mark, style), f" {task.name:<{width}}  ", (took, "dim"))
+    if task.final:
+        line.append("  finally", style="dim")
+    if task.state in (t.FAILED, t.SKIPPED) and task.message:
+        line.append(f"  {task.message}")
+    return line

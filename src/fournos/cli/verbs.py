@@ -1,0 +1,204 @@
+"""What all commands share: the common options, before or after the verb, and how they begin and end.
+
+A command is a function whose first parameter is a `Cli`; the rest are its own options, as typer reads
+them.  It may be a coroutine.  It returns its exit code, or None for 0, and raises `Fail` or a KubeError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import os
+import sys
+import traceback
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, TypeVar, get_type_hints
+
+import typer
+from rich.text import Text
+
+from fournos.cli.connect import World
+from fournos.cli.errors import Exit, Fail, from_kube
+from fournos.cli.output import Format, Output
+from fournos.kube.api import Api
+from fournos.kube.errors import KubeError
+
+PANEL = "Common options"
+
+NamespaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        help="Namespace of the jobs; default: FOURNOS_NAMESPACE, then the kubeconfig context's.",
+        rich_help_panel=PANEL,
+    ),
+]
+KubeconfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="Kubeconfig; default: KUBECONFIG, then ~/.kube/config.",
+        rich_help_panel=PANEL,
+    ),
+]
+ContextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        metavar="NAME",
+        help="Context of the kubeconfig; default: its current one.",
+        rich_help_panel=PANEL,
+    ),
+]
+FormatOption = Annotated[
+    Format | None,
+    typer.Option("--output", "-o", help="Form of the answer; default: table.", rich_help_panel=PANEL),
+]
+NoColorOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-color", help="No colours; the variable NO_COLOR does the same.", rich_help_panel=PANEL
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """Values of the common options."""
+
+    namespace: NamespaceOption = None
+    kubeconfig: KubeconfigOption = None
+    context: ContextOption = None
+    output: FormatOption = None
+    no_color: NoColorOption = False
+
+    def over(self, outer: Common) -> Common:
+        """What is said after the verb wins over what is said before it."""
+        said = {f.name: value for f in fields(self) if (value := getattr(self, f.name))}
+        return replace(outer, **said)
+
+
+@dataclass(slots=True)
+class Root:
+    """The context object of the program: give one to typer to put a test's world in."""
+
+    world: World = field(default_factory=World)
+    common: Common = field(default_factory=Common)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A connection, with the namespace decided."""
+
+    api: Api
+    namespace: str
+
+
+class Cli:
+    """What a command gets."""
+
+    def __init__(self, root: Root, common: Common) -> None:
+        self.world = root.world
+        self.common = common
+        self.output = Output(common.output or Format.TABLE, color=False if common.no_color else None)
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[Session]:
+        async with self.world.connect(self.common.kubeconfig, self.common.context) as connection:
+            namespace = self.common.namespace or os.environ.get("FOURNOS_NAMESPACE") or connection.namespace
+            yield Session(connection.api, namespace)
+
+    @property
+    def me(self) -> str:
+        """Whose jobs are "mine"; "" if that is not known."""
+        return os.environ.get("FOURNOS_OWNER", "")
+
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def verb(app: typer.Typer, *names: str, panel: str = "Commands") -> Callable[[Command], Command]:
+    """Register a command under its name, and hidden under its other names."""
+
+    def register(function: Command) -> Command:
+        for index, name in enumerate(names):
+            app.command(name, rich_help_panel=panel, hidden=index > 0)(_entry(function))
+        return function
+
+    return register
+
+
+def _entry(function: Callable[..., Any]) -> Callable[..., None]:
+    """The function that typer sees: the command's own parameters, then the common ones."""
+    hints = get_type_hints(function, include_extras=True)
+    common = get_type_hints(Common, include_extras=True)
+    own = list(inspect.signature(function).parameters.values())[1:]
+    parameters = [inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)]
+    parameters += [p.replace(kind=p.KEYWORD_ONLY, annotation=hints[p.name]) for p in own]
+    parameters += [
+        inspect.Parameter(
+            f.name, inspect.Parameter.KEYWORD_ONLY, default=f.default, annotation=common[f.name]
+        )
+        for f in fields(Common)
+    ]
+
+    @functools.wraps(function)
+    def entry(ctx: typer.Context, **values: Any) -> None:
+        root = ctx.find_object(Root) or Root()
+        options = Common(**{f.name: values.pop(f.name) for f in fields(Common)})
+        cli = Cli(root, options.over(root.common))
+        raise typer.Exit(run(cli, functools.partial(function, cli, **values)))
+
+    entry.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    entry.__annotations__ = {p.name: p.annotation for p in parameters}
+    del entry.__wrapped__
+    return entry
+
+
+def run(cli: Cli, command: Callable[[], Any]) -> int:
+    """Call the command and turn whatever happens into words and an exit code."""
+    try:
+        result = command()
+        if isinstance(result, Coroutine):
+            result = asyncio.run(result)
+        return int(result or Exit.OK)
+    except Fail as failure:
+        return _report(cli, failure)
+    except KubeError as error:
+        return _report(cli, from_kube(error))
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # The reader of the pipe has enough; nothing more may be flushed into it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.OK
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:
+        if _debug():
+            raise
+        what = f"unexpected {type(error).__name__}: {error}"
+        return _report(
+            cli,
+            Fail(what, fix="run it again with FOURNOS_DEBUG=1 and report what it shows", code=Exit.BUG),
+        )
+
+
+def _report(cli: Cli, failure: Fail) -> int:
+    if _debug():
+        traceback.print_exc(file=sys.stderr)
+    cli.output.err.print(Text.assemble(("Error: ", "bold red"), failure.message), soft_wrap=True)
+    if failure.fix:
+        cli.output.err.print(Text.assemble(("  Fix: ", "bold"), failure.fix), soft_wrap=True)
+    return failure.code
+
+
+def _debug() -> bool:
+    return os.environ.get("FOURNOS_DEBUG", "") not in ("", "0")

@@ -1,0 +1,190 @@
+"""fournos watch and fournos wait: a job, followed to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Final
+
+import typer
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from fournos.api.durations import parse_duration
+from fournos.cli.errors import Exit, Fail
+from fournos.cli.find import NameArgument, find_job
+from fournos.cli.follow import Follower
+from fournos.cli.tasks import Task, tasks
+from fournos.cli.timeline import progress
+from fournos.cli.verbs import Cli, Session, verb
+from fournos.cli.words import (
+    is_terminal,
+    name_of,
+    one_line,
+    phase_of,
+    phase_text,
+    status_of,
+)
+from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
+from fournos.kube.resource import Obj
+
+ENDS: Final[Mapping[str, Exit]] = {
+    "Succeeded": Exit.OK,
+    "Failed": Exit.FAILED,
+    "Stopped": Exit.STOPPED,
+}
+_REDRAW: Final = 1.0
+
+
+def install(app: typer.Typer) -> None:
+    verb(app, "watch")(watch)
+    verb(app, "wait")(wait)
+
+
+async def watch(cli: Cli, name: NameArgument) -> int:
+    """Follow a job live: its phases and its tasks.
+
+    The exit code is the job's: 0 succeeded, 1 failed, 3 stopped. Ctrl-C ends the watching, not the job.
+
+    \b
+    fournos watch @last
+    fournos watch nightly-x7k2m && echo done
+    """
+    async with cli.session() as session:
+        job = await find_job(cli, session, name)
+        return await follow_to_end(cli, session, job)
+
+
+async def wait(
+    cli: Cli,
+    name: NameArgument,
+    limit: Annotated[
+        str | None,
+        typer.Option("--timeout", metavar="DURATION", help="Give up after this time, such as 90s or 2h30m."),
+    ] = None,
+) -> int:
+    """Wait, silently, until a job ends.
+
+    Exit code: 0 succeeded, 1 failed, 3 stopped, 4 the time limit passed, 5 the job was deleted.
+
+    \b
+    fournos wait @last --timeout 2h
+    fournos submit -f job.yaml -o name | xargs fournos wait && ./collect-results
+    """
+    length = seconds(limit) if limit else None
+    async with cli.session() as session:
+        job = await find_job(cli, session, name)
+        try:
+            async with asyncio.timeout(length), Follower(session.api, job) as follower:
+                job = await _to_end(follower)
+        except TimeoutError:
+            raise Fail(
+                f"{name_of(job)} has not ended within {limit}",
+                fix=f"see what it does: fournos watch {name_of(job)}; why it waits: fournos explain "
+                f"{name_of(job)}",
+                code=Exit.TIMEOUT,
+            ) from None
+    if not cli.output.objects(FOURNOS_JOB, [job], single=True):
+        cli.output.say(_last_line(job))
+    return ENDS[phase_of(job)]
+
+
+def seconds(text: str) -> float:
+    """Raises Fail for what is no positive duration."""
+    try:
+        length = parse_duration(text).total_seconds()
+    except ValueError as error:
+        raise Fail(str(error), fix="write a duration such as 90s, 30m or 2h30m") from None
+    if length <= 0:
+        raise Fail(f"{text} is no positive duration", fix="write a duration such as 90s, 30m or 2h30m")
+    return length
+
+
+async def follow_to_end(cli: Cli, session: Session, job: Obj, *, quiet: bool = False) -> int:
+    """`quiet`: show nothing, the answer was given in another form."""
+    async with Follower(session.api, job, (PIPELINE_RUN, TASK_RUN)) as follower:
+        if quiet or cli.output.structured:
+            job = await _to_end(follower)
+        elif cli.output.out.is_terminal:
+            job = await _live(cli, follower)
+        else:
+            job = await _lines(cli, follower)
+    if not quiet and not cli.output.objects(FOURNOS_JOB, [job], single=True):
+        cli.output.say(_last_line(job))
+    return ENDS[phase_of(job)]
+
+
+async def _to_end(follower: Follower) -> Obj:
+    while not is_terminal(follower.job):
+        await follower.change()
+    return follower.job
+
+
+def _seen(follower: Follower) -> tuple[Obj, list[Task]]:
+    job, children = follower.job, follower.children
+    return job, tasks(children.run(job), children.task_runs)
+
+
+async def _live(cli: Cli, follower: Follower) -> Obj:
+    """One picture, drawn again at each change, and each second for the running times."""
+    with Live(console=cli.output.out, auto_refresh=False) as screen:
+        while True:
+            job, found = _seen(follower)
+            lines = progress(job, found, cli.world.now())
+            if trouble := follower.trouble:
+                lines.append(Text(f"  Connection lost, trying again: {trouble}", style="yellow"))
+            screen.update(Group(*lines), refresh=True)
+            if is_terminal(job):
+                return job
+            await follower.change(within=_REDRAW)
+
+
+async def _lines(cli: Cli, follower: Follower) -> Obj:
+    """For pipes and logs: a line for each change."""
+    before: tuple[Obj, list[Task]] | None = None
+    in_trouble = False
+    while True:
+        job, found = _seen(follower)
+        cli.output.lines(changes(before, (job, found), cli.world.now()))
+        before = (job, found)
+        if (follower.trouble is not None) is not in_trouble:
+            in_trouble = not in_trouble
+            cli.output.warn(
+                f"connection lost, trying again: {follower.trouble}" if in_trouble else "connected again"
+            )
+        if is_terminal(job):
+            return job
+        await follower.change()
+
+
+def changes(
+    before: tuple[Obj, list[Task]] | None, after: tuple[Obj, list[Task]], now: datetime
+) -> list[Text]:
+    """Lines that tell what is new: phase or message, and tasks that changed their state."""
+    clock = now.strftime("%H:%M:%SZ")
+    (job, found) = after
+    (old_job, old_found) = before or (None, [])
+    lines = []
+    if old_job is None or _told(old_job) != _told(job):
+        phase, message = _told(job)
+        lines.append(Text.assemble((clock, "dim"), "  ", phase_text(phase), "  ", message))
+    states = {task.name: task.state for task in old_found}
+    for task in found:
+        if task.state != states.get(task.name, "Waiting"):
+            line = Text.assemble((clock, "dim"), f"  task {task.name}: {task.state}")
+            if task.message and task.state != "Running":
+                line.append(f"  {task.message}")
+            lines.append(line)
+    return lines
+
+
+def _told(job: Obj) -> tuple[str, str]:
+    return phase_of(job), one_line(status_of(job).get("message"))
+
+
+def _last_line(job: Obj) -> Text:
+    message = one_line(status_of(job).get("message"))
+    line = Text.assemble((name_of(job), "bold"), " ", phase_text(phase_of(job)))
+    return line.append(f": {message}") if message else line

@@ -1,0 +1,102 @@
+"""Values as people read them: ages, phases, GPUs.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from rich.text import Text
+
+from fournos.api.times import parse_time
+from fournos.jobs.names import TERMINAL
+from fournos.kube.resource import Obj
+
+STYLES: Final = {
+    "Resolving": "cyan",
+    "Pending": "yellow",
+    "Admitted": "blue",
+    "Running": "bold blue",
+    "Succeeded": "green",
+    "Failed": "bold red",
+    "Stopping": "magenta",
+    "Stopped": "magenta",
+}
+NEW: Final = "New"
+"""Shown for a job that the operator has not seen yet."""
+
+
+def phase_of(job: Obj) -> str:
+    return str((job.get("status") or {}).get("phase") or NEW)
+
+
+def is_terminal(job: Obj) -> bool:
+    return phase_of(job) in TERMINAL
+
+
+def phase_text(phase: str) -> Text:
+    return Text(phase, style=STYLES.get(phase, "dim"))
+
+
+def spec_of(job: Obj) -> Mapping[str, Any]:
+    return job.get("spec") or {}
+
+
+def status_of(job: Obj) -> Mapping[str, Any]:
+    return job.get("status") or {}
+
+
+def name_of(obj: Obj) -> str:
+    return str(obj["metadata"]["name"])
+
+
+def created(obj: Obj) -> str:
+    return str(obj["metadata"].get("creationTimestamp") or "")
+
+
+def short(length: timedelta) -> str:
+    """At most two units: 45s, 3m20s, 2h5m, 4d3h."""
+    seconds = max(0, int(length.total_seconds()))
+    days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
+    if days:
+        return f"{days}d{hours}h" if hours else f"{days}d"
+    if hours:
+        return f"{hours}h{minutes}m" if minutes else f"{hours}h"
+    if minutes:
+        return f"{minutes}m{seconds % 60}s" if seconds % 60 else f"{minutes}m"
+    return f"{seconds}s"
+
+
+def moment(text: object) -> datetime | None:
+    """A time of the API; None where there is none (or something unreadable)."""
+    try:
+        return parse_time(str(text)) if text else None
+    except ValueError:
+        return None
+
+
+def since(text: object, now: datetime) -> str:
+    """The time from then to now, "-" if there is no then."""
+    then = moment(text)
+    return short(now - then) if then else "-"
+
+
+def between(start: object, end: object, now: datetime) -> str:
+    """How long something took, or takes until now; "-" if it has not begun."""
+    begun = moment(start)
+    return short((moment(end) or now) - begun) if begun else "-"
+
+
+def hardware(job: Obj) -> str:
+    """Such as "2 x a100"; what Resolving came to wins."""
+    found = (status_of(job).get("resolved") or {}).get("hardware") or spec_of(job).get("hardware") or {}
+    kind, count = found.get("gpuType"), found.get("gpuCount")
+    return f"{count} x {kind}" if kind and count else "-"
+
+
+def one_line(text: object) -> str:
+    return " ".join(str(text or "").split())
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
