@@ -21,7 +21,8 @@ from fournos.kube.kubeconfig import ExecSpec
 TOKEN_FILE_MAX_AGE = 60.0
 """Seconds; the kubelet renews a projected token long before it expires."""
 EXEC_TIMEOUT = 30.0
-_EXEC_PAUSE = 10.0
+FRESH = 10.0
+"""Seconds for which a plugin's answer is not asked for again, even after a 401."""
 _EXPIRY_MARGIN = timedelta(seconds=10)
 
 
@@ -131,7 +132,7 @@ class ExecPlugin:
 
     def invalidate(self) -> None:
         # Many requests may be refused at once; one new run is enough for all.
-        if asyncio.get_running_loop().time() - self._made_at > _EXEC_PAUSE:
+        if asyncio.get_running_loop().time() - self._made_at > FRESH:
             self._proof = None
 
     async def _run(self) -> bytes:

@@ -2,8 +2,36 @@
 
 from __future__ import annotations
 
-from fournos.kube.resource import Key
-from tests.unit.kube.server import JOBS, ScriptedServer, event, ok, page, stream
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from fournos.kube.client import Client
+from fournos.kube.credentials import Credentials
+from fournos.kube.errors import (
+    ConflictError,
+    ConnectionLostError,
+    ForbiddenError,
+    GoneError,
+    NoSuchResourceError,
+    NotFoundError,
+    NotLeaderError,
+    ServerError,
+)
+from fournos.kube.identity import FixedIdentity, Proof
+from fournos.kube.resource import Key, Resource
+from tests.unit.kube.server import JOBS, ScriptedServer, event, ok, page, status, stream, text
+
+X = Key("ns", "x")
+OBJ = {"metadata": {"name": "x", "namespace": "ns"}}
+PATH = "/apis/fournos.dev/v1/namespaces/ns/fournosjobs/x"
+
+
+# --- lists -------------------------------------------------------------------------------------------
 
 
 async def test_list_collects_all_pages_and_asks_for_500_a_page() -> None:
@@ -13,9 +41,35 @@ async def test_list_collects_all_pages_and_asks_for_500_a_page() -> None:
     assert [item["metadata"]["name"] for item in listing.items] == ["a", "b"]
     assert listing.resource_version == "7"
     assert listing.items[0]["kind"] == "FournosJob"
+    assert listing.items[0]["apiVersion"] == "fournos.dev/v1"
     assert server.seen[0].path == "/apis/fournos.dev/v1/namespaces/a/fournosjobs"
     assert server.seen[0].query == {"limit": "500", "labelSelector": "x=y"}
     assert server.seen[1].query["continue"] == "t"
+
+
+async def test_list_keeps_what_it_is_told_to_keep() -> None:
+    async with ScriptedServer([page("a", "b", version="7")]) as server, server.client() as client:
+        listing = await client.list(JOBS, keep=lambda obj: {"metadata": {"name": obj["metadata"]["name"]}})
+    assert listing.items == [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]
+
+
+async def test_an_expired_continue_token_starts_over_in_one_piece() -> None:
+    answers = [page("a", version="7", token="t"), status(410, "Expired"), page("a", "b", version="9")]
+    async with ScriptedServer(answers) as server, server.client() as client:
+        listing = await client.list(JOBS, selector="x=y")
+    assert [item["metadata"]["name"] for item in listing.items] == ["a", "b"]
+    assert listing.resource_version == "9"
+    assert server.seen[2].query == {"labelSelector": "x=y"}
+
+
+async def test_410_on_the_first_page_is_an_error() -> None:
+    async with ScriptedServer([status(410, "Expired")]) as server, server.client() as client:
+        with pytest.raises(GoneError):
+            await client.list(JOBS)
+    assert len(server.seen) == 1
+
+
+# --- watches -----------------------------------------------------------------------------------------
 
 
 async def test_watch_yields_events_however_the_bytes_are_cut() -> None:
@@ -29,10 +83,278 @@ async def test_watch_yields_events_however_the_bytes_are_cut() -> None:
     ]
     query = server.seen[0].query
     assert query["allowWatchBookmarks"] == "true"
+    assert query["resourceVersion"] == "7"
     assert 300 <= int(query["timeoutSeconds"]) <= 600
 
 
-async def test_get_names_the_object() -> None:
-    async with ScriptedServer([ok({"metadata": {"name": "x"}})]) as server, server.client() as client:
-        assert await client.get(JOBS, Key("ns", "x")) == {"metadata": {"name": "x"}}
-    assert server.seen[0].path == "/apis/fournos.dev/v1/namespaces/ns/fournosjobs/x"
+async def test_a_line_may_be_longer_than_any_buffer() -> None:
+    big = event("ADDED", "x" * 3_000_000, "8")
+    pieces = [big[start : start + 100_000] for start in range(0, len(big), 100_000)]
+    async with ScriptedServer([stream(*pieces)]) as server, server.client() as client:
+        events = [event async for event in client.watch(JOBS, resource_version="7")]
+    assert len(events[1].object["metadata"]["name"]) == 3_000_000
+
+
+async def test_a_cut_watch_is_a_lost_connection() -> None:
+    answers = [stream(event("ADDED"), b'{"type":"MODI', cut=True)]
+    seen = []
+    async with ScriptedServer(answers) as server, server.client() as client:
+        with pytest.raises(ConnectionLostError):
+            async for item in client.watch(JOBS, resource_version="7"):
+                seen.append(item.type)
+    assert seen == ["BOOKMARK", "ADDED"]
+
+
+@pytest.mark.parametrize("garbage", [b"not json\n", b"{}\n", b"[1]\n", b'{"type":"MODI'])
+async def test_garbage_in_a_watch_is_a_lost_connection(garbage: bytes) -> None:
+    async with ScriptedServer([stream(garbage)]) as server, server.client() as client:
+        with pytest.raises(ConnectionLostError, match="garbled"):
+            async for _ in client.watch(JOBS, resource_version="7"):
+                pass
+
+
+async def test_a_refused_watch_says_why() -> None:
+    async with ScriptedServer([status(410, "Expired")]) as server, server.client() as client:
+        with pytest.raises(GoneError):
+            await anext(client.watch(JOBS, resource_version="7"))
+
+
+# --- writes ------------------------------------------------------------------------------------------
+
+
+async def test_what_writes_send() -> None:
+    async with ScriptedServer([ok(OBJ)]) as server, server.client() as client:
+        await client.create(JOBS, OBJ)
+        await client.replace(JOBS, OBJ, subresource="status")
+        await client.patch(JOBS, X, {"status": {"phase": "A"}}, subresource="status")
+        await client.apply(JOBS, OBJ, field_manager="fournos")
+        await client.delete(JOBS, X, uid="u1", grace_seconds=0)
+    sent = [(seen.method, seen.path, seen.headers["Content-Type"]) for seen in server.seen]
+    assert sent == [
+        ("POST", "/apis/fournos.dev/v1/namespaces/ns/fournosjobs", "application/json"),
+        ("PUT", PATH + "/status", "application/json"),
+        ("PATCH", PATH + "/status", "application/merge-patch+json"),
+        ("PATCH", PATH, "application/apply-patch+yaml"),
+        ("DELETE", PATH, "application/json"),
+    ]
+    assert server.seen[3].query == {"fieldManager": "fournos", "force": "true"}
+    options = server.seen[4].json
+    assert options["preconditions"] == {"uid": "u1"}
+    assert options["propagationPolicy"] == "Background"
+    assert options["gracePeriodSeconds"] == 0
+
+
+async def test_cluster_scoped_objects_have_no_namespace_in_their_path() -> None:
+    nodes = Resource("", "v1", "Node", "nodes", namespaced=False)
+    async with ScriptedServer([ok({"metadata": {"name": "n"}})]) as server, server.client() as client:
+        await client.create(nodes, {"metadata": {"name": "n"}})
+        await client.get(nodes, Key("", "n"))
+    assert [seen.path for seen in server.seen] == ["/api/v1/nodes", "/api/v1/nodes/n"]
+
+
+async def test_the_guard_stops_writes_before_they_are_sent_and_no_reads() -> None:
+    def guard() -> None:
+        raise NotLeaderError("lease lost")
+
+    async with ScriptedServer([ok(OBJ)]) as server, server.client(guard=guard) as client:
+        await client.get(JOBS, X)
+        writes: list[Any] = [
+            client.create(JOBS, OBJ),
+            client.replace(JOBS, OBJ),
+            client.patch(JOBS, X, {}),
+            client.apply(JOBS, OBJ, field_manager="f"),
+            client.delete(JOBS, X),
+        ]
+        for write in writes:
+            with pytest.raises(NotLeaderError):
+                await write
+    assert [seen.method for seen in server.seen] == ["GET"]
+
+
+async def test_the_guard_is_asked_after_the_wait_for_a_token() -> None:
+    """A write that waited for its turn must not leave on the strength of a lease that ran out meanwhile."""
+    leading = True
+
+    def guard() -> None:
+        if not leading:
+            raise NotLeaderError("lease lost")
+
+    async with ScriptedServer([ok(OBJ)]) as server, server.client(guard=guard, qps=20, burst=1) as client:
+        await client.get(JOBS, X)
+        write = asyncio.create_task(client.create(JOBS, OBJ))
+        await asyncio.sleep(0)
+        leading = False
+        with pytest.raises(NotLeaderError):
+            await write
+
+
+# --- faults ------------------------------------------------------------------------------------------
+
+
+async def test_errors_are_typed() -> None:
+    answers = [
+        status(404, "NotFound", name="x"),
+        text("404 page not found", 404),
+        status(409, "Conflict"),
+        text("<html>", 502),
+    ]
+    async with ScriptedServer(answers) as server, server.client() as client:
+        for kind in (NotFoundError, NoSuchResourceError, ConflictError, ServerError):
+            with pytest.raises(kind):
+                await client.get(JOBS, X)
+
+
+async def test_429_holds_back_the_next_request_for_as_long_as_asked() -> None:
+    answers = [status(429, "TooManyRequests", headers={"Retry-After": "0.2"}), ok(OBJ)]
+    async with ScriptedServer(answers) as server, server.client() as client:
+        with pytest.raises(ServerError) as caught:
+            await client.get(JOBS, X)
+        assert caught.value.retry_after == 0.2
+        started = asyncio.get_running_loop().time()
+        await client.get(JOBS, X)
+        assert asyncio.get_running_loop().time() - started >= 0.15
+
+
+async def test_no_answer_in_time_is_a_lost_connection() -> None:
+    async def never(_: web.Request) -> web.StreamResponse:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with ScriptedServer([never]) as server, server.client(timeout=0.05) as client:
+        with pytest.raises(ConnectionLostError, match="no answer in time"):
+            await client.get(JOBS, X)
+        with pytest.raises(ConnectionLostError, match="no answer in time"):
+            await anext(client.watch(JOBS, resource_version="1"))
+
+
+async def test_nobody_listening_is_a_lost_connection() -> None:
+    async with Client(Credentials("http://127.0.0.1:1", FixedIdentity(Proof()))) as client:
+        with pytest.raises(ConnectionLostError, match=r"GET /version"):
+            await client.server_version()
+
+
+async def test_an_answer_that_is_cut_is_a_lost_connection() -> None:
+    async def cut(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Length": "100"})
+        await response.prepare(request)
+        await response.write(b"{")
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    async with ScriptedServer([cut]) as server, server.client() as client:
+        with pytest.raises(ConnectionLostError):
+            await client.patch(JOBS, X, {})
+
+
+@pytest.mark.parametrize("body", ["<html>log in</html>", "[]", ""])
+async def test_a_login_page_is_no_api_server(body: str) -> None:
+    async with ScriptedServer([text(body)]) as server, server.client() as client:
+        with pytest.raises(ConnectionLostError, match="not an API server"):
+            await client.get(JOBS, X)
+
+
+async def test_redirects_are_not_followed() -> None:
+    async def away(_: web.Request) -> web.StreamResponse:
+        return web.Response(status=302, headers={"Location": "http://elsewhere.invalid/"})
+
+    async with ScriptedServer([away]) as server, server.client() as client:
+        with pytest.raises(Exception, match="302"):
+            await client.get(JOBS, X)
+    assert len(server.seen) == 1
+
+
+# --- identity ----------------------------------------------------------------------------------------
+
+
+class Renewing:
+    """Has a new token each time it is told that the old one was refused."""
+
+    def __init__(self, *tokens: str) -> None:
+        self.tokens = list(tokens)
+
+    async def proof(self) -> Proof:
+        return Proof(self.tokens[0])
+
+    def invalidate(self) -> None:
+        if len(self.tokens) > 1:
+            self.tokens.pop(0)
+
+
+async def test_401_is_tried_once_more_with_a_new_token() -> None:
+    answers = [status(401, "Unauthorized"), ok(OBJ)]
+    async with ScriptedServer(answers) as server, server.client(Renewing("old", "new")) as client:
+        await client.create(JOBS, OBJ)
+    assert [seen.headers["Authorization"] for seen in server.seen] == ["Bearer old", "Bearer new"]
+    assert server.seen[1].json == OBJ
+
+
+async def test_401_without_a_new_token_is_final() -> None:
+    answers = [status(401, "Unauthorized")]
+    async with ScriptedServer(answers) as server, server.client(Renewing("old")) as client:
+        with pytest.raises(ForbiddenError):
+            await client.get(JOBS, X)
+    assert len(server.seen) == 1
+
+
+# --- logs, raw, observation --------------------------------------------------------------------------
+
+
+async def test_logs_come_by_line() -> None:
+    answers = [text("one\ntwo\n"), stream(b"thr", b"ee\nfo", b"ur")]
+    async with ScriptedServer(answers) as server, server.client() as client:
+        tail = [line async for line in await client.logs(X, container="c", tail=2)]
+        followed = [line async for line in await client.logs(X, follow=True)]
+    assert (tail, followed) == (["one", "two"], ["three", "four"])
+    assert server.seen[0].path == "/api/v1/namespaces/ns/pods/x/log"
+    assert server.seen[0].query == {"container": "c", "tailLines": "2"}
+    assert server.seen[1].query == {"follow": "true"}
+
+
+async def test_logs_of_a_missing_pod_fail_at_once() -> None:
+    async with ScriptedServer([status(404, "NotFound", name="x")]) as server, server.client() as client:
+        for follow in (False, True):
+            with pytest.raises(NotFoundError):
+                await client.logs(X, follow=follow)
+
+
+async def test_version_and_raw_paths() -> None:
+    answers = [ok({"gitVersion": "v1.34.4"}), text("ok")]
+    async with ScriptedServer(answers) as server, server.client() as client:
+        assert await client.server_version() == "v1.34.4"
+        assert await client.raw_get("/readyz") == b"ok"
+    assert [seen.path for seen in server.seen] == ["/version", "/readyz"]
+    assert server.seen[0].headers["User-Agent"].startswith("fournos/")
+
+
+async def test_the_observer_hears_of_every_request_and_of_those_without_answer() -> None:
+    heard: list[tuple[str, str, int]] = []
+
+    def observer(verb: str, resource: str, code: int, seconds: float) -> None:
+        assert seconds >= 0
+        heard.append((verb, resource, code))
+
+    answers = [ok(OBJ), status(409, "Conflict"), stream()]
+    async with ScriptedServer(answers) as server, server.client(observer=observer) as client:
+        await client.get(JOBS, X)
+        with pytest.raises(ConflictError):
+            await client.patch(JOBS, X, {})
+        async for _ in client.watch(JOBS, resource_version="1"):
+            pass
+    dead = Credentials("http://127.0.0.1:1", FixedIdentity(Proof()))
+    async with Client(dead, observer=observer) as client:
+        with suppress(ConnectionLostError):
+            await client.raw_get("/readyz")
+    jobs = "fournosjobs.fournos.dev"
+    assert heard == [("get", jobs, 200), ("patch", jobs, 409), ("watch", jobs, 200), ("get", "", 0)]
+
+
+async def test_no_body_and_no_token_reaches_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    secret = {"metadata": {"name": "x", "namespace": "ns"}, "data": {"password": "aHVudGVyMg=="}}
+    identity = FixedIdentity(Proof("t0ken"))
+    caplog.set_level(logging.DEBUG)
+    async with ScriptedServer([ok(secret)]) as server, server.client(identity) as client:
+        await client.create(Resource("", "v1", "Secret", "secrets"), secret)
+    assert "POST /api/v1/namespaces/ns/secrets" in caplog.text
+    assert "aHVudGVyMg" not in caplog.text
+    assert "t0ken" not in caplog.text
