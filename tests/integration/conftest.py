@@ -21,6 +21,8 @@ import yaml
 
 from fournos.api.crd import crd
 from fournos.app.crds import KINDS
+from fournos.kube.client import Client
+from fournos.kube.credentials import load
 
 CLUSTER = "fournos-test-cp"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -108,6 +110,13 @@ async def server(kubeconfig: Path, tmp_path: Path) -> AsyncIterator[Server]:
     connector = aiohttp.TCPConnector(ssl=tls)
     async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
         yield Server(session, url)
+
+
+@pytest.fixture
+async def client(kubeconfig: Path) -> AsyncIterator[Client]:
+    """Our own client."""
+    async with Client(load(kubeconfig)) as found:
+        yield found
 
 
 async def install(server: Server, resource: Mapping[str, Any]) -> None:

@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 
 from fournos.api.rules import Violation
+from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.rules import RULES, check, check_manifest
+from fournos.kube.client import Client
+from fournos.kube.errors import InvalidError
 from tests.integration.conftest import Server
 from tests.rule_cases import (
     CHANGES,
@@ -182,6 +185,13 @@ async def test_schema(server: Server, namespace: str, spec: Any, field: str) -> 
     _, answer = await server("POST", jobs(namespace), job(spec), dryRun="All")
     assert field in {cause["field"] for cause in answer["details"]["causes"]}, answer
     assert [violation.field for violation in check_manifest(job(spec))] == [field]
+
+
+async def test_our_client_passes_the_message_on(client: Client, namespace: str) -> None:
+    body = job({"executionEngine": ENGINE})
+    body["metadata"]["namespace"] = namespace
+    with pytest.raises(InvalidError, match=r"spec.cluster: Required value: .* write exclusive: false"):
+        await client.create(FOURNOS_JOB, body)
 
 
 async def test_nulls_and_unknown_fields(server: Server, namespace: str) -> None:
