@@ -75,7 +75,7 @@ def kubeconfig() -> Path:
         return Path(given)
     import devcluster
 
-    return Path(devcluster.ensure(CLUSTER, profile="control-plane").kubeconfig)
+    return Path(devcluster.ensure(CLUSTER, profile="control-plane").kubeconfig_path)
 
 
 def _connection(kubeconfig: Path, directory: Path) -> tuple[str, ssl.SSLContext, dict[str, str]]:
@@ -142,9 +142,10 @@ async def crds(server: Server) -> None:
 
 @pytest.fixture
 async def namespace(server: Server) -> AsyncIterator[str]:
-    """A namespace of the test's own."""
+    """A namespace of the test's own, with access to the queues."""
     name = f"test-{uuid.uuid4().hex[:8]}"
-    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    metadata = {"name": name, "labels": {"fournos.dev/queue-access": "true"}}
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
     status, answer = await server("POST", "/api/v1/namespaces", body)
     assert status == 201, answer
     yield name

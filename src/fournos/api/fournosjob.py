@@ -177,7 +177,7 @@ class FournosJobSpec(Model):
         False,
     )
     managed_by: str | None = described(
-        "Controller that runs the job in place of Fournos, such as kueue.x-k8s.io/multikueue. Never changes.",
+        "Controller that runs the job, such as kueue.x-k8s.io/multikueue; absent: Fournos. Never changes.",
         maxLength=1024,
     )
 

@@ -38,7 +38,13 @@ def reference(definition: Definition, rules: Sequence[Rule]) -> str:
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+    return "".join("| " + " | ".join(_cell(cell) for cell in line) + " |\n" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """Markdown takes <name> for HTML, but not within backticks."""
+    text = text.replace("|", "\\|")
+    return text if text.startswith("`") else text.replace("<", "&lt;")
 
 
 def _rows(node: Schema, path: str) -> Iterator[tuple[str, str, str, str]]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.text import Text
-from typer.completion import get_completion_script
+from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
 from fournos import __version__
 from fournos.cli.verbs import Cli, verb

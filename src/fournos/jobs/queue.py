@@ -9,7 +9,7 @@ from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.times import parse_time
 from fournos.jobs import build, names
 from fournos.jobs.context import Context
-from fournos.jobs.finish import fail, release
+from fournos.jobs.finish import fail, finalizer_off, release
 from fournos.jobs.waiting import admission_message, wait, wait_if_curable
 from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
@@ -76,6 +76,8 @@ def pending(ctx: Context) -> Decision | Need:
         message = "Suspended: set spec.suspend to false to queue the job"
         ctx.draft.say(message).condition("Suspended", "True", "Suspended", message)
         return ctx.decision(release(ctx))
+    if ctx.holds_finalizer:  # of an attempt that is over
+        return ctx.decision([finalizer_off(ctx)])
     if ctx.draft.reason_of("Suspended") == "Suspended":
         ctx.draft.condition("Suspended", "False", "Resumed", "")
     deadline = _pending_deadline(ctx)

@@ -1,19 +1,20 @@
 """Rules on what may change of a FournosJob, and until when.
 
 What Kueue was asked for stays as it is once it has answered: a cluster, a priority, an engine changed
-later would have no effect or half of one.  The rest stays free.
+later would have no effect or half of one.  That holds for a job that waits for its next attempt, too.
+The rest stays free.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE, Phase
 from fournos.api.rules import Json, Rule
 
-RESOLVED_PHASES: Final = tuple(str(phase) for phase in Phase if phase is not Phase.RESOLVING)
-ADMITTED_PHASES: Final = tuple(phase for phase in RESOLVED_PHASES if phase != Phase.PENDING)
+_RESOLVED: Final = tuple(str(phase) for phase in Phase if phase is not Phase.RESOLVING)
+_ADMITTED: Final = tuple(phase for phase in _RESOLVED if phase != Phase.PENDING)
 
 
 def _same(field: str, new: str = "self", old: str = "oldSelf") -> str:
@@ -39,18 +40,24 @@ def _same_flag(field: str) -> str:
 def _frozen(
     field: str,
     *,
-    phases: tuple[str, ...] = ADMITTED_PHASES,
-    since: str = "admitted",
+    since: Literal["resolved", "admitted"] = "admitted",
     default: object = None,
     compare: Callable[[str], str] = _same_value,
 ) -> Rule:
     """At the root, because the phase decides.  A write of status or metadata alone always passes."""
+    phases = _ADMITTED if since == "admitted" else _RESOLVED
     listed = ", ".join(f"'{phase}'" for phase in phases)
-    same = compare(field)
+    free = f"!(oldSelf.status.phase in [{listed}])"
+    if since == "admitted":
+        free = f"({free} && !(has(oldSelf.status.attempt) && oldSelf.status.attempt > 0))"
 
     def holds(new: Json, old: Json) -> bool:
         now, then = new.get("spec"), old.get("spec")
-        if now is None or then is None or (old.get("status") or {}).get("phase") not in phases:
+        status = old.get("status") or {}
+        if now is None or then is None or not status.get("phase"):
+            return True
+        again = since == "admitted" and (status.get("attempt") or 0) > 0
+        if status["phase"] not in phases and not again:
             return True
         values = (default if spec.get(field) is None else spec[field] for spec in (now, then))
         return next(values) == next(values)
@@ -63,7 +70,7 @@ def _frozen(
         reason="FieldValueForbidden",
         message=f"{field} cannot change once the job is {since}: submit a new job with the other value",
         cel="!has(self.spec) || !has(oldSelf.spec) || !has(oldSelf.status) || !has(oldSelf.status.phase) || "
-        f"!(oldSelf.status.phase in [{listed}]) || ({same})",
+        f"{free} || ({compare(field)})",
         holds=holds,
     )
 
@@ -101,6 +108,6 @@ CHANGES: Final[tuple[Rule, ...]] = (
     _frozen("priority"),
     _frozen("clusterless", default=False, compare=_same_flag),
     _frozen("lockOnly", default=False, compare=_same_flag),
-    _frozen("hardware", phases=RESOLVED_PHASES, since="resolved"),
-    _frozen("secretRefs", phases=RESOLVED_PHASES, since="resolved"),
+    _frozen("hardware", since="resolved"),
+    _frozen("secretRefs", since="resolved"),
 )

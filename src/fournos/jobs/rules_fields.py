@@ -56,6 +56,13 @@ def _text_rule(
     )
 
 
+def _name_length(metadata: Json) -> int:
+    """Of the name to come, too: the API server cuts a generateName at 58 and adds five characters."""
+    if metadata.get("name"):
+        return len(metadata["name"])
+    return min(len(metadata["generateName"]), 58) + 5 if metadata.get("generateName") else 0
+
+
 def _distinct(refs: Sequence[str]) -> bool:
     return len(set(refs)) == len(refs) and not any(f"vault-{ref}" in refs for ref in refs)
 
@@ -69,7 +76,7 @@ _TEXTS: Final = (
         message=f"use a name of at most {MAX_NAME} characters (a generateName of at most {MAX_NAME - 5}): "
         f"name and suffix become labels of at most {MAX_LABEL}; long names fit into spec.displayName",
         cel=f"self.metadata.name.size() <= {MAX_NAME}",
-        holds=lambda new, _: len((new.get("metadata") or {}).get("name") or "") <= MAX_NAME,
+        holds=lambda new, _: _name_length(new.get("metadata") or {}) <= MAX_NAME,
     ),
     _text_rule(
         "gpuType",

@@ -13,8 +13,8 @@ from datetime import datetime, timedelta
 from fournos.jobs.context import Context, run_ended, succeeded_condition
 from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.kinds import POD
-from fournos.kube.resource import Obj, key_of, uid_of
-from fournos.runtime.decision import Absent, LiveList, Need, Unknown
+from fournos.kube.resource import Key, Obj, key_of, uid_of
+from fournos.runtime.decision import Absent, LiveGet, LiveList, Need, Unknown
 from fournos.runtime.steps import Delete, Patch, Step
 
 GRACEFUL, IMMEDIATE = "CancelledRunFinally", "Cancelled"
@@ -37,6 +37,12 @@ def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, gra
     immediate_at = since + timedelta(seconds=grace) if graceful else since
     force_at = immediate_at + timedelta(seconds=ctx.settings.terminate_grace_sec)
     run = next((r for r in ctx.observed.runs if r["metadata"]["name"] == run_name), None)
+    if run is None:
+        question = LiveGet(PIPELINE_RUN, Key(ctx.namespace, run_name))
+        if need := ctx.ask([question]):
+            return need
+        if not isinstance(ctx.answer(question), Absent):
+            return Ending(ended=False, message="waiting to see the PipelineRun", retry=True)
     if run is None or run_ended(run):
         return pods_gone(ctx, run_name, force=ctx.now >= force_at, force_at=force_at)
     if ctx.now >= force_at:

@@ -10,6 +10,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 from fournos.kube.api import Api
@@ -32,6 +33,7 @@ Tell = Callable[[Resource, Obj, Note], None]
 
 COLLECT_INTERVAL = 300.0
 SYNC_POLL = 0.05
+SOONEST = timedelta(milliseconds=100)
 SILENCE = 3 * INACTIVITY
 """Seconds.  The reflector gives a watch up earlier; beyond this its task hangs."""
 
@@ -259,6 +261,8 @@ class Controller:
                 running.queue.retry(key)
             finally:
                 running.queue.done(key)
+            # A pass without requests never suspends: thousands of them must not hold up the lease.
+            await asyncio.sleep(0)
 
     async def _work_on(self, running: _Running, key: Key) -> None:
         system, queue = running.system, running.queue
@@ -268,7 +272,10 @@ class Controller:
         )
         self._measure(system, outcome, self._clock.monotonic() - started)
         if outcome.result in (Result.GONE, Result.DONE, Result.FAILED) and outcome.error is None:
-            queue.add_at(key, outcome.wake_at)  # a pass without a decision keeps the last one's deadline
+            wake_at = outcome.wake_at
+            if wake_at is not None:  # one that is past already must not become a hot loop
+                wake_at = max(wake_at, self._clock.now() + SOONEST)
+            queue.add_at(key, wake_at)  # a pass without a decision keeps the last one's deadline
         if outcome.retry:
             queue.retry(key, at_least=outcome.retry_after)
         else:

@@ -81,7 +81,7 @@ class Lease:
                         log.info("leading as %s", self.identity)
                         return
             except (KubeError, TimeoutError) as error:
-                log.warning("lease %s: %s", self.key, error or type(error).__name__)
+                log.warning("lease %s: %s", self.key, str(error) or type(error).__name__)
             await asyncio.sleep(self._interval * (1 + 0.2 * self._jitter()))
 
     async def hold(self) -> None:
@@ -98,7 +98,7 @@ class Lease:
             except NotLeaderError:
                 raise
             except (KubeError, TimeoutError) as error:
-                log.warning("lease %s not renewed: %s", self.key, error or type(error).__name__)
+                log.warning("lease %s not renewed: %s", self.key, str(error) or type(error).__name__)
 
     async def release(self) -> None:
         """Lets others lead at once.  Nothing of ours may be writing any more."""
@@ -114,7 +114,7 @@ class Lease:
                     await self._api.patch(LEASE, self.key, self._body(spec))
                     log.info("lease released")
         except (KubeError, TimeoutError) as error:
-            log.warning("lease not released, it will expire: %s", error or type(error).__name__)
+            log.warning("lease not released, it will expire: %s", str(error) or type(error).__name__)
 
     # --- requests ------------------------------------------------------------------------------------
 

@@ -139,12 +139,26 @@ async def test_resolver_then_frozen(server: Server, namespace: str) -> None:
     assert status == 200, "writing the same again is no change"
 
 
+async def test_a_job_that_waits_for_its_next_attempt_stays_as_it_was_admitted(
+    server: Server, namespace: str
+) -> None:
+    path = await with_phase(server, namespace, "again", SHARED, "Pending")
+    status, answer = await server.patch(path, {"spec": {"priority": "nightly"}})
+    assert status == 200, answer
+    status, answer = await server.patch(f"{path}/status", {"status": {"attempt": 1}})
+    assert status == 200, answer
+    status, answer = await server.patch(path, {"spec": {"priority": "manual"}})
+    assert (status, refused(answer)) == (422, {"priority-frozen"})
+    _, stored = await server("GET", path)
+    wanted = {**stored, "spec": {**stored["spec"], "priority": "manual"}}
+    assert ids(check(wanted, stored)) == {"priority-frozen"}
+
+
 async def test_generated_names(server: Server, namespace: str) -> None:
     body = job(SHARED)
-    body["metadata"] = {"generateName": "g" * 49 + "-"}
-    assert await verdict(server, namespace, body) == set()
-    body["metadata"] = {"generateName": "g" * 50 + "-"}
-    assert await verdict(server, namespace, body) == {"name-length"}
+    for length, wanted in ((50, set()), (51, {"name-length"}), (200, {"name-length"})):
+        body["metadata"] = {"generateName": "g" * (length - 1) + "-"}
+        assert await verdict(server, namespace, body) == wanted == ids(check_manifest(body))
 
 
 async def test_the_largest_job_fits_the_budget_of_the_rules(server: Server, namespace: str) -> None:

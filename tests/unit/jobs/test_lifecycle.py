@@ -153,6 +153,11 @@ async def test_survives_a_crash_at_every_write(story: str) -> None:
 
 
 @pytest.mark.parametrize("story", STORIES)
+async def test_survives_a_crash_at_every_write_with_an_old_view(story: str) -> None:
+    assert await crash_everywhere(replace(STORIES[story](), end=outcome), lag=3) > 4
+
+
+@pytest.mark.parametrize("story", STORIES)
 async def test_survives_an_error_at_every_write(story: str) -> None:
     assert await fail_everywhere(STORIES[story]()) > 4
 

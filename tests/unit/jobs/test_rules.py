@@ -78,6 +78,36 @@ def test_what_was_right_may_not_become_wrong(case: Case) -> None:
     assert case.rule in ids(check(case.bad, before))
 
 
+def test_a_job_that_waits_for_its_next_attempt_stays_as_it_was_admitted() -> None:
+    old = job(shared(priority="nightly"), phase="Pending")
+    new = job(shared(priority="manual"), phase="Pending")
+    assert check(new, old) == []
+    old["status"]["attempt"] = 1
+    assert ids(check(new, old)) == ["priority-frozen"]
+
+
+def test_the_sample_of_the_readme_passes() -> None:
+    sample = {
+        "apiVersion": "fournos.dev/v1",
+        "kind": "FournosJob",
+        "metadata": {"generateName": "sample-run-benchmark-"},
+        "spec": {
+            "owner": "perf-team",
+            "displayName": "sample-run-benchmark",
+            "cluster": "cluster-1",
+            "hardware": {"gpuType": "a100", "gpuCount": 2},
+            "pipeline": "forge-full",
+            "executionEngine": {
+                "forge": {"project": "llmd", "args": ["cks"], "configOverrides": {"batch_size": 64}}
+            },
+            "env": {"OCPCI_SUITE": "regression", "OCPCI_VARIANT": "nightly"},
+        },
+    }
+    assert check_manifest(sample) == []
+    sample["metadata"] = {"generateName": "g" * 51}
+    assert ids(check_manifest(sample)) == ["name-length"]
+
+
 def test_null_is_absent() -> None:
     spec = {**SHARED, "cluster": None, "hardware": None, "ttl": None, "secretRefs": None, "env": None}
     assert check_manifest(job({**spec, "timeouts": {"pipeline": None}, "pipeline": None})) == []

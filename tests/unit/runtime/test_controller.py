@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -238,6 +240,28 @@ async def test_garbage_is_collected_at_start_and_from_time_to_time(bench: Bench)
     await asyncio.sleep(250)
     assert len(rounds) == 3
     assert bench.metrics.value("fournos_reconciles_total", "t", "gone") == 2
+
+
+async def test_many_passes_leave_room_for_others(bench: Bench) -> None:
+    toys(bench.server, *map(str, range(1000)))
+    turns: list[float] = []
+
+    async def other() -> None:
+        while bench.metrics.value("fournos_reconciles_total", "t", "done") < 1000:
+            turns.append(bench.metrics.value("fournos_reconciles_total", "t", "done"))
+            await asyncio.sleep(0)
+
+    await bench.lead(bench.controller(watching("t", lambda toy, facts: Decision()), workers=4))
+    await other()
+    assert max(after - before for before, after in itertools.pairwise(turns)) <= 4
+
+
+async def test_a_deadline_in_the_past_is_no_hot_loop(bench: Bench) -> None:
+    toys(bench.server, "a")
+    past = bench.clock.now() - timedelta(hours=1)
+    await bench.lead(bench.controller(watching("t", lambda toy, facts: Decision(wake_at=past))))
+    await asyncio.sleep(10)
+    assert 90 <= bench.metrics.value("fournos_reconciles_total", "t", "done") <= 102
 
 
 async def test_notes_are_told_after_the_write(bench: Bench) -> None:

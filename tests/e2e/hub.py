@@ -1,0 +1,129 @@
+"""A hub cluster as its users see it: kubectl, and nothing of our own code in between."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+TERMINAL = ("Succeeded", "Failed", "Stopped")
+
+
+class RefusedError(Exception):
+    """kubectl said no; the text is what a person would read."""
+
+
+@dataclass(frozen=True)
+class Hub:
+    kubeconfig: Path
+    namespace: str
+    secrets_namespace: str = "psap-secrets"
+    kubectl_words: tuple[str, ...] = ("kubectl",)
+
+    # --- kubectl -----------------------------------------------------------------------------------
+
+    def kubectl(
+        self, *words: str, stdin: str | None = None, timeout: float = 120.0, check: bool = True
+    ) -> str:
+        """Raises RefusedError with kubectl's own words."""
+        done = subprocess.run(  # noqa: PLW1510 - the exit code is looked at below
+            [*self.kubectl_words, *words],
+            input=stdin,
+            text=True,
+            capture_output=True,
+            timeout=timeout,
+            env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+        )
+        if check and done.returncode != 0:
+            raise RefusedError(done.stderr.strip() or done.stdout.strip())
+        return done.stdout
+
+    def run(self, *words: str, **options: Any) -> str:
+        """kubectl in the operator's namespace."""
+        return self.kubectl("-n", self.namespace, *words, **options)
+
+    def apply(self, *documents: Mapping[str, Any], namespace: str | None = None) -> None:
+        text = yaml.safe_dump_all(documents)
+        self.kubectl("-n", namespace or self.namespace, "apply", "-f", "-", stdin=text)
+
+    def get(self, kind: str, name: str) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.run("get", kind, name, "-o", "json"))
+        return found
+
+    def list(self, kind: str, *, selector: str = "") -> list[dict[str, Any]]:
+        words = ["get", kind, "-o", "json", *(["-l", selector] if selector else [])]
+        found: list[dict[str, Any]] = json.loads(self.run(*words))["items"]
+        return found
+
+    def exists(self, kind: str, name: str) -> bool:
+        return bool(self.run("get", kind, name, "--ignore-not-found", "-o", "name").strip())
+
+    # --- jobs --------------------------------------------------------------------------------------
+
+    def submit(self, name: str, **spec: Any) -> str:
+        """A FournosJob with the short mock pipeline, sharing cluster-1, unless `spec` says otherwise."""
+        whole = {
+            "owner": "e2e",
+            "pipeline": "fournos-run-only",
+            "cluster": "cluster-1",
+            "exclusive": False,
+            "hardware": {"gpuType": "a100", "gpuCount": 1},
+            "executionEngine": {"forge": {"project": "mock"}},
+            **spec,
+        }
+        kept = {key: value for key, value in whole.items() if value is not None}
+        body = {
+            "apiVersion": "fournos.dev/v1",
+            "kind": "FournosJob",
+            "metadata": {"name": name},
+            "spec": kept,
+        }
+        self.run("create", "-f", "-", stdin=yaml.safe_dump(body))
+        return name
+
+    def status(self, name: str) -> dict[str, Any]:
+        return self.get("fournosjob", name).get("status") or {}
+
+    def wait(self, name: str, phases: Iterable[str] = TERMINAL, *, timeout: float = 120.0) -> dict[str, Any]:
+        """The status once the job is in one of these phases; the assertion shows it otherwise."""
+        wanted = tuple(phases)
+        return self.until(
+            lambda: (status := self.status(name)).get("phase") in wanted and status,
+            lambda: f"{name} is not {' or '.join(wanted)}: {json.dumps(self.status(name))[:2000]}",
+            timeout=timeout,
+        )
+
+    def until(self, look: Callable[[], Any], complaint: Callable[[], str], *, timeout: float = 60.0) -> Any:
+        end = time.monotonic() + timeout
+        while time.monotonic() < end:
+            found = look()
+            if found:
+                return found
+            time.sleep(0.25)
+        raise AssertionError(complaint())
+
+    def shutdown(self, name: str, how: str) -> None:
+        """As the Fournos README says it."""
+        patch = json.dumps({"spec": {"shutdown": how}})
+        self.run("patch", "FournosJob", name, "--type", "merge", "-p", patch)
+
+    def condition(self, name: str, type_: str) -> dict[str, Any]:
+        conditions = self.status(name).get("conditions") or ()
+        return next((c for c in conditions if c["type"] == type_), {})
+
+    def task_pods(self, name: str) -> dict[str, dict[str, Any]]:
+        """Pods of the job's PipelineRuns by pipeline task."""
+        pods = self.list("pods", selector=f"fournos.dev/job-name={name}")
+        return {
+            pod["metadata"]["labels"]["tekton.dev/pipelineTask"]: pod
+            for pod in pods
+            if "tekton.dev/pipelineTask" in pod["metadata"]["labels"]
+        }

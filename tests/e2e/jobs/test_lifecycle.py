@@ -1,0 +1,222 @@
+"""FournosJobs on a real cluster: real Kueue, real Tekton, real pods, the operator under its own RBAC."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e.hub import Hub, RefusedError
+
+
+def test_a_job_succeeds_with_its_secrets_and_artifacts(hub: Hub) -> None:
+    name = hub.submit("succeeds", pipeline="fournos-full", hardware=None)
+    status = hub.wait(name)
+    assert (status["phase"], status["message"]) == ("Succeeded", "Pipeline completed successfully")
+    assert status["cluster"] == "cluster-1"
+    assert status["pipelineRun"] == name
+    assert status["resolved"]["hardware"] == {"gpuType": "a100", "gpuCount": 2}  # by the mock resolver
+    assert status["observedGeneration"] == hub.get("fournosjob", name)["metadata"]["generation"]
+    assert set(hub.task_pods(name)) == {"prepare", "run", "cleanup"}
+    log = hub.run(
+        "logs", "-l", f"tekton.dev/pipelineTask=run,fournos.dev/job-name={name}", "--all-containers"
+    )
+    assert "placeholder" in log
+    run = hub.get("pipelinerun", name)
+    assert run["metadata"]["ownerReferences"][0]["name"] == name
+    assert not hub.exists("workload.kueue.x-k8s.io", name)
+    assert "finalizers" not in hub.get("fournosjob", name)["metadata"]
+    for secret in (f"{name}-kubeconfig", f"{name}-vault-placeholder"):
+        assert hub.exists("secret", secret)
+    reasons = {
+        event["reason"] for event in hub.list("events.events.k8s.io") if event["regarding"]["name"] == name
+    }
+    assert {"Admitted", "Succeeded"} <= reasons
+
+
+def test_deleting_a_finished_job_takes_everything_with_it(hub: Hub) -> None:
+    name = hub.submit("deleted-after")
+    hub.wait(name)
+    hub.run("delete", "fournosjob", name, "--wait=true", timeout=60)
+    selector = f"fournos.dev/job-name={name}"
+    for kind in ("pipelineruns", "secrets", "jobs", "pods", "workloads.kueue.x-k8s.io"):
+        hub.until(
+            lambda kind=kind: not hub.list(kind, selector=selector),
+            lambda kind=kind: f"{kind} of {name} are left",
+        )
+
+
+def test_stop_runs_finally_tasks(hub: Hub, slow: None) -> None:
+    name = hub.submit("stopped", pipeline="fournos-full")
+    hub.wait(name, ["Running"])
+    hub.until(lambda: "run" in hub.task_pods(name), lambda: "the task run does not start")
+    hub.shutdown(name, "Stop")
+    status = hub.wait(name)
+    assert (status["phase"], status["message"]) == ("Stopped", "Job stopped by user")
+    assert hub.get("pipelinerun", name)["spec"]["status"] == "CancelledRunFinally"
+    assert "cleanup" in hub.task_pods(name)
+    assert not hub.exists("workload.kueue.x-k8s.io", name)
+
+
+def test_terminate_skips_finally_tasks(hub: Hub, slow: None) -> None:
+    name = hub.submit("terminated", pipeline="fournos-full")
+    hub.wait(name, ["Running"])
+    hub.until(lambda: "run" in hub.task_pods(name), lambda: "the task run does not start")
+    hub.shutdown(name, "Terminate")
+    assert hub.wait(name)["phase"] == "Stopped"
+    assert "cleanup" not in hub.task_pods(name)
+
+
+def test_deleting_a_running_job_runs_finally_tasks_first(hub: Hub, slow: None) -> None:
+    name = hub.submit("deleted-running", pipeline="fournos-full")
+    hub.wait(name, ["Running"])
+    hub.until(lambda: "run" in hub.task_pods(name), lambda: "the task run does not start")
+    hub.run("delete", "fournosjob", name, "--wait=false")
+    hub.until(lambda: "cleanup" in hub.task_pods(name), lambda: "finally tasks did not run")
+    hub.until(lambda: not hub.exists("fournosjob", name), lambda: f"{name} does not go", timeout=120)
+    hub.until(lambda: not hub.exists("pipelinerun", name), lambda: "its PipelineRun does not go")
+
+
+def test_an_exclusive_job_waits_for_the_cluster_and_says_for_whom(hub: Hub, slow: None) -> None:
+    first = hub.submit("exclusive-first", exclusive=True, hardware=None, cluster="cluster-2")
+    hub.wait(first, ["Running"])
+    second = hub.submit("exclusive-second", exclusive=True, hardware=None, cluster="cluster-2")
+    hub.wait(second, ["Pending"])
+    told = f"Cluster cluster-2 is exclusively locked by job {first}, waiting for it to finish"
+    hub.until(lambda: hub.status(second).get("message") == told, lambda: str(hub.status(second)))
+    hub.shutdown(first, "Terminate")
+    hub.wait(first)
+    hub.wait(second, ["Admitted", "Running", "Succeeded"])
+    hub.shutdown(second, "Terminate")
+    hub.wait(second)
+
+
+def test_hardware_alone_finds_a_cluster_that_has_it(hub: Hub) -> None:
+    name = hub.submit("anywhere", cluster=None, hardware={"gpuType": "h200", "gpuCount": 2})
+    status = hub.wait(name)
+    assert status["phase"] == "Succeeded"
+    assert status["cluster"] in ("cluster-3", "cluster-4")
+
+
+def test_a_lock_holds_the_cluster_and_lets_go(hub: Hub) -> None:
+    lock = hub.submit(
+        "lock", lockOnly=True, exclusive=True, cluster="cluster-4", hardware=None, executionEngine=None
+    )
+    status = hub.wait(lock, ["Admitted"])
+    assert status["message"] == "Cluster lock held on cluster-4"
+    waiting = hub.submit("behind-lock", cluster="cluster-4", hardware={"gpuType": "h200", "gpuCount": 1})
+    hub.wait(waiting, ["Pending"])
+    hub.until(
+        lambda: f"exclusively locked by job {lock}" in (hub.status(waiting).get("message") or ""),
+        lambda: str(hub.status(waiting)),
+    )
+    hub.shutdown(lock, "Stop")
+    assert hub.wait(lock)["phase"] == "Stopped"
+    assert hub.wait(waiting)["phase"] == "Succeeded"
+    assert not hub.list("pipelineruns", selector=f"fournos.dev/job-name={lock}")
+
+
+def test_a_clusterless_job_needs_no_quota(hub: Hub) -> None:
+    name = hub.submit("clusterless", clusterless=True, cluster=None, hardware=None)
+    status = hub.wait(name)
+    assert (status["phase"], status["cluster"]) == ("Succeeded", "[clusterless]")
+
+
+def test_a_higher_priority_preempts_and_the_victim_runs_again(hub: Hub, slow: None) -> None:
+    victim = hub.submit("victim", exclusive=True, cluster="cluster-3", hardware=None, priority="adhoc")
+    hub.wait(victim, ["Running"])
+    hub.until(lambda: "run" in hub.task_pods(victim), lambda: "the victim's task does not start")
+    urgent = hub.submit("urgent", exclusive=True, cluster="cluster-3", hardware=None, priority="manual")
+    hub.wait(urgent, ["Running"], timeout=180)
+    status = hub.status(victim)
+    assert status["phase"] == "Pending"
+    assert [a["outcome"] for a in status["attempts"]] == ["Evicted"]
+    hub.shutdown(urgent, "Terminate")
+    hub.wait(urgent)
+    hub.wait(victim, ["Running"])
+    assert hub.status(victim)["pipelineRun"] == f"{victim}-r2"
+    hub.shutdown(victim, "Terminate")
+    hub.wait(victim)
+
+
+def test_a_failing_pipeline_is_retried(hub: Hub) -> None:
+    hub.apply(
+        {
+            "apiVersion": "tekton.dev/v1",
+            "kind": "Pipeline",
+            "metadata": {
+                "name": "always-fails",
+                "annotations": {"fournos.dev/resolve-image": "fournos-mock-resolve:dev"},
+            },
+            "spec": {
+                "tasks": [
+                    {
+                        "name": "fail",
+                        "taskSpec": {
+                            "steps": [
+                                {
+                                    "name": "fail",
+                                    "image": "docker.io/library/busybox:1.36",
+                                    "imagePullPolicy": "IfNotPresent",
+                                    "script": "#!/bin/sh\nexit 7\n",
+                                }
+                            ]
+                        },
+                    }
+                ]
+            },
+        }
+    )
+    name = hub.submit("retried", pipeline="always-fails", retry={"limit": 1, "backoff": "1s"})
+    status = hub.wait(name, timeout=180)
+    assert status["phase"] == "Failed"
+    assert [(a["number"], a["outcome"], a["pipelineRun"]) for a in status["attempts"]] == [
+        (1, "Failed", "retried"),
+        (2, "Failed", "retried-r2"),
+    ]
+
+
+REFUSED = {
+    "exclusive without cluster": ({"cluster": None, "exclusive": True}, "spec.cluster"),
+    "half of the hardware": ({"hardware": {"gpuType": "a100"}}, "gpuCount"),
+    "no engine": ({"executionEngine": None}, "executionEngine"),
+    "two engines": ({"executionEngine": {"a": {}, "b": {}}}, "executionEngine"),
+    "clusterless on a cluster": ({"clusterless": True}, "clusterless"),
+    "a lock without cluster": ({"lockOnly": True, "cluster": None, "exclusive": True}, "cluster"),
+    "a bad time to live": ({"ttl": "soon"}, "ttl"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_can_never_work_is_refused_at_creation(hub: Hub, case: str) -> None:
+    spec, field = REFUSED[case]
+    with pytest.raises(RefusedError, match=field):
+        hub.submit("refused", **spec)
+
+
+FAILS = {
+    "cluster": ({"cluster": "nowhere"}, "Cluster 'nowhere' not found"),
+    "pipeline": ({"pipeline": "nothing"}, "Failed to fetch Pipeline 'nothing': Not Found"),
+    "gpu": (
+        {"hardware": {"gpuType": "b300", "gpuCount": 1}},
+        "GPU type 'b300' not available. Valid types: a100, h200",
+    ),
+    "secret": ({"secretRefs": ["nothing"]}, "not found in namespace"),
+}
+
+
+@pytest.mark.parametrize("case", FAILS)
+def test_what_does_not_exist_fails_at_once(hub: Hub, case: str) -> None:
+    spec, message = FAILS[case]
+    status = hub.wait(hub.submit(f"unknown-{case}", **spec))
+    assert status["phase"] == "Failed"
+    assert message in status["message"]
+
+
+def test_a_missing_priority_class_waits(hub: Hub) -> None:
+    name = hub.submit("no-class", priority="no-such-class")
+    hub.until(
+        lambda: "'no-such-class' not found" in (hub.status(name).get("message") or ""),
+        lambda: str(hub.status(name)),
+    )
+    assert hub.status(name)["phase"] == "Pending"
+    hub.shutdown(name, "Stop")
+    assert hub.wait(name)["phase"] == "Stopped"
