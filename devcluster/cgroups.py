@@ -1,0 +1,86 @@
+"""The cgroup under which a cluster's kubelet puts its pods, on version 1 and version 2 hierarchies.
+
+Version 1 (and the hybrid layout) is what the tests ran on. Version 2 follows the kernel's documentation
+and has not been tried.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from devcluster.errors import DevclusterError
+
+ROOT = Path("/sys/fs/cgroup")
+_V2_CONTROLLERS = ("cpu", "cpuset", "memory", "pids", "io", "hugetlb")
+
+
+def version(root: Path = ROOT) -> int:
+    """2 where the unified hierarchy is mounted at the root, else 1."""
+    return 2 if (root / "cgroup.controllers").exists() else 1
+
+
+def make(name: str, root: Path = ROOT) -> None:
+    """Makes `/name` in every hierarchy.
+
+    On version 1 a new cpuset group is empty and refuses processes until it has CPUs and memory nodes, so
+    they are copied from the parent first.
+    """
+    if version(root) == 2:
+        _make_v2(name, root)
+        return
+    for hierarchy in _hierarchies(root):
+        group = hierarchy / name
+        try:
+            group.mkdir(exist_ok=True)
+        except OSError as error:
+            if hierarchy.name == "unified":  # the hybrid layout's second tree holds no controllers
+                continue
+            raise DevclusterError(f"Cannot make the cgroup {group}: {error}") from None
+        for setting in ("cpuset.cpus", "cpuset.mems"):
+            if (group / setting).exists():
+                (group / setting).write_text((hierarchy / setting).read_text())
+
+
+def _make_v2(name: str, root: Path) -> None:
+    available = (root / "cgroup.controllers").read_text().split()
+    wanted = [f"+{each}" for each in _V2_CONTROLLERS if each in available]
+    try:
+        (root / "cgroup.subtree_control").write_text(" ".join(wanted))
+        group = root / name
+        group.mkdir(exist_ok=True)
+        (group / "cgroup.subtree_control").write_text(" ".join(wanted))
+    except OSError as error:
+        raise DevclusterError(
+            f"Cannot prepare the cgroup {root / name}: {error}",
+            hint="In a container, cgroup version 2 needs a delegated tree. Or use another provider.",
+        ) from None
+
+
+def remove(name: str, root: Path = ROOT, *, limit: float = 10.0) -> None:
+    """Removes the group and all below it; a group empties a moment after its last process dies."""
+    deadline = time.monotonic() + limit
+    while groups := find(name, root):
+        for group in groups:
+            try:
+                group.rmdir()
+            except OSError:
+                continue
+        if time.monotonic() > deadline:
+            return
+        time.sleep(0.05)
+
+
+def find(name: str, root: Path = ROOT) -> list[Path]:
+    """Every directory of the group, deepest first."""
+    found: list[Path] = []
+    for hierarchy in [root] if version(root) == 2 else _hierarchies(root):
+        top = hierarchy / name
+        if top.is_dir():
+            found += sorted((p for p in top.rglob("*") if p.is_dir()), key=lambda p: -len(p.parts))
+            found.append(top)
+    return found
+
+
+def _hierarchies(root: Path) -> list[Path]:
+    return sorted(entry for entry in root.iterdir() if entry.is_dir() and not entry.is_symlink())

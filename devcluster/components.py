@@ -1,0 +1,242 @@
+"""What every program of a native cluster is started with, words and configuration, as pure functions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from devcluster.network import Network
+
+API_PORT = 6443
+SERVICE_RANGE = "10.96.0.0/16"
+API_SERVICE_IP = "10.96.0.1"
+DNS_SERVICE_IP = "10.96.0.10"
+POD_RANGE = "10.244.0.0/16"
+DOMAIN = "cluster.local"
+KUEUE_WEBHOOK_PORT = 9443
+KUEUE_HEALTH_PORT = 8081
+PAUSE_IMAGE = "localhost/local/pause:1"
+CNI_PLUGINS = "/usr/lib/cni"
+
+CONTROL_PLANE_CONTROLLERS = "*,-node-lifecycle-controller"
+"""Nodes of the control-plane profile are plain API objects: nobody renews their Lease, and nobody may
+call them NotReady for it."""
+
+_ETCD = "http://127.0.0.1:2379"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where one cluster's files are: `directory` holds all of them, `binaries` the programs."""
+
+    directory: Path
+    binaries: Path
+    network: Network
+
+    @property
+    def hyper(self) -> str:
+        return str(self.binaries / "hyper")
+
+    @property
+    def pki(self) -> Path:
+        return self.directory / "pki"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.directory / "admin.kubeconfig"
+
+    @property
+    def containerd_socket(self) -> Path:
+        return self.directory / "containerd/containerd.sock"
+
+
+def etcd(layout: Layout) -> list[str]:
+    """etcd, not waiting for the disk: nobody needs a development cluster's data after a power cut."""
+    return [
+        layout.hyper,
+        "etcd",
+        f"--data-dir={layout.directory / 'etcd'}",
+        "--unsafe-no-fsync",
+        f"--listen-client-urls={_ETCD}",
+        f"--advertise-client-urls={_ETCD}",
+        "--listen-peer-urls=http://127.0.0.1:2380",
+        "--quota-backend-bytes=8589934592",
+        "--log-level=warn",
+    ]
+
+
+def api_server(layout: Layout) -> list[str]:
+    """The API server outside of any pod.
+
+    Aggregator routing makes it dial the endpoints of webhooks itself, and kubelets by address. Without the
+    front proxy's authority an aggregated API stays unavailable, and then no namespace ever goes.
+    """
+    pki = layout.pki
+    return [
+        layout.hyper,
+        "kube-apiserver",
+        f"--etcd-servers={_ETCD}",
+        f"--secure-port={API_PORT}",
+        f"--advertise-address={layout.network.node_ip}",
+        f"--tls-cert-file={pki / 'apiserver.crt'}",
+        f"--tls-private-key-file={pki / 'apiserver.key'}",
+        f"--client-ca-file={pki / 'ca.crt'}",
+        "--authorization-mode=Node,RBAC",
+        "--allow-privileged=true",
+        "--service-account-issuer=https://kubernetes.default.svc",
+        f"--service-account-key-file={pki / 'sa.pub'}",
+        f"--service-account-signing-key-file={pki / 'sa.key'}",
+        f"--service-cluster-ip-range={SERVICE_RANGE}",
+        f"--kubelet-client-certificate={pki / 'admin.crt'}",
+        f"--kubelet-client-key={pki / 'admin.key'}",
+        "--kubelet-preferred-address-types=InternalIP",
+        "--enable-aggregator-routing=true",
+        f"--requestheader-client-ca-file={pki / 'front-proxy-ca.crt'}",
+        "--requestheader-allowed-names=front-proxy-client",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-username-headers=X-Remote-User",
+        f"--proxy-client-cert-file={pki / 'front-proxy-client.crt'}",
+        f"--proxy-client-key-file={pki / 'front-proxy-client.key'}",
+    ]
+
+
+def controller_manager(layout: Layout, controllers: str) -> list[str]:
+    return [
+        layout.hyper,
+        "kube-controller-manager",
+        f"--kubeconfig={layout.kubeconfig}",
+        f"--service-account-private-key-file={layout.pki / 'sa.key'}",
+        f"--root-ca-file={layout.pki / 'ca.crt'}",
+        "--use-service-account-credentials=true",
+        "--leader-elect=false",
+        "--enable-hostpath-provisioner=true",
+        f"--controllers={controllers}",
+    ]
+
+
+def scheduler(layout: Layout) -> list[str]:
+    return [layout.hyper, "kube-scheduler", f"--kubeconfig={layout.kubeconfig}", "--leader-elect=false"]
+
+
+def containerd(layout: Layout) -> list[str]:
+    return ["containerd", f"--config={layout.directory / 'containerd.toml'}"]
+
+
+def kubelet(layout: Layout) -> list[str]:
+    return [
+        layout.hyper,
+        "kubelet",
+        f"--config={layout.directory / 'kubelet.yaml'}",
+        f"--kubeconfig={layout.kubeconfig}",
+        f"--hostname-override={layout.network.cluster}",
+        f"--node-ip={layout.network.node_ip}",
+        f"--root-dir={layout.directory / 'kubelet'}",
+    ]
+
+
+def kube_proxy(layout: Layout) -> list[str]:
+    return [
+        layout.hyper,
+        "kube-proxy",
+        f"--config={layout.directory / 'kube-proxy.yaml'}",
+        f"--hostname-override={layout.network.cluster}",
+    ]
+
+
+def kueue_process(layout: Layout) -> list[str]:
+    """Kueue's manager outside of any pod (control-plane profile)."""
+    return [
+        str(layout.binaries / "kueue"),
+        f"--config={layout.directory / 'kueue.yaml'}",
+        f"--kubeconfig={layout.kubeconfig}",
+        "--zap-log-level=2",
+    ]
+
+
+def containerd_config(layout: Layout, *, restrict_oom_score: bool) -> str:
+    """containerd's TOML. `restrict_oom_score`: the machine refuses scores below its own, see system.py."""
+    root = layout.directory / "containerd"
+    return f"""\
+version = 2
+root = "{root / "root"}"
+state = "{root / "state"}"
+[grpc]
+  address = "{layout.containerd_socket}"
+[plugins."io.containerd.internal.v1.opt"]
+  path = "{root / "opt"}"
+[plugins."io.containerd.grpc.v1.cri"]
+  restrict_oom_score_adj = {str(restrict_oom_score).lower()}
+  sandbox_image = "{PAUSE_IMAGE}"
+  [plugins."io.containerd.grpc.v1.cri".cni]
+    bin_dir = "{CNI_PLUGINS}"
+    conf_dir = "{layout.directory / "cni"}"
+"""
+
+
+def cni_config(layout: Layout) -> str:
+    plugins: list[dict[str, Any]] = [
+        {
+            "type": "bridge",
+            "bridge": "cni0",
+            "isGateway": True,
+            "ipMasq": True,
+            "hairpinMode": True,
+            "ipam": {
+                "type": "host-local",
+                "dataDir": str(layout.directory / "ipam"),
+                "ranges": [[{"subnet": POD_RANGE}]],
+                "routes": [{"dst": "0.0.0.0/0"}],
+            },
+        },
+        {"type": "portmap", "capabilities": {"portMappings": True}},
+    ]
+    return json.dumps({"cniVersion": "0.4.0", "name": "local", "plugins": plugins}, indent=1)
+
+
+def kubelet_config(layout: Layout) -> str:
+    """`resolvConf` is empty: the machine's search domains and servers mean nothing to pods."""
+    return yaml.safe_dump(
+        {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "containerRuntimeEndpoint": f"unix://{layout.containerd_socket}",
+            "cgroupDriver": "cgroupfs",
+            "cgroupRoot": f"/{layout.network.cgroup}",
+            "failCgroupV1": False,
+            "failSwapOn": False,
+            "clusterDNS": [DNS_SERVICE_IP],
+            "clusterDomain": DOMAIN,
+            "resolvConf": "",
+            "authentication": {
+                "anonymous": {"enabled": False},
+                "webhook": {"enabled": True},
+                "x509": {"clientCAFile": str(layout.pki / "ca.crt")},
+            },
+            "authorization": {"mode": "Webhook"},
+            "evictionHard": {
+                "memory.available": "100Mi",
+                "nodefs.available": "1%",
+                "imagefs.available": "1%",
+            },
+            "maxPods": 500,
+        }
+    )
+
+
+def kube_proxy_config(layout: Layout) -> str:
+    """`conntrack.maxPerCore: 0` leaves the machine's own limits alone; some kernels refuse to change them."""
+    return yaml.safe_dump(
+        {
+            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",
+            "kind": "KubeProxyConfiguration",
+            "clientConnection": {"kubeconfig": str(layout.kubeconfig)},
+            "mode": "iptables",
+            "clusterCIDR": POD_RANGE,
+            "conntrack": {"maxPerCore": 0},
+        }
+    )

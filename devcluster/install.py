@@ -1,0 +1,90 @@
+"""Installs Tekton and Kueue as pods and waits until both really answer: webhooks included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from devcluster.errors import ComponentFailedError
+from devcluster.kubectl import Kubectl, wait_until
+from devcluster.manifests import KUEUE_NAMESPACE
+from devcluster.progress import Progress
+
+TEKTON_NAMESPACE = "tekton-pipelines"
+POD_COMPONENTS = {
+    "coredns": ("kube-system", "coredns"),
+    "tekton-controller": (TEKTON_NAMESPACE, "tekton-pipelines-controller"),
+    "tekton-webhook": (TEKTON_NAMESPACE, "tekton-pipelines-webhook"),
+    "kueue": (KUEUE_NAMESPACE, "kueue-controller-manager"),
+}
+"""Components that are Deployments: name here → namespace, name there."""
+
+_TEKTON_PROBE = """
+apiVersion: tekton.dev/v1
+kind: Task
+metadata: {name: devcluster-probe, namespace: default}
+spec: {steps: [{name: probe, image: busybox, script: "true"}]}
+"""
+_KUEUE_PROBE = """
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: devcluster-probe}
+spec: {}
+"""
+
+
+def apply_part(kubectl: Kubectl, part: str, manifests: str, progress: Progress) -> None:
+    with progress.step(f"Applying {part}", usual="5 s"):
+        kubectl.apply(manifests)
+        # Whoever starts next may look its kinds up once only, at its start.
+        kubectl.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s", limit=90)
+
+
+def await_part(
+    kubectl: Kubectl,
+    part: str,
+    progress: Progress,
+    *,
+    limit: float = 240.0,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """Waits for `tekton`, `kueue` or `coredns`. Raises ComponentFailedError with the pods' own words."""
+    namespace = {"tekton": TEKTON_NAMESPACE, "kueue": KUEUE_NAMESPACE, "coredns": "kube-system"}[part]
+    with progress.step(f"Waiting for {part}", usual="15 s"):
+        try:
+            wait_until(
+                f"{part} available",
+                lambda: kubectl.deployments_available(namespace),
+                limit=limit,
+                every=0.5,
+                meanwhile=meanwhile,
+            )
+            if part != "coredns":
+                await_webhook(kubectl, part, limit=60.0, meanwhile=meanwhile)
+        except ComponentFailedError:
+            raise
+        except Exception as error:
+            raise ComponentFailedError(part, str(error), log_tail=_pods_tell(kubectl, namespace)) from None
+
+
+def await_webhook(
+    kubectl: Kubectl, part: str, *, limit: float, meanwhile: Callable[[], None] = lambda: None
+) -> None:
+    """A pod is ready before the API server reaches its webhook: waits until a trial creation passes."""
+    probe = _TEKTON_PROBE if part == "tekton" else _KUEUE_PROBE
+    wait_until(f"{part} accepting objects", lambda: kubectl.accepts(probe), limit=limit, meanwhile=meanwhile)
+
+
+def _pods_tell(kubectl: Kubectl, namespace: str) -> str:
+    pods = kubectl.run("-n", namespace, "get", "pods", "-o", "wide", check=False).stdout
+    events = kubectl.run("-n", namespace, "get", "events", "--sort-by=.lastTimestamp", check=False).stdout
+    logs = kubectl.run(
+        "-n",
+        namespace,
+        "logs",
+        "--all-containers",
+        "--tail=15",
+        "--selector=",
+        "--ignore-errors",
+        check=False,
+    ).stdout
+    return "\n".join([pods, *events.splitlines()[-10:], *logs.splitlines()[-15:]])

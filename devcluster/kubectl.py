@@ -1,0 +1,90 @@
+"""kubectl against one cluster, with a limit on every call, and waits that say what they wait for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from devcluster.errors import CommandFailedError, DevclusterError
+from devcluster.shell import run
+
+
+@dataclass(frozen=True)
+class Kubectl:
+    """`program` are the words that run kubectl; `cache` keeps its discovery cache out of people's homes."""
+
+    program: Sequence[str]
+    kubeconfig: Path
+    cache: Path | None = None
+
+    def words(self, *arguments: str) -> list[str]:
+        cache = [f"--cache-dir={self.cache}"] if self.cache else []
+        return [*self.program, f"--kubeconfig={self.kubeconfig}", *cache, *arguments]
+
+    def run(
+        self, *arguments: str, stdin: str | None = None, limit: float = 60.0, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        return run(self.words(*arguments), stdin=stdin, limit=limit, check=check)
+
+    def json(self, *arguments: str, limit: float = 60.0) -> Any:
+        return json.loads(self.run(*arguments, "-o", "json", limit=limit).stdout)
+
+    def answers(self, path: str) -> bool:
+        """Whether a GET of `path` on the API server succeeds."""
+        try:
+            return (
+                self.run("get", "--raw", path, "--request-timeout=2s", limit=10, check=False).returncode == 0
+            )
+        except CommandFailedError:
+            return False
+
+    def apply(self, text: str, *, limit: float = 180.0) -> None:
+        """Server-side apply, taking fields over from whoever had them."""
+        self.run("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text, limit=limit)
+
+    def accepts(self, text: str) -> bool:
+        """Whether the API server and its webhooks would create the objects of `text` (nothing is created)."""
+        tried = self.run("create", "--dry-run=server", "-f", "-", stdin=text, limit=30, check=False)
+        return tried.returncode == 0
+
+    def deployments_available(self, namespace: str) -> bool:
+        """Whether there are Deployments in `namespace`, all of them available at their newest version."""
+        try:
+            items = self.json("-n", namespace, "get", "deployments", limit=20)["items"]
+        except CommandFailedError:
+            return False
+        return bool(items) and all(_available(item) for item in items)
+
+
+def _available(deployment: dict[str, Any]) -> bool:
+    status = deployment.get("status", {})
+    if status.get("observedGeneration") != deployment["metadata"]["generation"]:
+        return False
+    wanted = deployment["spec"].get("replicas", 1)
+    return bool(status.get("updatedReplicas", 0) >= wanted and status.get("availableReplicas", 0) >= wanted)
+
+
+def wait_until(
+    what: str,
+    ready: Callable[[], bool],
+    *,
+    limit: float,
+    every: float = 0.25,
+    meanwhile: Callable[[], None] = lambda: None,
+    evidence: Callable[[], str] = lambda: "",
+) -> None:
+    """Waits until `ready`; `meanwhile` may raise to end the wait early (a process died).
+
+    Raises DevclusterError, with `evidence`, after `limit` seconds.
+    """
+    deadline = time.monotonic() + limit
+    while not ready():
+        meanwhile()
+        if time.monotonic() > deadline:
+            raise DevclusterError(f"{what}: not within {limit:.0f} s", evidence=evidence())
+        time.sleep(every)

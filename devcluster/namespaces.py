@@ -1,0 +1,190 @@
+"""One holder process keeps a cluster's network, mount and pid namespaces; one kill ends all that is in them.
+
+The holder is `unshare` and its child is process 1 of the pid namespace: killing that child makes the kernel
+end every process inside, and with the last process the mount namespace goes, and all mounts with it.
+Everything started here carries MARKER in its environment, so that tear-down finds it even when the process
+that started it was killed before it could write down a number.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from devcluster.errors import ComponentFailedError
+from devcluster.network import Network
+from devcluster.shell import tail_file
+from devcluster.state import ProcessRef, Record, alive, reference
+
+MARKER = "FOURNOS_DEVCLUSTER"
+HOLDER = "holder"
+_MASKED = ("/tmp", "/run", "/var")  # noqa: S108 (names of mount points, not of temporary files)
+
+
+def init_script(directory: Path, *, visible: Sequence[Path], own_etc: bool) -> str:
+    """The shell program of process 1.
+
+    Programs write to fixed places (/run/containerd, /var/log/containers, /var/lib/kubelet/device-plugins,
+    /tmp/hostpath_pv): /tmp, /var and, with `own_etc`, /etc become directories of the cluster's own and /run
+    a tmpfs, so clusters neither meet there nor leave files. `visible` directories stay at their paths even
+    when they lie below a masked one. /run/netns is a shared mount before containerd starts: mounted later,
+    sandboxes could not be removed any more.
+    """
+    masks = [*_MASKED, "/etc"] if own_etc else list(_MASKED)
+    hidden = [path for path in visible if any(str(path).startswith(f"{mask}/") for mask in masks)]
+    lines = ["set -e", "mount --make-rprivate /"]
+    lines += [f"exec {number}<{shlex.quote(str(path))}" for number, path in enumerate(hidden, start=3)]
+    for mask in masks:
+        if mask == "/run":
+            lines.append("mount -t tmpfs -o mode=755 fournos-run /run")
+        else:
+            source = directory / mask.strip("/")
+            lines.append(f"mount --bind {shlex.quote(str(source))} {mask}")
+    for number, path in enumerate(hidden, start=3):
+        quoted = shlex.quote(str(path))
+        lines.append(f"mkdir -p {quoted}")
+        lines.append(f"mount --no-canonicalize --bind /proc/self/fd/{number} {quoted}")
+        lines.append(f"exec {number}<&-")
+    lines += [
+        "mkdir -p /run/lock /run/netns",
+        "mount -t tmpfs fournos-netns /run/netns",
+        "mount --make-rshared /",
+        f"touch {shlex.quote(str(directory / 'namespaces-ready'))}",
+        # Process 1 must outlive its sleeping child and reap what containerd's shims leave to it.
+        "trap '' TERM INT HUP",
+        "while :; do sleep 86400 & wait $!; done",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def start_holder(record: Record, network: Network, *, visible: Sequence[Path], own_etc: bool) -> ProcessRef:
+    """Makes the namespaces and waits until they are furnished. Raises ComponentFailedError."""
+    directory = record.directory
+    for name in ("tmp", "var/lib", "var/log", "var/cache", "var/tmp", "log"):
+        (directory / name).mkdir(parents=True, exist_ok=True)
+    (directory / "tmp").chmod(0o1777)
+    if not (directory / "var/run").is_symlink():
+        (directory / "var/run").symlink_to("/run")
+    if own_etc:
+        _furnish_etc(directory / "etc")
+    ready = directory / "namespaces-ready"
+    ready.unlink(missing_ok=True)
+    script = directory / "init.sh"
+    script.write_text(init_script(directory, visible=[directory, *visible], own_etc=own_etc))
+    argv = ["nsenter", f"--net=/run/netns/{network.namespace}", "unshare", "--mount", "--pid", "--fork"]
+    argv += ["--kill-child", "--mount-proc", "--propagation", "private", "sh", str(script)]
+    holder = _launch(record, HOLDER, argv)
+    deadline = time.monotonic() + 10
+    while not ready.exists():
+        if not alive(holder) or time.monotonic() > deadline:
+            raise ComponentFailedError(
+                HOLDER,
+                "the cluster's namespaces could not be made",
+                log_tail=tail_file(record.log_file(HOLDER)),
+                hint="This needs root that may mount and unshare. Or use another --provider.",
+            )
+        time.sleep(0.02)
+    record.processes[HOLDER] = holder
+    record.save()
+    return holder
+
+
+def init_pid(record: Record) -> int:
+    """Process 1 of the cluster, by its number on the machine. Raises ComponentFailedError if gone."""
+    holder = record.processes.get(HOLDER)
+    if holder is not None and alive(holder):
+        children = Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text().split()
+        if children:
+            return int(children[0])
+    raise ComponentFailedError(HOLDER, "it does not run, so nothing of the cluster does")
+
+
+def enter(record: Record) -> list[str]:
+    """The words before a command that make it run inside the cluster's namespaces."""
+    return ["nsenter", "--target", str(init_pid(record)), "--net", "--mount", "--pid"]
+
+
+def start(
+    record: Record, component: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None
+) -> ProcessRef:
+    """Starts a component inside the cluster, detached, its output in `log/<component>.log`; records it."""
+    ref = _launch(record, component, [*enter(record), *argv], env=env)
+    record.processes[component] = ref
+    record.save()
+    return ref
+
+
+def _launch(
+    record: Record, component: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None
+) -> ProcessRef:
+    log = record.log_file(component)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            cwd="/",
+            start_new_session=True,
+            env={**_plain_environment(), MARKER: str(record.directory), **(env or {})},
+        )
+    # The child outlives this object on purpose; without this Python warns of a process still running.
+    process.returncode = 0
+    return reference(process.pid)
+
+
+def _plain_environment() -> dict[str, str]:
+    """PATH and HOME only: a cluster does not depend on whose shell started it, and sees nobody's tokens."""
+    path = os.environ.get("PATH", "")
+    return {"PATH": f"{path}:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
+
+
+def kill_all(record_directory: Path, *, limit: float = 15.0) -> None:
+    """Kills every process that carries this cluster's marker, and waits until they have gone.
+
+    Repeats until none is found: a process may be caught between fork and exec.
+    """
+    deadline = time.monotonic() + limit
+    while marked := find_marked(record_directory):
+        for pid in marked:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        if time.monotonic() > deadline:
+            raise ComponentFailedError(
+                HOLDER, f"processes {marked} did not end within {limit:.0f} s of SIGKILL"
+            )
+        time.sleep(0.05)
+
+
+def find_marked(record_directory: Path) -> list[int]:
+    """The processes whose environment carries this cluster's marker (a zombie has no environment)."""
+    wanted = f"{MARKER}={record_directory}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                environment = (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if wanted in environment.split(b"\0"):
+                found.append(int(entry.name))
+    return found
+
+
+def _furnish_etc(etc: Path) -> None:
+    """A small /etc: what name look-ups read, and the directory that Kueue's manager insists on."""
+    etc.mkdir(parents=True, exist_ok=True)
+    for name in ("passwd", "group", "nsswitch.conf", "hosts", "ld.so.cache", "localtime"):
+        source = Path("/etc") / name
+        if source.exists():
+            (etc / name).write_bytes(source.read_bytes())
+    (etc / "resolv.conf").write_text("")
+    (etc / "kueue/metrics/certs").mkdir(parents=True, exist_ok=True)

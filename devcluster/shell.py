@@ -1,0 +1,123 @@
+"""Runs other programs: always with a time limit, never through a shell, output kept for the message."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from devcluster.errors import CommandFailedError
+
+_TAIL_LINES = 25
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    limit: float,
+    check: bool = True,
+    stdin: str | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Runs `argv` to its end within `limit` seconds.
+
+    Raises CommandFailedError when the program is missing, takes longer or (with `check`) returns non-zero.
+    """
+    words = [str(word) for word in argv]
+    shown = " ".join(words[:6]) + (" …" if len(words) > 6 else "")
+    try:
+        done = subprocess.run(
+            words,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=limit,
+            env=None if env is None else {**os.environ, **env},
+            cwd=cwd,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise CommandFailedError(f"{words[0]} is not installed ({error})") from None
+    except subprocess.TimeoutExpired as error:
+        raise CommandFailedError(
+            f"`{shown}` did not end within {limit:.0f} s",
+            evidence=tail(_text(error.stderr) or _text(error.stdout)),
+        ) from None
+    if check and done.returncode != 0:
+        raise CommandFailedError(
+            f"`{shown}` returned {done.returncode}", evidence=tail(done.stderr or done.stdout)
+        )
+    return done
+
+
+def stream(
+    argv: Sequence[str | Path],
+    *,
+    on_line: Callable[[str], None],
+    limit: float,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> None:
+    """Runs a long program and hands over its output (stdout and stderr) line by line.
+
+    Raises CommandFailedError as `run` does. The limit is looked at whenever a line comes and at the end.
+    """
+    words = [str(word) for word in argv]
+    started = time.monotonic()
+    kept: list[str] = []
+    try:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            env=None if env is None else {**os.environ, **env},
+            cwd=cwd,
+        )
+    except FileNotFoundError as error:
+        raise CommandFailedError(f"{words[0]} is not installed ({error})") from None
+    with process:
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                kept = [*kept[-_TAIL_LINES:], line.rstrip()]
+                on_line(line.rstrip())
+                if time.monotonic() - started > limit:
+                    raise CommandFailedError(
+                        f"`{words[0]}` did not end within {limit:.0f} s", evidence="\n".join(kept)
+                    )
+            returncode = process.wait(timeout=max(1.0, limit - (time.monotonic() - started)))
+        except BaseException:
+            process.kill()
+            raise
+    if returncode != 0:
+        raise CommandFailedError(f"`{' '.join(words[:6])}` returned {returncode}", evidence="\n".join(kept))
+
+
+def tail(text: str, lines: int = _TAIL_LINES) -> str:
+    """The last `lines` lines of `text`."""
+    return "\n".join(text.rstrip().splitlines()[-lines:])
+
+
+def tail_file(path: Path, lines: int = _TAIL_LINES) -> str:
+    """The last `lines` lines of a file that may be large, or absent (then an empty string)."""
+    try:
+        with path.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - 64 * 1024))
+            return tail(file.read().decode(errors="replace"), lines)
+    except FileNotFoundError:
+        return ""
+
+
+def _text(data: bytes | str | None) -> str:
+    if data is None:
+        return ""
+    return data if isinstance(data, str) else data.decode(errors="replace")

@@ -1,0 +1,77 @@
+"""What a person asks for: the shape of a cluster, and a name for that shape."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from devcluster.errors import DevclusterError
+
+Profile = Literal["full", "control-plane"]
+ProviderName = Literal["native", "kind", "existing"]
+
+PARTS = ("tekton", "kueue")
+"""What is installed on top of Kubernetes and can be left out."""
+
+_NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterSpec:
+    """A wanted cluster.
+
+    `kueue_config` is merged into Kueue's Configuration (config.kueue.x-k8s.io). `controllers` is the value
+    of the controller manager's `--controllers`. `kubeconfig` and `install` belong to the provider `existing`.
+    Raises DevclusterError on a name that Kubernetes or Linux would refuse, or on an unknown part.
+    """
+
+    name: str
+    profile: Profile = "full"
+    provider: ProviderName = "native"
+    without: frozenset[str] = frozenset()
+    kueue_config: dict[str, Any] = field(default_factory=dict)
+    controllers: str | None = None
+    kubeconfig: str | None = None
+    install: bool = False
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise DevclusterError(
+                f"{self.name!r} cannot name a cluster",
+                hint="Use at most 30 lower-case letters, digits and hyphens, a letter first.",
+            )
+        unknown = self.without - set(PARTS)
+        if unknown:
+            raise DevclusterError(
+                f"--without {','.join(sorted(unknown))}: no such part",
+                hint=f"The parts are {', '.join(PARTS)}.",
+            )
+        if self.provider == "existing" and not self.kubeconfig:
+            raise DevclusterError("The provider `existing` needs a kubeconfig", hint="Add --kubeconfig FILE.")
+
+    def has(self, part: str) -> bool:
+        return part not in self.without
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "profile": self.profile,
+            "provider": self.provider,
+            "without": sorted(self.without),
+            "kueue_config": self.kueue_config,
+            "controllers": self.controllers,
+            "kubeconfig": self.kubeconfig,
+            "install": self.install,
+        }
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> ClusterSpec:
+        return cls(**{**data, "without": frozenset(data["without"])})
+
+    def shape(self, sources: str) -> str:
+        """A hash of everything that makes one cluster differ from another; `sources` names the programs."""
+        told = json.dumps([self.to_json(), sources], sort_keys=True)
+        return hashlib.sha256(told.encode()).hexdigest()[:12]

