@@ -17,6 +17,8 @@ import yaml
 from fournos.api.crd import crd
 from fournos.api.reference import reference
 from fournos.app.crds import KINDS
+from fournos.app.settings_page import settings_page
+from fournos.runtime.metrics import reference as metrics_page
 
 HEADER = "# Generated from src/fournos/api by `python -m fournos.app.generate`. Do not edit.\n"
 
@@ -36,6 +38,8 @@ def files() -> dict[str, str]:
         **{path: HEADER + text for path, text in manifests.items()},
         "manifests/crd.yaml": HEADER + everything,
         **pages,
+        "docs/reference/settings.md": settings_page(),
+        "docs/reference/metrics.md": metrics_page(),
     }
 
 

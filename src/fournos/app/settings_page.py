@@ -1,0 +1,51 @@
+"""The reference page of all settings, from the settings classes themselves."""
+
+from __future__ import annotations
+
+import re
+from typing import get_args
+
+from annotated_types import Gt
+from pydantic import AliasChoices
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings
+
+from fournos.jobs.settings import JobSettings
+from fournos.vault.settings import VaultSettings
+
+SECTIONS: tuple[tuple[str, type[BaseSettings]], ...] = (
+    ("The operator (`fournos run`)", JobSettings),
+    ("Vault sync (`hacks/sync_vault_secrets.py`)", VaultSettings),
+)
+
+
+def settings_page() -> str:
+    """Markdown: one table a program, one row a variable."""
+    parts = [
+        "# Settings",
+        "",
+        "All settings are environment variables.  A value that cannot be used is refused at start, by name.",
+    ]
+    for title, settings in SECTIONS:
+        parts += ["", f"## {title}", "", "| Variable | Default | Description |", "|---|---|---|"]
+        prefix = settings.model_config.get("env_prefix") or ""
+        parts += [_row(name, field, prefix) for name, field in settings.model_fields.items()]
+    return "\n".join(parts) + "\n"
+
+
+def _row(name: str, field: FieldInfo, prefix: str) -> str:
+    default = "required" if field.is_required() else f"`{field.default}`" if field.default != "" else ""
+    text = (field.description or "").replace("|", "\\|")
+    limit = next((f"; more than {m.gt}" for m in field.metadata if isinstance(m, Gt)), "")
+    choices = [str(choice) for choice in get_args(field.annotation) if isinstance(choice, str)]
+    allowed = f"; one of {', '.join(choices)}" if choices else ""
+    return f"| `{_variable(name, field, prefix)}` | {default} | {text}{limit}{allowed} |"
+
+
+def _variable(name: str, field: FieldInfo, prefix: str) -> str:
+    alias = field.validation_alias
+    if isinstance(alias, AliasChoices):
+        return next(
+            choice for choice in alias.choices if isinstance(choice, str) and re.fullmatch(r"[A-Z_]+", choice)
+        )
+    return f"{prefix}{name}".upper()
