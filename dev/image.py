@@ -88,7 +88,9 @@ def _packages(progress: Progress) -> None:
         stamp.write_text(key)
     target = BUILD / "image"
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(kept, target, symlinks=True)
+    shutil.copytree(
+        kept, target, symlinks=True, ignore=lambda folder, found: ["bin"] if folder == str(kept) else []
+    )
     with progress.step("Installing this checkout into the image", usual="5 s"):
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         command += ["--no-deps", "--no-build-isolation", "--target", str(target), str(ROOT)]

@@ -1,0 +1,116 @@
+"""`make demo`: a local cluster, the operator in it, one job followed to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+from devcluster import Cluster, DevclusterError
+from devcluster.progress import Progress
+
+from dev import operator, resources
+from dev.image import operator_image
+from dev.setup import Where, arguments, prepare, where_of
+from fournos.jobs import names
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.client import Client
+from fournos.kube.credentials import load
+from fournos.kube.errors import KubeError
+from fournos.kube.resource import Key, Obj, key_of
+
+DEMO_NAMESPACE = "fournos-demo"
+JOB_LIMIT = 180.0
+
+
+def run(where: Where, progress: Progress) -> int:
+    progress.say("1/4  A local Kubernetes with Kueue, Tekton and four mock clusters")
+    cluster = prepare(where, progress)
+    progress.say("2/4  The operator's image, from this checkout")
+    image = operator_image(progress)
+    cluster.load(image.archive, progress=progress)
+    progress.say(f"3/4  The operator, in namespace {where.namespace}")
+    with progress.step("Two replicas become ready", usual="15 s"):
+        operator.deploy(cluster, image, namespace=where.namespace, secrets_namespace=where.secrets_namespace)
+    progress.say("4/4  A job: dev/sample-job.yaml")
+    (sample,) = resources.load("dev/sample-job.yaml")
+    final = asyncio.run(_submit(cluster.kubeconfig_path, sample, where.namespace, progress))
+    phase = final["status"]["phase"]
+    _next_steps(cluster, where, final)
+    return 0 if phase == "Succeeded" else 1
+
+
+async def _submit(kubeconfig: Path, sample: Obj, namespace: str, progress: Progress) -> Obj:
+    async with Client(load(kubeconfig)) as api:
+        body = {**sample, "metadata": {**sample["metadata"], "namespace": namespace}}
+        created = await api.create(FOURNOS_JOB, body)
+        try:
+            async with asyncio.timeout(JOB_LIMIT):
+                return await _follow(api, created, progress)
+        except TimeoutError:
+            last = await api.get(FOURNOS_JOB, key_of(created))
+            status = last.get("status") or {}
+            raise DevclusterError(
+                f"The job is not done after {JOB_LIMIT:g} s; phase {status.get('phase')}:"
+                f" {status.get('message')}"
+            ) from None
+
+
+async def _follow(api: Client, job: Obj, progress: Progress) -> Obj:
+    """Tell every new phase and message, until the job is done."""
+    key, started, told = key_of(job), time.monotonic(), ("", "")
+    progress.say(f"     FournosJob {key.name}")
+    while True:
+        version = str(job["metadata"]["resourceVersion"])
+        watch = api.watch(FOURNOS_JOB, namespace=key.namespace, resource_version=version)
+        async for event in watch:
+            if event.type != "MODIFIED" or key_of(event.object) != key:
+                continue
+            job = event.object
+            told = _tell(job, told, time.monotonic() - started, progress)
+            if told[0] in names.TERMINAL:
+                return job
+        job = await api.get(FOURNOS_JOB, Key(*key))
+
+
+def _tell(job: Obj, told: tuple[str, str], elapsed: float, progress: Progress) -> tuple[str, str]:
+    status = job.get("status") or {}
+    now = (status.get("phase") or "", status.get("message") or "")
+    if now != told:
+        cluster = f" on {status['cluster']}" if status.get("cluster") else ""
+        progress.say(f"     {elapsed:5.1f} s  {now[0]:<10}{cluster}  {now[1]}")
+    return now
+
+
+def _next_steps(cluster: Cluster, where: Where, job: Obj) -> None:
+    name = job["metadata"]["name"]
+    print(
+        f"""
+{name}: {job["status"]["phase"]}
+
+What next
+  export KUBECONFIG={cluster.kubeconfig_path}
+  .venv/bin/fournos list -n {where.namespace}                              the jobs
+  .venv/bin/fournos submit -f dev/sample-job.yaml -n {where.namespace}     another one
+  kubectl get fournosjobs,workloads,pipelineruns -n {where.namespace}      what Kubernetes sees
+  make test                                                    everything that continuous integration checks
+  make dev-teardown                                            remove the cluster
+"""
+    )
+
+
+def main() -> int:
+    where = where_of(
+        arguments("A local cluster, the operator in it, one job followed to its end.").parse_args(),
+        namespace=DEMO_NAMESPACE,
+    )
+    try:
+        return run(where, Progress())
+    except (DevclusterError, KubeError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

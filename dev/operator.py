@@ -1,0 +1,78 @@
+"""The operator inside a local cluster: manifests/deployment.yaml, with the image of this checkout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from devcluster import Cluster, DevclusterError
+
+from dev import resources
+from dev.image import ROOT, Image
+
+TEMPLATE = "fournos-resolve-template"
+_MOUNT = "/etc/fournos"
+
+
+def objects(image: str, *, secrets_namespace: str, replicas: int = 2) -> list[dict[str, Any]]:
+    """The manifest as it stands, but for the image, the secrets namespace and the mock resolve template."""
+    found = resources.load("manifests/deployment.yaml")
+    (deployment,) = (item for item in found if item["kind"] == "Deployment")
+    deployment["spec"]["replicas"] = replicas
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    container["image"] = image
+    container["env"] += [
+        {"name": "FOURNOS_SECRETS_NAMESPACE", "value": secrets_namespace},
+        {"name": "FOURNOS_GC_INTERVAL_SEC", "value": "5"},
+        {"name": "FOURNOS_RESOLVE_JOB_TEMPLATE", "value": f"{_MOUNT}/resolve_job.yaml"},
+    ]
+    container["volumeMounts"].append({"name": "template", "mountPath": _MOUNT, "readOnly": True})
+    pod["volumes"].append({"name": "template", "configMap": {"name": TEMPLATE}})
+    template = (ROOT / "dev" / "mock-resolve" / "resolve_job.yaml").read_text(encoding="utf-8")
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": TEMPLATE},
+            "data": {"resolve_job.yaml": template},
+        },
+        *found,
+    ]
+
+
+def deploy(
+    cluster: Cluster,
+    image: Image | str,
+    *,
+    namespace: str,
+    secrets_namespace: str = "psap-secrets",
+    replicas: int = 2,
+    limit: int = 120,
+) -> None:
+    """Apply it and wait, at most `limit` seconds, until every replica is ready.
+
+    An Image must have been loaded.  Raises DevclusterError that shows the pods and what they last said.
+    """
+    tag = image if isinstance(image, str) else image.tag
+    resources.apply(
+        cluster,
+        objects(tag, secrets_namespace=secrets_namespace, replicas=replicas),
+        namespace=namespace,
+    )
+    words = ("--namespace", namespace)
+    try:
+        resources.kubectl(
+            cluster,
+            *words,
+            "rollout",
+            "status",
+            "deployment/fournos",
+            f"--timeout={limit}s",
+            limit=limit + 10,
+        )
+    except DevclusterError as error:
+        pods = resources.kubectl(cluster, *words, "get", "pods", "-l", "app.kubernetes.io/name=fournos")
+        said = resources.kubectl(
+            cluster, *words, "logs", "-l", "app.kubernetes.io/name=fournos", "--tail=20", "--prefix"
+        )
+        raise DevclusterError(f"The operator does not become ready: {error}\n{pods}\n{said}") from None

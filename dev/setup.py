@@ -1,0 +1,124 @@
+"""`make dev-setup`: a local cluster with Tekton, Kueue, our CRDs and rights, and mocks of all that is far."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from devcluster import Cluster, DevclusterError
+from devcluster.cluster import start
+from devcluster.native import build
+from devcluster.progress import Progress
+from devcluster.spec import ClusterSpec, ProviderName
+
+from dev import resources
+from dev.image import mock_resolve_image
+
+DEV_CLUSTER = "fournos-dev"
+LOCAL_NAMESPACE = "fournos-local-dev"
+
+
+@dataclass(frozen=True)
+class Where:
+    """Which cluster, and which namespaces in it."""
+
+    cluster: str = DEV_CLUSTER
+    namespace: str = LOCAL_NAMESPACE
+    secrets_namespace: str = "psap-secrets"
+    provider: ProviderName = "native"
+    kubeconfig: Path | None = None
+    """Of an existing cluster."""
+
+
+def prepare(where: Where, progress: Progress) -> Cluster:
+    """Bring everything up that an operator needs; what is there already stays.  Raises DevclusterError."""
+    spec = ClusterSpec(
+        name=where.cluster,
+        profile="full",
+        provider=where.provider,
+        kubeconfig=str(where.kubeconfig.resolve()) if where.kubeconfig else None,
+    )
+    cluster = start(spec, progress=progress)
+    resolver = mock_resolve_image(build(progress)[1]["kubectl"], progress)
+    cluster.load(resolver.archive, progress=progress)
+    with progress.step(
+        f"Namespaces {where.namespace} and {where.secrets_namespace}, CRDs, rights, mocks", usual="5 s"
+    ):
+        install(cluster, where)
+    return cluster
+
+
+def install(cluster: Cluster, where: Where) -> None:
+    """CRDs, rights and mocks; into any cluster that has Tekton and Kueue.  Raises DevclusterError."""
+    resources.apply(
+        cluster,
+        [
+            *resources.namespaces(where.namespace, where.secrets_namespace),
+            *resources.load("manifests/crd.yaml"),
+        ],
+    )
+    resources.kubectl(
+        cluster,
+        "wait",
+        "--for=condition=Established",
+        "--timeout=30s",
+        *(f"crd/{crd['metadata']['name']}" for crd in resources.load("manifests/crd.yaml")),
+    )
+    resources.apply(
+        cluster,
+        [
+            *resources.rbac(where.namespace, where.secrets_namespace),
+            *resources.load("dev/mock-kueue-config.yaml"),
+            *resources.mock_pipelines(),
+        ],
+        namespace=where.namespace,
+    )
+    resources.apply(cluster, resources.load("dev/mock-secrets.yaml"), namespace=where.secrets_namespace)
+
+
+def arguments(description: str) -> argparse.ArgumentParser:
+    """The options that every command of dev/ has."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--cluster", default=DEV_CLUSTER, help=f"the local cluster's name ({DEV_CLUSTER})")
+    parser.add_argument(
+        "--provider",
+        choices=get_args(ProviderName),
+        default=os.environ.get("DEVCLUSTER_PROVIDER", "native"),
+        help="native: Linux and root; kind: Docker or Podman; existing: any cluster, with --kubeconfig",
+    )
+    parser.add_argument("--kubeconfig", type=Path, help="of the existing cluster")
+    return parser
+
+
+def where_of(parsed: argparse.Namespace, *, namespace: str = LOCAL_NAMESPACE) -> Where:
+    """From the options, FOURNOS_NAMESPACE and FOURNOS_SECRETS_NAMESPACE."""
+    return Where(
+        cluster=parsed.cluster,
+        namespace=os.environ.get("FOURNOS_NAMESPACE") or namespace,
+        secrets_namespace=os.environ.get("FOURNOS_SECRETS_NAMESPACE") or "psap-secrets",
+        provider=parsed.provider,
+        kubeconfig=parsed.kubeconfig,
+    )
+
+
+def main() -> int:
+    where = where_of(arguments("Set up a local cluster for development.").parse_args())
+    try:
+        cluster = prepare(where, Progress())
+    except DevclusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(
+        f"\nReady.  The operator, run from this checkout:  make dev-run\n"
+        f"kubectl for this cluster:                      export KUBECONFIG={cluster.kubeconfig_path}\n"
+        f"Tests against that operator:                   FOURNOS_NAMESPACE={where.namespace} make test"
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
