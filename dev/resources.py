@@ -33,18 +33,15 @@ def kubectl(cluster: Cluster, *arguments: str, stdin: str | None = None, limit: 
 
 def apply(cluster: Cluster, objects: Iterable[Mapping[str, Any]], *, namespace: str | None = None) -> None:
     """Server-side apply; `namespace` is for those that name none."""
-    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
-    words = ["--namespace", namespace] if namespace else []
-    kubectl(
-        cluster,
-        "apply",
-        "--server-side",
-        "--force-conflicts",
-        "--filename=-",
-        *words,
-        stdin=text,
-        limit=APPLY_LIMIT,
-    )
+    settled, homeless = [], []
+    for item in objects:
+        (settled if item["metadata"].get("namespace") else homeless).append(item)
+    # kubectl refuses an object of another namespace than the one it is told.
+    for items, words in ((settled, ()), (homeless, ("--namespace", namespace) if namespace else ())):
+        if items:
+            text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
+            options = ("--server-side", "--force-conflicts", "--filename=-")
+            kubectl(cluster, "apply", *options, *words, stdin=text, limit=APPLY_LIMIT)
 
 
 def load(path: str | Path, **values: str) -> list[dict[str, Any]]:
