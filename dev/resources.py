@@ -33,7 +33,8 @@ def kubectl(cluster: Cluster, *arguments: str, stdin: str | None = None, limit: 
 
 def apply(cluster: Cluster, objects: Iterable[Mapping[str, Any]], *, namespace: str | None = None) -> None:
     """Server-side apply; `namespace` is for those that name none."""
-    settled, homeless = [], []
+    settled: list[Mapping[str, Any]] = []
+    homeless: list[Mapping[str, Any]] = []
     for item in objects:
         (settled if item["metadata"].get("namespace") else homeless).append(item)
     # kubectl refuses an object of another namespace than the one it is told.
