@@ -163,7 +163,13 @@ CREATIONS: tuple[Case, ...] = (
         "timeouts-fit",
         shared(timeouts={"pipeline": "1h", "tasks": "2h"}),
         shared(timeouts={"tasks": "2h"}),
-        "leave pipeline out",
+        "leave it out",
+    ),
+    case(
+        "timeouts-fit",
+        shared(timeouts={"pipeline": "1h", "finally": "1h"}),
+        shared(timeouts={"pipeline": "1h", "finally": "59m59s999ms"}),
+        "raise pipeline",
     ),
 )
 

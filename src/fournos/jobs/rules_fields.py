@@ -182,8 +182,12 @@ def _timeouts_fit(new: Json, _: Json) -> bool:
     lengths = [None if text is None else _length(text) for text in texts]
     if any(text is not None and length is None for text, length in zip(texts, lengths, strict=True)):
         return True  # another rule's business
-    pipeline, *parts = lengths
-    return pipeline is None or sum((part for part in parts if part), timedelta(0)) <= pipeline
+    pipeline, tasks, final = lengths
+    if pipeline is None or (tasks is None and final is None):
+        return True
+    if tasks is None or final is None:  # the other one needs a share as well
+        return (tasks or final or timedelta(0)) < pipeline
+    return tasks + final <= pipeline
 
 
 def _timeouts_fit_cel() -> str:
@@ -192,7 +196,11 @@ def _timeouts_fit_cel() -> str:
         f"(has(self.{n}) && (self.{n} == '' || !self.{n}.matches('^{_DURATION}$')))" for n in names
     )
     tasks, final = (f"(has(self.{n}) ? duration(self.{n}) : duration('0s'))" for n in names[1:])
-    return f"!has(self.pipeline) || {malformed} || {tasks} + {final} <= duration(self.pipeline)"
+    whole = "duration(self.pipeline)"
+    return (
+        f"!has(self.pipeline) || (!has(self.tasks) && !has(self.finally)) || {malformed} || "
+        f"(has(self.tasks) && has(self.finally) ? {tasks} + {final} <= {whole} : {tasks} + {final} < {whole})"
+    )
 
 
 _DURATIONS: Final = (
@@ -205,7 +213,8 @@ _DURATIONS: Final = (
         id="timeouts-fit",
         at="spec.timeouts",
         field="spec.timeouts.pipeline",
-        message="give the pipeline at least the time of tasks and finally together, or leave pipeline out",
+        message="give the pipeline the time of tasks and finally together, and some for the one that is "
+        "absent: raise pipeline, or leave it out",
         cel=_timeouts_fit_cel(),
         holds=_timeouts_fit,
     ),
