@@ -7,12 +7,11 @@ import sys
 import time
 from pathlib import Path
 
-from devcluster import Cluster, DevclusterError
-from devcluster.progress import Progress
-
 from dev import operator, resources
 from dev.image import operator_image
 from dev.setup import Where, arguments, prepare, where_of
+from devcluster import Cluster, DevclusterError
+from devcluster.progress import Progress
 from fournos.jobs import names
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.client import Client

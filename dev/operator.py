@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from devcluster import Cluster, DevclusterError
-
 from dev import resources
 from dev.image import ROOT, Image
+from devcluster import Cluster, DevclusterError
 
 TEMPLATE = "fournos-resolve-template"
 _MOUNT = "/etc/fournos"

@@ -10,9 +10,9 @@ from string import Template
 from typing import Any
 
 import yaml
-from devcluster import Cluster, DevclusterError
 
 from dev.image import ROOT
+from devcluster import Cluster, DevclusterError
 
 APPLY_LIMIT = 120.0
 

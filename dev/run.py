@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
+from dev.setup import arguments, where_of
 from devcluster import DevclusterError
 from devcluster.state import require
-
-from dev.setup import arguments, where_of
 
 
 def main() -> None:

@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+from dev import resources
+from dev.image import mock_resolve_image
 from devcluster import Cluster, DevclusterError
 from devcluster.cluster import start
 from devcluster.native import build
 from devcluster.progress import Progress
 from devcluster.spec import ClusterSpec, ProviderName
-
-from dev import resources
-from dev.image import mock_resolve_image
 
 DEV_CLUSTER = "fournos-dev"
 LOCAL_NAMESPACE = "fournos-local-dev"
