@@ -33,6 +33,7 @@ Tell = Callable[[Resource, Obj, Note], None]
 
 COLLECT_INTERVAL = 300.0
 SYNC_POLL = 0.05
+SYNC_PATIENCE = 10.0
 SOONEST = timedelta(milliseconds=100)
 SILENCE = 3 * INACTIVITY
 """Seconds.  The reflector gives a watch up earlier; beyond this its task hangs."""
@@ -172,12 +173,13 @@ class Controller:
                 )
 
     async def synced(self) -> None:
-        """Returns when all caches are complete."""
-        while not self.is_synced():  # noqa: ASYNC110 - an empty first list changes nothing that could tell
+        """Returns when all caches are complete; says in the log what it waits for."""
+        tell_at = self._clock.monotonic() + SYNC_PATIENCE
+        while missing := self.unsynced():  # polled: an empty first list changes nothing that could tell
+            if self._clock.monotonic() >= tell_at:
+                tell_at += SYNC_PATIENCE
+                log.warning("waiting for caches: %s", "; ".join(missing))
             await asyncio.sleep(SYNC_POLL)
-
-    def is_synced(self) -> bool:
-        return not self.unsynced()
 
     def unsynced(self) -> list[str]:
         """The required resource types whose caches are not complete, with what keeps them from it."""

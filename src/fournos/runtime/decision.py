@@ -99,6 +99,10 @@ class StepFailure:
     `error` is the exception's class: "InvalidError", "ForbiddenError", "NotFoundError" (the source of a
     copy), "ForeignObject", "NoSuchResourceError", "ServerError", "ConnectionLostError".  `transient` ones are
     retried with backoff whatever the decision says; `count` is how many passes in a row have failed.
+
+    The decision is asked again with it in the same pass.  If it is transient only the status and notes of
+    that second decision are written, its steps are not run: so it must not declare what they would bring
+    about.  If it is not, the steps are run, once.
     """
 
     step: Step

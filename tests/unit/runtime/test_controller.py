@@ -201,7 +201,9 @@ async def test_a_watch_survives_an_object_that_nobody_can_map(bench: Bench) -> N
     await until(lambda: bench.server.get(TOY, Key("ns", "even")).get("status"))
 
 
-async def test_a_type_that_is_not_served_is_waited_for_only_if_it_is_required(bench: Bench) -> None:
+async def test_a_type_that_is_not_served_is_waited_for_only_if_it_is_required(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     def with_things(*, required: bool) -> System[Obj]:
         watches = (
             Watch(TOY, lambda obj, caches: [key_of(obj)]),
@@ -218,6 +220,7 @@ async def test_a_type_that_is_not_served_is_waited_for_only_if_it_is_required(be
     bench.start(strict.watch())
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(strict.synced(), 60)
+    assert "waiting for caches: things.test.dev: things.test.dev is not served" in caplog.text
     assert strict.unsynced() == ["things.test.dev: things.test.dev is not served"]
     bench.server.unserved.clear()
     await asyncio.wait_for(strict.synced(), 120)

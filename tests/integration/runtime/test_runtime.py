@@ -1,0 +1,276 @@
+"""The runtime on a real API server: what the in-memory world cannot vouch for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fournos.kube.client import Client
+from fournos.kube.credentials import load
+from fournos.kube.errors import ConflictError, NotFoundError, NotLeaderError
+from fournos.kube.kinds import CONFIG_MAP, EVENT, LEASE, SECRET
+from fournos.kube.resource import Key, Obj, Resource, key_of, owner_uids, uid_of
+from fournos.kube.store import Store
+from fournos.runtime.act import Waiting, act
+from fournos.runtime.clock import SystemClock
+from fournos.runtime.controller import Controller
+from fournos.runtime.decision import Decision, Note, StepFailure
+from fournos.runtime.events import Recorder
+from fournos.runtime.lease import Lease
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.process import run
+from fournos.runtime.steps import Apply, CopySecret, Create, Delete, Patch
+from fournos.runtime.system import Caches, System, Watch
+from tests.integration.conftest import Server, install
+
+TOY = Resource("test.fournos.dev", "v1", "Toy", "toys")
+TOY_CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "toys.test.fournos.dev"},
+    "spec": {
+        "group": "test.fournos.dev",
+        "scope": "Namespaced",
+        "names": {"kind": "Toy", "plural": "toys"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                            "status": {
+                                "type": "object",
+                                "properties": {
+                                    "phase": {"type": "string"},
+                                    "by": {"type": "string"},
+                                    "list": {"type": "array", "items": {"type": "string"}},
+                                },
+                            },
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture
+async def api(kubeconfig: Path) -> AsyncIterator[Client]:
+    async with Client(load(kubeconfig, None)) as client:
+        yield client
+
+
+@pytest.fixture
+async def toy(server: Server, api: Client, namespace: str) -> Obj:
+    await install(server, TOY_CRD)
+    return await make_toy(api, namespace, "toy")
+
+
+async def make_toy(api: Client, namespace: str, name: str) -> Obj:
+    metadata = {"namespace": namespace, "name": name}
+    return await api.create(
+        TOY, {"apiVersion": TOY.api_version, "kind": "Toy", "metadata": metadata, "spec": {}}
+    )
+
+
+async def until(condition: Callable[[], Any], *, seconds: float = 20) -> Any:
+    """Polls: nothing tells when another client has written."""
+    async with asyncio.timeout(seconds):
+        while True:
+            found = await condition()
+            if found:
+                return found
+            await asyncio.sleep(0.05)
+
+
+def child(toy: Obj, **metadata: Any) -> dict[str, Any]:
+    owner = {"apiVersion": TOY.api_version, "kind": "Toy", "name": toy["metadata"]["name"]}
+    owner |= {"uid": uid_of(toy), "controller": True, "blockOwnerDeletion": False}
+    namespace = toy["metadata"]["namespace"]
+    metadata = {"namespace": namespace, "name": "child", "ownerReferences": [owner]} | metadata
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"a": "1"}}
+
+
+# --- steps -----------------------------------------------------------------------------------------------
+
+
+async def test_steps_on_a_real_api_server(api: Client, toy: Obj) -> None:
+    namespace = toy["metadata"]["namespace"]
+    caches = Caches({TOY: Store(), CONFIG_MAP: Store(indexes={"owner": owner_uids})})
+
+    async def step(*steps: Any) -> Any:
+        return (await act(steps, api, caches)).stopped
+
+    assert await step(Create(CONFIG_MAP, child(toy))) is None
+    assert len(caches[CONFIG_MAP].by("owner", uid_of(toy))) == 1
+    assert await step(Create(CONFIG_MAP, child(toy))) is None  # adopted
+    made = await api.get(CONFIG_MAP, Key(namespace, "child"))
+    stale = {"metadata": {"resourceVersion": "1"}, "data": {"b": "2"}}
+    with pytest.raises(ConflictError):
+        await step(Patch(CONFIG_MAP, key_of(made), stale))
+    assert await step(Patch(CONFIG_MAP, key_of(made), {"data": {"b": "2"}})) is None
+    applied = child(toy, name="applied")
+    assert await step(Apply(CONFIG_MAP, applied), Apply(CONFIG_MAP, applied | {"data": {"c": "3"}})) is None
+    assert (await api.get(CONFIG_MAP, Key(namespace, "applied")))["data"] == {"c": "3"}
+    # a name that is taken
+    await api.create(CONFIG_MAP, child(toy, name="foreign", ownerReferences=[]))
+    foreign = await step(Create(CONFIG_MAP, child(toy, name="foreign")))
+    assert isinstance(foreign, StepFailure)
+    assert foreign.error == "ForeignObject"
+    await api.create(CONFIG_MAP, child(toy, name="slow", finalizers=["test.fournos.dev/slow"]))
+    await api.delete(CONFIG_MAP, Key(namespace, "slow"))
+    assert isinstance(await step(Create(CONFIG_MAP, child(toy, name="slow"))), Waiting)
+    await api.patch(CONFIG_MAP, Key(namespace, "slow"), {"metadata": {"finalizers": None}})
+    predecessor = child(toy, name="old")
+    predecessor["metadata"]["ownerReferences"][0]["uid"] = "00000000-0000-0000-0000-000000000000"
+    await api.create(CONFIG_MAP, predecessor)
+    assert isinstance(await step(Create(CONFIG_MAP, child(toy, name="old"))), Waiting)
+    # deletion
+    assert await step(Delete(CONFIG_MAP, key_of(made), "00000000-0000-0000-0000-000000000000")) is None
+    assert await api.get(CONFIG_MAP, key_of(made))
+    assert await step(Delete(CONFIG_MAP, key_of(made), uid_of(made))) is None
+    assert await step(Delete(CONFIG_MAP, key_of(made), uid_of(made))) is None
+    with pytest.raises(NotFoundError):
+        await api.get(CONFIG_MAP, key_of(made))
+
+
+async def test_a_secret_s_copy_follows_its_source(api: Client, toy: Obj) -> None:
+    namespace = toy["metadata"]["namespace"]
+    source = Key(namespace, "source")
+    metadata = {"namespace": namespace, "name": "source"}
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "test.fournos.dev/x"}
+    await api.create(SECRET, body | {"data": {"a": "MQ==", "b": "Mg=="}})
+    step = CopySecret(source, child(toy, name="copy")["metadata"])
+    assert (await act([step], api, Caches({}))).stopped is None
+    await api.patch(SECRET, source, {"data": {"a": None, "b": "Mw=="}})
+    assert (await act([step], api, Caches({}))).stopped is None
+    copy = await api.get(SECRET, Key(namespace, "copy"))
+    assert (copy["type"], copy["data"]) == ("test.fournos.dev/x", {"b": "Mw=="})
+
+
+# --- events, lease -----------------------------------------------------------------------------------------
+
+
+async def test_events_are_accepted_and_counted(
+    api: Client, toy: Obj, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fournos.runtime.events.SERIES_PAUSE", 0.0)
+    metrics = Metrics()
+    recorder = Recorder(api, SystemClock(), metrics, instance="test_1")
+    sending = asyncio.create_task(recorder.run())
+    for _ in range(3):
+        recorder.tell(TOY, toy, Note("Warning", "Odd", "odd"))
+        await recorder.flush()
+    sending.cancel()
+    (event,) = (await api.list(EVENT, namespace=toy["metadata"]["namespace"])).items
+    assert event["series"]["count"] == 3
+    assert event["regarding"]["uid"] == uid_of(toy)
+    assert metrics.value("fournos_events_sent_total") == 3
+
+
+async def test_a_lease_is_taken_held_released_and_taken_over(api: Client, namespace: str) -> None:
+    clock, key = SystemClock(), Key(namespace, "fournos")
+    one = Lease(api, key, "one", clock, duration=3, renew_deadline=2, interval=0.5)
+    two = Lease(api, key, "two", clock, duration=3, renew_deadline=2, interval=0.5)
+    await one.acquire()
+    holding = asyncio.create_task(one.hold())
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(two.acquire(), 4)
+    one.check()
+    holding.cancel()
+    await asyncio.wait([holding])
+    await one.release()
+    await asyncio.wait_for(two.acquire(), 2)
+    with pytest.raises(NotLeaderError):
+        one.check()
+    spec = (await api.get(LEASE, key))["spec"]
+    assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("two", 1)
+    await asyncio.wait_for(one.acquire(), 6)  # `two` stands still: its lease expires
+    with pytest.raises(NotLeaderError):
+        two.check()
+
+
+# --- whole processes ---------------------------------------------------------------------------------------
+
+
+def toys(name: str, namespace: str) -> System[Obj]:
+    """Makes a ConfigMap for each Toy and, when it is there, says who did."""
+
+    def decide(toy: Obj, made: Obj | None) -> Decision:
+        if toy.get("status", {}).get("phase") == "Done":
+            return Decision()
+        if made is None:
+            return Decision(steps=(Create(CONFIG_MAP, child(toy, name=toy["metadata"]["name"])),))
+        return Decision(status={"phase": "Done", "by": name}, notes=(Note("Normal", "Done", "done"),))
+
+    def owners(obj: Obj, caches: Caches) -> Iterable[Key]:
+        return [
+            Key(obj["metadata"]["namespace"], owner["name"])
+            for owner in obj["metadata"].get("ownerReferences", ())
+        ]
+
+    def observe(caches: Caches, key: Key) -> tuple[Obj, Obj | None] | None:
+        toy = caches[TOY].get(key)
+        return (toy, next(iter(caches[CONFIG_MAP].by("owner", uid_of(toy))), None)) if toy else None
+
+    return System(
+        name="toys",
+        watches=(
+            Watch(TOY, lambda obj, caches: [key_of(obj)], namespace=namespace),
+            Watch(CONFIG_MAP, owners, namespace=namespace, indexes={"owner": owner_uids}),
+        ),
+        observe=observe,
+        decide=lambda seen, facts, now: decide(*seen),
+        primary=lambda seen: seen[0],
+    )
+
+
+async def replica(kubeconfig: Path, namespace: str, name: str, stop: asyncio.Event) -> int:
+    clock, metrics = SystemClock(), Metrics()
+    credentials = load(kubeconfig, None)
+    async with Client(credentials) as lease_api:
+        lease = Lease(
+            lease_api, Key(namespace, "toys"), name, clock, duration=3, renew_deadline=2, interval=0.5
+        )
+        async with Client(credentials, guard=lease.check, observer=metrics.requests("local")) as api:
+            recorder = Recorder(api, clock, metrics, instance=name)
+            controller = Controller(
+                api, [toys(name, namespace)], clock=clock, metrics=metrics, tell=recorder.tell
+            )
+            return await run(
+                [controller], clock=clock, metrics=metrics, lease=lease, recorder=recorder, stop=stop
+            )
+
+
+async def test_two_replicas_and_a_takeover(kubeconfig: Path, api: Client, toy: Obj) -> None:
+    namespace = toy["metadata"]["namespace"]
+
+    async def by(name: str) -> str | None:
+        found: str | None = (await api.get(TOY, Key(namespace, name))).get("status", {}).get("by")
+        return found
+
+    stops = {name: asyncio.Event() for name in ("one", "two")}
+    first = asyncio.create_task(replica(kubeconfig, namespace, "one", stops["one"]))
+    assert await until(lambda: by("toy")) == "one"
+    second = asyncio.create_task(replica(kubeconfig, namespace, "two", stops["two"]))
+    await asyncio.gather(*(make_toy(api, namespace, f"more-{number}") for number in range(20)))
+    for number in range(20):
+        assert await until(lambda name=f"more-{number}": by(name)) == "one"
+    stops["one"].set()
+    assert await first == 0
+    await make_toy(api, namespace, "late")
+    assert await until(lambda: by("late")) == "two"
+    stops["two"].set()
+    assert await second == 0
+    events = (await api.list(EVENT, namespace=namespace)).items
+    assert len([event for event in events if event["reason"] == "Done"]) == 22
