@@ -92,12 +92,15 @@ async def _end(
     grace: float,
 ) -> int:
     """Drain while the lease is still being renewed, then let go of it."""
-    drained = asyncio.create_task(_drain(controllers))
-    done, _ = await asyncio.wait([drained, lead], timeout=grace, return_when=asyncio.FIRST_COMPLETED)
-    if lead in done and _explain(lead):
-        drained.cancel()
-        return 1
-    if drained not in done:
+    drained = asyncio.gather(*(controller.drain() for controller in controllers))
+    futures: list[asyncio.Future[Any]] = [drained, lead]
+    await asyncio.wait(futures, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
+    if lead.done():
+        if _explain(lead):
+            drained.cancel()
+            return 1
+        await drained  # all workers have ended: nothing is under way
+    elif not drained.done():
         drained.cancel()
         log.warning("passes still under way after %g s are cut off; the lease expires by itself", grace)
         return 0
@@ -112,11 +115,6 @@ async def _end(
     if lease is not None:
         await lease.release()
     return 0
-
-
-async def _drain(controllers: Sequence[Controller]) -> None:
-    for controller in controllers:
-        await controller.drain()
 
 
 def _explain(task: asyncio.Task[Any]) -> int:

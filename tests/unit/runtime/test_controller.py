@@ -386,6 +386,52 @@ async def test_a_replica_that_only_waits_stops_too(bench: Bench) -> None:
     assert bench.server.get(LEASE, Key("ns", "fournos"))["spec"]["holderIdentity"] == "one"
 
 
+def hanging(bench: Bench, seconds: float) -> Controller:
+    """Its one status write takes this long."""
+
+    class Slow(Counting):
+        async def patch(self, *args: Any, **options: Any) -> Obj:
+            await asyncio.sleep(seconds)
+            return await super().patch(*args, **options)
+
+    bench.api = Slow(bench.server)
+    toys(bench.server, "a")
+    return bench.controller(watching("t", lambda toy, facts: Decision(status={"seen": True})))
+
+
+@pytest.mark.parametrize(("takes", "written"), [(5, True), (50, False)])
+async def test_without_a_lease_it_works_and_stops_within_its_grace(
+    bench: Bench, takes: float, written: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    stop = asyncio.Event()
+    controllers = [hanging(bench, takes), bench.controller(watching("other", lambda toy, facts: Decision()))]
+    only = bench.start(run(controllers, clock=bench.clock, metrics=bench.metrics, stop=stop, grace=20))
+    await asyncio.sleep(1)
+    assert bench.metrics.value("fournos_leader") == 1
+    before = bench.clock.monotonic()
+    stop.set()
+    assert await only == 0
+    assert bench.clock.monotonic() - before == pytest.approx(4 if written else 20, abs=0.2)
+    assert bool(bench.server.get(TOY, Key("ns", "a")).get("status")) is written
+    assert ("are cut off" in caplog.text) is not written
+
+
+async def test_a_background_task_that_keeps_ending_ends_the_process(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken() -> None:
+        raise OSError("port is taken")
+
+    code = await run(
+        [bench.controller(watching("t", lambda toy, facts: Decision()))],
+        clock=bench.clock,
+        metrics=bench.metrics,
+        background={"health": broken},
+    )
+    assert code == 1
+    assert "task health ended 5 times in a row" in caplog.text
+
+
 # --- supervision ---------------------------------------------------------------------------------------
 
 
