@@ -19,6 +19,7 @@ import aiohttp
 import pytest
 import yaml
 
+import devcluster
 from fournos.api.crd import crd
 from fournos.app.crds import KINDS
 from fournos.kube.client import Client
@@ -73,8 +74,6 @@ def kubeconfig() -> Path:
     given = os.environ.get("FOURNOS_TEST_KUBECONFIG")
     if given:
         return Path(given)
-    import devcluster
-
     return Path(devcluster.ensure(CLUSTER, profile="control-plane").kubeconfig_path)
 
 
