@@ -88,7 +88,7 @@ manifests: $(STAMP) ## Write the generated files again (CRDs, manifests, referen
 lock: ## Write the lock files again from pyproject.toml
 	@hack/lock.sh
 
-$(STAMP): requirements.lock pyproject.toml hack/bootstrap.sh
+$(STAMP): requirements.lock hack/bootstrap.sh
 	@hack/bootstrap.sh $(VENV)
 
 clean: ## Delete the virtual environment and build leftovers
