@@ -1,0 +1,141 @@
+"""The manifests' rights, asked of the API server: what each ServiceAccount may do, and above all may not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from dev import resources
+from tests.integration.conftest import Server
+
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+PLURALS = {
+    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
+    "Role": RBAC + "/namespaces/{namespace}/roles",
+    "RoleBinding": RBAC + "/namespaces/{namespace}/rolebindings",
+    "ClusterRole": RBAC + "/clusterroles",
+    "ClusterRoleBinding": RBAC + "/clusterrolebindings",
+}
+
+
+@pytest.fixture
+async def secrets_namespace(server: Server, namespace: str) -> AsyncIterator[str]:
+    name = f"{namespace}-secrets"
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+    status, answer = await server("POST", "/api/v1/namespaces", body)
+    assert status == 201, answer
+    yield name
+    await server("DELETE", f"/api/v1/namespaces/{name}")
+
+
+@pytest.fixture
+async def rights(server: Server, namespace: str, secrets_namespace: str) -> AsyncIterator[None]:
+    bindings = []
+    for obj in resources.rbac(namespace, secrets_namespace):
+        meta = obj["metadata"]
+        path = PLURALS[obj["kind"]].format(namespace=meta.get("namespace", namespace))
+        await server.apply(f"{path}/{meta['name']}", obj)
+        if obj["kind"] == "ClusterRoleBinding":
+            bindings.append(f"{path}/{meta['name']}")
+    yield
+    for path in bindings:
+        await server("DELETE", path)
+
+
+def parse(right: str) -> tuple[str, dict[str, str]]:
+    """ "verb resource[/sub].group @where": where is own, secrets, other or cluster."""
+    verb, what, where = right.split()
+    name, _, group = what.partition(".")
+    resource, _, subresource = name.partition("/")
+    attributes = {"verb": verb, "resource": resource, "group": group, "subresource": subresource}
+    return where.removeprefix("@"), attributes
+
+
+JOBS = "fournosjobs.fournos.dev"
+MAY = {
+    "fournos": [
+        *(f"{verb} {JOBS} @own" for verb in ("get", "list", "watch", "patch", "delete")),
+        "patch fournosjobs/status.fournos.dev @own",
+        "update fournosjobs/finalizers.fournos.dev @own",
+        *(
+            f"{verb} workloads.kueue.x-k8s.io @own"
+            for verb in ("get", "list", "watch", "create", "patch", "delete")
+        ),
+        "patch workloads/status.kueue.x-k8s.io @own",
+        *(f"{verb} pipelineruns.tekton.dev @own" for verb in ("list", "watch", "create", "patch", "delete")),
+        "watch pipelines.tekton.dev @own",
+        *(f"{verb} jobs.batch @own" for verb in ("list", "watch", "create", "delete")),
+        "list pods @own",
+        "delete pods @own",
+        "get pods/log @own",
+        *(f"{verb} secrets @own" for verb in ("get", "create", "patch", "delete")),
+        "get secrets @secrets",
+        "create events.events.k8s.io @own",
+        *(f"{verb} leases.coordination.k8s.io @own" for verb in ("get", "create", "patch", "update")),
+        *(
+            f"{verb} {resource}.kueue.x-k8s.io @cluster"
+            for verb in ("get", "list", "watch")
+            for resource in ("clusterqueues", "resourceflavors", "workloadpriorityclasses")
+        ),
+    ],
+    "fournos-resolver": [f"get {JOBS} @own", f"patch {JOBS} @own"],
+    "default": [f"get {JOBS} @own", "patch fournosjobs/status.fournos.dev @own"],
+}
+MAY_NOT = {
+    "fournos": [
+        f"create {JOBS} @own",
+        f"list {JOBS} @other",
+        "list secrets @own",
+        "watch secrets @own",
+        "list secrets @secrets",
+        "create secrets @secrets",
+        "delete secrets @secrets",
+        "get secrets @other",
+        "create pods @own",
+        "create pods/exec @own",
+        "patch clusterqueues.kueue.x-k8s.io @cluster",
+        "delete resourceflavors.kueue.x-k8s.io @cluster",
+        "create rolebindings.rbac.authorization.k8s.io @own",
+        "impersonate serviceaccounts @own",
+    ],
+    "fournos-resolver": [
+        "get secrets @own",
+        "get secrets @secrets",
+        f"list {JOBS} @own",
+        f"create {JOBS} @own",
+        f"delete {JOBS} @own",
+        "patch fournosjobs/status.fournos.dev @own",
+        "delete workloads.kueue.x-k8s.io @own",
+        "create pods @own",
+    ],
+    "default": [f"patch {JOBS} @own", f"delete {JOBS} @own", "get secrets @own"],
+}
+
+
+async def test_each_account_may_do_its_work_and_nothing_else(
+    server: Server, namespace: str, secrets_namespace: str, rights: None
+) -> None:
+    places = {"own": namespace, "secrets": secrets_namespace, "other": "kube-system", "cluster": ""}
+    wrong = []
+    for table, expected in ((MAY, True), (MAY_NOT, False)):
+        for account, listed in table.items():
+            for right in listed:
+                where, attributes = parse(right)
+                body: dict[str, Any] = {
+                    "apiVersion": "authorization.k8s.io/v1",
+                    "kind": "SubjectAccessReview",
+                    "spec": {
+                        "user": f"system:serviceaccount:{namespace}:{account}",
+                        "groups": ["system:serviceaccounts", "system:authenticated"],
+                        "resourceAttributes": {**attributes, "namespace": places[where]},
+                    },
+                }
+                status, answer = await server(
+                    "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body
+                )
+                assert status == 201, answer
+                if answer["status"]["allowed"] is not expected:
+                    wrong.append(f"{account} {'may not' if expected else 'may'} {right}")
+    assert not wrong, "\n".join(wrong)
