@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import Any
 
 from fournos.kube.api import Api
-from fournos.kube.errors import NotLeaderError
+from fournos.kube.errors import NotLeaderError, TransientError
 from fournos.kube.reflector import INACTIVITY, Reflector
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.kube.store import Store
@@ -34,6 +34,10 @@ Tell = Callable[[Resource, Obj, Note], None]
 COLLECT_INTERVAL = 300.0
 SYNC_POLL = 0.05
 SYNC_PATIENCE = 10.0
+OUTAGE = 5
+"""So many transient failures in a row, of whatever keys, are an outage of the API server."""
+RECOVERY = 5.0
+"""Seconds over which the keys that failed in an outage are spread when it is over."""
 SOONEST = timedelta(milliseconds=100)
 SILENCE = 3 * INACTIVITY
 """Seconds.  The reflector gives a watch up earlier; beyond this its task hangs."""
@@ -96,6 +100,7 @@ class Controller:
         self._collect_interval = collect_interval
         self._jitter = jitter
         self._working = False
+        self._failing = 0
         self._feeds: list[_Feed] = []
         self._running = [self._prepare(system) for system in systems]
         for feed in self._feeds:
@@ -130,6 +135,7 @@ class Controller:
     def _reflector(self, feed: _Feed) -> Reflector:
         def changed(_type: str, old: Obj | None, new: Obj | None) -> None:
             if self._working:
+                self._recovered()
                 for running, watch in feed.readers:
                     self._wake(running, watch, old, new)
 
@@ -273,6 +279,12 @@ class Controller:
             system, running.caches, self._api, key, self._clock.now(), queue.failures(key)
         )
         self._measure(system, outcome, self._clock.monotonic() - started)
+        if isinstance(outcome.error, TransientError) or (outcome.failure and outcome.failure.transient):
+            self._failing += 1
+            if self._failing == OUTAGE:
+                log.warning("the API server is in trouble: %s", _trouble(outcome))
+        elif outcome.done or outcome.wrote_status:
+            self._recovered()
         if outcome.result in (Result.GONE, Result.DONE, Result.FAILED) and outcome.error is None:
             wake_at = outcome.wake_at
             if wake_at is not None:  # one that is past already must not become a hot loop
@@ -287,6 +299,14 @@ class Controller:
         if self._tell is not None and outcome.object is not None:
             for note in outcome.notes:
                 self._tell(system.resource, outcome.object, note)
+
+    def _recovered(self) -> None:
+        """The API server answers: after an outage nobody needs to wait for a long backoff."""
+        if self._failing >= OUTAGE:
+            log.info("the API server answers again")
+            for running in self._running:
+                running.queue.hurry(RECOVERY)
+        self._failing = 0
 
     def _measure(self, system: System[Any], outcome: Outcome, seconds: float) -> None:
         metrics, name = self._metrics, system.name
@@ -317,3 +337,9 @@ class Controller:
         except Exception:
             log.exception("%s: collection failed", running.system.name)
             return ()
+
+
+def _trouble(outcome: Outcome) -> str:
+    if outcome.failure is not None:
+        return f"{outcome.failure.error}: {outcome.failure.message}"
+    return str(outcome.error)

@@ -103,6 +103,16 @@ class Queue:
         self.add_after(key, delay)
         return delay
 
+    def hurry(self, within: float) -> None:
+        """Run what waits for its backoff within so many seconds: what it waited for is over.
+
+        The count of failures stays, so that a key whose trouble is its own soon waits as long again.
+        """
+        now = self._clock.monotonic()
+        for key, due in list(self._retry_at.items()):
+            if due > now + within:
+                self.add_after(key, within * self._jitter())
+
     def forget(self, key: Key) -> None:
         """The key succeeded: its next failure is its first, a planned retry is off."""
         self._failures.pop(key, None)

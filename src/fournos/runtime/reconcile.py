@@ -10,7 +10,14 @@ from enum import StrEnum
 from typing import Any, Generic
 
 from fournos.kube.api import Api
-from fournos.kube.errors import ConflictError, KubeError, NotFoundError, NotLeaderError, ServerError
+from fournos.kube.errors import (
+    ConflictError,
+    KubeError,
+    NotFoundError,
+    NotLeaderError,
+    ServerError,
+    TransientError,
+)
 from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.runtime.act import Acted, Waiting, act
 from fournos.runtime.answer import answer
@@ -135,6 +142,13 @@ class _Pass(Generic[Observed]):
         acted = await act(decision.steps, self.api, self.caches, failures=self.failures)
         self.done += acted.done
         self.news = self.news or acted.news
+        if isinstance(acted.stopped, StepFailure):
+            # Transient ones come in crowds; the controller says once that the API server is in trouble.
+            level = logging.DEBUG if acted.stopped.transient else logging.WARNING
+            what = type(acted.stopped.step).__name__
+            log.log(level, "%s failed: %s: %s", what, acted.stopped.error, acted.stopped.message)
+        elif acted.stopped is not None:
+            log.info("waiting: %s", acted.stopped.reason)
         return acted
 
     def stopped(self, observed: Observed, acted: Acted) -> Outcome:
@@ -162,7 +176,8 @@ class _Pass(Generic[Observed]):
         except NotFoundError:
             return Outcome(Result.GONE, object=primary, done=tuple(self.done), failure=failure)
         except KubeError as error:
-            log.warning("status not written: %s", error.message)
+            level = logging.DEBUG if isinstance(error, TransientError) else logging.WARNING
+            log.log(level, "status not written: %s", error.message)
             after = error.retry_after if isinstance(error, ServerError) else None
             return Outcome(
                 Result.FAILED,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from fournos.kube.api import Listing
-from fournos.kube.errors import NotLeaderError
+from fournos.kube.errors import NotLeaderError, ServerError
 from fournos.kube.kinds import EVENT, LEASE
 from fournos.kube.resource import Key, Obj, Resource, key_of, owner_uids
 from fournos.runtime.controller import Controller
@@ -185,6 +185,25 @@ async def test_a_poisonous_object_does_not_hold_up_the_others(bench: Bench) -> N
     await asyncio.sleep(600)
     bugs = bench.metrics.value("fournos_reconciles_total", "t", "bug")
     assert 15 <= bugs <= 30  # backoff: not thousands, and not given up
+
+
+async def test_after_an_outage_of_ten_minutes_all_is_done_within_half_a_minute(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    down = ServerError("down", status=503)
+    toys(bench.server, *map(str, range(20)))
+    bench.server.refusals.append(lambda verb, resource, obj: down)
+    await bench.lead(bench.controller(watching("t", lambda toy, facts: Decision(status={"seen": True}))))
+    await asyncio.sleep(600)
+    tried = len(bench.api.writes)
+    assert 300 <= tried <= 600  # at the backoff's limit: each key about every 45 s
+    bench.server.refusals.clear()
+    await asyncio.sleep(30)
+    assert all(toy.get("status") for toy in bench.server.list(TOY))
+    assert len(bench.api.writes) == tried + 20
+    said = [record.message for record in caplog.records if "API server" in record.message]
+    assert said == ["the API server is in trouble: down", "the API server answers again"]
 
 
 async def test_a_watch_survives_an_object_that_nobody_can_map(bench: Bench) -> None:

@@ -113,6 +113,20 @@ async def test_an_event_runs_a_key_at_once_and_takes_its_retry_along(queue: Queu
         await asyncio.wait_for(queue.get(), 20)
 
 
+async def test_when_an_outage_is_over_nobody_waits_for_long(queue: Queue, clock: LoopClock) -> None:
+    for _ in range(12):
+        queue.retry(B)
+        queue.add(B)
+        assert await take(queue) == B
+    assert queue.retry(B) == 60.0
+    queue.add_after(C, 1)
+    queue.hurry(5)
+    assert [await take(queue), await take(queue)] == [C, B]
+    assert clock.monotonic() == pytest.approx(5, abs=0.01)
+    assert queue.failures(B) == 13
+    assert queue.retry(B) == 60.0
+
+
 async def test_of_two_delays_the_earlier_wins(queue: Queue, clock: LoopClock) -> None:
     queue.add_after(A, 10)
     queue.add_after(A, 3)
