@@ -7,6 +7,7 @@ import logging
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TypeAlias
 
 import aiohttp
@@ -40,7 +41,8 @@ class Request:
     method: str
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
-    body: Obj | None = None
+    body: Obj | None = field(default=None, repr=False)
+    """Never shown: it may be a Secret."""
     content_type: str = "application/json"
 
     def __str__(self) -> str:
@@ -113,7 +115,8 @@ class Transport:
             data = orjson.dumps(request.body)
             headers = {**headers, "Content-Type": request.content_type}
         loop = asyncio.get_running_loop()
-        # After every wait of ours, so that no write leaves on the strength of an old answer.
+        # After every wait of ours, so that no write leaves on the strength of an old lease; `_fence` asks
+        # again once there is a connection.
         if self._guard is not None and request.method != "GET":
             self._guard()
         started = loop.time()
@@ -129,6 +132,7 @@ class Transport:
                 server_hostname=self._credentials.server_name,
                 timeout=aiohttp.ClientTimeout(total=limit, sock_connect=CONNECT_TIMEOUT),
                 allow_redirects=False,  # the token is for this server alone
+                trace_request_ctx=request.method,
             )
             status = response.status
             return response
@@ -151,8 +155,17 @@ class Transport:
             self._bucket.pause(min(error.retry_after, LONGEST_PAUSE))
         return error
 
+    async def _fence(self, _: aiohttp.ClientSession, trace: SimpleNamespace, __: object) -> None:
+        """Right before a write leaves: connecting takes time, and aiohttp itself sends a PUT or DELETE
+        once more when a kept connection turns out to be closed."""
+        if self._guard is not None and trace.trace_request_ctx != "GET":
+            self._guard()
+
     def _connected(self) -> aiohttp.ClientSession:
         if self._session is None:
+            fence = aiohttp.TraceConfig()
+            fence.on_connection_create_end.append(self._fence)
+            fence.on_connection_reuseconn.append(self._fence)
             self._session = aiohttp.ClientSession(
                 # No limit of its own: the token bucket is the limit, and watches hold connections.
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
@@ -164,6 +177,7 @@ class Transport:
                     "Accept-Encoding": "identity",
                 },
                 read_bufsize=2**18,
+                trace_configs=[fence] if self._guard is not None else None,
             )
         return self._session
 
@@ -189,8 +203,9 @@ async def lines_of(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, No
 
 def _lost(request: Request, error: Exception) -> ConnectionLostError:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        why = getattr(error.certificate_error, "verify_message", "") or "not trusted"
         return ConnectionLostError(
-            f"{request}: the server's certificate is not trusted; check certificate-authority-data"
+            f"{request}: the server's certificate: {why}; check server and certificate-authority-data"
         )
     if isinstance(error, TimeoutError):
         return ConnectionLostError(f"{request}: no answer in time")

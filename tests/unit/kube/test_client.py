@@ -188,6 +188,29 @@ async def test_the_guard_is_asked_after_the_wait_for_a_token() -> None:
             await write
 
 
+async def test_the_guard_is_asked_again_before_a_write_is_sent_a_second_time() -> None:
+    """aiohttp repeats a PUT whose kept connection was closed; by then the lease may be another's."""
+    asked = 0
+
+    def guard() -> None:
+        nonlocal asked
+        asked += 1
+        if server.seen and server.seen[-1].method == "PUT":
+            raise NotLeaderError("lease lost")
+
+    async def drop(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    async with ScriptedServer([ok(OBJ), drop, ok(OBJ)]) as server, server.client(guard=guard) as client:
+        await client.get(JOBS, X)
+        with pytest.raises(NotLeaderError):
+            await client.replace(JOBS, OBJ)
+    assert [seen.method for seen in server.seen] == ["GET", "PUT"]
+    assert asked == 3
+
+
 # --- faults ------------------------------------------------------------------------------------------
 
 

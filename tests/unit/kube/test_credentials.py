@@ -21,7 +21,7 @@ from fournos.kube.credentials import from_kubeconfig, in_cluster, load
 from fournos.kube.errors import CredentialsError, ForbiddenError
 from fournos.kube.identity import ExecPlugin, TokenFile
 from fournos.kube.kubeconfig import ExecSpec
-from tests.unit.kube.pki import Authority
+from tests.fakes.pki import Authority
 
 AUTHORITY = Authority("test-ca")
 PAIR = AUTHORITY.issue("client")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
+import ssl
+import tempfile
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -46,6 +48,16 @@ class Authority:
             signed.public_bytes(Encoding.PEM),
             key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()),
         )
+
+
+def server_context(pair: Pair) -> ssl.SSLContext:
+    """For a server that shows this certificate."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    with tempfile.NamedTemporaryFile(suffix=".pem") as file:
+        file.write(pair.certificate + pair.key)
+        file.flush()
+        context.load_cert_chain(file.name)
+    return context
 
 
 def _builder(

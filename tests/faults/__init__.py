@@ -1,0 +1,1 @@
+"""Faults between a client and a real API server."""
