@@ -38,7 +38,7 @@ def test_envsubst_meets_only_the_two_namespaces(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "config" / "forge" / "workflows").glob("*.yaml")), ids=str)
 def test_workflows_name_the_namespace_for_envsubst(path: Path) -> None:
-    assert "$NAMESPACE/forge-core:main" in path.read_text()
+    assert "$NAMESPACE/forge-core:latest" in path.read_text()
 
 
 def test_kustomize_has_every_rbac_file() -> None:
