@@ -119,7 +119,13 @@ async def _run(
                 workers=workers,
                 collect_interval=settings.gc_interval_sec,
             )
-            health = Health(clock, metrics, ready=controller.unsynced, refresh=controller.refresh_metrics)
+            health = Health(
+                clock,
+                metrics,
+                alive=controller.stuck,
+                ready=controller.unsynced,
+                refresh=controller.refresh_metrics,
+            )
             return await process.run(
                 [controller],
                 clock=clock,

@@ -183,17 +183,20 @@ def run_timeouts(wanted: Timeouts | None, settings: JobSettings) -> dict[str, st
     is the setting.
     """
     finally_ = (wanted and wanted.finally_) or settings.pipeline_finally_timeout
-    if wanted and wanted.pipeline:
-        pipeline = parse_duration(wanted.pipeline)
-        if not wanted.finally_ and not wanted.tasks:
-            finally_ = format_duration(min(parse_duration(finally_), pipeline / 2))
-        rest = format_duration(pipeline - parse_duration(finally_))
-        return {"pipeline": wanted.pipeline, "tasks": wanted.tasks or rest, "finally": finally_}
     tasks = (wanted and wanted.tasks) or settings.pipeline_tasks_timeout
-    if wanted and (wanted.tasks or wanted.finally_):
-        whole = format_duration(parse_duration(tasks) + parse_duration(finally_))
-        return {"pipeline": whole, "tasks": tasks, "finally": finally_}
-    return {"pipeline": settings.pipeline_timeout, "tasks": tasks, "finally": finally_}
+    if not wanted or not (wanted.pipeline or wanted.tasks or wanted.finally_):
+        return {"pipeline": settings.pipeline_timeout, "tasks": tasks, "finally": finally_}
+    if not wanted.pipeline:
+        whole = parse_duration(tasks) + parse_duration(finally_)
+        return {"pipeline": format_duration(whole), "tasks": tasks, "finally": finally_}
+    whole = parse_duration(wanted.pipeline)
+    if wanted.tasks:
+        rest = format_duration(whole - parse_duration(wanted.tasks))
+        return {"pipeline": wanted.pipeline, "tasks": tasks, "finally": wanted.finally_ or rest}
+    if not wanted.finally_:
+        finally_ = format_duration(min(parse_duration(finally_), whole / 2))
+    rest = format_duration(whole - parse_duration(finally_))
+    return {"pipeline": wanted.pipeline, "tasks": rest, "finally": finally_}
 
 
 def secret_copy(job: Obj, *, name: str, vault_entry: bool) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fournos.api.fournosjob import Phase
+
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY = "fournos"
 JOB_NAME_LABEL = "fournos.dev/job-name"
@@ -22,7 +24,7 @@ POD_SET = "launcher"
 CLUSTERLESS = "[clusterless]"
 CLUSTERLESS_KUBECONFIG = "fournos-clusterless-placeholder"
 
-TERMINAL = frozenset({"Succeeded", "Failed", "Stopped"})
+TERMINAL = frozenset(phase.value for phase in Phase if phase.terminal)
 HOLDING = frozenset({"Admitted", "Running", "Stopping"})
 """Phases in which a job occupies its cluster."""
 

@@ -15,10 +15,10 @@ from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.queueing.release import release_quota
 from fournos.queueing.state import QueueState, QueueView, view
-from fournos.queueing.workload import Priority
+from fournos.queueing.workload import Priority, WorkloadRequest
 from fournos.queueing.workload import build as build_workload
 from fournos.runtime.decision import Decision, LiveGet, Need, Present, Unknown
-from fournos.runtime.steps import Create
+from fournos.runtime.steps import Create, Delete
 
 
 def enqueue(ctx: Context, message: str, *, spec: FournosJobSpec | None = None) -> Decision | Need:
@@ -27,18 +27,21 @@ def enqueue(ctx: Context, message: str, *, spec: FournosJobSpec | None = None) -
     priority = _priority(ctx, spec)
     if isinstance(priority, Need | Decision):
         return priority
-    hardware = spec.hardware if spec.hardware and spec.hardware.gpu_type else None
-    request = build.workload_request(
+    request = _request(ctx, spec, priority)
+    ctx.draft.enter("Pending", message).condition("WorkloadAdmitted", "False", "Pending", message)
+    ctx.draft.put(retryAt=None)
+    return ctx.decision([Create(WORKLOAD, build_workload(request))], wake_at=_pending_deadline(ctx))
+
+
+def _request(ctx: Context, spec: FournosJobSpec, priority: Priority | None) -> WorkloadRequest:
+    return build.workload_request(
         ctx.job,
         spec,
-        hardware=hardware,
+        hardware=spec.hardware if spec.hardware and spec.hardware.gpu_type else None,
         priority=priority,
         attempt=ctx.draft.attempt + 1,
         settings=ctx.settings,
     )
-    ctx.draft.enter("Pending", message).condition("WorkloadAdmitted", "False", "Pending", message)
-    ctx.draft.put(retryAt=None)
-    return ctx.decision([Create(WORKLOAD, build_workload(request))], wake_at=_pending_deadline(ctx))
 
 
 def _priority(ctx: Context, spec: FournosJobSpec) -> Priority | Need | Decision | None:
@@ -97,6 +100,8 @@ def pending(ctx: Context) -> Decision | Need:
         text = "Cluster lock pending admission" if ctx.spec.lock_only else "Waiting for Kueue admission"
         return enqueue(ctx, text)
     queue = view(workload)
+    if queue.state is QueueState.WAITING and _outdated(ctx, workload):
+        return ctx.decision([Delete(WORKLOAD, key_of(workload), uid_of(workload))])
     if queue.state is QueueState.ADMITTED and ctx.draft.attempt:
         # The cache may still show the admission of the attempt before this one.
         question = LiveGet(WORKLOAD, key_of(workload))
@@ -113,6 +118,18 @@ def pending(ctx: Context) -> Decision | Need:
         return _give_back(ctx, workload)
     _say_why(ctx, queue)
     return ctx.decision(wake_at=deadline)
+
+
+def _outdated(ctx: Context, workload: Obj) -> bool:
+    """Whether the spec was changed after the Workload was made: it asks for something else by now."""
+    wanted = build_workload(_request(ctx, ctx.spec, None))["spec"]
+    pods, wanted_pods = (spec["podSets"][0]["template"]["spec"] for spec in (workload["spec"], wanted))
+    return (
+        pods["containers"][0]["resources"]["requests"]
+        != wanted_pods["containers"][0]["resources"]["requests"]
+        or (pods.get("nodeSelector") or {}) != (wanted_pods.get("nodeSelector") or {})
+        or (workload["spec"].get("priorityClassRef") or {}).get("name") != ctx.spec.priority
+    )
 
 
 def _give_back(ctx: Context, workload: Obj) -> Decision:

@@ -7,12 +7,12 @@ from datetime import datetime
 from typing import Any
 
 from fournos.api.conditions import Condition, condition, upsert
+from fournos.api.fournosjob import MAX_ATTEMPTS_KEPT
 from fournos.api.times import format_time
 from fournos.jobs.names import TERMINAL
 from fournos.kube.resource import Obj
 from fournos.runtime.decision import Note
 
-ATTEMPTS_KEPT = 20
 MESSAGE_MAX = 4096
 _PHASE_TIME = {
     **{phase: phase.lower() for phase in ("Resolving", "Pending", "Admitted", "Running", "Stopping")},
@@ -88,7 +88,7 @@ class StatusDraft:
         if run:
             entry["pipelineRun"] = run
         self._status["attempt"] = number
-        self._status["attempts"] = [*(self._status.get("attempts") or ()), entry][-ATTEMPTS_KEPT:]
+        self._status["attempts"] = [*(self._status.get("attempts") or ()), entry][-MAX_ATTEMPTS_KEPT:]
         return self
 
     def amend_attempt(self, **fields: Any) -> StatusDraft:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.e2e.hub import Hub, RefusedError
@@ -121,10 +123,11 @@ def test_a_clusterless_job_needs_no_quota(hub: Hub) -> None:
 
 
 def test_a_higher_priority_preempts_and_the_victim_runs_again(hub: Hub, slow: None) -> None:
-    victim = hub.submit("victim", exclusive=True, cluster="cluster-3", hardware=None, priority="adhoc")
+    gpus = {"gpuType": "h200", "gpuCount": 1}
+    victim = hub.submit("victim", exclusive=True, cluster="cluster-3", hardware=gpus, priority="adhoc")
     hub.wait(victim, ["Running"])
     hub.until(lambda: "run" in hub.task_pods(victim), lambda: "the victim's task does not start")
-    urgent = hub.submit("urgent", exclusive=True, cluster="cluster-3", hardware=None, priority="manual")
+    urgent = hub.submit("urgent", exclusive=True, cluster="cluster-3", hardware=gpus, priority="manual")
     hub.wait(urgent, ["Running"], timeout=180)
     status = hub.status(victim)
     assert status["phase"] == "Pending"
@@ -138,33 +141,7 @@ def test_a_higher_priority_preempts_and_the_victim_runs_again(hub: Hub, slow: No
 
 
 def test_a_failing_pipeline_is_retried(hub: Hub) -> None:
-    hub.apply(
-        {
-            "apiVersion": "tekton.dev/v1",
-            "kind": "Pipeline",
-            "metadata": {
-                "name": "always-fails",
-                "annotations": {"fournos.dev/resolve-image": "fournos-mock-resolve:dev"},
-            },
-            "spec": {
-                "tasks": [
-                    {
-                        "name": "fail",
-                        "taskSpec": {
-                            "steps": [
-                                {
-                                    "name": "fail",
-                                    "image": "docker.io/library/busybox:1.36",
-                                    "imagePullPolicy": "IfNotPresent",
-                                    "script": "#!/bin/sh\nexit 7\n",
-                                }
-                            ]
-                        },
-                    }
-                ]
-            },
-        }
-    )
+    hub.apply(pipeline("always-fails", "exit 7"))
     name = hub.submit("retried", pipeline="always-fails", retry={"limit": 1, "backoff": "1s"})
     status = hub.wait(name, timeout=180)
     assert status["phase"] == "Failed"
@@ -172,6 +149,25 @@ def test_a_failing_pipeline_is_retried(hub: Hub) -> None:
         (1, "Failed", "retried"),
         (2, "Failed", "retried-r2"),
     ]
+
+
+def pipeline(name: str, script: str) -> dict[str, Any]:
+    """One task with this script, and a resolver that leaves the job as it is."""
+    step = {
+        "name": "step",
+        "image": "docker.io/library/busybox:1.36",
+        "imagePullPolicy": "IfNotPresent",
+        "script": f"#!/bin/sh\n{script}\n",
+    }
+    return {
+        "apiVersion": "tekton.dev/v1",
+        "kind": "Pipeline",
+        "metadata": {
+            "name": name,
+            "annotations": {"fournos.dev/resolve-image": "docker.io/library/busybox:1.36"},
+        },
+        "spec": {"tasks": [{"name": "task", "taskSpec": {"steps": [step]}}]},
+    }
 
 
 REFUSED = {
@@ -199,12 +195,13 @@ FAILS = {
         {"hardware": {"gpuType": "b300", "gpuCount": 1}},
         "GPU type 'b300' not available. Valid types: a100, h200",
     ),
-    "secret": ({"secretRefs": ["nothing"]}, "not found in namespace"),
+    "secret": ({"secretRefs": ["nothing"], "pipeline": "plain"}, "not found in namespace"),
 }
 
 
 @pytest.mark.parametrize("case", FAILS)
 def test_what_does_not_exist_fails_at_once(hub: Hub, case: str) -> None:
+    hub.apply(pipeline("plain", "true"))
     spec, message = FAILS[case]
     status = hub.wait(hub.submit(f"unknown-{case}", **spec))
     assert status["phase"] == "Failed"

@@ -321,6 +321,40 @@ async def test_a_lost_workload_stops_the_run_and_queues_it_again() -> None:
     assert [a["outcome"] for a in status(server)["attempts"]] == ["Lost", "Succeeded"]
 
 
+async def test_a_spec_that_changes_in_the_queue_is_queued_anew() -> None:
+    """Cluster and priority are free until a cluster is assigned."""
+
+    def setup(server: Server) -> None:
+        submit(server, "first")
+        submit(server)
+
+    def move(server: Server) -> None:
+        assert phase(server) == "Pending"
+        server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"cluster": "cluster-2"}})
+
+    server = await finished(setup, tekton=Tekton(endless={"first"}), script=[move])
+    assert (phase(server), status(server)["cluster"]) == ("Succeeded", "cluster-2")
+
+
+LIMITS = {
+    "none": ({}, ("25h0m0s", "24h0m0s", "1h0m0s")),
+    "pipeline": ({"pipeline": "10h"}, ("10h", "9h0m0s", "1h0m0s")),
+    "short pipeline": ({"pipeline": "1h"}, ("1h", "30m0s", "30m0s")),
+    "pipeline and tasks": ({"pipeline": "1h", "tasks": "50m"}, ("1h", "50m", "10m0s")),
+    "pipeline and finally": ({"pipeline": "1h", "finally": "5m"}, ("1h", "55m0s", "5m")),
+    "tasks": ({"tasks": "48h"}, ("49h0m0s", "48h", "1h0m0s")),
+    "all": ({"pipeline": "3h", "tasks": "1h", "finally": "1h"}, ("3h", "1h", "1h")),
+}
+
+
+@pytest.mark.parametrize("case", LIMITS)
+async def test_limits_that_are_not_given_follow_from_those_that_are(case: str) -> None:
+    given, wanted = LIMITS[case]
+    server = await finished(lambda s: submit(s, timeouts=given))
+    limits = server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["timeouts"]
+    assert (limits["pipeline"], limits["tasks"], limits["finally"]) == wanted
+
+
 async def test_managed_by_another_controller_is_left_alone() -> None:
     server = await finished(lambda s: submit(s, managedBy="kueue.x-k8s.io/multikueue"))
     assert "status" not in job(server)
