@@ -26,15 +26,16 @@ help: ## Show this text
 	@awk -F ':.*## ' '/^##@/ {printf "%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / && !seen[$$1]++ {printf "  %-28s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "Variables: FOURNOS_NAMESPACE (dev-setup, dev-run: where; test: test the operator that runs there),"
+	@echo "           DEV_ARGS (demo, dev-setup; --help lists them: --provider, --kubeconfig of an existing cluster, ...),"
 	@echo "           VENV (default .venv), PYTEST_ARGS (added to pytest), BENCH_ARGS (added to the benchmark)."
 
 ##@ Use it
 demo: $(STAMP) ## Local cluster + operator + a sample job, followed to Succeeded (15 min cold, 90 s warm)
-	@$(PYTHON) -m dev.demo
+	@$(PYTHON) -m dev.demo $(DEV_ARGS)
 
 dev-setup: $(STAMP) ## Local cluster with Tekton, Kueue, the CRDs and mock resources
 	@FOURNOS_NAMESPACE=$(DEV_NAMESPACE) FOURNOS_SECRETS_NAMESPACE=$(SECRETS_NAMESPACE) \
-	  $(PYTHON) -m dev.setup --cluster $(DEV_CLUSTER)
+	  $(PYTHON) -m dev.setup --cluster $(DEV_CLUSTER) $(DEV_ARGS)
 
 dev-run: $(STAMP) ## Run the operator here, against the local cluster (Ctrl-C ends it)
 	@FOURNOS_NAMESPACE=$(DEV_NAMESPACE) FOURNOS_SECRETS_NAMESPACE=$(SECRETS_NAMESPACE) \

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dev import operator, resources
-from dev.image import operator_image
+from dev.image import Image, operator_image
 from dev.setup import Where, arguments, prepare, where_of
 from devcluster import Cluster, DevclusterError
 from devcluster.progress import Progress
@@ -24,15 +24,17 @@ DEMO_NAMESPACE = "fournos-demo"
 JOB_LIMIT = 180.0
 
 
-def run(where: Where, progress: Progress) -> int:
+def run(where: Where, progress: Progress, *, pushed: str = "") -> int:
+    """`pushed` is an operator's image that the cluster can pull; without it one is built and loaded."""
     progress.say("1/3  A local Kubernetes with Kueue, Tekton and four mock clusters; the operator's image")
     with ThreadPoolExecutor(max_workers=1) as pool:
         # The image needs nothing of the cluster, so it is made meanwhile.
-        building = pool.submit(operator_image, progress)
+        building = None if pushed else pool.submit(operator_image, progress)
         cluster = prepare(where, progress)
-        image = building.result()
+        image = building.result() if building else pushed
     progress.say(f"2/3  The operator, in namespace {where.namespace}")
-    cluster.load(image.archive, progress=progress)
+    if isinstance(image, Image):
+        cluster.load(image.archive, progress=progress)
     with progress.step("Two replicas become ready", usual="15 s"):
         operator.deploy(cluster, image, namespace=where.namespace, secrets_namespace=where.secrets_namespace)
     progress.say("3/3  A job: dev/sample-job.yaml")
@@ -103,12 +105,11 @@ What next
 
 
 def main() -> int:
-    where = where_of(
-        arguments("A local cluster, the operator in it, one job followed to its end.").parse_args(),
-        namespace=DEMO_NAMESPACE,
-    )
+    parser = arguments("A local cluster, the operator in it, one job followed to its end.")
+    parser.add_argument("--image", default="", help="operator that the cluster can pull (existing clusters)")
+    parsed = parser.parse_args()
     try:
-        return run(where, Progress())
+        return run(where_of(parsed, namespace=DEMO_NAMESPACE), Progress(), pushed=parsed.image)
     except (DevclusterError, KubeError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

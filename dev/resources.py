@@ -13,6 +13,7 @@ import yaml
 
 from dev.image import ROOT
 from devcluster import Cluster, DevclusterError
+from fournos.jobs.names import RESOLVE_IMAGE_ANNOTATION
 
 APPLY_LIMIT = 120.0
 
@@ -72,9 +73,12 @@ def rbac(namespace: str, secrets_namespace: str) -> list[dict[str, Any]]:
     )
 
 
-def mock_pipelines() -> list[dict[str, Any]]:
-    """Those of dev/mock-pipelines, and the real one that validates a cluster."""
+def mock_pipelines(resolve_image: str = "") -> list[dict[str, Any]]:
+    """Those of dev/mock-pipelines, with another resolver if named, and the real fournos-validate-only."""
     objects = []
     for path in sorted((ROOT / "dev" / "mock-pipelines").glob("*.yaml")):
         objects += load(path)
+    for item in objects:
+        if resolve_image and item["kind"] == "Pipeline":
+            item["metadata"]["annotations"][RESOLVE_IMAGE_ANNOTATION] = resolve_image
     return objects + load("config/fournos-validation/pipeline.yaml")

@@ -31,6 +31,8 @@ class Where:
     provider: ProviderName = "native"
     kubeconfig: Path | None = None
     """Of an existing cluster."""
+    resolve_image: str = ""
+    """A mock resolver's image that the cluster can pull; without it one is built and loaded."""
 
 
 def prepare(where: Where, progress: Progress) -> Cluster:
@@ -42,8 +44,9 @@ def prepare(where: Where, progress: Progress) -> Cluster:
         kubeconfig=str(where.kubeconfig.resolve()) if where.kubeconfig else None,
     )
     cluster = start(spec, progress=progress)
-    resolver = mock_resolve_image(build(progress)[1]["kubectl"], progress)
-    cluster.load(resolver.archive, progress=progress)
+    if not where.resolve_image:
+        resolver = mock_resolve_image(build(progress)[1]["kubectl"], progress)
+        cluster.load(resolver.archive, progress=progress)
     with progress.step(
         f"Namespaces {where.namespace} and {where.secrets_namespace}, CRDs, rights, mocks", usual="5 s"
     ):
@@ -72,7 +75,7 @@ def install(cluster: Cluster, where: Where) -> None:
         [
             *resources.rbac(where.namespace, where.secrets_namespace),
             *resources.load("dev/mock-kueue-config.yaml"),
-            *resources.mock_pipelines(),
+            *resources.mock_pipelines(where.resolve_image),
         ],
         namespace=where.namespace,
     )
@@ -90,6 +93,9 @@ def arguments(description: str) -> argparse.ArgumentParser:
         help="native: Linux and root; kind: Docker or Podman; existing: any cluster, with --kubeconfig",
     )
     parser.add_argument("--kubeconfig", type=Path, help="of the existing cluster")
+    parser.add_argument(
+        "--resolve-image", default="", help="mock resolver that the cluster can pull (existing clusters)"
+    )
     return parser
 
 
@@ -101,6 +107,7 @@ def where_of(parsed: argparse.Namespace, *, namespace: str = LOCAL_NAMESPACE) ->
         secrets_namespace=os.environ.get("FOURNOS_SECRETS_NAMESPACE") or "psap-secrets",
         provider=parsed.provider,
         kubeconfig=parsed.kubeconfig,
+        resolve_image=parsed.resolve_image,
     )
 
 
