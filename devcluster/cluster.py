@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from devcluster import state
+from devcluster import namespaces, state
 from devcluster.errors import DevclusterError
 from devcluster.existing import ExistingProvider
 from devcluster.kind import KindProvider
@@ -75,12 +75,21 @@ class Cluster:
         does not run.
         """
         ref = self.record.processes.get(component)
-        if ref is None or not state.alive(ref):
+        inside = namespaces.children(ref) if ref else []
+        if not inside:
             raise DevclusterError(f"{component} does not run in cluster {self.name}")
-        children = Path(f"/proc/{ref.pid}/task/{ref.pid}/children").read_text().split()
-        if not children:
-            raise DevclusterError(f"{component} does not run in cluster {self.name}")
-        return int(children[0])
+        return inside[0]
+
+    def stop_component(self, component: str) -> None:
+        """Kills a process of a native cluster (SIGKILL), for tests of what happens without it."""
+        self.pid(component)
+        namespaces.stop(self.record, component)
+
+    def start_component(self, component: str) -> None:
+        """Starts a stopped process of a native cluster as it was started first; does not wait for it."""
+        if component not in self.record.commands:
+            raise DevclusterError(f"{component} is no process of cluster {self.name}")
+        namespaces.start(self.record, component, self.record.commands[component])
 
     def _require_native(self, what: str) -> None:
         if self.record.spec.provider != "native":

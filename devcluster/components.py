@@ -119,6 +119,12 @@ def controller_manager(layout: Layout, controllers: str) -> list[str]:
     ]
 
 
+def controller_manager_probe(layout: Layout) -> list[str]:
+    """A command that succeeds, inside the cluster's namespaces, when the controller manager is healthy."""
+    where = ["--kubeconfig=/dev/null", "--server=https://127.0.0.1:10257", "--insecure-skip-tls-verify"]
+    return [layout.hyper, "kubectl", *where, "get", "--raw", "/healthz"]
+
+
 def scheduler(layout: Layout) -> list[str]:
     return [layout.hyper, "kube-scheduler", f"--kubeconfig={layout.kubeconfig}", "--leader-elect=false"]
 

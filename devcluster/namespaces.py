@@ -13,7 +13,7 @@ import shlex
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from devcluster.errors import ComponentFailedError
@@ -97,10 +97,8 @@ def start_holder(record: Record, network: Network, *, visible: Sequence[Path], o
 def init_pid(record: Record) -> int:
     """Process 1 of the cluster, by its number on the machine. Raises ComponentFailedError if gone."""
     holder = record.processes.get(HOLDER)
-    if holder is not None and alive(holder):
-        children = Path(f"/proc/{holder.pid}/task/{holder.pid}/children").read_text().split()
-        if children:
-            return int(children[0])
+    if holder is not None and (inside := children(holder)):
+        return inside[0]
     raise ComponentFailedError(HOLDER, "it does not run, so nothing of the cluster does")
 
 
@@ -109,19 +107,35 @@ def enter(record: Record) -> list[str]:
     return ["nsenter", "--target", str(init_pid(record)), "--net", "--mount", "--pid"]
 
 
-def start(
-    record: Record, component: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None
-) -> ProcessRef:
+def start(record: Record, component: str, argv: Sequence[str]) -> ProcessRef:
     """Starts a component inside the cluster, detached, its output in `log/<component>.log`; records it."""
-    ref = _launch(record, component, [*enter(record), *argv], env=env)
+    ref = _launch(record, component, [*enter(record), *argv])
     record.processes[component] = ref
+    record.commands[component] = list(argv)
     record.save()
     return ref
 
 
-def _launch(
-    record: Record, component: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None
-) -> ProcessRef:
+def stop(record: Record, component: str, *, limit: float = 15.0) -> None:
+    """Kills a component (SIGKILL) and waits until it has gone. Raises ComponentFailedError when it stays."""
+    ref = record.processes[component]
+    for pid in children(ref):
+        os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + limit
+    while alive(ref):
+        if time.monotonic() > deadline:
+            raise ComponentFailedError(component, f"it did not end within {limit:.0f} s of SIGKILL")
+        time.sleep(0.02)
+
+
+def children(ref: ProcessRef) -> list[int]:
+    """The processes inside the cluster that a recorded one, outside of it, waits for."""
+    if not alive(ref):
+        return []
+    return [int(pid) for pid in Path(f"/proc/{ref.pid}/task/{ref.pid}/children").read_text().split()]
+
+
+def _launch(record: Record, component: str, argv: Sequence[str]) -> ProcessRef:
     log = record.log_file(component)
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as output:
@@ -132,7 +146,7 @@ def _launch(
             stderr=subprocess.STDOUT,
             cwd="/",
             start_new_session=True,
-            env={**_plain_environment(), MARKER: str(record.directory), **(env or {})},
+            env={**_plain_environment(), MARKER: str(record.directory)},
         )
     # The child outlives this object on purpose; without this Python warns of a process still running.
     process.returncode = 0

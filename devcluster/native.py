@@ -197,6 +197,10 @@ class _Start:
         )
         if self.full:
             namespaces.start(self.record, "kube-scheduler", components.scheduler(self.layout))
+        probe = namespaces.enter(self.record) + components.controller_manager_probe(self.layout)
+        self._await(
+            "kube-controller-manager", lambda: run(probe, limit=20, check=False).returncode == 0, limit=60
+        )
 
     def _start_containerd(self) -> None:
         namespaces.start(self.record, "containerd", components.containerd(self.layout))

@@ -35,6 +35,8 @@ class Record:
     index: int = 0
     phase: Literal["starting", "ready"] = "starting"
     processes: dict[str, ProcessRef] = field(default_factory=dict)
+    commands: dict[str, list[str]] = field(default_factory=dict)
+    """What a component was started with, so that it can be started again."""
 
     @property
     def directory(self) -> Path:
@@ -58,6 +60,7 @@ class Record:
             "shape": self.shape,
             "index": self.index,
             "phase": self.phase,
+            "commands": self.commands,
             "processes": {name: asdict(ref) for name, ref in self.processes.items()},
         }
         temporary = self.directory / f"{_RECORD}.new"
@@ -82,6 +85,7 @@ def load(name: str) -> Record | None:
             shape=data["shape"],
             index=data["index"],
             phase=data["phase"],
+            commands=data.get("commands", {}),
             processes={key: ProcessRef(**ref) for key, ref in data["processes"].items()},
         )
     except FileNotFoundError:

@@ -1,0 +1,166 @@
+"""A full cluster does what Kubernetes does: pods, volumes, names, namespaces, logs; beside another one."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from devcluster import Cluster, down, ensure, up
+from devcluster.archive import Recipe, write_image
+from devcluster.errors import DevclusterError
+from devcluster.images import KUBECTL_IMAGE
+from devcluster.progress import Progress
+
+pytestmark = pytest.mark.timeout(900)
+
+
+def kubectl(cluster: Cluster, *words: str, stdin: str | None = None, check: bool = True) -> str:
+    done = subprocess.run(
+        [*cluster.kubectl_words(), *words],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0 or not check, done.stderr
+    return done.stdout
+
+
+def run_pod(
+    cluster: Cluster, namespace: str, script: str, *, claim: str = "", image: str = KUBECTL_IMAGE
+) -> str:
+    """Runs a shell script in a pod to its end and returns what it printed; fails when the script does."""
+    container: dict[str, Any] = {"name": "main", "image": image, "command": ["sh", "-ec", script]}
+    spec: dict[str, Any] = {"restartPolicy": "Never", "containers": [container]}
+    if claim:
+        container["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
+        spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
+    name = f"pod-{time.monotonic_ns()}"
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+    kubectl(cluster, "-n", namespace, "create", "-f", "-", stdin=yaml.safe_dump(pod))
+    deadline = time.monotonic() + 90
+    while True:
+        phase = kubectl(cluster, "-n", namespace, "get", "pod", name, "-o", "jsonpath={.status.phase}")
+        if phase in ("Succeeded", "Failed"):
+            break
+        assert time.monotonic() < deadline, kubectl(cluster, "-n", namespace, "describe", "pod", name)
+        time.sleep(0.3)
+    said = kubectl(cluster, "-n", namespace, "logs", name)
+    assert phase == "Succeeded", said
+    return said
+
+
+@pytest.fixture
+def namespace(node: Cluster, request: pytest.FixtureRequest) -> str:
+    name = f"t-{request.node.name[5:40].replace('_', '-').rstrip('-')}"
+    kubectl(node, "create", "namespace", name)
+    return name
+
+
+def test_every_component_runs(node: Cluster) -> None:
+    rows = {row.component: row.state for row in node.status()}
+    assert {
+        "etcd",
+        "kube-apiserver",
+        "kubelet",
+        "kube-proxy",
+        "containerd",
+        "node",
+        "coredns",
+        "kueue",
+    } <= set(rows)
+    assert set(rows.values()) == {"running"}
+    assert "tekton-controller" not in rows
+
+
+def test_a_pod_runs_and_its_log_can_be_read(node: Cluster, namespace: str) -> None:
+    assert run_pod(node, namespace, "echo from inside") == "from inside\n"
+
+
+def test_a_claim_binds_and_keeps_what_one_pod_wrote_for_the_next(node: Cluster, namespace: str) -> None:
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    }
+    kubectl(node, "-n", namespace, "create", "-f", "-", stdin=yaml.safe_dump(claim))
+    run_pod(node, namespace, "echo kept > /data/file", claim="data")
+    assert run_pod(node, namespace, "cat /data/file", claim="data") == "kept\n"
+    assert not list(Path("/tmp/hostpath_pv").glob("*/file")), "the volume must be private to the cluster"
+
+
+def test_pods_find_services_by_name(node: Cluster, namespace: str) -> None:
+    said = run_pod(
+        node,
+        namespace,
+        "nslookup kubernetes.default.svc.cluster.local; "
+        "nslookup kueue-webhook-service.kueue-system.svc.cluster.local; "
+        "kubectl version --output=json",
+    )
+    assert "Address: 10.96.0.1\n" in said
+    assert said.count("10.96.0.10:53") == 2
+
+
+def test_a_pod_reaches_the_api_server_by_its_service_name(node: Cluster, namespace: str) -> None:
+    said = run_pod(
+        node,
+        namespace,
+        "kubectl --server=https://kubernetes.default:443 "
+        "--certificate-authority=/var/run/secrets/kubernetes.io/serviceaccount/ca.crt get --raw /version",
+    )
+    assert json.loads(said)["gitVersion"].startswith("v1.")
+
+
+def test_a_deleted_namespace_goes(node: Cluster) -> None:
+    kubectl(node, "create", "namespace", "to-go")
+    run_pod(node, "to-go", "true")
+    kubectl(node, "delete", "namespace", "to-go", "--timeout=60s")
+    assert "to-go" not in kubectl(node, "get", "namespaces", "-o", "name")
+
+
+def test_an_image_of_ones_own_is_loaded_and_runs(node: Cluster, namespace: str, tmp_path: Path) -> None:
+    busybox = next(path for path in (Path("/bin/busybox"), Path("/usr/bin/busybox")) if path.exists())
+    archive = tmp_path / "own.tar"
+    tag = "docker.io/local/own:1"
+    write_image(Recipe(tag, files={"/bin/busybox": busybox}, links={"/bin/sh": "busybox"}), archive)
+    node.load(archive)
+    assert run_pod(node, namespace, "echo mine", image=tag) == "mine\n"
+
+
+def test_ensure_takes_the_running_cluster_again(node: Cluster, quiet: Progress) -> None:
+    again = ensure("e2e-node", without={"tekton"}, progress=quiet)
+    assert again.record.processes == node.record.processes
+
+
+def test_up_refuses_another_shape_under_the_same_name(node: Cluster, quiet: Progress) -> None:
+    with pytest.raises(DevclusterError, match="other settings"):
+        up("e2e-node", without={"kueue"}, progress=quiet)
+    assert node.pid("etcd")
+
+
+def test_two_clusters_run_side_by_side_and_can_call_each_other(
+    node: Cluster, namespace: str, quiet: Progress
+) -> None:
+    other = up("e2e-other", profile="control-plane", without={"tekton", "kueue"}, progress=quiet)
+    try:
+        assert other.node_ip != node.node_ip
+        kubectl(other, "create", "namespace", "only-there")
+        assert "only-there" not in kubectl(node, "get", "namespaces", "-o", "name")
+        assert "kueue-system" not in kubectl(other, "get", "namespaces", "-o", "name")
+        said = run_pod(
+            node,
+            namespace,
+            f"kubectl --server=https://{other.node_ip}:6443 --insecure-skip-tls-verify get --raw /version",
+        )
+        assert json.loads(said)["gitVersion"].startswith("v1.")
+    finally:
+        assert down("e2e-other", progress=quiet)
+    assert kubectl(node, "get", "--raw", "/readyz") == "ok"

@@ -1,0 +1,42 @@
+"""Looks for anything that a cluster left on the machine, by other means than tear-down's own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+
+def traces(state: Path) -> list[str]:
+    """Every process, mount and file that names the state directory `state`."""
+    needle = str(state)
+    found = []
+    for process in Path("/proc").iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            mounts = (process / "mountinfo").read_text()
+        except OSError:
+            continue
+        if needle in words:
+            found.append(f"process {process.name}: {words}")
+        elif needle in mounts:
+            found.append(f"mount seen by process {process.name}: {words}")
+    clusters = state / "clusters"
+    if clusters.is_dir():
+        found += [f"file {path}" for path in clusters.iterdir()]
+    return found
+
+
+def network_traces(cluster: str) -> list[str]:
+    """Network namespaces and cgroups with the cluster's name."""
+    listed = json.loads(subprocess.check_output(["ip", "-json", "netns"], text=True) or "[]")
+    found = [f"netns {each['name']}" for each in listed if each["name"].endswith(f"-{cluster}")]
+    found += [f"cgroup {path}" for path in Path("/sys/fs/cgroup").glob(f"**/fournos-*-{cluster}")]
+    return found
+
+
+def interfaces() -> set[str]:
+    """The machine's ends of all clusters' veth pairs."""
+    return {path.name for path in Path("/sys/class/net").glob("fournos*")}

@@ -1,0 +1,248 @@
+"""Certificates, archives, running programs, progress, and what is said when the machine will not do."""
+
+from __future__ import annotations
+
+import io
+import json
+import ssl
+import stat
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+from cryptography import x509
+from typer.testing import CliRunner
+
+from devcluster import archive, cli, cli_image, imagebuild, pki, shell, system
+from devcluster.archive import Recipe
+from devcluster.errors import CommandFailedError, ComponentFailedError, DevclusterError, NotSupportedError
+from devcluster.kubectl import wait_until
+from devcluster.progress import Progress
+
+
+def test_certificates_carry_what_strict_clients_ask_for() -> None:
+    ca = pki.authority("kubernetes")
+    usage = ca.certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+    assert usage.key_cert_sign
+    assert usage.crl_sign
+    served = pki.issue(ca, "apiserver", hosts=["localhost", "10.96.0.1"]).certificate
+    issuer = served.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
+    own = ca.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    assert issuer.key_identifier == own.digest
+    names = served.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert names.get_values_for_type(x509.DNSName) == ["localhost"]
+    assert [str(each) for each in names.get_values_for_type(x509.IPAddress)] == ["10.96.0.1"]
+
+
+def test_a_server_with_our_certificate_passes_a_strict_handshake(tmp_path: Path) -> None:
+    ca = pki.authority("ca")
+    pki.issue(ca, "server", hosts=["localhost"]).write(tmp_path, "tls")
+    serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    serving.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
+    asking = ssl.create_default_context(cadata=ca.certificate_pem.decode())
+    asking.verify_flags |= ssl.VERIFY_X509_STRICT
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = serving.wrap_bio(to_server, to_client, server_side=True)
+    client = asking.wrap_bio(to_client, to_server, server_hostname="localhost")
+    for _ in range(4):
+        for side in (client, server):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+    assert client.getpeercert()
+
+
+def test_keys_are_readable_by_their_owner_alone(tmp_path: Path) -> None:
+    pki.authority("ca").write(tmp_path, "ca")
+    pki.write_service_account_key(tmp_path)
+    for name in ("ca.key", "sa.key"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+
+
+def test_the_kubeconfig_names_no_file() -> None:
+    ca = pki.authority("ca")
+    client = pki.issue(ca, "admin", organizations=["system:masters"])
+    text = pki.kubeconfig(name="a", server="https://10.240.1.2:6443", ca=ca, client=client)
+    parsed = yaml.safe_load(text)
+    assert parsed["clusters"][0]["cluster"]["server"] == "https://10.240.1.2:6443"
+    assert set(parsed["users"][0]["user"]) == {"client-certificate-data", "client-key-data"}
+
+
+def test_an_image_is_written_as_docker_reads_it(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    recipe = Recipe(
+        "docker.io/local/a:1",
+        files={"/bin/program": program},
+        links={"/bin/other": "program"},
+        directories=["tmp"],
+        entrypoint=["/bin/program"],
+        user="65532:65532",
+    )
+    target = tmp_path / "a.tar"
+    archive.write_image(recipe, target)
+    assert archive.tags_of(target) == ["docker.io/local/a:1"]
+    with tarfile.open(target) as outer:
+        (manifest,) = json.load(outer.extractfile("manifest.json"))  # type: ignore[arg-type]
+        config = json.load(outer.extractfile(manifest["Config"]))  # type: ignore[arg-type]
+        assert config["config"]["Entrypoint"] == ["/bin/program"]
+        assert config["config"]["User"] == "65532:65532"
+        assert config["rootfs"]["diff_ids"] == [f"sha256:{manifest['Layers'][0].removesuffix('.tar')}"]
+        with tarfile.open(fileobj=outer.extractfile(manifest["Layers"][0])) as layer:
+            assert layer.getmember("bin/program").mode == 0o755
+            assert layer.getmember("bin/program").uid == 0
+            assert layer.getmember("bin/other").linkname == "program"
+            assert layer.getmember("tmp").mode == 0o1777
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.tar", "program"]
+
+
+def test_an_image_is_stale_when_a_file_of_it_changes(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("one")
+    recipe = Recipe("a:1", files={"/program": program})
+    before = recipe.key()
+    assert recipe.key() == before
+    program.write_text("three")
+    assert recipe.key() != before
+
+
+def test_a_failing_program_is_told_with_its_last_words() -> None:
+    with pytest.raises(CommandFailedError) as caught:
+        shell.run(["sh", "-c", "echo the reason >&2; exit 3"], limit=10)
+    assert "returned 3" in str(caught.value)
+    assert "the reason" in str(caught.value)
+
+
+def test_a_program_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(CommandFailedError, match="did not end within"):
+        shell.run(["sleep", "60"], limit=0.05)
+
+
+def test_a_missing_program_is_said() -> None:
+    with pytest.raises(CommandFailedError, match="not installed"):
+        shell.run(["no-such-program-here"], limit=1)
+
+
+def test_streamed_output_comes_line_by_line_and_a_failure_keeps_it() -> None:
+    lines: list[str] = []
+    shell.stream(["sh", "-c", "echo one; echo two >&2"], on_line=lines.append, limit=10)
+    assert sorted(lines) == ["one", "two"]
+    with pytest.raises(CommandFailedError, match="why"):
+        shell.stream(["sh", "-c", "echo why; exit 1"], on_line=lines.append, limit=10)
+
+
+def test_the_tail_of_a_file_is_its_last_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("".join(f"line {number}\n" for number in range(50_000)))
+    assert shell.tail_file(log, 2) == "line 49998\nline 49999"
+    assert shell.tail_file(tmp_path / "absent") == ""
+
+
+def test_a_failed_component_is_named_with_its_log_and_the_way_on() -> None:
+    text = str(
+        ComponentFailedError("kubelet", "it ended by itself", log_tail="E1 no cgroup", hint="See /log")
+    )
+    assert text.splitlines() == [
+        "kubelet: it ended by itself",
+        "Last lines of its log:",
+        "E1 no cgroup",
+        "See /log",
+    ]
+
+
+def test_a_wait_ends_at_its_limit_and_shows_the_evidence() -> None:
+    with pytest.raises(DevclusterError, match="it ready: not within 0 s") as caught:
+        wait_until("it ready", lambda: False, limit=0, every=0, evidence=lambda: "still starting")
+    assert "still starting" in str(caught.value)
+
+
+def test_a_wait_ends_early_when_something_died() -> None:
+    def died() -> None:
+        raise ComponentFailedError("etcd", "it ended by itself")
+
+    with pytest.raises(ComponentFailedError, match="etcd"):
+        wait_until("it ready", lambda: False, limit=3600, meanwhile=died)
+
+
+def test_progress_tells_what_how_long_usually_and_the_end() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream)
+    with progress.step("Building it", usual="6 min"):
+        pass
+    with pytest.raises(ValueError, match="no"), progress.step("Failing"):
+        raise ValueError("no")
+    lines = stream.getvalue().splitlines()
+    assert lines[0] == "  … Building it (usually 6 min)"
+    assert lines[1].startswith("  ✓ Building it (0.0 s)")
+    assert lines[2].startswith("  ✗ Failing, after")
+
+
+def test_only_missing_packages_are_asked_for(tmp_path: Path) -> None:
+    present = tmp_path / "plugin"
+    present.touch()
+    wanted = {
+        "sh": "dash",
+        str(present): "plugins",
+        "no-such-program-here": "missing",
+        "/no/such/file": "absent",
+    }
+    assert system.missing_packages(wanted) == ["absent", "missing"]
+
+
+def test_without_root_the_other_providers_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system, "is_root", lambda: False)
+    with pytest.raises(NotSupportedError, match="--provider kind"):
+        system.require_native()
+    with pytest.raises(NotSupportedError, match="no-such-package"):
+        system.ensure_packages([{"no-such-program-here": "no-such-package"}], Progress(quiet=True))
+
+
+def test_elsewhere_than_linux_the_other_providers_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system.platform, "system", lambda: "Darwin")
+    with pytest.raises(NotSupportedError, match="this is Darwin"):
+        system.require_native()
+
+
+def test_a_go_that_does_not_answer_has_no_version(tmp_path: Path) -> None:
+    fake = tmp_path / "go"
+    fake.write_text("#!/bin/sh\necho go1.26.6\n")
+    fake.chmod(0o755)
+    assert system.go_version(fake) == (1, 26)
+    assert system.go_version(tmp_path / "absent") == (0, 0)
+
+
+def test_an_image_needs_a_version(tmp_path: Path) -> None:
+    with pytest.raises(DevclusterError, match="lacks a version"):
+        imagebuild.build_image(
+            "localhost:5000/name", containerfile=tmp_path, context=tmp_path, progress=Progress(quiet=True)
+        )
+
+
+def test_an_image_that_was_never_built_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOURNOS_CACHE", str(tmp_path))
+    with pytest.raises(DevclusterError, match="image build"):
+        cli_image.archive_of("docker.io/local/never:1")
+
+
+def test_help_teaches_the_first_steps() -> None:
+    told = CliRunner().invoke(cli.app, ["--help"]).output
+    for word in ("up demo", "down demo", "KUBECONFIG", "status", "logs", "load", "build", "image"):
+        assert word in told
+
+
+def test_the_list_of_no_clusters_is_a_heading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOURNOS_STATE", str(tmp_path))
+    told = CliRunner().invoke(cli.app, ["list"])
+    assert told.exit_code == 0
+    assert told.output.split() == ["NAME", "PROFILE", "PROVIDER", "STATE", "KUBECONFIG"]
+
+
+def test_a_cluster_that_is_not_there_can_be_taken_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURNOS_STATE", str(tmp_path))
+    told = CliRunner().invoke(cli.app, ["down", "absent"])
+    assert told.exit_code == 0
+    assert "no cluster absent" in told.output
