@@ -20,6 +20,9 @@ DOMAIN = "cluster.local"
 KUEUE_WEBHOOK_PORT = 9443
 KUEUE_HEALTH_PORT = 8081
 PAUSE_IMAGE = "localhost/local/pause:1"
+CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
+"""Inside the cluster, where /run and /var are its own: the programs' default places serve, and socket paths
+stay below the 108 characters that Linux allows, wherever the state directory is."""
 CNI_PLUGINS = "/usr/lib/cni"
 
 CONTROL_PLANE_CONTROLLERS = "*,-node-lifecycle-controller"
@@ -48,10 +51,6 @@ class Layout:
     @property
     def kubeconfig(self) -> Path:
         return self.directory / "admin.kubeconfig"
-
-    @property
-    def containerd_socket(self) -> Path:
-        return self.directory / "containerd/containerd.sock"
 
 
 def etcd(layout: Layout) -> list[str]:
@@ -112,6 +111,9 @@ def controller_manager(layout: Layout, controllers: str) -> list[str]:
         f"--kubeconfig={layout.kubeconfig}",
         f"--service-account-private-key-file={layout.pki / 'sa.key'}",
         f"--root-ca-file={layout.pki / 'ca.crt'}",
+        # Its health is asked for by the same kubeconfig as the API server's: a certificate of the same CA.
+        f"--tls-cert-file={layout.pki / 'apiserver.crt'}",
+        f"--tls-private-key-file={layout.pki / 'apiserver.key'}",
         "--use-service-account-credentials=true",
         "--leader-elect=false",
         "--enable-hostpath-provisioner=true",
@@ -121,7 +123,7 @@ def controller_manager(layout: Layout, controllers: str) -> list[str]:
 
 def controller_manager_probe(layout: Layout) -> list[str]:
     """A command that succeeds, inside the cluster's namespaces, when the controller manager is healthy."""
-    where = ["--kubeconfig=/dev/null", "--server=https://127.0.0.1:10257", "--insecure-skip-tls-verify"]
+    where = [f"--kubeconfig={layout.kubeconfig}", "--server=https://127.0.0.1:10257"]
     return [layout.hyper, "kubectl", *where, "get", "--raw", "/healthz"]
 
 
@@ -141,7 +143,6 @@ def kubelet(layout: Layout) -> list[str]:
         f"--kubeconfig={layout.kubeconfig}",
         f"--hostname-override={layout.network.cluster}",
         f"--node-ip={layout.network.node_ip}",
-        f"--root-dir={layout.directory / 'kubelet'}",
     ]
 
 
@@ -166,15 +167,12 @@ def kueue_process(layout: Layout) -> list[str]:
 
 def containerd_config(layout: Layout, *, restrict_oom_score: bool) -> str:
     """containerd's TOML. `restrict_oom_score`: the machine refuses scores below its own, see system.py."""
-    root = layout.directory / "containerd"
     return f"""\
 version = 2
-root = "{root / "root"}"
-state = "{root / "state"}"
 [grpc]
-  address = "{layout.containerd_socket}"
+  address = "{CONTAINERD_SOCKET}"
 [plugins."io.containerd.internal.v1.opt"]
-  path = "{root / "opt"}"
+  path = "/var/lib/containerd/opt"
 [plugins."io.containerd.grpc.v1.cri"]
   restrict_oom_score_adj = {str(restrict_oom_score).lower()}
   sandbox_image = "{PAUSE_IMAGE}"
@@ -184,7 +182,7 @@ state = "{root / "state"}"
 """
 
 
-def cni_config(layout: Layout) -> str:
+def cni_config() -> str:
     plugins: list[dict[str, Any]] = [
         {
             "type": "bridge",
@@ -194,7 +192,6 @@ def cni_config(layout: Layout) -> str:
             "hairpinMode": True,
             "ipam": {
                 "type": "host-local",
-                "dataDir": str(layout.directory / "ipam"),
                 "ranges": [[{"subnet": POD_RANGE}]],
                 "routes": [{"dst": "0.0.0.0/0"}],
             },
@@ -210,7 +207,7 @@ def kubelet_config(layout: Layout) -> str:
         {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
             "kind": "KubeletConfiguration",
-            "containerRuntimeEndpoint": f"unix://{layout.containerd_socket}",
+            "containerRuntimeEndpoint": f"unix://{CONTAINERD_SOCKET}",
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": f"/{layout.network.cgroup}",
             "failCgroupV1": False,

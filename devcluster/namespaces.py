@@ -37,16 +37,16 @@ def init_script(directory: Path, *, visible: Sequence[Path], own_etc: bool) -> s
     """
     masks = [*_MASKED, "/etc"] if own_etc else list(_MASKED)
     hidden = [path for path in visible if any(str(path).startswith(f"{mask}/") for mask in masks)]
+    sources = {Path(mask): directory / mask.strip("/") for mask in masks if mask != "/run"}
+    binds = [*sources.items(), *((path, path) for path in hidden)]
+    # All sources are opened first: once /tmp is masked, a state directory below it has no path any more.
     lines = ["set -e", "mount --make-rprivate /"]
-    lines += [f"exec {number}<{shlex.quote(str(path))}" for number, path in enumerate(hidden, start=3)]
-    for mask in masks:
-        if mask == "/run":
-            lines.append("mount -t tmpfs -o mode=755 fournos-run /run")
-        else:
-            source = directory / mask.strip("/")
-            lines.append(f"mount --bind {shlex.quote(str(source))} {mask}")
-    for number, path in enumerate(hidden, start=3):
-        quoted = shlex.quote(str(path))
+    lines += [
+        f"exec {number}<{shlex.quote(str(source))}" for number, (_, source) in enumerate(binds, start=3)
+    ]
+    lines.append("mount -t tmpfs -o mode=755 fournos-run /run")
+    for number, (target, _) in enumerate(binds, start=3):
+        quoted = shlex.quote(str(target))
         lines.append(f"mkdir -p {quoted}")
         lines.append(f"mount --no-canonicalize --bind /proc/self/fd/{number} {quoted}")
         lines.append(f"exec {number}<&-")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tomllib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -86,8 +87,17 @@ def build(progress: Progress, *, node: bool = True) -> tuple[Built, dict[str, Pa
 
 def import_archive(record: Record, archive: Path) -> None:
     """Imports a docker archive into the cluster's containerd, from inside its namespaces."""
-    socket = str(record.directory / "containerd/containerd.sock")
-    words = ["ctr", "--address", socket, "--namespace", "k8s.io", "images", "import", "-"]
+    configuration = tomllib.loads((record.directory / "containerd.toml").read_text())
+    words = [
+        "ctr",
+        "--address",
+        configuration["grpc"]["address"],
+        "--namespace",
+        "k8s.io",
+        "images",
+        "import",
+        "-",
+    ]
     with archive.open("rb") as data:
         done = subprocess.run(
             [*namespaces.enter(record), *words],
@@ -171,7 +181,7 @@ class _Start:
     def _write_node_configuration(self) -> None:
         directory = self.record.directory
         (directory / "cni").mkdir(exist_ok=True)
-        (directory / "cni/10-local.conflist").write_text(components.cni_config(self.layout))
+        (directory / "cni/10-local.conflist").write_text(components.cni_config())
         restricted = system.oom_score_is_restricted()
         (directory / "containerd.toml").write_text(
             components.containerd_config(self.layout, restrict_oom_score=restricted)
@@ -204,8 +214,7 @@ class _Start:
 
     def _start_containerd(self) -> None:
         namespaces.start(self.record, "containerd", components.containerd(self.layout))
-        socket = str(self.layout.containerd_socket)
-        probe = [*namespaces.enter(self.record), "ctr", "--address", socket, "version"]
+        probe = [*namespaces.enter(self.record), "ctr", "--address", components.CONTAINERD_SOCKET, "version"]
         self._await("containerd", lambda: run(probe, limit=20, check=False).returncode == 0, limit=60)
         for name in self._wanted_images():
             import_archive(self.record, self.archives[name])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import Cluster, down, up
+from devcluster import Cluster, down, state, up
 from devcluster.progress import Progress
 from tests.e2e.devcluster.traces import traces
 
@@ -29,7 +29,10 @@ def own_state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FOURNOS_STATE", str(root))
         yield root
-    assert traces(root) == []
+        left = traces(root)
+        for name in state.names():  # a failed test must not leave its cluster to the next one
+            down(name, progress=Progress(quiet=True))
+    assert left == []
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,7 @@ def test_tektons_kinds_are_there_and_nothing_runs_them(client: Kubectl) -> None:
 
 
 def test_switched_off_controllers_do_nothing(client: Kubectl) -> None:
-    # The namespace controller's answer proves that the manager works; the Job from above has no pod even then.
+    # The namespace controller proves that the manager works; the Job from above has no pod even then.
     client.run("create", "namespace", "probe")
     client.run("delete", "namespace", "probe", "--timeout=60s")
     assert client.json("-n", "default", "get", "pods")["items"] == []

@@ -20,7 +20,7 @@ from tests.e2e.devcluster.traces import interfaces, network_traces, traces
 
 pytestmark = pytest.mark.timeout(600)
 
-NAME = "e2e-cut"
+NAME = f"e2e-cut-{os.getpid()}"  # two checkouts may run these tests on one machine
 
 
 def _kill_up_when(recorded: str, state: Path, *arguments: str) -> None:

@@ -150,7 +150,7 @@ def test_coredns_listens_where_pods_are_told_to_ask() -> None:
 def test_containerd_restricts_oom_scores_only_where_the_machine_does(restricted: bool) -> None:
     parsed = tomllib.loads(components.containerd_config(LAYOUT, restrict_oom_score=restricted))
     assert parsed["plugins"]["io.containerd.grpc.v1.cri"]["restrict_oom_score_adj"] is restricted
-    assert parsed["grpc"]["address"] == "/state/a/containerd/containerd.sock"
+    assert parsed["grpc"]["address"] == components.CONTAINERD_SOCKET
 
 
 def test_a_clusters_programs_write_below_its_own_directory_only() -> None:
@@ -169,16 +169,19 @@ def test_directories_below_a_masked_one_stay_visible() -> None:
         Path("/tmp/state/a"), visible=[Path("/tmp/state/a"), Path("/root/cache")], own_etc=False
     )
     lines = script.splitlines()
-    opened = lines.index("exec 3</tmp/state/a")
-    masked = lines.index("mount --bind /tmp/state/a/tmp /tmp")
-    shown = lines.index("mount --no-canonicalize --bind /proc/self/fd/3 /tmp/state/a")
-    assert opened < masked < shown
+    # The sources of /tmp, /var and of the directory itself are opened before the first mask hides them.
+    sources = [(3, "/tmp/state/a/tmp"), (4, "/tmp/state/a/var"), (5, "/tmp/state/a")]
+    opened = [lines.index(f"exec {number}<{path}") for number, path in sources]
+    masked = lines.index("mount --no-canonicalize --bind /proc/self/fd/3 /tmp")
+    shown = lines.index("mount --no-canonicalize --bind /proc/self/fd/5 /tmp/state/a")
+    assert max(opened) < masked < shown
     assert "/root/cache" not in script
     assert " /etc" not in script
 
 
 def test_network_namespaces_of_pods_are_shared_mounts_before_anything_starts() -> None:
     lines = init_script(Path("/s"), visible=[], own_etc=True).splitlines()
-    assert "mount --bind /s/etc /etc" in lines
+    assert "exec 5</s/etc" in lines
+    assert "mount --no-canonicalize --bind /proc/self/fd/5 /etc" in lines
     assert lines.index("mount -t tmpfs fournos-netns /run/netns") < lines.index("mount --make-rshared /")
     assert lines.index("mount --make-rshared /") < lines.index("touch /s/namespaces-ready")
