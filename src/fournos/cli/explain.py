@@ -1,0 +1,100 @@
+"""fournos explain: why a job waits, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import typer
+from rich.text import Text
+
+from fournos.cli.facts import gather
+from fournos.cli.find import NameArgument, find_job
+from fournos.cli.output import table
+from fournos.cli.quota import rows
+from fournos.cli.reasons import Explanation, explain
+from fournos.cli.timeline import headline
+from fournos.cli.verbs import Cli, verb
+from fournos.cli.words import between, name_of, phase_of, phase_text, spec_of, status_of
+from fournos.kube.resource import Obj, key_of
+
+
+def install(app: typer.Typer) -> None:
+    verb(app, "explain", "why")(explain_job)
+
+
+async def explain_job(cli: Cli, name: NameArgument) -> None:
+    """Say why a job waits, and what to do about it.
+
+    It looks at the job, its Workload, the queues and their quota, the jobs on the same cluster and those
+    ahead in the queue.
+
+    \b
+    fournos explain @last
+    fournos explain nightly-x7k2m -o json
+    """
+    async with cli.session() as session:
+        job = await find_job(cli, session, name)
+        facts = await gather(session.api, job)
+    found = explain(facts, cli.world.now())
+    if cli.output.structured:
+        cli.output.data(data(job, found))
+    else:
+        cli.output.lines(view(job, found, cli.world.now(), width=cli.output.width))
+
+
+def view(job: Obj, found: Explanation, now: datetime, *, width: int | None) -> list[Text]:
+    lines = [headline(job), Text(found.verdict)]
+    inner = width and width - 2
+    lines += _section("Why", [Text(line) for line in found.because])
+    if found.ahead is not None:
+        place = f"Place {len(found.ahead) + 1} of {found.in_line}"
+        first = f", after {', '.join(found.ahead[-3:])}" if found.ahead else ""
+        lines += _section("In the queue", [Text(place + first)])
+    if found.holders:
+        header = ("NAME", "PHASE", "CLUSTER", "OWNER", "EXCLUSIVE", "FOR")
+        lines += _section("On these clusters", table(header, _holders(found.holders, now), width=inner))
+    if found.quota and found.quota.lines:
+        header = ("FLAVOR", "RESOURCE", "ASKS", "FREE", "USED", "QUOTA")
+        lines += _section("Quota", table(header, rows(found.quota), width=inner))
+    return lines + _section("Try", [Text(line) for line in found.advice])
+
+
+def _section(title: str, body: Sequence[Text]) -> list[Text]:
+    if not body:
+        return []
+    return [Text(), Text(title, style="bold"), *(Text("  ").append_text(line) for line in body)]
+
+
+def _holders(holders: Sequence[Obj], now: datetime) -> list[tuple[str | Text, ...]]:
+    return [
+        (
+            str(key_of(holder)),
+            phase_text(phase_of(holder)),
+            str(status_of(holder).get("cluster")),
+            str(spec_of(holder).get("owner") or "-"),
+            "yes" if spec_of(holder).get("exclusive", True) else "no",
+            between((status_of(holder).get("phaseTimes") or {}).get("admitted"), "", now),
+        )
+        for holder in holders
+    ]
+
+
+def data(job: Obj, found: Explanation) -> dict[str, Any]:
+    """For programs."""
+    result: dict[str, Any] = {
+        "name": name_of(job),
+        "namespace": job["metadata"].get("namespace"),
+        "phase": phase_of(job),
+        "verdict": found.verdict,
+        "because": list(found.because),
+        "advice": list(found.advice),
+        "holders": [str(key_of(holder)) for holder in found.holders],
+    }
+    if found.ahead is not None:
+        result |= {"position": len(found.ahead) + 1, "waiting": found.in_line, "ahead": list(found.ahead)}
+    if found.quota:
+        keys = ("flavor", "resource", "asks", "free", "used", "nominal")
+        result["quota"] = [dict(zip(keys, row, strict=True)) for row in rows(found.quota)]
+    return result

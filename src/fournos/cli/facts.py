@@ -1,0 +1,142 @@
+"""What `fournos explain` looks at."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from fournos.api.conditions import condition, is_true
+from fournos.cli.children import Children, children
+from fournos.cli.words import created, is_terminal, phase_of, spec_of, status_of
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.jobs.names import HOLDING
+from fournos.kube.api import Api
+from fournos.kube.errors import ForbiddenError, KubeError
+from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
+from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+
+_VISIBILITY: Final = ("visibility.kueue.x-k8s.io", "v1beta2")
+_QUEUE_VARIABLE: Final = "FOURNOS_KUEUE_LOCAL_QUEUE_NAME"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A Workload in the queue."""
+
+    key: Key
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that bears on a job's waiting.  A KubeError stands for what could not be learnt."""
+
+    job: Obj
+    found: Children = Children()
+    queue_name: str = "fournos-queue"
+    local_queue: Obj | KubeError | None = None
+    cluster_queue: Obj | KubeError | None = None
+    flavors: tuple[Obj, ...] = ()
+    holders: tuple[Obj, ...] = ()
+    """Other jobs that occupy clusters, of all namespaces that we may see."""
+    line: tuple[Waiting, ...] = ()
+    """Who waits for the same ClusterQueue, the next one first."""
+
+    @property
+    def workload(self) -> Obj | None:
+        """Of the current attempt."""
+        live = [w for w in self.found.workloads if not is_true(w, "Finished")]
+        return live[-1] if live else None
+
+
+async def gather(api: Api, job: Obj) -> Facts:
+    found = await children(api, job)
+    draft = Facts(job, found)
+    if is_terminal(job) or phase_of(job) in ("New", "Resolving"):
+        return draft
+    namespace, _ = key_of(job)
+    workload = draft.workload
+    name = str(
+        spec_of(workload).get("queueName") if workload else os.environ.get(_QUEUE_VARIABLE, draft.queue_name)
+    )
+    local = await _or_error(api.get(LOCAL_QUEUE, Key(namespace, name)))
+    cluster: Obj | KubeError | None = None
+    line: tuple[Waiting, ...] = ()
+    if not isinstance(local, KubeError):
+        above = str(spec_of(local).get("clusterQueue") or "")
+        cluster = await _or_error(api.get(CLUSTER_QUEUE, Key("", above)))
+        line = await _line(api, namespace, above)
+    flavors = await _or_error(api.list(RESOURCE_FLAVOR))
+    return Facts(
+        job,
+        found,
+        queue_name=name,
+        local_queue=local,
+        cluster_queue=cluster,
+        flavors=() if isinstance(flavors, KubeError) else tuple(flavors.items),
+        holders=await _holders(api, job),
+        line=line,
+    )
+
+
+async def _or_error(call: Awaitable[T]) -> T | KubeError:
+    try:
+        return await call
+    except KubeError as error:
+        return error
+
+
+async def _everywhere(api: Api, resource: Resource, namespace: str) -> list[Obj]:
+    """Of all namespaces, or of ours where we may not see the others."""
+    try:
+        return (await api.list(resource)).items
+    except ForbiddenError:
+        return (await api.list(resource, namespace=namespace)).items
+
+
+async def _holders(api: Api, job: Obj) -> tuple[Obj, ...]:
+    jobs = await _everywhere(api, FOURNOS_JOB, job["metadata"]["namespace"])
+    return tuple(
+        other
+        for other in sorted(jobs, key=created)
+        if phase_of(other) in HOLDING and status_of(other).get("cluster") and uid_of(other) != uid_of(job)
+    )
+
+
+async def _line(api: Api, namespace: str, cluster_queue: str) -> tuple[Waiting, ...]:
+    """Kueue's own answer where its visibility API is served to us, else by priority and age."""
+    pending = Resource(
+        *_VISIBILITY,
+        "PendingWorkload",
+        f"clusterqueues/{cluster_queue}/pendingworkloads",
+        namespaced=False,
+    )
+    told = await _or_error(api.list(pending))
+    if not isinstance(told, KubeError):
+        items = sorted(told.items, key=lambda item: int(item.get("positionInClusterQueue") or 0))
+        return tuple(Waiting(key_of(item), int(item.get("priority") or 0)) for item in items)
+    try:
+        queues = await _everywhere(api, LOCAL_QUEUE, namespace)
+        workloads = await _everywhere(api, WORKLOAD, namespace)
+    except KubeError:
+        return ()
+    return in_line(workloads, queues, cluster_queue)
+
+
+def in_line(workloads: Iterable[Obj], queues: Iterable[Obj], cluster_queue: str) -> tuple[Waiting, ...]:
+    """The Workloads that wait for a ClusterQueue: higher priority first, then the older one."""
+    ours = {key_of(queue) for queue in queues if spec_of(queue).get("clusterQueue") == cluster_queue}
+    waiting = [
+        workload
+        for workload in workloads
+        if Key(workload["metadata"]["namespace"], str(spec_of(workload).get("queueName"))) in ours
+        and spec_of(workload).get("active", True)
+        and not is_true(workload, "Finished")
+        and (condition(workload, "QuotaReserved") or {}).get("status") != "True"
+    ]
+    waiting.sort(key=lambda w: (-int(spec_of(w).get("priority") or 0), created(w), key_of(w)))
+    return tuple(Waiting(key_of(w), int(spec_of(w).get("priority") or 0)) for w in waiting)

@@ -1,0 +1,163 @@
+"""What a Workload asks for, beside what its ClusterQueue has (Kueue's API).  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from fournos.api.quantities import parse_quantity
+from fournos.cli.words import name_of, spec_of, status_of
+from fournos.jobs.names import CLUSTER_NODE_LABEL
+from fournos.kube.resource import Obj
+
+ZERO: Final = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One resource of one flavor."""
+
+    flavor: str
+    resource: str
+    asks: Decimal
+    used: Decimal
+    """Reserved quota counts, whether or not the job has begun."""
+    nominal: Decimal
+    most: Decimal | None
+    """With what may be borrowed of the cohort; None: no limit of its own."""
+
+    @property
+    def free(self) -> Decimal:
+        return max(ZERO, self.nominal - self.used)
+
+    @property
+    def fits(self) -> bool:
+        return self.asks <= self.free
+
+    @property
+    def possible(self) -> bool:
+        """Whether it could fit with nobody else there."""
+        return self.most is None or self.asks <= self.most
+
+
+@dataclass(frozen=True, slots=True)
+class Quota:
+    lines: tuple[Line, ...]
+    """Of the flavors that the Workload may use, in the ClusterQueue's order of preference."""
+    elsewhere: tuple[str, ...]
+    """Flavors that it excludes, being pinned, but where it would fit now."""
+    uncovered: tuple[str, ...]
+    """Resources that the ClusterQueue knows nothing of."""
+    cohort: str
+
+    @property
+    def flavors(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(line.flavor for line in self.lines))
+
+    def of(self, flavor: str) -> list[Line]:
+        return [line for line in self.lines if line.flavor == flavor]
+
+    @property
+    def fitting(self) -> list[str]:
+        return [flavor for flavor in self.flavors if all(line.fits for line in self.of(flavor))]
+
+    @property
+    def possible(self) -> list[str]:
+        return [flavor for flavor in self.flavors if all(line.possible for line in self.of(flavor))]
+
+
+def requests(workload: Obj) -> dict[str, Decimal]:
+    """Resource → amount, of all pods together."""
+    total: dict[str, Decimal] = {}
+    for pod_set in spec_of(workload).get("podSets") or ():
+        pod = (pod_set.get("template") or {}).get("spec") or {}
+        for container in pod.get("containers") or ():
+            for name, amount in ((container.get("resources") or {}).get("requests") or {}).items():
+                needed = parse_quantity(amount) * int(pod_set.get("count") or 1)
+                total[name] = total.get(name, ZERO) + needed
+    return total
+
+
+def selector(workload: Obj) -> Mapping[str, str]:
+    """Node labels that its pods insist on."""
+    result: dict[str, str] = {}
+    for pod_set in spec_of(workload).get("podSets") or ():
+        pod = (pod_set.get("template") or {}).get("spec") or {}
+        result.update(pod.get("nodeSelector") or {})
+    return result
+
+
+def quota(workload: Obj, cluster_queue: Obj, flavors: Iterable[Obj]) -> Quota:
+    """`flavors` are the ResourceFlavors; one that is not among them is taken to carry its own name as the
+    cluster's label, as the shipped configuration has it."""
+    asks, wanted = requests(workload), selector(workload)
+    labels = {name_of(flavor): spec_of(flavor).get("nodeLabels") or {} for flavor in flavors}
+    spec = spec_of(cluster_queue)
+    cohort = str(spec.get("cohortName") or "")
+    used = _used(cluster_queue)
+    lines: list[Line] = []
+    elsewhere: list[str] = []
+    covered: set[str] = set()
+    for group in spec.get("resourceGroups") or ():
+        covered |= set(group.get("coveredResources") or ())
+        entries = group.get("flavors") or ()
+        known = {e["name"]: labels.get(e["name"], {CLUSTER_NODE_LABEL: e["name"]}) for e in entries}
+        # Kueue looks only at labels that some flavor of the group has.
+        keys = {key for found in known.values() for key in found} & set(wanted)
+        for entry in entries:
+            own = [
+                _line(entry["name"], resource, asks[resource["name"]], used, cohort)
+                for resource in entry.get("resources") or ()
+                if resource["name"] in asks
+            ]
+            if all(known[entry["name"]].get(key) == wanted[key] for key in keys):
+                lines += own
+            elif own and all(line.fits for line in own):
+                elsewhere.append(entry["name"])
+    uncovered = tuple(sorted(set(asks) - covered))
+    return Quota(tuple(lines), tuple(elsewhere), uncovered, cohort)
+
+
+def _line(
+    flavor: str,
+    resource: Mapping[str, Any],
+    asks: Decimal,
+    used: Mapping[tuple[str, str], Decimal],
+    cohort: str,
+) -> Line:
+    nominal = parse_quantity(resource.get("nominalQuota") or 0)
+    most: Decimal | None = nominal
+    if cohort:
+        limit = resource.get("borrowingLimit")
+        most = None if limit is None else nominal + parse_quantity(limit)
+    return Line(flavor, resource["name"], asks, used.get((flavor, resource["name"]), ZERO), nominal, most)
+
+
+def _used(cluster_queue: Obj) -> dict[tuple[str, str], Decimal]:
+    return {
+        (flavor["name"], resource["name"]): parse_quantity(resource.get("total") or 0)
+        for flavor in status_of(cluster_queue).get("flavorsReservation") or ()
+        for resource in flavor.get("resources") or ()
+    }
+
+
+def amount(value: Decimal) -> str:
+    """Without exponent and needless zeros."""
+    text = f"{value:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def rows(found: Quota) -> Sequence[tuple[str, ...]]:
+    return [
+        (
+            line.flavor,
+            line.resource,
+            amount(line.asks),
+            amount(line.free),
+            amount(line.used),
+            amount(line.nominal),
+        )
+        for line in found.lines
+    ]

@@ -1,0 +1,229 @@
+"""Why a job waits, and what to do about it: from facts to words.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from fournos.api.conditions import condition, is_true
+from fournos.cli.facts import Facts
+from fournos.cli.quota import quota
+from fournos.cli.tasks import FAILED, RUNNING, tasks
+from fournos.cli.words import (
+    between,
+    moment,
+    name_of,
+    one_line,
+    phase_of,
+    since,
+    spec_of,
+    status_of,
+)
+from fournos.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
+from fournos.kube.resource import Obj, key_of
+from fournos.queueing.state import QueueState, view
+
+
+def explain(facts: Facts, now: datetime) -> Explanation:
+    job = facts.job
+    name, phase = name_of(job), phase_of(job)
+    if job["metadata"].get("deletionTimestamp"):
+        return Explanation(f"{name} is being deleted; its run is stopped first.", _said(job))
+    match phase:
+        case "New":
+            return _new(job, now)
+        case "Resolving":
+            return _resolving(facts, now)
+        case "Pending":
+            return _pending(facts, now)
+        case "Admitted":
+            text = f"{name} has its cluster, {status_of(job).get('cluster')}; its run is being prepared."
+            return Explanation(text, _said(job), (f"follow it: fournos watch {name}",))
+        case "Running":
+            return _running(facts, now)
+        case "Stopping":
+            text = f"{name} is being stopped: its run has to end before its quota is given back."
+            return Explanation(
+                text, _said(job), (f"do not wait for finally tasks: fournos stop --now {name}",)
+            )
+        case _:
+            return _ended(facts, now)
+
+
+def _said(job: Obj, *skip: str) -> tuple[str, ...]:
+    """The message, and each condition that is not as it should be."""
+    status = status_of(job)
+    message = one_line(status.get("message"))
+    lines = [message] if message else []
+    for found in status.get("conditions") or ():
+        text = one_line(found.get("message"))
+        # Suspended and Retrying are good news when False, all others when True.
+        good = "False" if found.get("type") in ("Suspended", "Retrying") else "True"
+        if found.get("status") != good and text and text not in lines and found.get("type") not in skip:
+            lines.append(f"{found['type']}: {found.get('reason') or ''}: {text}".replace(": : ", ": "))
+    return tuple(lines)
+
+
+def _new(job: Obj, now: datetime) -> Explanation:
+    name, age = name_of(job), since(job["metadata"].get("creationTimestamp"), now)
+    manager = spec_of(job).get("managedBy")
+    if manager:
+        return Explanation(f"{name} waits for {manager}, which its spec.managedBy names.")
+    namespace = job["metadata"]["namespace"]
+    return Explanation(
+        f"No operator has looked at {name} yet ({age}).",
+        advice=(
+            f"see whether one runs for this namespace: kubectl get pods -n {namespace} "
+            "-l app.kubernetes.io/name=fournos",
+            f"or start one here: fournos run -n {namespace}",
+        ),
+    )
+
+
+def _resolving(facts: Facts, now: datetime) -> Explanation:
+    job, name = facts.job, name_of(facts.job)
+    since_then = since((status_of(job).get("phaseTimes") or {}).get("resolving"), now)
+    because = _said(job)
+    advice: tuple[str, ...] = (f"what the resolver prints: fournos logs -f {name}",)
+    if not facts.found.resolve_jobs:
+        return Explanation(f"{name} waits for its resolve Job to be made ({since_then}).", because)
+    stuck = [trouble for pod in facts.found.pods if (trouble := pod_trouble(pod))]
+    if stuck:
+        advice = ("correct the annotation fournos.dev/resolve-image of the Pipeline, or the image", *advice)
+        return Explanation(f"{name}: its resolver cannot start.", (*because, *stuck), advice)
+    return Explanation(f"{name} is resolving its requirements ({since_then}).", because, advice)
+
+
+def pod_trouble(pod: Obj) -> str:
+    """Why a pod does not run; "" if it does, or has only just been made."""
+    status = status_of(pod)
+    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason") not in (None, "ContainerCreating", "PodInitializing"):
+            text = one_line(waiting.get("message"))
+            return f"pod {name_of(pod)}: {waiting['reason']}{': ' + text if text else ''}"
+    scheduled = condition(pod, "PodScheduled") or {}
+    if scheduled.get("status") == "False":
+        return f"pod {name_of(pod)}: {scheduled.get('reason')}: {one_line(scheduled.get('message'))}"
+    return ""
+
+
+def _running(facts: Facts, now: datetime) -> Explanation:
+    job, name = facts.job, name_of(facts.job)
+    length = since((status_of(job).get("phaseTimes") or {}).get("running"), now)
+    stuck = tuple(trouble for pod in facts.found.pods if (trouble := pod_trouble(pod)))
+    advice = (f"what its tasks print: fournos logs -f {name}",)
+    if stuck:
+        return Explanation(f"{name} runs, but a pod of it cannot.", (*_said(job), *stuck), advice)
+    found = tasks(facts.found.run(job), facts.found.task_runs)
+    busy = [f"task {t.name} for {between(t.started, '', now)}" for t in found if t.state == RUNNING]
+    on = f" on {status_of(job)['cluster']}" if status_of(job).get("cluster") else ""
+    doing = f": {', '.join(busy)}" if busy else ""
+    return Explanation(
+        f"{name} does not wait, it runs{on} since {length}{doing}.", _said(job, "PipelineRunReady"), advice
+    )
+
+
+def _ended(facts: Facts, now: datetime) -> Explanation:
+    job, name, phase = facts.job, name_of(facts.job), phase_of(facts.job)
+    ago = since((status_of(job).get("phaseTimes") or {}).get("finished"), now)
+    verdict = f"{name} does not wait, it has ended: {phase} {ago} ago."
+    if phase != "Failed":
+        return Explanation(verdict, _said(job) if phase == "Stopped" else ())
+    broken = [
+        f"task {task.name}: {task.message}"
+        for task in tasks(facts.found.run(job), facts.found.task_runs)
+        if task.state == FAILED
+    ]
+    run = status_of(job).get("pipelineRun")
+    which = "" if run else " --resolver"
+    return Explanation(verdict, (*_said(job), *broken), (f"what was printed: fournos logs{which} {name}",))
+
+
+# --- waiting for quota -----------------------------------------------------------------------------
+
+
+def _pending(facts: Facts, now: datetime) -> Explanation:
+    job, name = facts.job, name_of(facts.job)
+    said = _said(job)
+    if spec_of(job).get("suspend"):
+        patch = 'kubectl patch fournosjob {} -n {} --type merge -p \'{{"spec":{{"suspend":false}}}}\''
+        fix = patch.format(name, job["metadata"]["namespace"])
+        return Explanation(f"{name} is suspended by its own spec.suspend.", advice=(f"queue it: {fix}",))
+    retry_at = moment(status_of(job).get("retryAt"))
+    if retry_at and retry_at > now:
+        wait = between(now.isoformat(), retry_at.isoformat(), now)
+        return Explanation(f"{name} failed and is tried again in {wait}.", said)
+    if broken := _queues(facts):
+        return replace(broken, because=(*broken.because, *said))
+    workload = facts.workload
+    if workload is None:
+        return Explanation(
+            f"{name} is not queued yet.",
+            said,
+            ("the messages above say what it needs before that",) if said else (),
+        )
+    queue = view(workload)
+    if not queue.active:
+        key = key_of(workload)
+        fix = f'kubectl patch workload {key.name} -n {key.namespace} --type merge -p \'{{"spec":{{"active":true}}}}\''
+        return Explanation(f"{name} was deactivated in Kueue.", said, (f"queue it again: {fix}",))
+    if queue.state is QueueState.WAITING and is_true(workload, "QuotaReserved"):
+        return Explanation(
+            f"{name} has its quota, and waits for admission checks.",
+            tuple(filter(None, (queue.message, *said))),
+        )
+    cluster_queue = facts.cluster_queue
+    if not isinstance(cluster_queue, dict):
+        return Explanation(f"{name} waits for Kueue to admit it.", _kueue(queue.message, said))
+    return short(facts, workload, quota(workload, cluster_queue, facts.flavors), _kueue(queue.message, said))
+
+
+def _kueue(message: str, said: tuple[str, ...]) -> tuple[str, ...]:
+    text = one_line(message)
+    return said if not text or any(text in line for line in said) else (*said, f"Kueue: {text}")
+
+
+def _queues(facts: Facts) -> Explanation | None:
+    """What is wrong with the queues themselves."""
+    name, namespace = name_of(facts.job), facts.job["metadata"]["namespace"]
+    local, cluster = facts.local_queue, facts.cluster_queue
+    match local:
+        case NoSuchResourceError():
+            return Explanation(
+                f"{name} waits for Kueue, which is not installed.",
+                advice=("ask an administrator to install Kueue",),
+            )
+        case NotFoundError():
+            return Explanation(
+                f"{name} waits for LocalQueue {facts.queue_name}, which namespace {namespace} does not have.",
+                advice=(
+                    f"create it: kubectl apply -n {namespace} -f config/kueue-config.yaml",
+                    f"and let the namespace in: kubectl label ns/{namespace} fournos.dev/queue-access=true",
+                ),
+            )
+        case ForbiddenError():
+            return None
+    above = str(spec_of(local).get("clusterQueue")) if isinstance(local, dict) else ""
+    if isinstance(cluster, NotFoundError):
+        return Explanation(
+            f"{name} waits for ClusterQueue {above}, which does not exist.",
+            advice=("create it: kubectl apply -f config/kueue-config.yaml",),
+        )
+    for kind, queue in (("ClusterQueue", cluster), ("LocalQueue", local)):
+        if not isinstance(queue, dict):
+            continue
+        policy = spec_of(queue).get("stopPolicy") or "None"
+        if policy != "None":
+            return Explanation(
+                f"{name} waits: {kind} {name_of(queue)} is stopped (stopPolicy {policy}).",
+                advice=("wait until an administrator sets stopPolicy to None",),
+            )
+        active = condition(queue, "Active") or {}
+        if active.get("status") == "False":
+            return Explanation(
+                f"{name} waits: {kind} {name_of(queue)} is not active.",
+                (f"{active.get('reason')}: {one_line(active.get('message'))}",),
+                ("ask an administrator to repair the queue",),
+            )
+    return None

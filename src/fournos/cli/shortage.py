@@ -1,0 +1,122 @@
+"""Which quota is short, and who has it.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from fournos.cli.facts import Facts
+from fournos.cli.quota import Line, Quota, amount
+from fournos.cli.words import count, hardware, name_of, spec_of, status_of
+from fournos.jobs.names import CLUSTER_NODE_LABEL, SLOT_RESOURCE
+from fournos.kube.resource import Obj, key_of
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    verdict: str
+    """One sentence."""
+    because: tuple[str, ...] = ()
+    """What the objects themselves say."""
+    advice: tuple[str, ...] = ()
+    """What to do, the best first."""
+    holders: tuple[Obj, ...] = ()
+    """Jobs on the clusters in question."""
+    quota: Quota | None = None
+    ahead: tuple[str, ...] | None = None
+    """Who is served first; None: it is not in line, or that is not known."""
+    in_line: int = 0
+    """How many wait, this one included."""
+
+
+def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -> Explanation:
+    """Which quota is short, and who has it."""
+    job, name = facts.job, name_of(facts.job)
+    pinned = spec_of(job).get("cluster")
+    whole = spec_of(job).get("exclusive", True) or spec_of(job).get("lockOnly")
+    here = tuple(
+        h for h in facts.holders if not found.flavors or status_of(h).get("cluster") in found.flavors
+    )
+    order = [waiting.key for waiting in facts.line]
+    key = key_of(workload)
+    ahead = tuple(map(str, order[: order.index(key)])) if key in order else None
+    base = Explanation("", because, (), here, found, ahead, len(order))
+    elsewhere = tuple(
+        f"{flavor} has room now: submit it with --set cluster={flavor}" for flavor in found.elsewhere
+    )
+    first = f"wait for the holder: fournos wait {name_of(here[0])}" if here else ""
+    if found.uncovered:
+        return replace(
+            base,
+            verdict=f"{name} can never be admitted: no quota for {', '.join(found.uncovered)} exists.",
+            advice=(_other_hardware(facts), f"remove it: fournos stop {name}"),
+        )
+    if not found.lines:
+        where = selector_text(pinned)
+        return replace(
+            base,
+            verdict=f"{name} can never be admitted: the ClusterQueue has no flavor {where}.",
+            advice=("add the cluster to the ClusterQueue (config/kueue-config.yaml)", *elsewhere),
+        )
+    if not found.possible:
+        return replace(base, verdict=_impossible(name, found), advice=(_fewer(found), *elsewhere))
+    if found.fitting:
+        if ahead:
+            text = f"{name} waits for its turn: {count(len(ahead), 'job')} of the queue come first."
+            return replace(base, verdict=text, advice=_turn(job))
+        return replace(
+            base,
+            verdict=f"{name} should be admitted any moment: {found.fitting[0]} has what it asks for.",
+            advice=("if not, look at Kueue: kubectl logs -n kueue-system deploy/kueue-controller-manager",),
+        )
+    if pinned and here and whole:
+        text = f"{name} wants {pinned} for itself; {count(len(here), 'job')} on it must end first."
+        return replace(base, verdict=text, advice=(first, *elsewhere))
+    if pinned and any(spec_of(holder).get("exclusive", True) for holder in here):
+        text = f"{name} waits for {pinned}, which {name_of(here[0])} has locked."
+        return replace(base, verdict=text, advice=(first, *elsewhere))
+    where = pinned or "any cluster"
+    what = hardware(job) if hardware(job) != "-" else "a slot"
+    text = f"{name} waits for {what} on {where}: too much is in use."
+    return replace(base, verdict=text, advice=tuple(filter(None, (first, *elsewhere, *_turn(job)))))
+
+
+def selector_text(pinned: object) -> str:
+    return f"with the label {CLUSTER_NODE_LABEL}={pinned}" if pinned else "that fits"
+
+
+def _turn(job: Obj) -> tuple[str, ...]:
+    if spec_of(job).get("priority"):
+        return ()
+    return ("jobs with a higher spec.priority are served first: kubectl get workloadpriorityclasses",)
+
+
+def _worst(found: Quota) -> tuple[Line, Decimal]:
+    """The resource of which no flavor has enough, and the most that there is of it."""
+    impossible = [line for line in found.lines if not line.possible]
+    worst = next((line for line in impossible if line.resource != SLOT_RESOURCE), impossible[0])
+    return worst, max(line.most or line.nominal for line in found.lines if line.resource == worst.resource)
+
+
+def _impossible(name: str, found: Quota) -> str:
+    worst, most = _worst(found)
+    return (
+        f"{name} can never be admitted: it asks for {amount(worst.asks)} of {worst.resource}, "
+        f"and no eligible cluster has more than {amount(most)}."
+    )
+
+
+def _fewer(found: Quota) -> str:
+    worst, most = _worst(found)
+    if worst.resource == SLOT_RESOURCE:
+        return f"give the cluster {amount(worst.asks)} of {SLOT_RESOURCE} in the ClusterQueue"
+    if not most:
+        return "submit it again for another cluster, or for hardware that this one has"
+    return f"submit it again with at most {amount(most)}: --set hardware.gpuCount={amount(most)}"
+
+
+def _other_hardware(facts: Facts) -> str:
+    cluster_queue = facts.cluster_queue
+    groups = spec_of(cluster_queue).get("resourceGroups") or () if isinstance(cluster_queue, dict) else ()
+    known = [r for group in groups for r in group.get("coveredResources") or () if r != SLOT_RESOURCE]
+    return f"submit it again for hardware that there is: {', '.join(known) or 'none yet'}"
