@@ -13,7 +13,8 @@ from fournos.cli.facts import gather
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.output import table
 from fournos.cli.quota import rows
-from fournos.cli.reasons import Explanation, explain
+from fournos.cli.reasons import explain
+from fournos.cli.shortage import Explanation
 from fournos.cli.timeline import headline
 from fournos.cli.verbs import Cli, verb
 from fournos.cli.words import between, name_of, phase_of, phase_text, spec_of, status_of

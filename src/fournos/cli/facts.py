@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from fournos.api.conditions import condition, is_true
@@ -36,7 +36,7 @@ class Facts:
     """Everything that bears on a job's waiting.  A KubeError stands for what could not be learnt."""
 
     job: Obj
-    found: Children = Children()
+    found: Children = field(default_factory=Children)
     queue_name: str = "fournos-queue"
     local_queue: Obj | KubeError | None = None
     cluster_queue: Obj | KubeError | None = None

@@ -8,6 +8,7 @@ from datetime import datetime
 from fournos.api.conditions import condition, is_true
 from fournos.cli.facts import Facts
 from fournos.cli.quota import quota
+from fournos.cli.shortage import Explanation, short
 from fournos.cli.tasks import FAILED, RUNNING, tasks
 from fournos.cli.words import (
     between,
@@ -147,8 +148,7 @@ def _pending(facts: Facts, now: datetime) -> Explanation:
     job, name = facts.job, name_of(facts.job)
     said = _said(job)
     if spec_of(job).get("suspend"):
-        patch = 'kubectl patch fournosjob {} -n {} --type merge -p \'{{"spec":{{"suspend":false}}}}\''
-        fix = patch.format(name, job["metadata"]["namespace"])
+        fix = _patch("fournosjob", job, '{"spec":{"suspend":false}}')
         return Explanation(f"{name} is suspended by its own spec.suspend.", advice=(f"queue it: {fix}",))
     retry_at = moment(status_of(job).get("retryAt"))
     if retry_at and retry_at > now:
@@ -165,8 +165,7 @@ def _pending(facts: Facts, now: datetime) -> Explanation:
         )
     queue = view(workload)
     if not queue.active:
-        key = key_of(workload)
-        fix = f'kubectl patch workload {key.name} -n {key.namespace} --type merge -p \'{{"spec":{{"active":true}}}}\''
+        fix = _patch("workload", workload, '{"spec":{"active":true}}')
         return Explanation(f"{name} was deactivated in Kueue.", said, (f"queue it again: {fix}",))
     if queue.state is QueueState.WAITING and is_true(workload, "QuotaReserved"):
         return Explanation(
@@ -177,6 +176,11 @@ def _pending(facts: Facts, now: datetime) -> Explanation:
     if not isinstance(cluster_queue, dict):
         return Explanation(f"{name} waits for Kueue to admit it.", _kueue(queue.message, said))
     return short(facts, workload, quota(workload, cluster_queue, facts.flavors), _kueue(queue.message, said))
+
+
+def _patch(kind: str, obj: Obj, body: str) -> str:
+    key = key_of(obj)
+    return f"kubectl patch {kind} {key.name} -n {key.namespace} --type merge -p '{body}'"
 
 
 def _kueue(message: str, said: tuple[str, ...]) -> tuple[str, ...]:
