@@ -11,7 +11,7 @@ from fournos.cli import children as c
 from fournos.cli.errors import Exit, Fail
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.api import Api, Listing, WatchEvent
-from fournos.kube.errors import KubeError, NotFoundError, TransientError
+from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.kube.reflector import Reflector
 from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.kube.store import Store
@@ -60,7 +60,10 @@ class Follower:
         self._stores: dict[Resource, Store] = {}
         self._reflectors: list[Reflector] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._add(cast(Api, _One(api, self._key)), FOURNOS_JOB, "")
+        self._api = api
+        self._early = c.Children()
+        self._one = _One(api, self._key)
+        self._add(cast(Api, self._one), FOURNOS_JOB, "")
         for resource in resources:
             self._add(api, resource, c.selector(job))
 
@@ -79,6 +82,11 @@ class Follower:
         )
 
     async def __aenter__(self) -> Follower:
+        """Raises KubeError where there is no way to the job."""
+        await self._one.list(FOURNOS_JOB, namespace=self._key.namespace)
+        if len(self._stores) > 1:
+            # The first picture is complete, whichever cache is filled first.
+            self._early = await c.children(self._api, self._first)
         self._tasks = [asyncio.create_task(reflector.run()) for reflector in self._reflectors]
         return self
 
@@ -89,11 +97,10 @@ class Follower:
 
     @property
     def job(self) -> Obj:
-        """As last seen.  Raises Fail when it was deleted, or the way to it is closed for good."""
+        """As last seen.  Raises Fail when it was deleted, KubeError when the way to it is closed."""
         store = self._stores[FOURNOS_JOB]
-        error = self._reflectors[0].error
-        if error is not None and not isinstance(error, TransientError) and not store.synced:
-            raise error
+        if isinstance(self.trouble, ForbiddenError | NoSuchResourceError):
+            raise self.trouble
         if not store.synced:
             return self._first
         found = store.get(self._key)
@@ -103,6 +110,10 @@ class Follower:
 
     @property
     def children(self) -> c.Children:
+        """Of the kinds that are followed."""
+        followed = [store for resource, store in self._stores.items() if resource is not FOURNOS_JOB]
+        if not all(store.synced or not store.served for store in followed):
+            return self._early
         return c.sort(self.job, *(self._stores.get(resource, ()) for resource in c.RESOURCES))
 
     @property
@@ -110,8 +121,11 @@ class Follower:
         """What stands between us and the job now."""
         return self._reflectors[0].error
 
-    async def change(self, *, within: float | None = None) -> None:
-        """Wait for the next change, at most so many seconds; several at once count as one."""
+    async def change(self, *, within: float = 5.0) -> None:
+        """Wait for the next change, at most so many seconds; several at once count as one.
+
+        The limit is for looking at `trouble`, which is no change; nothing is asked of the API server.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
                 await self._changed.wait()

@@ -44,7 +44,7 @@ def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -
     elsewhere = tuple(
         f"{flavor} has room now: submit it with --set cluster={flavor}" for flavor in found.elsewhere
     )
-    first = f"wait for the holder: fournos wait {name_of(here[0])}" if here else ""
+    first = f"wait for the holder: {_wait_for(here[0], namespace=key.namespace)}" if here else ""
     if found.uncovered:
         return replace(
             base,
@@ -52,7 +52,7 @@ def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -
             advice=(_other_hardware(facts), f"remove it: fournos stop {name}"),
         )
     if not found.lines:
-        where = selector_text(pinned)
+        where = _flavor_text(pinned)
         return replace(
             base,
             verdict=f"{name} can never be admitted: the ClusterQueue has no flavor {where}.",
@@ -81,7 +81,12 @@ def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -
     return replace(base, verdict=text, advice=tuple(filter(None, (first, *elsewhere, *_turn(job)))))
 
 
-def selector_text(pinned: object) -> str:
+def _wait_for(holder: Obj, *, namespace: str) -> str:
+    where, name = key_of(holder)
+    return f"fournos wait {name}" if where == namespace else f"fournos wait -n {where} {name}"
+
+
+def _flavor_text(pinned: object) -> str:
     return f"with the label {CLUSTER_NODE_LABEL}={pinned}" if pinned else "that fits"
 
 

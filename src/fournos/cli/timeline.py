@@ -48,10 +48,11 @@ def timeline(job: Obj, now: datetime) -> list[Entry]:
     # The order of phases breaks ties: times are whole seconds.
     entered.sort(key=lambda pair: (pair[0], _PHASES.index(pair[1])))
     result = []
-    for (at, name), following in zip(entered, [*entered[1:], None], strict=True):
+    for index, (at, name) in enumerate(entered):
         if name == "finished":
             continue
-        result.append(Entry(name.capitalize(), (following[0] if following else now) - at, following is None))
+        following = entered[index + 1][0] if index + 1 < len(entered) else None
+        result.append(Entry(name.capitalize(), (following or now) - at, following is None))
     return result
 
 

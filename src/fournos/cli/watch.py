@@ -169,7 +169,9 @@ def changes(
     lines = []
     if old_job is None or _told(old_job) != _told(job):
         phase, message = _told(job)
-        lines.append(Text.assemble((clock, "dim"), "  ", phase_text(phase), "  ", message))
+        lines.append(
+            Text.assemble((clock, "dim"), "  ", phase_text(phase), f"  {message}" if message else "")
+        )
     states = {task.name: task.state for task in old_found}
     for task in found:
         if task.state != states.get(task.name, "Waiting"):

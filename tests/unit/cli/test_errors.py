@@ -1,0 +1,140 @@
+"""Errors: words with a fix on stderr, an exit code, never a traceback."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fournos.cli.connect import World
+from fournos.cli.errors import Exit
+from fournos.cli.find import complete_name
+from fournos.cli.verbs import Root
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.errors import (
+    ConflictError,
+    ConnectionLostError,
+    CredentialsError,
+    ForbiddenError,
+    KubeError,
+    NoSuchResourceError,
+    ServerError,
+)
+from tests.unit.cli.api import Api, Program
+from tests.unit.cli.objects import ago, job
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ForbiddenError("jobs is forbidden", status=403), "another namespace with -n"),
+        (ForbiddenError("Unauthorized", status=401), "log in again"),
+        (CredentialsError("no kubeconfig"), "--kubeconfig"),
+        (NoSuchResourceError("not found", status=404), "install the CRDs"),
+        (ConnectionLostError("refused"), "check the network"),
+        (ServerError("etcd", status=500), "try again"),
+        (ConflictError("changed", status=409), "try again"),
+        (KubeError("odd"), "odd"),
+    ],
+)
+def test_api_errors(error: KubeError, told: str) -> None:
+    api = Api()
+    api.fails["list", FOURNOS_JOB] = error
+    result = Program(api)("list")
+    assert result.exit_code == Exit.SERVER
+    assert result.stdout == ""
+    assert result.stderr.startswith("Error: ")
+    assert told in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_fault_of_ours_is_told_without_a_traceback_unless_asked_for() -> None:
+    api = Api()
+    api.fails["list", FOURNOS_JOB] = RuntimeError("boom")  # type: ignore[assignment]
+    result = Program(api)("list")
+    assert result.exit_code == Exit.BUG
+    assert "unexpected RuntimeError: boom" in result.stderr
+    assert "FOURNOS_DEBUG=1" in result.stderr
+    assert isinstance(Program(api, env={"FOURNOS_DEBUG": "1"})("list").exception, RuntimeError)
+
+
+def test_near_misses_are_offered() -> None:
+    result = Program(Api(job("nightly-x7k2m")))("get", "nightly-x7k2n")
+    assert result.exit_code == Exit.NOT_FOUND
+    assert "did you mean nightly-x7k2m?" in result.stderr
+
+
+def test_the_newest_job_and_the_newest_of_mine() -> None:
+    api = Api(
+        job("a", created=ago(hours=1), spec={"owner": "me"}),
+        job("b", created=ago(minutes=1), spec={"owner": "you"}),
+    )
+    assert Program(api)("get", "@last", "-o", "name").stdout == "fournosjob.fournos.dev/b\n"
+    mine = Program(api, env={"FOURNOS_OWNER": "me"})
+    assert mine("get", "@latest", "-o", "name").stdout == "fournosjob.fournos.dev/a\n"
+    nobody = Program(api, env={"FOURNOS_OWNER": "nobody"})("get", "@last")
+    assert nobody.exit_code == Exit.NOT_FOUND
+    assert "of nobody (FOURNOS_OWNER)" in nobody.stderr
+
+
+def test_common_options_before_and_after_the_verb() -> None:
+    api = Api(job("here"), job("there", namespace="other"))
+    program = Program(api)
+    assert "there" in program("-n", "other", "list").stdout
+    assert "there" in program("-n", "bench", "list", "-n", "other").stdout
+    program("--kubeconfig", "a.yaml", "list", "--context", "c")
+    assert program.connected[-1] == (Path("a.yaml"), "c")
+
+
+def test_the_namespace_of_the_environment() -> None:
+    api = Api(job("here"), job("there", namespace="other"))
+    program = Program(api, env={"FOURNOS_NAMESPACE": "other"})
+    assert "there" in program("list").stdout
+    assert "here" in program("list", "-n", "bench").stdout
+
+
+def test_wrong_options_exit_with_2() -> None:
+    result = Program(Api())("list", "--nope")
+    assert result.exit_code == Exit.USAGE
+    assert "No such option" in result.stderr
+
+
+def test_help_lists_every_exit_code() -> None:
+    text = Program(Api())("--help").stdout
+    for code in Exit:
+        assert f"{code.value}  " in text
+
+
+def test_no_colour_without_terminal_and_names_with_kind_are_taken() -> None:
+    result = Program(Api(job("one")))("get", "fournosjob.fournos.dev/one", "--no-color")
+    assert result.exit_code == 0
+    assert "\x1b[" not in result.stdout
+
+
+class Context:
+    """What completion uses of typer's."""
+
+    def __init__(self, root: Root) -> None:
+        self.params: dict[str, str] = {}
+        self._root = root
+
+    def find_object(self, _: type) -> Root:
+        return self._root
+
+
+def test_completion_offers_names_and_is_silent_about_errors() -> None:
+    program = Program(Api(job("alpha"), job("beta")))
+    context = Context(Root(World(connect=program._connect)))
+    assert complete_name(context, "al") == [("alpha", "Running")]  # type: ignore[arg-type]
+    assert ("@last", "the newest job") in complete_name(context, "")  # type: ignore[arg-type]
+    program.api.fails["list", FOURNOS_JOB] = ConnectionLostError("refused")
+    assert complete_name(context, "") == []  # type: ignore[arg-type]
+
+
+def test_version() -> None:
+    assert Program(Api())("version").stdout.startswith("fournos 0.")
+    assert "api: fournos.dev/v1" in Program(Api())("version", "-o", "yaml").stdout
+
+
+def test_the_completion_script_is_typers() -> None:
+    assert "_FOURNOS_COMPLETE" in Program(Api())("completion", "bash").stdout

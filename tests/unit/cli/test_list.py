@@ -1,0 +1,119 @@
+"""fournos list: what it shows, in which order, and what it leaves out."""
+
+from __future__ import annotations
+
+import json
+
+import yaml
+
+from tests.unit.cli.api import Api, Program
+from tests.unit.cli.objects import ago, job
+
+
+def some_jobs() -> Api:
+    return Api(
+        job(
+            "old",
+            "Succeeded",
+            created=ago(days=2),
+            status={
+                "cluster": "cluster-2",
+                "message": "Pipeline completed successfully",
+                "phaseTimes": {"running": ago(hours=40), "finished": ago(hours=38, minutes=30)},
+            },
+        ),
+        job(
+            "young",
+            "Pending",
+            created=ago(seconds=30),
+            spec={"owner": None, "priority": "high", "displayName": "Night run"},
+            status={"message": "Waiting\nfor a cluster"},
+        ),
+        job(
+            "busy",
+            created=ago(minutes=10),
+            labels={"team": "a"},
+            status={"cluster": "cluster-1", "attempt": 2, "phaseTimes": {"running": ago(minutes=3)}},
+        ),
+        job("fresh", None, created=ago(seconds=1), spec={"hardware": None, "cluster": None}),
+        job("away", "Running", namespace="other", created=ago(hours=1)),
+    )
+
+
+def test_the_table_is_newest_first() -> None:
+    result = Program(some_jobs())("list")
+    assert result.exit_code == 0
+    assert result.stdout == (
+        "NAME   PHASE      CLUSTER    GPUS      OWNER      AGE  RAN    MESSAGE\n"
+        "fresh  New        -          -         perf-team  1s   -\n"
+        "young  Pending    cluster-1  2 x a100  -          30s  -      Waiting for a cluster\n"
+        "busy   Running    cluster-1  2 x a100  perf-team  10m  3m\n"
+        "old    Succeeded  cluster-2  2 x a100  perf-team  2d   1h30m  Pipeline completed successfully\n"
+    )
+
+
+def test_wide_of_all_namespaces() -> None:
+    result = Program(some_jobs(), env={"COLUMNS": "170"})("ls", "-A", "-o", "wide", "--phase", "active")
+    lines = result.stdout.splitlines()
+    header = (
+        "NAMESPACE NAME PHASE CLUSTER GPUS OWNER AGE RAN "
+        "PIPELINE EXCLUSIVE PRIORITY ATTEMPT DISPLAY NAME MESSAGE"
+    )
+    assert " ".join(lines[0].split()) == header
+    assert [line.split()[:2] for line in lines[1:]] == [
+        ["bench", "fresh"],
+        ["bench", "young"],
+        ["bench", "busy"],
+        ["other", "away"],
+    ]
+    assert "high" in lines[2] and "Night run" in lines[2]
+
+
+def test_a_narrow_terminal_cuts_the_last_column() -> None:
+    lines = Program(some_jobs(), env={"COLUMNS": "80"})("list").stdout.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert lines[2].endswith("…")
+
+
+def test_a_pipe_gets_the_whole_message() -> None:
+    program = Program(some_jobs())
+    program.env["COLUMNS"] = None
+    assert "Pipeline completed successfully" in program("list").stdout
+
+
+def names(program: Program, *arguments: str) -> list[str]:
+    result = program("list", "-o", "name", *arguments)
+    assert result.exit_code == 0, result.stderr
+    return [line.removeprefix("fournosjob.fournos.dev/") for line in result.stdout.split()]
+
+
+def test_filters() -> None:
+    program = Program(some_jobs())
+    assert names(program, "--phase", "running,Pending") == ["young", "busy"]
+    assert names(program, "--phase", "New", "--phase", "Succeeded") == ["fresh", "old"]
+    assert names(program, "--owner", "perf-team") == ["fresh", "busy", "old"]
+    assert names(program, "--cluster", "cluster-2") == ["old"]
+    assert names(program, "-l", "team=a") == ["busy"]
+    assert names(program, "-n", "other") == ["away"]
+
+
+def test_an_unknown_phase_is_told() -> None:
+    result = Program(some_jobs())("list", "--phase", "Runing")
+    assert result.exit_code == 2
+    assert "Runing is no phase" in result.stderr
+    assert "Running" in result.stderr
+
+
+def test_json_and_yaml_are_lists_without_bookkeeping() -> None:
+    program = Program(some_jobs())
+    found = json.loads(program("list", "-o", "json").stdout)
+    assert [item["metadata"]["name"] for item in found["items"]] == ["fresh", "young", "busy", "old"]
+    assert "managedFields" not in found["items"][0]["metadata"]
+    assert yaml.safe_load(program("list", "-o", "yaml").stdout) == found
+
+
+def test_no_jobs_is_no_failure_and_no_output() -> None:
+    result = Program(Api())("list")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "No jobs in namespace bench." in result.stderr
+    assert json.loads(Program(Api())("list", "-o", "json").stdout)["items"] == []

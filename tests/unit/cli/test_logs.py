@@ -1,0 +1,98 @@
+"""fournos logs: which containers, in which order, and what is said when there is nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from fournos.kube.errors import NotFoundError
+from fournos.kube.kinds import POD
+from tests.unit.cli.api import Api, Program
+from tests.unit.cli.objects import ago, child, job, pod, run, task_run
+
+
+def with_pods(phase: str = "Succeeded") -> Api:
+    api = Api(
+        job("one", phase, status={"pipelineRun": "one"}),
+        run(),
+        task_run("prepare"),
+        task_run("benchmark"),
+        pod("benchmark", "step-load", "step-run", started=ago(minutes=3)),
+        pod("prepare", "step-only", started=ago(minutes=5)),
+        child("batch/v1", "Job", "one-resolve", "uid-one"),
+        child(
+            "v1",
+            "Pod",
+            "one-resolve-x",
+            "uid-Job-one-resolve",
+            spec={"containers": [{"name": "resolve"}]},
+            status={"containerStatuses": [{"name": "resolve", "state": {"terminated": {}}}]},
+        ),
+    )
+    api.log_lines = {
+        ("one-benchmark-pod", "step-load"): ["loading"],
+        ("one-benchmark-pod", "step-run"): ["one", "two [x]"],
+        ("one-prepare-pod", "step-only"): ["preparing"],
+        ("one-resolve-x", "resolve"): ["resolving"],
+    }
+    return api
+
+
+def test_tasks_in_the_order_of_starting_each_line_with_its_task() -> None:
+    result = Program(with_pods())("logs", "one")
+    assert (result.exit_code, result.stdout.splitlines()) == (
+        0,
+        ["[prepare] preparing", "[benchmark/load] loading", "[benchmark/run] one", "[benchmark/run] two [x]"],
+    )
+
+
+def test_one_task_and_a_tail() -> None:
+    assert Program(with_pods())("logs", "one", "--task", "benchmark", "--tail", "1").stdout.splitlines() == [
+        "[benchmark/load] loading",
+        "[benchmark/run] two [x]",
+    ]
+
+
+def test_the_resolver() -> None:
+    assert Program(with_pods())("logs", "one", "--resolver").stdout == "[resolver] resolving\n"
+    assert Program(with_pods("Resolving"))("logs", "one").stdout == "[resolver] resolving\n"
+
+
+def test_following_reads_what_starts_and_ends_with_the_job() -> None:
+    api = with_pods("Running")
+    api.script = [("MODIFIED", job("one", "Succeeded", status={"pipelineRun": "one"}))]
+    result = Program(api)("logs", "-f", "one")
+    assert result.exit_code == 0
+    assert sorted(result.stdout.splitlines()) == sorted(
+        ["[prepare] preparing", "[benchmark/load] loading", "[benchmark/run] one", "[benchmark/run] two [x]"]
+    )
+    assert "one is Succeeded." in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("api", "arguments", "told"),
+    [
+        (Api(job("one", "Pending")), (), "one is Pending: no task has begun"),
+        (Api(job("one", "Failed")), (), "ended before a task began"),
+        (Api(job("one", "Succeeded", status={"pipelineRun": "one"})), (), "pods of one are gone"),
+        (Api(job("one", None)), (), "no resolve Job: it has not begun"),
+        (with_pods(), ("--task", "nope"), "task nope of one has not begun"),
+        (with_pods(), ("--attempt", "2"), "pods of one are gone"),
+    ],
+)
+def test_nothing_to_print_is_explained(api: Api, arguments: tuple[str, ...], told: str) -> None:
+    result = Program(api)("logs", "one", *arguments)
+    assert (result.exit_code, result.stdout) == (5, "")
+    assert told in result.stderr
+    assert "Fix: " in result.stderr
+
+
+def test_a_pod_that_goes_while_it_is_read() -> None:
+    api = with_pods()
+    api.fails["logs", POD] = NotFoundError("gone", status=404)
+    result = Program(api)("logs", "one", "--task", "prepare")
+    assert result.exit_code == 0
+    assert "its pod is gone" in result.stderr
+
+
+def test_resolver_and_task_exclude_one_another() -> None:
+    assert Program(with_pods())("logs", "one", "--resolver", "--task", "x").exit_code == 2

@@ -1,0 +1,51 @@
+"""fournos stop and delete: what is written, and truthful answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.cli.api import Api, Program
+from tests.unit.cli.objects import ago, job
+
+
+@pytest.mark.parametrize(("arguments", "word"), [((), "Stop"), (("--now",), "Terminate")])
+def test_stopping_writes_the_shutdown(arguments: tuple[str, ...], word: str) -> None:
+    api = Api(job("one", "Running"))
+    result = Program(api)("stop", "one", *arguments)
+    assert result.exit_code == 0
+    assert api.writes == [("patch", "bench/one", {"spec": {"shutdown": word}})]
+
+
+def test_stop_may_be_raised_but_never_lowered() -> None:
+    stopping, terminating = (
+        Api(job("one", "Stopping", spec={"shutdown": word})) for word in ("Stop", "Terminate")
+    )
+    assert "already (Stop)" in Program(stopping)("stop", "one").stdout
+    assert stopping.writes == []
+    Program(stopping)("stop", "--now", "one")
+    assert stopping.writes == [("patch", "bench/one", {"spec": {"shutdown": "Terminate"}})]
+    assert "terminated already" in Program(terminating)("stop", "one").stdout
+    assert terminating.writes == []
+
+
+def test_what_has_ended_is_said_so_and_the_others_are_stopped() -> None:
+    api = Api(
+        job("over", "Failed", status={"phaseTimes": {"finished": ago(minutes=5)}}), job("one", "Pending")
+    )
+    result = Program(api)("stop", "over", "one", "one")
+    assert result.exit_code == 7
+    assert "over has ended already: Failed 5m ago. Nothing to stop." in result.stderr
+    assert [write[1] for write in api.writes] == ["bench/one"]
+
+
+def test_a_wrong_name_stops_nothing() -> None:
+    api = Api(job("one"))
+    assert Program(api)("stop", "one", "oen").exit_code == 5
+    assert api.writes == []
+
+
+def test_delete_is_by_uid() -> None:
+    api = Api(job("one", "Running"), job("two", "Succeeded"))
+    result = Program(api)("delete", "one", "two", "--yes")
+    assert result.stdout == "one deleted, once its run has stopped\ntwo deleted\n"
+    assert api.writes == [("delete", "bench/one", "uid-one"), ("delete", "bench/two", "uid-two")]
