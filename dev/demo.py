@@ -18,7 +18,7 @@ from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.kube.errors import KubeError
-from fournos.kube.resource import Key, Obj, key_of
+from fournos.kube.resource import Obj, key_of
 
 DEMO_NAMESPACE = "fournos-demo"
 JOB_LIMIT = 180.0
@@ -75,7 +75,11 @@ async def _follow(api: Client, job: Obj, progress: Progress) -> Obj:
             told = _tell(job, told, time.monotonic() - started, progress)
             if told[0] in names.TERMINAL:
                 return job
-        job = await api.get(FOURNOS_JOB, Key(*key))
+        # The watch ended: what it did not say any more is read.
+        job = await api.get(FOURNOS_JOB, key)
+        told = _tell(job, told, time.monotonic() - started, progress)
+        if told[0] in names.TERMINAL:
+            return job
 
 
 def _tell(job: Obj, told: tuple[str, str], elapsed: float, progress: Progress) -> tuple[str, str]:
