@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from devcluster import namespaces, state
-from devcluster.errors import DevclusterError
+from devcluster.errors import DevclusterError, NotSupportedError
 from devcluster.existing import ExistingProvider
 from devcluster.kind import KindProvider
 from devcluster.locks import file_lock
@@ -140,6 +140,10 @@ def start(spec: ClusterSpec, *, progress: Progress, recreate: bool = False) -> C
         record.save()
         try:
             provider_of(record).up(record, progress)
+        except DevclusterError as error:
+            if isinstance(error, NotSupportedError) or (not record.index and spec.provider != "kind"):
+                state.forget(spec.name)  # nothing was made that anybody could look at
+            raise
         except KeyboardInterrupt:
             provider_of(record).down(record, progress)
             raise

@@ -46,7 +46,7 @@ def python_base(progress: Progress, *, rebuild: bool = False) -> Path:
         layer = archive.with_suffix(".layer")
         title = f"Making a Debian {DEBIAN_RELEASE} image with Python {PYTHON_BASE_VERSION}"
         try:
-            with progress.step(title, usual="60 s") as step:
+            with progress.step(title, usual="30 s") as step:
 
                 def show(line: str) -> None:
                     step.detail = line[-60:]

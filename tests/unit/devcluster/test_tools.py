@@ -14,11 +14,13 @@ import yaml
 from cryptography import x509
 from typer.testing import CliRunner
 
-from devcluster import archive, cli, cli_image, imagebuild, pki, shell, system
+from devcluster import archive, cli, cli_image, imagebuild, pki, shell, state, system
 from devcluster.archive import Recipe
+from devcluster.cluster import start
 from devcluster.errors import CommandFailedError, ComponentFailedError, DevclusterError, NotSupportedError
 from devcluster.kubectl import wait_until
 from devcluster.progress import Progress
+from devcluster.spec import ClusterSpec
 
 
 def test_certificates_carry_what_strict_clients_ask_for() -> None:
@@ -203,6 +205,21 @@ def test_elsewhere_than_linux_the_other_providers_are_offered(monkeypatch: pytes
     monkeypatch.setattr(system.platform, "system", lambda: "Darwin")
     with pytest.raises(NotSupportedError, match="this is Darwin"):
         system.require_native()
+
+
+def test_a_provider_that_cannot_start_leaves_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURNOS_STATE", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    kinds = [
+        ClusterSpec(name="a", provider="kind"),
+        ClusterSpec(name="b", provider="existing", kubeconfig=str(tmp_path / "absent")),
+    ]
+    for spec in kinds:
+        with pytest.raises(DevclusterError, match=r"not installed|no kubeconfig"):
+            start(spec, progress=Progress(quiet=True))
+    assert state.names() == []
 
 
 def test_a_go_that_does_not_answer_has_no_version(tmp_path: Path) -> None:
