@@ -30,6 +30,12 @@ def given_namespace() -> str:
 
 
 @pytest.fixture(scope="session")
+def operator_image_tag(hub: Hub, operator_in_cluster: None) -> str:
+    """The image of this checkout, loaded into the hub."""
+    return operator_image(Progress()).tag
+
+
+@pytest.fixture(scope="session")
 def hub(given_namespace: str) -> Iterator[Hub]:
     if given_namespace:
         secrets = os.environ.get("FOURNOS_SECRETS_NAMESPACE", "psap-secrets")

@@ -1,0 +1,140 @@
+"""The commands that the Fournos README publishes, run as they are written.
+
+`oc` is kubectl here.  Left out, since they need OpenShift or an image registry: ImageStreams, Builds and
+BuildRuns; the operator's image is the one of this checkout.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.hub import ROOT, Hub
+
+ENVSUBST = f"""#!{sys.executable}
+import os, string, sys
+sys.stdout.write(string.Template(sys.stdin.read()).safe_substitute(os.environ))
+"""
+"""A stand-in for gettext's program where the machine has none."""
+
+PREPARE = """
+oc create ns $FOURNOS_NAMESPACE
+oc label ns/$FOURNOS_NAMESPACE fournos.dev/queue-access=true
+oc get ns $FOURNOS_SECRETS_NAMESPACE || oc create ns $FOURNOS_SECRETS_NAMESPACE
+"""
+
+DEPLOY = """
+oc apply -n $FOURNOS_NAMESPACE -f manifests/crd.yaml
+for rbac_file in manifests/rbac/*.yaml; do
+  cat $rbac_file | NAMESPACE=$FOURNOS_NAMESPACE envsubst | oc apply -f- -n $FOURNOS_NAMESPACE
+done
+cat manifests/secrets-ns-rbac.yaml \\
+  | NAMESPACE=$FOURNOS_NAMESPACE SECRETS_NAMESPACE=$FOURNOS_SECRETS_NAMESPACE envsubst \\
+  | oc apply -f-
+oc apply -n $FOURNOS_NAMESPACE -f manifests/deployment.yaml
+"""
+
+CLUSTER = """
+oc create secret generic kubeconfig-${CLUSTER_NAME} \\
+  --from-file=kubeconfig=$KUBECONFIG_OF_THE_TARGET \\
+  -n $FOURNOS_SECRETS_NAMESPACE
+oc apply -f config/kueue-config.yaml
+"""
+
+WORKFLOWS = """
+for wf_file in config/forge/workflows/*.yaml; do
+cat "$wf_file" | NAMESPACE=$FOURNOS_NAMESPACE envsubst '$NAMESPACE' | oc apply -f- -n $FOURNOS_NAMESPACE
+done
+"""
+
+
+@pytest.fixture(scope="module")
+def own(
+    hub: Hub, operator_image_tag: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Hub, Path]]:
+    """A namespace that nobody has prepared, and a directory with `oc` for PATH."""
+    programs = tmp_path_factory.mktemp("bin")
+    kubectl = shutil.which(hub.kubectl_words[0])
+    assert kubectl
+    (programs / "oc").symlink_to(kubectl)
+    if not shutil.which("envsubst"):
+        (programs / "envsubst").write_text(ENVSUBST)
+        (programs / "envsubst").chmod(0o755)
+    suffix = uuid.uuid4().hex[:6]
+    here = replace(hub, namespace=f"fournos-{suffix}-dev", secrets_namespace=f"psap-secrets-{suffix}")
+    yield here, programs
+    for namespace in (here.namespace, here.secrets_namespace):
+        hub.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
+    hub.kubectl(
+        "delete", "clusterrolebinding", f"fournos-queue-reader-{here.namespace}", "--ignore-not-found"
+    )
+
+
+def shell(own: tuple[Hub, Path], script: str, **variables: str) -> str:
+    """What a person would see; the working directory is the repository's root."""
+    hub, programs = own
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "KUBECONFIG": str(hub.kubeconfig),
+        "FOURNOS_NAMESPACE": hub.namespace,
+        "FOURNOS_SECRETS_NAMESPACE": hub.secrets_namespace,
+        **variables,
+    }
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_from_nothing_to_a_verified_cluster(own: tuple[Hub, Path], operator_image_tag: str) -> None:
+    hub, _ = own
+    shell(own, PREPARE)
+    shell(own, DEPLOY)
+    hub.run("set", "image", "deployment/fournos", f"fournos={operator_image_tag}")
+    secrets = f"FOURNOS_SECRETS_NAMESPACE={hub.secrets_namespace}"
+    hub.run("set", "env", "deployment/fournos", secrets)
+    hub.run("rollout", "status", "deployment/fournos", "--timeout=120s", timeout=130)
+    shell(own, CLUSTER, CLUSTER_NAME="cluster-1", KUBECONFIG_OF_THE_TARGET=str(hub.kubeconfig))
+    hub.run("apply", "-f", str(ROOT / "config/fournos-validation/pipeline.yaml"))
+    created = shell(
+        own,
+        "oc create -n $FOURNOS_NAMESPACE -o name "
+        "-f config/fournos-validation/samples/test-connectivity-job.yaml",
+    )
+    name = created.strip().rpartition("/")[2]
+    assert hub.wait(name)["phase"] == "Succeeded"
+    log = hub.run("logs", "-l", f"fournos.dev/job-name={name},tekton.dev/pipelineTask", "--all-containers")
+    assert "Kubernetes control plane" in log
+
+
+def test_the_engine_s_assets_apply_and_its_sample_is_accepted(own: tuple[Hub, Path]) -> None:
+    hub, _ = own
+    shell(own, WORKFLOWS)
+    created = shell(own, "oc create -f config/forge/samples/job-full.yaml -n $FOURNOS_NAMESPACE -o name")
+    name = created.strip().rpartition("/")[2]
+    assert hub.wait(name, ["Resolving"])["phase"] == "Resolving"
+    shell(
+        own,
+        f"""oc get FournosJobs -n $FOURNOS_NAMESPACE
+oc patch FournosJob {name} -n $FOURNOS_NAMESPACE --type merge -p '{{"spec":{{"shutdown":"Stop"}}}}'
+oc patch FournosJob {name} -n $FOURNOS_NAMESPACE --type merge -p '{{"spec":{{"shutdown":"Terminate"}}}}'""",
+    )
+    assert hub.wait(name)["phase"] == "Stopped"
+    shell(own, f"oc delete FournosJob -n $FOURNOS_NAMESPACE {name}")
+    assert not hub.exists("fournosjob", name)
