@@ -86,3 +86,29 @@ class Violation:
 def violations(rules: Iterable[Rule], new: Json, old: Json | None = None) -> list[Violation]:
     """The rules that the API server would refuse this write for.  The objects must fit the schema."""
     return [Violation(rule.field, rule.message, rule.id) for rule in rules if rule.violated(new, old)]
+
+
+def full_match(pattern: str, text: str) -> bool:
+    """Whether the text is in full of this pattern, as CEL's matches of ^...$ sees it."""
+    return re.fullmatch(pattern, text, re.ASCII) is not None
+
+
+def text_rule(
+    name: str, message: str, *, pattern: str, longest: int, at: str = "spec", empty: bool = False
+) -> Rule:
+    """A text in full of this pattern and at most this long; `empty`: "" counts as absent."""
+    allowed = [f"!has(self.{name})", *([f"self.{name} == ''"] if empty else [])]
+    fits = f"(self.{name}.size() <= {longest} && self.{name}.matches('^{pattern}$'))"
+
+    def holds(new: Json, _: Json) -> bool:
+        text = new.get(name)
+        return text is None or (empty and text == "") or (len(text) <= longest and full_match(pattern, text))
+
+    return Rule(
+        id=f"{name.lower()}-text",
+        at=at,
+        field=f"{at}.{name}",
+        message=message,
+        cel=" || ".join((*allowed, fits)),
+        holds=holds,
+    )

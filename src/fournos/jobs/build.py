@@ -13,6 +13,7 @@ from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key, Obj
+from fournos.queueing.slots import UNAVAILABLE_TAINT
 from fournos.queueing.workload import PodSet, Priority, WorkloadRequest
 
 _NAMESPACE_VARIABLES = ("FOURNOS_NAMESPACE", "FOURNOS_WORKLOAD_NAMESPACE")
@@ -83,6 +84,8 @@ def workload_request(
     }
     if spec.cluster:
         pod["nodeSelector"] = {names.CLUSTER_NODE_LABEL: spec.cluster}
+    if spec.lock_only:  # also of a cluster that is being drained for it, or that is broken
+        pod["tolerations"] = [{"key": UNAVAILABLE_TAINT, "operator": "Exists"}]
     return WorkloadRequest(
         key=Key(meta["namespace"], names.attempt_name(meta["name"], attempt)),
         queue=settings.kueue_local_queue_name,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from fournos.kube.resource import Resource
-
-FOURNOS_JOB = Resource("fournos.dev", "v1", "FournosJob", "fournosjobs")
+from fournos.queueing.kinds import FOURNOS_JOB as FOURNOS_JOB
 
 PIPELINE = Resource("tekton.dev", "v1", "Pipeline", "pipelines")
 PIPELINE_RUN = Resource("tekton.dev", "v1", "PipelineRun", "pipelineruns")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from fournos.api.fournosjob import Phase
+from fournos.queueing.slots import CLUSTER_NODE_LABEL as CLUSTER_NODE_LABEL
+from fournos.queueing.slots import SLOT_RESOURCE as SLOT_RESOURCE
+from fournos.queueing.slots import SLOTS_PER_CLUSTER as SLOTS_PER_CLUSTER
 
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY = "fournos"
@@ -12,13 +15,9 @@ EXCLUSIVE_CLUSTER_LABEL = "fournos.dev/exclusive-cluster"
 VAULT_ENTRY_LABEL = "fournos.dev/vault-entry"
 CLUSTER_ANNOTATION = "fournos.dev/cluster"
 RESOLVE_IMAGE_ANNOTATION = "fournos.dev/resolve-image"
-CLUSTER_NODE_LABEL = "fournos.dev/cluster"
 FINALIZER = "fournos.dev/run"
 """Stands on a FournosJob only while a run of it is live."""
 
-SLOT_RESOURCE = "fournos/cluster-slot"
-SLOTS_PER_CLUSTER = 100
-"""An exclusive job takes them all, a shared one takes one."""
 POD_SET = "launcher"
 
 CLUSTERLESS = "[clusterless]"

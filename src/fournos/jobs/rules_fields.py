@@ -6,13 +6,12 @@ Kueue's and Tekton's objects; and Tekton's rule that a pipeline has time for its
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
 from fournos.api.durations import parse_duration
-from fournos.api.rules import Json, Rule
+from fournos.api.rules import Json, Rule, full_match, text_rule
 
 MAX_NAME: Final = 55
 """The longest name made of a job's is `<job>-resolve`, a label of the resolve Job's pod: at most 63."""
@@ -29,31 +28,6 @@ _MANAGER = _SUBDOMAIN + r"/[-._~!$&()*+,;=:@%/a-zA-Z0-9]+"
 _TTL = r"[0-9]{1,6}(m|h|d)"
 _DURATION = "".join(rf"([0-9]{{1,6}}([.][0-9]{{1,3}})?{unit})?" for unit in ("h", "m", "s", "ms"))
 """Each unit once, as Go prints it: then no sum is longer than a duration can be.  Not the empty text."""
-
-
-def _full(pattern: str, text: str) -> bool:
-    return re.fullmatch(pattern, text, re.ASCII) is not None
-
-
-def _text_rule(
-    name: str, message: str, *, pattern: str, longest: int, at: str = "spec", empty: bool = False
-) -> Rule:
-    """A text in full of this pattern and at most this long; `empty`: "" counts as absent."""
-    allowed = [f"!has(self.{name})", *([f"self.{name} == ''"] if empty else [])]
-    fits = f"(self.{name}.size() <= {longest} && self.{name}.matches('^{pattern}$'))"
-
-    def holds(new: Json, _: Json) -> bool:
-        text = new.get(name)
-        return text is None or (empty and text == "") or (len(text) <= longest and _full(pattern, text))
-
-    return Rule(
-        id=f"{name.lower()}-text",
-        at=at,
-        field=f"{at}.{name}",
-        message=message,
-        cel=" || ".join((*allowed, fits)),
-        holds=holds,
-    )
 
 
 def _name_length(metadata: Json) -> int:
@@ -78,7 +52,7 @@ _TEXTS: Final = (
         cel=f"self.metadata.name.size() <= {MAX_NAME}",
         holds=lambda new, _: _name_length(new.get("metadata") or {}) <= MAX_NAME,
     ),
-    _text_rule(
+    text_rule(
         "gpuType",
         "write the short name in lower case letters and digits, such as a100 or h200, without a prefix, "
         f"at most {MAX_GPU_TYPE} characters",
@@ -87,7 +61,7 @@ _TEXTS: Final = (
         longest=MAX_GPU_TYPE,
         empty=True,
     ),
-    _text_rule(
+    text_rule(
         "cluster",
         "write the name of a ResourceFlavor: lower case letters, digits, '-' and '.', "
         f"at most {MAX_LABEL} characters, because it becomes a label",
@@ -95,14 +69,14 @@ _TEXTS: Final = (
         longest=MAX_LABEL,
         empty=True,
     ),
-    _text_rule(
+    text_rule(
         "pipeline",
         "write the name of a Tekton Pipeline: lower case letters, digits, '-' and '.', "
         f"at most {MAX_LABEL} characters, because it becomes a label; leave it out for fournos-full",
         pattern=_SUBDOMAIN,
         longest=MAX_LABEL,
     ),
-    _text_rule(
+    text_rule(
         "priority",
         "write the name of a WorkloadPriorityClass: lower case letters, digits, '-' and '.', "
         "at most 253 characters",
@@ -110,14 +84,14 @@ _TEXTS: Final = (
         longest=253,
         empty=True,
     ),
-    _text_rule(
+    text_rule(
         "managedBy",
         "write a domain and a path of at most 63 characters, such as kueue.x-k8s.io/multikueue, "
         "or leave it out",
         pattern=_MANAGER,
         longest=63,
     ),
-    _text_rule("ttl", "write a whole number and m, h or d, such as 30m, 12h or 7d", pattern=_TTL, longest=7),
+    text_rule("ttl", "write a whole number and m, h or d, such as 30m, 12h or 7d", pattern=_TTL, longest=7),
     Rule(
         id="displayname-length",
         field="spec.displayName",
@@ -131,7 +105,7 @@ _TEXTS: Final = (
         message="write Vault entries of lower case letters, digits and '-', beginning and ending with a "
         f"letter or digit, at most {MAX_LABEL} characters each, such as my-creds or vault-my-creds",
         cel=f"!has(self.secretRefs) || self.secretRefs.all(r, r.matches('^{_VAULT_ENTRY}$'))",
-        holds=lambda new, _: all(_full(_VAULT_ENTRY, ref) for ref in new.get("secretRefs") or ()),
+        holds=lambda new, _: all(full_match(_VAULT_ENTRY, ref) for ref in new.get("secretRefs") or ()),
     ),
     Rule(
         id="secretrefs-twice",
@@ -154,14 +128,14 @@ _TEXTS: Final = (
         field="spec.env",
         message="write names of letters, digits, '_', '-' and '.' that do not begin with a digit",
         cel=f"!has(self.env) || self.env.all(name, name.matches('^{_ENV_NAME}$'))",
-        holds=lambda new, _: all(_full(_ENV_NAME, name) for name in new.get("env") or {}),
+        holds=lambda new, _: all(full_match(_ENV_NAME, name) for name in new.get("env") or {}),
     ),
 )
 
 
 def _length(text: str) -> timedelta | None:
     """None: not written as a duration."""
-    return parse_duration(text) if text and _full(_DURATION, text) else None
+    return parse_duration(text) if text and full_match(_DURATION, text) else None
 
 
 def _duration_rule(group: str, name: str, example: str) -> Rule:

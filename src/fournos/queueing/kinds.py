@@ -1,4 +1,4 @@
-"""Kueue's resource types (the v1beta2 API, served since Kueue 0.15)."""
+"""Kueue's resource types (the v1beta2 API, served since Kueue 0.15), and the job kind that systems share."""
 
 from __future__ import annotations
 
@@ -14,3 +14,6 @@ RESOURCE_FLAVOR = Resource(GROUP, VERSION, "ResourceFlavor", "resourceflavors", 
 WORKLOAD_PRIORITY_CLASS = Resource(
     GROUP, VERSION, "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False
 )
+
+FOURNOS_JOB = Resource("fournos.dev", "v1", "FournosJob", "fournosjobs")
+"""The job kind of ours that also locks clusters: two systems know it."""

@@ -174,7 +174,7 @@ def test_the_job_is_addressed_as_it_is_defined() -> None:
 
 
 def test_names_and_columns_of_the_job() -> None:
-    [resource] = yaml.safe_load_all(files()["manifests/crd.yaml"])
+    resource, _ = yaml.safe_load_all(files()["manifests/crd.yaml"])
     assert resource["metadata"] == {"name": "fournosjobs.fournos.dev"}, (
         "no namespace: applies with and without -n"
     )

@@ -1,0 +1,1 @@
+"""FournosCluster: clusters find themselves, and quotas follow the hardware."""
