@@ -166,7 +166,7 @@ def test_the_controller_managers_controllers_are_the_callers() -> None:
 
 def test_directories_below_a_masked_one_stay_visible() -> None:
     script = init_script(
-        Path("/tmp/state/a"), visible=[Path("/tmp/state/a"), Path("/root/cache")], own_etc=False
+        Path("/tmp/state/a"), visible=[Path("/tmp/state/a"), Path("/home/somebody/cache")], own_etc=False
     )
     lines = script.splitlines()
     # The sources of /tmp, /var and of the directory itself are opened before the first mask hides them.
@@ -175,7 +175,7 @@ def test_directories_below_a_masked_one_stay_visible() -> None:
     masked = lines.index("mount --no-canonicalize --bind /proc/self/fd/3 /tmp")
     shown = lines.index("mount --no-canonicalize --bind /proc/self/fd/5 /tmp/state/a")
     assert max(opened) < masked < shown
-    assert "/root/cache" not in script
+    assert "/home/somebody/cache" not in script
     assert " /etc" not in script
 
 
