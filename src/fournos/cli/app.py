@@ -33,11 +33,11 @@ SUB_APPS: Final[dict[str, typer.Typer]] = {}
 
 
 def epilog() -> str:
-    """Examples and exit codes; typer joins lines that are not separated by an empty one."""
+    """Examples and exit codes; the mark keeps typer from joining the lines."""
     width = max(len(command) for command, _ in EXAMPLES)
     examples = [f"  {command.ljust(width)}   {text}" for command, text in EXAMPLES]
     codes = [f"  {code.value:>3}  {meaning}" for code, meaning in MEANINGS.items()]
-    return "\n\n".join(["Examples:", *examples, "Exit codes:", *codes])
+    return "\n".join(["\b", "Examples:", *examples, "Exit codes:", *codes])
 
 
 def build() -> typer.Typer:
@@ -48,7 +48,7 @@ def build() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
-        rich_markup_mode=None,
+        rich_markup_mode="rich",
     )
     app.callback()(_options)
     for module in (submit, list_, get, explain, watch, logs, stop, run, about):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from fournos.cli import children as c
 from fournos.cli.errors import Exit, Fail
@@ -16,7 +16,9 @@ from fournos.kube.reflector import Reflector
 from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.kube.store import Store
 
-_NOTHING = "fournos.dev/no-such-label"
+LASTING: Final = 5.0
+"""Seconds after which a broken watch is told."""
+_NOTHING: Final = "fournos.dev/no-such-label"
 
 
 class _One:
@@ -60,6 +62,8 @@ class Follower:
         self._stores: dict[Resource, Store] = {}
         self._reflectors: list[Reflector] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._cut_at: float | None = None
+        """When we saw first that the watch on the job is broken."""
         self._api = api
         self._early = c.Children()
         self._one = _One(api, self._key)
@@ -99,8 +103,9 @@ class Follower:
     def job(self) -> Obj:
         """As last seen.  Raises Fail when it was deleted, KubeError when the way to it is closed."""
         store = self._stores[FOURNOS_JOB]
-        if isinstance(self.trouble, ForbiddenError | NoSuchResourceError):
-            raise self.trouble
+        error = self._reflectors[0].error
+        if isinstance(error, ForbiddenError | NoSuchResourceError):
+            raise error
         if not store.synced:
             return self._first
         found = store.get(self._key)
@@ -118,10 +123,11 @@ class Follower:
 
     @property
     def trouble(self) -> KubeError | None:
-        """What stands between us and the job now."""
-        return self._reflectors[0].error
+        """What has stood between us and the job for a while: watches that are renewed are no news."""
+        lasting = self._cut_at is not None and self._now() - self._cut_at >= LASTING
+        return self._reflectors[0].error if lasting else None
 
-    async def change(self, *, within: float = 5.0) -> None:
+    async def change(self, *, within: float = LASTING) -> None:
         """Wait for the next change, at most so many seconds; several at once count as one.
 
         The limit is for looking at `trouble`, which is no change; nothing is asked of the API server.
@@ -130,3 +136,10 @@ class Follower:
             async with asyncio.timeout(within):
                 await self._changed.wait()
         self._changed.clear()
+        if self._reflectors[0].error is None:
+            self._cut_at = None
+        elif self._cut_at is None:
+            self._cut_at = self._now()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
