@@ -54,7 +54,9 @@ async def logs(
     ] = None,
     resolver: Annotated[
         bool,
-        typer.Option("--resolver", help="The resolve Job's log; the default while the job is Resolving."),
+        typer.Option(
+            "--resolver", help="Only the resolve Job's log; it comes first anyway while the job is Resolving."
+        ),
     ] = False,
     tail: Annotated[
         int | None,
@@ -76,8 +78,13 @@ async def logs(
         raise Fail("--resolver and --task exclude one another", fix="leave one out")
     async with cli.session() as session:
         job = await find_job(cli, session, name)
-        resolver = resolver or (not task and phase_of(job) in ("New", "Resolving"))
-        wanted = Wanted(resolver=resolver, task=task, attempt=attempt)
+        resolving = not task and not attempt and phase_of(job) in ("New", "Resolving")
+        wanted = Wanted(
+            resolver=resolver or resolving,
+            tasks=not resolver and (follow or not resolving),
+            task=task,
+            attempt=attempt,
+        )
         if follow and not is_terminal(job):
             await _follow(cli, session, job, wanted, tail)
         else:
@@ -87,26 +94,32 @@ async def logs(
 @dataclass(frozen=True, slots=True)
 class Wanted:
     resolver: bool = False
+    tasks: bool = True
     task: str | None = None
     attempt: int | None = None
 
 
 def sources(job: Obj, found: Children, wanted: Wanted) -> list[Source]:
     """The containers in question, in the order of starting; steps of a task in the task's order."""
+    found_sources: list[Source] = []
     if wanted.resolver:
         makers = frozenset(map(uid_of, found.resolve_jobs))
         pods = [pod for pod in found.pods if owner_uids(pod) & makers]
-        return [source for pod in pods for source in _containers(pod, RESOLVER)]
+        found_sources = [source for pod in pods for source in _containers(pod, RESOLVER)]
+    if not wanted.tasks:
+        return found_sources
     run = (
         attempt_name(name_of(job), wanted.attempt)
         if wanted.attempt
         else str(status_of(job).get("pipelineRun") or "")
     )
-    pods = [pod for pod in found.pods if _label(pod, RUN_LABEL) == run]
+    pods = [pod for pod in found.pods if run and _label(pod, RUN_LABEL) == run]
     if wanted.task:
         pods = [pod for pod in pods if _label(pod, TASK_LABEL) == wanted.task]
     pods.sort(key=lambda pod: (str(status_of(pod).get("startTime") or created(pod)), name_of(pod)))
-    return [source for pod in pods for source in _containers(pod, _label(pod, TASK_LABEL) or name_of(pod))]
+    for pod in pods:
+        found_sources += _containers(pod, _label(pod, TASK_LABEL) or name_of(pod))
+    return found_sources
 
 
 def _label(obj: Obj, name: str) -> str:
@@ -132,7 +145,7 @@ def nothing(job: Obj, found: Children, wanted: Wanted) -> Fail:
         if tasks and wanted.task not in tasks:
             fix = f"tasks that have begun: {', '.join(tasks)}"
             return Fail(f"task {wanted.task} of {name} has not begun", fix=fix, code=Exit.NOT_FOUND)
-    if wanted.resolver and not found.resolve_jobs:
+    if not wanted.tasks and not found.resolve_jobs:
         return Fail(
             f"{name} has no resolve Job: {'it has not begun' if phase == 'New' else 'it was removed'}",
             fix=f"see the job: fournos get {name}",
@@ -191,7 +204,7 @@ async def _follow(cli: Cli, session: Session, job: Obj, wanted: Wanted, tail: in
             while True:
                 job = follower.job
                 asked = read(job, follower.children)
-                if is_terminal(job) or (wanted.resolver and phase_of(job) not in ("New", "Resolving")):
+                if is_terminal(job) or (not wanted.tasks and phase_of(job) not in ("New", "Resolving")):
                     break
                 if not asked and not told:
                     told = True

@@ -26,14 +26,20 @@ class Format(StrEnum):
     YAML = "yaml"
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """rich would exit with 1, which is a failed job's code; `verbs.run` ends the command instead."""
+        raise BrokenPipeError
+
+
 class Output:
     """Answers go to stdout, all else (hints, questions, errors) to stderr, so that pipes see answers only."""
 
     def __init__(self, form: Format = Format.TABLE, *, color: bool | None = None) -> None:
         self.form = form
         no_color = None if color is None else not color
-        self.out = Console(file=sys.stdout, highlight=False, markup=False, emoji=False, no_color=no_color)
-        self.err = Console(file=sys.stderr, highlight=False, markup=False, emoji=False, no_color=no_color)
+        self.out = _Console(file=sys.stdout, highlight=False, markup=False, emoji=False, no_color=no_color)
+        self.err = _Console(file=sys.stderr, highlight=False, markup=False, emoji=False, no_color=no_color)
 
     @property
     def structured(self) -> bool:

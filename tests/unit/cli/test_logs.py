@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import NotFoundError
 from fournos.kube.kinds import POD
 from tests.unit.cli.api import Api, Program
@@ -66,6 +67,19 @@ def test_following_reads_what_starts_and_ends_with_the_job() -> None:
         ["[prepare] preparing", "[benchmark/load] loading", "[benchmark/run] one", "[benchmark/run] two [x]"]
     )
     assert "one is Succeeded." in result.stderr
+
+
+def test_following_from_the_resolver_on_to_the_tasks() -> None:
+    api = with_pods("Resolving")
+    api.script = [("MODIFIED", job("one", "Failed", status={"pipelineRun": "one"}))]
+    lines = Program(api)("logs", "-f", "one").stdout.splitlines()
+    assert {"[resolver] resolving", "[prepare] preparing"} <= set(lines)
+    early = with_pods("Resolving")
+    early.add(FOURNOS_JOB, job("one", "Resolving"))
+    early.script = [("MODIFIED", job("one", "Stopped"))]
+    assert Program(early)("logs", "-f", "one").stdout == "[resolver] resolving\n"
+    api.script = [("MODIFIED", job("one", "Pending"))]
+    assert Program(api)("logs", "-f", "one", "--resolver").stdout == "[resolver] resolving\n"
 
 
 @pytest.mark.parametrize(
