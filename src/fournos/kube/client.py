@@ -162,7 +162,11 @@ class Client:
 
     async def server_version(self) -> str:
         """As the API server writes it: "v1.34.4"."""
-        return str((await self._json(Request("get", "", "GET", "/version")))["gitVersion"])
+        request = Request("get", "", "GET", "/version")
+        version = (await self._json(request)).get("gitVersion")
+        if not isinstance(version, str):
+            raise ConnectionLostError(f"{request}: the answer is not an API server's")
+        return version
 
     # --- writing -------------------------------------------------------------------------------------
 

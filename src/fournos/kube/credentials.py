@@ -100,7 +100,7 @@ def from_kubeconfig(
     Refused: exec, auth-provider, tokenFile and other file paths, proxy-url, basic authentication,
     impersonation, plain HTTP and unverified TLS.  Raises CredentialsError with what to change.
     """
-    return _from_access(
+    return from_access(
         access(parse(content, source=source), context=context, source=source, inline_only=True)
     )
 
@@ -128,10 +128,11 @@ def _from_files(
     paths: tuple[Path, ...] | list[Path], context: str | None, *, allow_exec: bool
 ) -> Credentials:
     source = os.pathsep.join(str(path) for path in paths)
-    return _from_access(access(read(paths), context=context, source=source, allow_exec=allow_exec))
+    return from_access(access(read(paths), context=context, source=source, allow_exec=allow_exec))
 
 
-def _from_access(found: Access) -> Credentials:
+def from_access(found: Access) -> Credentials:
+    """What a context of a kubeconfig says, ready for use.  Raises CredentialsError on a bad certificate."""
     identity: Identity
     if found.exec is not None:
         identity = ExecPlugin(found.exec)

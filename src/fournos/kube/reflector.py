@@ -46,7 +46,8 @@ class Reflector:
     """One resource type of one API server.  `run` never ends but by cancellation.
 
     `on_change` is called once for each change of the store; not for the echo of a write that the store
-    was told of by `assume`.
+    was told of by `assume`.  `on_state` is called after each complete list, and when `error` comes, goes or
+    turns into one of another kind.  `where` names the API server in logs, where there are several.
     """
 
     def __init__(
@@ -58,6 +59,8 @@ class Reflector:
         namespace: str = "",
         selector: str = "",
         on_change: OnChange | None = None,
+        on_state: Callable[[], None] | None = None,
+        where: str = "",
         inactivity: float = INACTIVITY,
         rng: random.Random | None = None,
     ) -> None:
@@ -73,6 +76,8 @@ class Reflector:
         self._namespace = namespace
         self._selector = selector
         self._on_change = on_change
+        self._on_state = on_state
+        self._label = f"{resource} of {where}" if where else str(resource)
         self._inactivity = inactivity
         self._rng = rng or random.Random()  # noqa: S311 - spreads load
         self._backoff = Backoff(rng=self._rng)
@@ -118,7 +123,7 @@ class Reflector:
         except KubeError as error:
             return self._failed(error, self._backoff.next())
         except Exception as error:  # a fault of ours: the process must live, the condition must show
-            logger.exception("watch of %s failed unexpectedly", self.resource)
+            logger.exception("watch of %s failed unexpectedly", self._label)
             self._version = None
             bug = KubeError(f"unexpected {type(error).__name__}")
             return self._failed(bug, self._backoff.next())
@@ -137,6 +142,7 @@ class Reflector:
         self._heard()
         self.store.served = True
         await self._tell(self.store.replace(listing.items, listing.resource_version))
+        self._tell_state()
 
     async def _watch(self) -> None:
         assert self._version is not None
@@ -165,7 +171,9 @@ class Reflector:
         if event.type == "ERROR":
             raise error_of(obj)
         version = str(obj["metadata"]["resourceVersion"])
-        self.error = None
+        if self.error is not None:
+            self.error = None
+            self._tell_state()
         if version != self._version:
             self._version = version
             self._failures = 0
@@ -192,7 +200,7 @@ class Reflector:
         try:
             self._on_change(*change)
         except Exception:
-            logger.exception("a change of %s could not be handed on", self.resource)
+            logger.exception("a change of %s could not be handed on", self._label)
 
     def _failed(self, error: KubeError, wait: float) -> float:
         if isinstance(error, TransientError):
@@ -201,10 +209,19 @@ class Reflector:
                 self._failures = 0
                 self._version = None
         self.restarts += 1
-        if self.error is None or type(self.error) is not type(error):
-            logger.warning("watch of %s: %s; next try in %.1f s", self.resource, error, wait)
-        self.error = error
+        before, self.error = self.error, error
+        if type(before) is not type(error):
+            logger.warning("watch of %s: %s; next try in %.1f s", self._label, error, wait)
+            self._tell_state()
         return wait
+
+    def _tell_state(self) -> None:
+        if self._on_state is None:
+            return
+        try:
+            self._on_state()
+        except Exception:
+            logger.exception("the state of %s could not be handed on", self._label)
 
     def _jittered(self, seconds: float) -> float:
         return self._rng.uniform(0.8, 1.2) * seconds

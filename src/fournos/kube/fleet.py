@@ -1,0 +1,254 @@
+"""Other clusters: a connection, a verdict and caches for each, and none slows another."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Protocol
+
+from fournos.kube.checked import KubeconfigRefusedError, check
+from fournos.kube.client import Client
+from fournos.kube.credentials import Credentials
+from fournos.kube.errors import KubeError
+from fournos.kube.member import Member, same_but_version
+from fournos.kube.probe import ClusterApi, Probe
+from fournos.kube.reflector import Reflector
+from fournos.kube.resource import Obj, Resource
+from fournos.kube.store import IndexFunction, Store
+from fournos.kube.transport import Observer
+
+__all__ = ["ClusterApi", "Fleet", "FleetWatch", "KubeconfigRefusedError", "Probe"]
+
+logger = logging.getLogger(__name__)
+
+SETTLE: Final = 0.1
+"""Seconds for which changes of one cluster are gathered into one call of `on_change`."""
+REQUEST_TIMEOUT: Final = 30.0
+_QPS: Final = 50.0
+_BURST: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class FleetWatch:
+    """A resource type that is watched in every cluster; `project` and `indexes` as of `Store`."""
+
+    resource: Resource
+    namespace: str = ""
+    selector: str = ""
+    project: Callable[[Obj], Obj] | None = None
+    indexes: Mapping[str, IndexFunction] = field(default_factory=dict)
+
+
+class Dial(Protocol):
+    """How an API server is reached; tests have one in memory."""
+
+    def __call__(self, name: str, credentials: Credentials, *, timeout: float) -> ClusterApi: ...
+
+
+class Fleet:
+    """All methods but `run` return at once; call them from the event loop that `run` runs in.
+
+    `on_change` gets the name of a cluster when the verdict on it, what is stored of it, or what hinders a
+    watch of it changed; changes within 0.1 s are one call.  It must not block.  Changes that a projection
+    hides are none.
+    """
+
+    def __init__(
+        self,
+        *,
+        watches: Sequence[FleetWatch],
+        on_change: Callable[[str], None],
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        probe_interval: float = 30.0,
+        timeout: float = 10.0,
+        observer: Observer | None = None,
+        dial: Dial | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._watches = {watch.resource: watch for watch in watches}
+        if len(self._watches) != len(watches):
+            raise ValueError("a resource type can be watched once only")
+        self._on_change = on_change
+        self._now = now
+        self._monotonic = monotonic
+        self._interval = probe_interval
+        self._timeout = timeout
+        self._observer = observer
+        self._dial = dial or self._dial_over_http
+        self._rng = rng or random.Random()  # noqa: S311 - spreads load
+        self._members: dict[str, Member] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        self._pending: dict[str, asyncio.TimerHandle] = {}
+        self._running = False
+
+    # --- which clusters ------------------------------------------------------------------------------
+
+    def connect(
+        self, name: str, kubeconfig: bytes, *, version: str, unreachable_since: datetime | None = None
+    ) -> None:
+        """Make the cluster one of the fleet, or exchange its kubeconfig; nothing if it has this version.
+
+        A kubeconfig for the same server keeps stores and verdict until the new connection has its own; one
+        for another server begins anew.  The loss clock goes on either way; `unreachable_since` sets it for
+        a cluster that is new here (from a status that outlived this process).  Raises
+        KubeconfigRefusedError; the cluster is then forgotten, since what it was reached with was withdrawn.
+        """
+        before = self._members.get(name)
+        if before is not None and before.version == version:
+            return
+        try:
+            checked = check(kubeconfig, now=self._now())
+        except KubeconfigRefusedError:
+            self.forget(name)
+            raise
+        since = before.since if before is not None else unreachable_since
+        self.forget(name)
+        known = before if before is not None and before.server == checked.credentials.server else None
+        stores = known.stores if known else {of: _store(watch) for of, watch in self._watches.items()}
+
+        def dial(timeout: float) -> ClusterApi:
+            return self._dial(name, checked.credentials, timeout=timeout)
+
+        self._members[name] = Member(
+            name,
+            checked,
+            version=version,
+            stores=stores,
+            reflector=self._reflector_of(name),
+            api=dial(REQUEST_TIMEOUT),
+            dial=lambda: dial(self._timeout),
+            on_change=lambda: self._changed(name),
+            now=self._now,
+            monotonic=self._monotonic,
+            interval=self._interval,
+            timeout=self._timeout,
+            last=known.last if known else None,
+            since=since,
+            rng=self._rng,
+        )
+        self._changed(name)
+        if self._running:
+            self._start(name)
+
+    def forget(self, name: str) -> None:
+        """End the cluster's tasks and connections and drop its stores; nothing if it is not known."""
+        if pending := self._pending.pop(name, None):
+            pending.cancel()
+        member = self._members.pop(name, None)
+        if member is None:
+            return
+        member.stop()
+        task = self._tasks.pop(name, None)
+        if task is not None:
+            task.cancel()
+        leaving = asyncio.create_task(_leave(member, task), name=f"cluster {name} leaves")
+        self._leaving.add(leaving)
+        leaving.add_done_callback(self._leaving.discard)
+
+    # --- what is known -------------------------------------------------------------------------------
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(sorted(self._members))
+
+    def version_of(self, name: str) -> str | None:
+        """The version of the kubeconfig in use; None if the cluster is not connected."""
+        member = self._members.get(name)
+        return member.version if member else None
+
+    def probe(self, name: str) -> Probe | None:
+        """None before the first probe has ended, which takes `timeout` seconds at most."""
+        member = self._members.get(name)
+        return member.last if member else None
+
+    def store(self, name: str, resource: Resource) -> Store | None:
+        """What is watched there; None for an unknown cluster or a resource type that is not watched.
+
+        Keeps what was last seen while the cluster is unreachable; empty and not `synced` before.
+        """
+        member = self._members.get(name)
+        return member.stores.get(resource) if member else None
+
+    def watch_error(self, name: str, resource: Resource) -> KubeError | None:
+        """What hinders a watch of a reachable cluster, such as a right that is lacking."""
+        member = self._members.get(name)
+        return member.watch_error(resource) if member else None
+
+    def api(self, name: str) -> ClusterApi | None:
+        """For requests.  Ask anew each time: it is closed when the kubeconfig changes or the cluster goes."""
+        member = self._members.get(name)
+        return member.api if member else None
+
+    # --- running -------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled; on return no task and no connection is left."""
+        self._running = True
+        try:
+            for name in self.names():
+                self._start(name)
+            await asyncio.Event().wait()
+        finally:
+            self._running = False
+            for name in self.names():
+                self.forget(name)
+            await asyncio.gather(*self._leaving, return_exceptions=True)
+
+    def _start(self, name: str) -> None:
+        run = self._members[name].run()
+        self._tasks[name] = asyncio.create_task(run, name=f"cluster {name}")
+
+    def _changed(self, name: str) -> None:
+        if name not in self._pending and name in self._members:
+            loop = asyncio.get_running_loop()
+            self._pending[name] = loop.call_later(SETTLE, self._tell, name)
+
+    def _tell(self, name: str) -> None:
+        del self._pending[name]
+        try:
+            self._on_change(name)
+        except Exception:
+            logger.exception("a change of cluster %s could not be handed on", name)
+
+    def _reflector_of(
+        self, name: str
+    ) -> Callable[[ClusterApi, Resource, Store, Callable[[], None]], Reflector]:
+        def make(api: ClusterApi, resource: Resource, store: Store, changed: Callable[[], None]) -> Reflector:
+            def on_change(_: str, old: Obj | None, new: Obj | None) -> None:
+                if not same_but_version(old, new):
+                    changed()
+
+            watch = self._watches[resource]
+            return Reflector(
+                api,
+                resource,
+                store,
+                namespace=watch.namespace,
+                selector=watch.selector,
+                on_change=on_change,
+                on_state=changed,
+                where=name,
+                rng=self._rng,
+            )
+
+        return make
+
+    def _dial_over_http(self, name: str, credentials: Credentials, *, timeout: float) -> ClusterApi:
+        return Client(
+            credentials, name=name, qps=_QPS, burst=_BURST, timeout=timeout, observer=self._observer
+        )
+
+
+async def _leave(member: Member, task: asyncio.Task[None] | None) -> None:
+    if task is not None:
+        await asyncio.gather(task, return_exceptions=True)
+    await member.close()
+
+
+def _store(watch: FleetWatch) -> Store:
+    return Store(project=watch.project, indexes=watch.indexes)

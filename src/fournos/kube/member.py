@@ -1,0 +1,144 @@
+"""One cluster of the fleet: its probes, its watches, in a task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final
+
+from fournos.kube.checked import Checked
+from fournos.kube.errors import KubeError
+from fournos.kube.limiter import Backoff
+from fournos.kube.probe import ClusterApi, Probe, probe
+from fournos.kube.reflector import Reflector
+from fournos.kube.resource import Obj, Resource
+from fournos.kube.store import Store
+
+logger = logging.getLogger(__name__)
+
+JITTER: Final = 0.1
+"""Share of the probe interval by which clusters drift apart."""
+
+
+class Member:
+    """A connection with one version of a kubeconfig.
+
+    Watches run while the cluster is reachable.  A failed probe ends them, the next good one lists anew:
+    TCP keeps a watch on a cut line open and silent for a minute and more.  The stores keep what was last
+    seen.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        checked: Checked,
+        *,
+        version: str,
+        stores: Mapping[Resource, Store],
+        reflector: Callable[[ClusterApi, Resource, Store, Callable[[], None]], Reflector],
+        api: ClusterApi,
+        dial: Callable[[], ClusterApi],
+        on_change: Callable[[], None],
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        interval: float,
+        timeout: float,
+        last: Probe | None,
+        since: datetime | None,
+        rng: random.Random,
+    ) -> None:
+        self.name = name
+        self.version = version
+        self.server = checked.credentials.server
+        self.stores = stores
+        self.api = api
+        self.last = last
+        self.since = since
+        """When the loss of the cluster began."""
+        self._checked = checked
+        self._reflector = reflector
+        self._dial = dial
+        self._on_change = on_change
+        self._now = now
+        self._monotonic = monotonic
+        self._interval = interval
+        self._timeout = timeout
+        self._rng = rng
+        self._backoff = Backoff(cap=interval, rng=rng)
+        self._reflectors: dict[Resource, Reflector] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def watch_error(self, resource: Resource) -> KubeError | None:
+        reflector = self._reflectors.get(resource)
+        return reflector.error if reflector is not None else None
+
+    async def run(self) -> None:
+        """Until cancelled; `close` then."""
+        while True:
+            try:
+                wait = await self._round()
+            except Exception:  # a fault of ours: the cluster must not be left alone for it
+                logger.exception("cluster %s: unexpected failure", self.name)
+                wait = self._backoff.next()
+            await asyncio.sleep(wait)
+
+    def stop(self) -> None:
+        """From now on the stores are somebody else's to write."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def close(self) -> None:
+        await self._unwatch()
+        await self.api.close()
+
+    async def _round(self) -> float:
+        """One probe and what follows from it; seconds to wait then."""
+        found = await probe(
+            self._dial,
+            self._checked,
+            before=self.last,
+            since=self.since,
+            limit=self._timeout,
+            now=self._now,
+            monotonic=self._monotonic,
+        )
+        before, self.last, self.since = self.last, found, found.unreachable_since
+        if before is None or before.verdict() != found.verdict():
+            level = logging.WARNING if found.error else logging.INFO
+            logger.log(level, "cluster %s: %s", self.name, found.error or f"reachable, {found.version}")
+            self._on_change()
+        if not found.reachable:
+            await self._unwatch()
+            return self._backoff.next()
+        if not self._tasks:
+            self._watch()
+        self._backoff.reset()
+        return self._interval * self._rng.uniform(1 - JITTER, 1 + JITTER)
+
+    def _watch(self) -> None:
+        for resource, store in self.stores.items():
+            reflector = self._reflector(self.api, resource, store, self._on_change)
+            self._reflectors[resource] = reflector
+            self._tasks.append(asyncio.create_task(reflector.run(), name=f"{self.name}: watch {resource}"))
+
+    async def _unwatch(self) -> None:
+        tasks, self._tasks = self._tasks, []
+        self._reflectors.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def same_but_version(old: Obj | None, new: Obj | None) -> bool:
+    """Whether a change left all that the store keeps as it was, such as a node's heartbeat."""
+    if old is None or new is None:
+        return False
+    return _timeless(old) == _timeless(new)
+
+
+def _timeless(obj: Obj) -> dict[str, object]:
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+    return {**obj, "metadata": metadata}
