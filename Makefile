@@ -78,6 +78,7 @@ format: $(STAMP) ## Format and fix what can be fixed
 verify: $(STAMP) ## Generated files are what their sources say
 	@echo "==> verify: generated files"
 	@$(PYTHON) -m fournos.app.generate --check
+	@$(PYTHON) -m fournos.cli.reference --check
 
 bench: $(STAMP) ## Measure the job lifecycle; prints a table, writes bench/results/*.json
 	@$(PYTHON) -m bench $(BENCH_ARGS)
@@ -85,6 +86,7 @@ bench: $(STAMP) ## Measure the job lifecycle; prints a table, writes bench/resul
 ##@ Generate and install
 manifests: $(STAMP) ## Write the generated files again (CRDs, manifests, reference pages)
 	@$(PYTHON) -m fournos.app.generate
+	@$(PYTHON) -m fournos.cli.reference --write
 
 lock: ## Write the lock files again from pyproject.toml
 	@hack/lock.sh

@@ -15,7 +15,6 @@ from typing import Final, TypeAlias
 from fournos.kube.answer import error_of
 from fournos.kube.api import Api, WatchEvent
 from fournos.kube.errors import (
-    ConnectionLostError,
     ForbiddenError,
     GoneError,
     KubeError,
@@ -161,8 +160,10 @@ class Reflector:
                     now = asyncio.get_running_loop().time()
                     if deadline is not None and deadline - now < self._inactivity - 1:
                         silence.reschedule(now + self._inactivity)
-        except TimeoutError as error:
-            raise ConnectionLostError(f"watch silent for {self._inactivity:g} s") from error
+        except TimeoutError:
+            # A type without any change gets no bookmarks, so silence is no error; whether the connection
+            # still lives only the next request can tell.
+            logger.debug("watch of %s silent for %g s, renewing", self.resource, self._inactivity)
         finally:
             await _close(events)
 
