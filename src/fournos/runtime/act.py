@@ -24,8 +24,8 @@ from fournos.kube.errors import (
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of, uid_of
 from fournos.runtime.decision import StepFailure
-from fournos.runtime.steps import Apply, CopySecret, Create, Delete, Patch, Step
-from fournos.runtime.system import Caches
+from fournos.runtime.steps import Apply, CopySecret, Create, Custom, Delete, Patch, Step
+from fournos.runtime.system import Caches, Executor
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,14 @@ class _ForeignError(Exception):
     pass
 
 
-async def act(steps: Iterable[Step], api: Api, caches: Caches, *, failures: int = 0) -> Acted:
+async def act(
+    steps: Iterable[Step],
+    api: Api,
+    caches: Caches,
+    *,
+    failures: int = 0,
+    executors: Mapping[type[Custom], Executor] | None = None,
+) -> Acted:
     """Answers go into the caches.  `failures`: how many passes of the key have failed before this one.
 
     Raises ConflictError (something we patch has changed: observe again) and NotLeaderError.
@@ -64,7 +71,7 @@ async def act(steps: Iterable[Step], api: Api, caches: Caches, *, failures: int 
     news = False
     for step in steps:
         try:
-            answer, fresh = await _carry_out(step, api, caches)
+            answer, fresh = await _carry_out(step, api, caches, executors or {})
         except (ConflictError, NotLeaderError):
             raise
         except _WaitError as error:
@@ -95,11 +102,13 @@ def _message(step: Step, error: KubeError) -> str:
     return error.message
 
 
-async def _carry_out(step: Step, api: Api, caches: Caches) -> tuple[Obj | None, bool]:
+async def _carry_out(
+    step: Step, api: Api, caches: Caches, executors: Mapping[type[Custom], Executor]
+) -> tuple[Obj | None, bool]:
     """The API server's answer, and whether it changed a cache."""
     match step:
         case Create():
-            answer = await _create(step.resource, step.body, api, caches)
+            answer = await _create(step, api, caches)
         case Patch():
             answer = await api.patch(step.resource, step.key, step.body, subresource=step.subresource)
         case Apply():
@@ -107,17 +116,20 @@ async def _carry_out(step: Step, api: Api, caches: Caches) -> tuple[Obj | None, 
         case Delete():
             await _delete(step, api)
             return None, False
+        case Custom():
+            await executors[type(step)](step, api)
+            return None, False
         case CopySecret():
             copy = await _copy_secret(step, api, caches)
             return None, caches.assume(SECRET, copy)  # the answer holds the secret: nobody needs it
     return answer, caches.assume(step.resource, answer)
 
 
-async def _create(resource: Resource, body: Obj, api: Api, caches: Caches) -> Obj:
+async def _create(step: Create, api: Api, caches: Caches) -> Obj:
     try:
-        return await api.create(resource, body)
+        return await api.create(step.resource, step.body)
     except AlreadyExistsError:
-        return await _ours(resource, body, api, caches)
+        return await _ours(step.resource, step.body, api, caches, own_label=step.own_label)
 
 
 async def _delete(step: Delete, api: Api) -> None:
@@ -141,8 +153,8 @@ async def _delete(step: Delete, api: Api) -> None:
             raise
 
 
-async def _ours(resource: Resource, body: Obj, api: Api, caches: Caches) -> Obj:
-    """The live object that has the name of `body`, if it is our controller's.
+async def _ours(resource: Resource, body: Obj, api: Api, caches: Caches, *, own_label: str = "") -> Obj:
+    """The live object that has the name of `body`, if it is our controller's or carries our label.
 
     Raises _WaitError if the name will be free soon, _ForeignError if it will not.
     """
@@ -157,10 +169,17 @@ async def _ours(resource: Resource, body: Obj, api: Api, caches: Caches) -> Obj:
     owner, wanted = controller_of(live), controller_of(body)
     if owner is not None and wanted is not None and owner["uid"] == wanted["uid"]:
         return live
+    if owner is None and own_label and _label(live, own_label) == _label(body, own_label):
+        return live
     if owner is not None and await _is_gone(owner, key.namespace, api, caches):
         raise _WaitError(f"{resource.kind} {key} belongs to a {owner['kind']} that is gone")
     whose = f"{owner['kind']} {owner['name']}" if owner is not None else "no controller"
     raise _ForeignError(f"{resource.kind} {key} exists already and belongs to {whose}")
+
+
+def _label(obj: Obj, name: str) -> str | None:
+    found = (obj["metadata"].get("labels") or {}).get(name)
+    return None if found is None else str(found)
 
 
 async def _is_gone(owner: Obj, namespace: str, api: Api, caches: Caches) -> bool:

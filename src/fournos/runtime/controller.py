@@ -247,6 +247,11 @@ class Controller:
             for collector in collectors:
                 collector.cancel()
 
+    def wake(self, system: str, key: Key) -> None:
+        """Work a key because of something that no watch of ours tells, such as another cluster's health."""
+        if self._working:
+            next(running for running in self._running if running.system.name == system).queue.add(key)
+
     async def drain(self) -> None:
         """No new passes; returns when those under way have ended."""
         for running in self._running:

@@ -139,7 +139,13 @@ class _Pass(Generic[Observed]):
         raise RuntimeError(f"{self.system.name} does not decide after {MAX_ROUNDS} rounds of answers")
 
     async def act(self, decision: Decision) -> Acted:
-        acted = await act(decision.steps, self.api, self.caches, failures=self.failures)
+        acted = await act(
+            decision.steps,
+            self.api,
+            self.caches,
+            failures=self.failures,
+            executors=self.system.executors,
+        )
         self.done += acted.done
         self.news = self.news or acted.news
         if isinstance(acted.stopped, StepFailure):

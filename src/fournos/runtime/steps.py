@@ -23,6 +23,9 @@ class Create:
 
     resource: Resource
     body: Obj
+    own_label: str = ""
+    """For objects that cannot have a controller (it lives in another namespace): one that has none and
+    carries this label with the same value as `body` is ours, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,4 +70,9 @@ class CopySecret:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-Step: TypeAlias = Create | Patch | Apply | Delete | CopySecret
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """Base of the steps that one system alone knows; its `System.executors` says who carries them out."""
+
+
+Step: TypeAlias = Create | Patch | Apply | Delete | CopySecret | Custom

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from fournos.kube.api import Api
 from fournos.kube.resource import Key, Obj, Resource, is_terminating, key_of
 from fournos.kube.store import Store
 from fournos.runtime.decision import Decide
 from fournos.runtime.selector import matcher
+from fournos.runtime.steps import Custom
 
 IndexFunction = Callable[[Obj], Iterable[str]]
+Executor = Callable[[Any, Api], Awaitable[None]]
+"""Carries out one type of `Custom` step; raises the errors of `fournos.kube.errors`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +112,8 @@ class System(Generic[Observed]):
     """The observed object: its status is written, events are about it."""
     collect: Callable[[Caches], Iterable[Key]] | None = None
     """Keys for the periodic garbage collection; None: the system has none."""
+    executors: Mapping[type[Custom], Executor] = field(default_factory=dict)
+    """Who carries out the steps that only this system knows."""
 
     @property
     def resource(self) -> Resource:

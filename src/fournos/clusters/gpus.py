@@ -1,0 +1,197 @@
+"""Which GPUs a cluster has, from its nodes' labels and allocatable resources.
+
+Sources: NVIDIA's device plugin and GPU feature discovery (nvidia.com/gpu, nvidia.com/mig-<profile>,
+nvidia.com/gpu.product), AMD's device plugin and node labeller (amd.com/gpu, amd.com/gpu.product-name),
+Intel's device plugins (gpu.intel.com/i915 and /xe, habana.ai/gaudi).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from fournos.api.conditions import condition
+from fournos.api.quantities import parse_quantity
+from fournos.kube.resource import Obj
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Gpus:
+    """GPUs of one model in a cluster."""
+
+    vendor: str
+    model: str
+    short_name: str
+    count: int
+    nodes: int
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.vendor, self.model
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What counts, and which models have had fewer GPUs since when."""
+
+    gpus: tuple[Gpus, ...] = ()
+    shrinking: Mapping[tuple[str, str], datetime] | None = None
+    """None: nothing was ever discovered."""
+
+    @property
+    def total(self) -> int:
+        return sum(gpu.count for gpu in self.gpus)
+
+    @property
+    def summary(self) -> str:
+        """Like "8x NVIDIA-H100-80GB-HBM3, 2x NVIDIA-L40S"."""
+        return ", ".join(f"{gpu.count}x {gpu.model}" for gpu in self.gpus)
+
+    @property
+    def quotas(self) -> dict[str, int]:
+        """GPUs by short name: models that share one are summed."""
+        sums: dict[str, int] = {}
+        for gpu in self.gpus:
+            sums[gpu.short_name] = sums.get(gpu.short_name, 0) + gpu.count
+        return sums
+
+
+# --- what a node has ---------------------------------------------------------------------------------
+
+_MIG: Final = "nvidia.com/mig-"
+_RESOURCES: Final = {
+    "nvidia.com/gpu": "nvidia",
+    "nvidia.com/gpu.shared": "nvidia",
+    "amd.com/gpu": "amd",
+    "gpu.intel.com/i915": "intel",
+    "gpu.intel.com/xe": "intel",
+    "habana.ai/gaudi": "habana",
+}
+_PRODUCT_LABELS: Final = {
+    "nvidia": ("nvidia.com/gpu.product",),
+    "amd": ("amd.com/gpu.product-name", "amd.com/gpu.product"),
+    "intel": ("gpu.intel.com/product",),
+    "habana": ("habana.ai/gaudi.product",),
+}
+_UNNAMED: Final = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "INTEL", "habana": "HABANA-GAUDI"}
+_AMD_BETA: Final = "beta.amd.com/gpu.product-name."
+"""Older labellers put the name into the label's key."""
+
+
+def is_gpu_resource(name: str) -> bool:
+    return name in _RESOURCES or name.startswith(_MIG)
+
+
+def is_product_label(name: str) -> bool:
+    return name.startswith(_AMD_BETA) or any(name in names for names in _PRODUCT_LABELS.values())
+
+
+def usable(node: Obj) -> bool:
+    """Whether pods can be started on the node: it is ready and not cordoned."""
+    if (node.get("spec") or {}).get("unschedulable") or node["metadata"].get("deletionTimestamp"):
+        return False
+    return (condition(node, "Ready") or {}).get("status") == "True"
+
+
+def discover(nodes: Iterable[Obj]) -> tuple[Gpus, ...]:
+    """The GPUs of the usable nodes, sorted."""
+    found: dict[tuple[str, str], Gpus] = {}
+    for node in nodes:
+        if not usable(node):
+            continue
+        labels = node["metadata"].get("labels") or {}
+        for resource, quantity in ((node.get("status") or {}).get("allocatable") or {}).items():
+            gpu = _gpu(resource, _count(quantity), labels)
+            if gpu is None:
+                continue
+            before = found.get(gpu.key)
+            if before:
+                gpu = replace(gpu, count=gpu.count + before.count, nodes=before.nodes + 1)
+            found[gpu.key] = gpu
+    return tuple(sorted(found.values()))
+
+
+def _gpu(resource: str, count: int, labels: Mapping[str, str]) -> Gpus | None:
+    vendor = "nvidia" if resource.startswith(_MIG) else _RESOURCES.get(resource)
+    if vendor is None or count <= 0:
+        return None
+    model = _product(vendor, labels) or _UNNAMED[vendor]
+    if resource.startswith(_MIG):
+        model = f"{model}-MIG-{resource.removeprefix(_MIG)}"
+    elif resource.endswith(".shared") and not model.endswith("-SHARED"):
+        model = f"{model}-SHARED"
+    return Gpus(vendor, model, short_name(vendor, model), count, 1)
+
+
+def _product(vendor: str, labels: Mapping[str, str]) -> str | None:
+    for name in _PRODUCT_LABELS[vendor]:
+        if labels.get(name):
+            return labels[name]
+    if vendor == "amd":
+        return next(
+            (key.removeprefix(_AMD_BETA) for key in sorted(labels) if key.startswith(_AMD_BETA)), None
+        )
+    return None
+
+
+def _count(quantity: str | int) -> int:
+    try:
+        return int(parse_quantity(quantity))
+    except ValueError:
+        return 0
+
+
+# --- short names -------------------------------------------------------------------------------------
+
+_NOISE: Final = re.compile(
+    r"nvidia|amd|intel|habana|tesla|instinct|geforce|quadro|radeon|pro|data|center|series|gpu|accelerator|generation"
+    r"|sxm\d*|pcie|nvl\d*|oam|ubb|hbm\d*[a-z]?|\d+gb|lp"
+)
+_MIG_PROFILE: Final = re.compile(r"-mig-([0-9a-z.+]+)")
+
+
+def short_name(vendor: str, model: str) -> str:
+    """What FournosJobs call the model: without vendor, form factor and memory, letters and digits only.
+
+    Shares of a GPU are other things than whole ones and have names of their own: a100mig1g5gb, l40sshared.
+    """
+    text = model.lower()
+    share = ""
+    profile = _MIG_PROFILE.search(text)
+    if profile:
+        share = "mig" + re.sub(r"[^a-z0-9]", "", profile[1])
+        text = text[: profile.start()]
+    if text.endswith("-shared"):
+        text, share = text.removesuffix("-shared"), "shared" + share
+    words = [word for word in re.split(r"[^a-z0-9]+", text) if word and not _NOISE.fullmatch(word)]
+    return ("".join(words) or vendor)[:40] + share
+
+
+# --- hysteresis --------------------------------------------------------------------------------------
+
+
+def settle(before: Inventory, seen: Iterable[Gpus], now: datetime, grace: timedelta) -> Inventory:
+    """What counts from now on: more GPUs at once, fewer only when that has lasted for `grace`.
+
+    A rebooting or cordoned node, or one empty answer, changes no quota.
+    """
+    visible = {gpu.key: gpu for gpu in seen}
+    kept: dict[tuple[str, str], Gpus] = dict(visible)
+    shrinking: dict[tuple[str, str], datetime] = {}
+    for old in before.gpus:
+        new = visible.get(old.key)
+        if new is not None and new.count >= old.count:
+            continue
+        since = (before.shrinking or {}).get(old.key, now)
+        if now - since < grace:
+            kept[old.key] = old
+            shrinking[old.key] = since
+    return Inventory(tuple(sorted(kept.values())), shrinking)
+
+
+def next_change(inventory: Inventory, grace: timedelta) -> datetime | None:
+    """When the first of the shrinking models is believed."""
+    return min((since + grace for since in (inventory.shrinking or {}).values()), default=None)
