@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime
 
 from fournos.api.durations import parse_duration
-from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.times import parse_time
 from fournos.jobs import build, names
 from fournos.jobs.context import Context
@@ -20,31 +19,33 @@ from fournos.queueing.workload import build as build_workload
 from fournos.runtime.decision import Decision, LiveGet, Need, Present, Unknown
 from fournos.runtime.steps import Create, Delete
 
+QUEUED = "Workload created, waiting for Kueue admission"
 
-def enqueue(ctx: Context, message: str, *, spec: FournosJobSpec | None = None) -> Decision | Need:
-    """Ask Kueue for quota: create the Workload of the next attempt.  `spec` is fresher than the cache's."""
-    spec = spec or ctx.spec
-    priority = _priority(ctx, spec)
+
+def enqueue(ctx: Context, message: str) -> Decision | Need:
+    """Ask Kueue for quota: create the Workload of the next attempt."""
+    priority = _priority(ctx)
     if isinstance(priority, Need | Decision):
         return priority
-    request = _request(ctx, spec, priority)
+    request = _request(ctx, priority)
     ctx.draft.enter("Pending", message).condition("WorkloadAdmitted", "False", "Pending", message)
     ctx.draft.put(retryAt=None)
     return ctx.decision([Create(WORKLOAD, build_workload(request))], wake_at=_pending_deadline(ctx))
 
 
-def _request(ctx: Context, spec: FournosJobSpec, priority: Priority | None) -> WorkloadRequest:
+def _request(ctx: Context, priority: Priority | None) -> WorkloadRequest:
     return build.workload_request(
         ctx.job,
-        spec,
-        hardware=spec.hardware if spec.hardware and spec.hardware.gpu_type else None,
+        ctx.spec,
+        hardware=ctx.hardware,
         priority=priority,
         attempt=ctx.draft.attempt + 1,
         settings=ctx.settings,
     )
 
 
-def _priority(ctx: Context, spec: FournosJobSpec) -> Priority | Need | Decision | None:
+def _priority(ctx: Context) -> Priority | Need | Decision | None:
+    spec = ctx.spec
     if not spec.priority:
         return None
     if ctx.observed.priority_value is not None:
@@ -97,8 +98,7 @@ def pending(ctx: Context) -> Decision | Need:
         retry_at = ctx.draft.done().get("retryAt")
         if retry_at and ctx.now < parse_time(retry_at):
             return ctx.decision(wake_at=parse_time(retry_at))
-        text = "Cluster lock pending admission" if ctx.spec.lock_only else "Waiting for Kueue admission"
-        return enqueue(ctx, text)
+        return enqueue(ctx, "Cluster lock pending admission" if ctx.spec.lock_only else QUEUED)
     queue = view(workload)
     if queue.state is QueueState.WAITING and _outdated(ctx, workload):
         return ctx.decision([Delete(WORKLOAD, key_of(workload), uid_of(workload))])
@@ -122,7 +122,7 @@ def pending(ctx: Context) -> Decision | Need:
 
 def _outdated(ctx: Context, workload: Obj) -> bool:
     """Whether the spec was changed after the Workload was made: it asks for something else by now."""
-    wanted = build_workload(_request(ctx, ctx.spec, None))["spec"]
+    wanted = build_workload(_request(ctx, None))["spec"]
     pods, wanted_pods = (spec["podSets"][0]["template"]["spec"] for spec in (workload["spec"], wanted))
     return (
         pods["containers"][0]["resources"]["requests"]

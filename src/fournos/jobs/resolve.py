@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from fournos.api.conditions import condition, is_true
-from fournos.api.fournosjob import FournosJobSpec
 from fournos.jobs import build, names
 from fournos.jobs.context import Context
 from fournos.jobs.finish import fail
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE
-from fournos.jobs.queue import enqueue, pending
+from fournos.jobs.kinds import PIPELINE
+from fournos.jobs.queue import QUEUED, enqueue
 from fournos.jobs.waiting import wait, wait_if_curable
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key, Obj
-from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.runtime.decision import (
     Absent,
     Decision,
@@ -58,8 +57,6 @@ def start(ctx: Context) -> Decision | Need:
 def resolving(ctx: Context) -> Decision | Need:
     failure = ctx.facts.failure
     if failure and isinstance(failure.step, Create):
-        if failure.step.resource is WORKLOAD:
-            return pending(ctx)
         return wait_if_curable(ctx, failure, "Resolved", engine="Tekton") or fail(
             ctx,
             f"Failed to create resolve Job: {failure.message}",
@@ -146,18 +143,16 @@ def _failed(ctx: Context, job: Obj) -> Decision | Need:
 
 
 def _complete(ctx: Context) -> Decision | Need:
-    """Check what the resolver wrote: read live, since the cache may not have it yet."""
-    question = LiveGet(FOURNOS_JOB, ctx.observed.key)
-    if need := ctx.ask([question]):
-        return need
-    answer = ctx.answer(question)
-    if not isinstance(answer, Present) or answer.value["metadata"]["uid"] != ctx.job["metadata"]["uid"]:
-        return Decision(retry=True)
-    spec = FournosJobSpec.model_validate(answer.value.get("spec") or {})
-    return _check_hardware(ctx, spec) or _check_secrets(ctx, spec) or _resolved(ctx, spec)
+    """Check what the resolver wrote.
+
+    The cache may not have it yet, so nothing is made in this pass: whatever it decides is a status write
+    with the observed resourceVersion, and the API server refuses that for anything but its latest state.
+    """
+    return _check_hardware(ctx) or _check_secrets(ctx) or _resolved(ctx)
 
 
-def _check_hardware(ctx: Context, spec: FournosJobSpec) -> Decision | Need | None:
+def _check_hardware(ctx: Context) -> Decision | Need | None:
+    spec = ctx.spec
     hardware = spec.hardware
     if hardware is None or not hardware.gpu_type or not hardware.gpu_count:
         if spec.exclusive or spec.clusterless:
@@ -211,7 +206,8 @@ def gpu_resources(queues: tuple[Obj, ...], prefix: str) -> frozenset[str]:
     )
 
 
-def _check_secrets(ctx: Context, spec: FournosJobSpec) -> Decision | Need | None:
+def _check_secrets(ctx: Context) -> Decision | Need | None:
+    spec = ctx.spec
     namespace = ctx.settings.secrets_namespace
     questions = {ref: SecretShape(Key(namespace, ctx.settings.vault_secret(ref))) for ref in spec.secret_refs}
     if need := ctx.ask(questions.values()):
@@ -235,7 +231,8 @@ def _check_secrets(ctx: Context, spec: FournosJobSpec) -> Decision | Need | None
     return None
 
 
-def _resolved(ctx: Context, spec: FournosJobSpec) -> Decision | Need:
+def _resolved(ctx: Context) -> Decision:
+    spec = ctx.spec
     resolved: dict[str, object] = {"secretRefs": list(spec.secret_refs)}
     if spec.hardware:
         resolved["hardware"] = spec.hardware.model_dump(by_alias=True, exclude_none=True)
@@ -247,4 +244,5 @@ def _resolved(ctx: Context, spec: FournosJobSpec) -> Decision | Need:
             "WorkloadAdmitted", "True", "ClusterlessAdmitted", "Clusterless job bypassed Kueue admission"
         )
         return ctx.decision()
-    return enqueue(ctx, "Workload created, waiting for Kueue admission", spec=spec)
+    ctx.draft.enter("Pending", QUEUED).condition("WorkloadAdmitted", "False", "Pending", QUEUED)
+    return ctx.decision()
