@@ -24,8 +24,8 @@ from fournos.kube.credentials import Credentials, from_access
 from fournos.kube.errors import CredentialsError
 from fournos.kube.kubeconfig import Access, Config, access, parse
 
-MAX_BYTES: Final = 256 * 1024
-"""Of a kubeconfig; one of a single context has about 6 KiB."""
+MAX_BYTES: Final = 128 * 1024
+"""Of a kubeconfig, one context of which has about 6 KiB; the worst of this size takes a second to read."""
 
 _CREDENTIALS: Final = "use a token or client-certificate-data with client-key-data"
 _REFUSED: Final = (

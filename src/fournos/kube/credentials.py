@@ -142,7 +142,8 @@ def from_access(found: Access) -> Credentials:
     else:
         identity = FixedIdentity(Proof(found.token, found.certificate, found.key))
     if found.certificate:
-        client_context(certificate=found.certificate, key=found.key)  # a bad pair fails now, not at a request
+        # A bad pair fails now, not at a request.
+        client_context(ca=found.ca, certificate=found.certificate, key=found.key)
     return Credentials(
         found.server,
         identity,
