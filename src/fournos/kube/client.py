@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import aiohttp
 import orjson
+from aiohttp.abc import AbstractResolver
 
 from fournos import __version__
 from fournos.kube.api import Listing, WatchEvent
@@ -25,12 +26,13 @@ _POD: Final = Resource("", "v1", "Pod", "pods")
 
 
 class Client:
-    """One API server with one identity.  Use `async with`, or `close()`.
+    """One API server with one identity.  Use `async with`, or `close()`, after which requests fail.
 
     At most `qps` requests a second over time, `burst` at once; every request ends after `timeout`
     seconds.  `guard` runs right before a write is sent and may raise `NotLeaderError`.  An answer of 429
-    with Retry-After holds all requests of this client back for so long.  Logs name method, path and
-    status only, never a body.
+    with Retry-After holds all requests of this client back for so long.  An answer, or an event, of more
+    than `max_bytes` is ConnectionLostError; `resolver` looks the server's name up.  Logs name method,
+    path and status only, never a body.
     """
 
     def __init__(
@@ -44,8 +46,11 @@ class Client:
         guard: Guard | None = None,
         observer: Observer | None = None,
         user_agent: str = f"fournos/{__version__}",
+        max_bytes: int | None = None,
+        resolver: AbstractResolver | None = None,
     ) -> None:
         self.name = name
+        self._max_bytes = max_bytes
         self._transport = Transport(
             credentials,
             qps=qps,
@@ -54,6 +59,8 @@ class Client:
             guard=guard,
             observer=observer,
             user_agent=user_agent,
+            max_bytes=max_bytes,
+            resolver=resolver,
         )
 
     async def __aenter__(self) -> Client:
@@ -133,7 +140,7 @@ class Client:
         request = Request("watch", str(resource), "GET", resource.path(namespace=namespace), query)
         async with await self._transport.stream(request) as response:
             yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": resource_version}})
-            async with aclosing(lines_of(response)) as lines:
+            async with aclosing(lines_of(response, limit=self._max_bytes)) as lines:
                 async for line in lines:
                     try:
                         event = orjson.loads(line)

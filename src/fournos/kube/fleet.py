@@ -8,8 +8,10 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
+from fournos.kube.api import Api
+from fournos.kube.bounded import Bounded
 from fournos.kube.checked import KubeconfigRefusedError, check
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials
@@ -17,6 +19,7 @@ from fournos.kube.errors import KubeError
 from fournos.kube.member import Member, same_but_version
 from fournos.kube.probe import ClusterApi, Probe
 from fournos.kube.reflector import Reflector
+from fournos.kube.resolver import LoneResolver
 from fournos.kube.resource import Obj, Resource
 from fournos.kube.store import IndexFunction, Store
 from fournos.kube.transport import Observer
@@ -30,17 +33,23 @@ SETTLE: Final = 0.1
 REQUEST_TIMEOUT: Final = 30.0
 _QPS: Final = 50.0
 _BURST: Final = 100
+_MAX_BYTES: Final = 64 * 2**20
+"""Of an answer: a page of 500 objects, or one watch event."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetWatch:
-    """A resource type that is watched in every cluster; `project` and `indexes` as of `Store`."""
+    """A resource type that is watched in every cluster; `project` and `indexes` as of `Store`.
+
+    A cluster with more than `limit` objects of it gets a `watch_error`, and its store no more of them.
+    """
 
     resource: Resource
     namespace: str = ""
     selector: str = ""
     project: Callable[[Obj], Obj] | None = None
     indexes: Mapping[str, IndexFunction] = field(default_factory=dict)
+    limit: int = 20_000
 
 
 class Dial(Protocol):
@@ -80,6 +89,7 @@ class Fleet:
         self._timeout = timeout
         self._observer = observer
         self._dial = dial or self._dial_over_http
+        self._resolvers: dict[str, LoneResolver] = {}
         self._rng = rng or random.Random()  # noqa: S311 - spreads load
         self._members: dict[str, Member] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
@@ -140,6 +150,7 @@ class Fleet:
         """End the cluster's tasks and connections and drop its stores; nothing if it is not known."""
         if pending := self._pending.pop(name, None):
             pending.cancel()
+        self._resolvers.pop(name, None)
         member = self._members.pop(name, None)
         if member is None:
             return
@@ -225,7 +236,7 @@ class Fleet:
 
             watch = self._watches[resource]
             return Reflector(
-                api,
+                cast(Api, Bounded(api, store, limit=watch.limit)),
                 resource,
                 store,
                 namespace=watch.namespace,
@@ -240,7 +251,14 @@ class Fleet:
 
     def _dial_over_http(self, name: str, credentials: Credentials, *, timeout: float) -> ClusterApi:
         return Client(
-            credentials, name=name, qps=_QPS, burst=_BURST, timeout=timeout, observer=self._observer
+            credentials,
+            name=name,
+            qps=_QPS,
+            burst=_BURST,
+            timeout=timeout,
+            observer=self._observer,
+            max_bytes=_MAX_BYTES,
+            resolver=self._resolvers.setdefault(name, LoneResolver()),
         )
 
 

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 import aiohttp
 import orjson
+from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from fournos.kube.answer import error_from
@@ -62,6 +63,8 @@ class Transport:
         guard: Guard | None,
         observer: Observer | None,
         user_agent: str,
+        max_bytes: int | None = None,
+        resolver: AbstractResolver | None = None,
     ) -> None:
         self._credentials = credentials
         self._bucket = TokenBucket(qps, burst)
@@ -69,9 +72,13 @@ class Transport:
         self._guard = guard
         self._observer = observer
         self._user_agent = user_agent
+        self._max_bytes = max_bytes
+        self._resolver = resolver
         self._session: aiohttp.ClientSession | None = None
+        self._closed = False
 
     async def close(self) -> None:
+        self._closed = True
         if self._session is not None:
             await self._session.close()
             self._session = None
@@ -81,7 +88,7 @@ class Transport:
         response = await self._open(request, self._timeout)
         async with response:
             try:
-                return await response.read()
+                return await _body(response, self._max_bytes)
             except (aiohttp.ClientError, OSError) as error:
                 raise _lost(request, error) from error
 
@@ -147,8 +154,8 @@ class Transport:
     async def _refused(self, response: aiohttp.ClientResponse) -> KubeError:
         async with response:
             try:
-                body = await response.read()
-            except (aiohttp.ClientError, OSError):
+                body = await _body(response, self._max_bytes)
+            except (aiohttp.ClientError, OSError, ConnectionLostError):
                 body = b""
         error = error_from(response.status, body, retry_after=response.headers.get("Retry-After"))
         if isinstance(error, ServerError) and error.status == 429 and error.retry_after:
@@ -162,13 +169,15 @@ class Transport:
             self._guard()
 
     def _connected(self) -> aiohttp.ClientSession:
+        if self._closed:
+            raise ConnectionLostError("the connection was closed; ask for the present one")
         if self._session is None:
             fence = aiohttp.TraceConfig()
             fence.on_connection_create_end.append(self._fence)
             fence.on_connection_reuseconn.append(self._fence)
             self._session = aiohttp.ClientSession(
                 # No limit of its own: the token bucket is the limit, and watches hold connections.
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60, resolver=self._resolver),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # Packed answers would cost both sides more CPU than the bytes they save in a cluster.
                 headers={
@@ -182,16 +191,42 @@ class Transport:
         return self._session
 
 
-async def lines_of(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
-    """The lines of an endless body; a line may be of any length.  ConnectionLostError when it is cut."""
+async def _body(response: aiohttp.ClientResponse, limit: int | None) -> bytes:
+    if limit is None:
+        return await response.read()
+    chunks: list[bytes] = []
+    room = limit
+    async for chunk in response.content.iter_any():
+        room -= len(chunk)
+        if room < 0:
+            raise _too_long(limit)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _too_long(limit: int) -> ConnectionLostError:
+    return ConnectionLostError(f"the answer is longer than {limit // 2**20} MiB")
+
+
+async def lines_of(
+    response: aiohttp.ClientResponse, *, limit: int | None = None
+) -> AsyncGenerator[bytes, None]:
+    """The lines of an endless body, each of any length, or of at most `limit` bytes or so.
+
+    ConnectionLostError when the body is cut or a line too long.
+    """
     head: list[bytes] = []
+    size = 0
     try:
         async for chunk in response.content.iter_any():
             head.append(chunk)
             if b"\n" not in chunk:
+                size += len(chunk)
+                if limit is not None and size > limit:
+                    raise _too_long(limit)
                 continue
             *whole, rest = b"".join(head).split(b"\n")
-            head = [rest]
+            head, size = [rest], len(rest)
             for line in whole:
                 if line:
                     yield line

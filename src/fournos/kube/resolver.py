@@ -1,0 +1,75 @@
+"""Names of servers to addresses, without a thread pool that one dead name could fill for all.
+
+The event loop looks names up in a pool of few threads, and a name server that drops packets holds one for
+half a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from typing import TypeAlias
+
+from aiohttp.abc import AbstractResolver, ResolveResult
+
+_Key: TypeAlias = tuple[str, int, int]
+_Answer: TypeAlias = list[ResolveResult] | OSError
+
+
+class LoneResolver(AbstractResolver):
+    """For the connections to one server: a thread of its own at a time for each name, none between."""
+
+    def __init__(self) -> None:
+        self._lookups: dict[_Key, asyncio.Future[_Answer]] = {}
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Raises OSError.  A caller that gives up leaves the lookup to those that ask next."""
+        key = (host, port, int(family))
+        lookup = self._lookups.get(key)
+        if lookup is None:
+            lookup = self._lookups[key] = asyncio.get_running_loop().create_future()
+            # A daemon: it must not hold up the end of the process.
+            threading.Thread(
+                target=self._look_up, args=(key, lookup), name=f"look up {host}", daemon=True
+            ).start()
+        answer = await asyncio.shield(lookup)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    async def close(self) -> None:
+        """Nothing to do: a thread ends with its lookup."""
+
+    def _look_up(self, key: _Key, lookup: asyncio.Future[_Answer]) -> None:
+        host, port, family = key
+        answer: _Answer
+        try:
+            answer = [
+                ResolveResult(
+                    hostname=host,
+                    host=str(address[0]),
+                    port=int(address[1]),
+                    family=found,
+                    proto=protocol,
+                    flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
+                )
+                for found, _, protocol, _, address in socket.getaddrinfo(
+                    host, port, type=socket.SOCK_STREAM, family=family, flags=socket.AI_ADDRCONFIG
+                )
+            ]
+        except OSError as error:
+            answer = error
+        except UnicodeError:
+            answer = OSError(f"{host} is no name")
+        try:
+            lookup.get_loop().call_soon_threadsafe(self._done, key, lookup, answer)
+        except RuntimeError:
+            return  # the loop ended meanwhile: nobody waits
+
+    def _done(self, key: _Key, lookup: asyncio.Future[_Answer], answer: _Answer) -> None:
+        self._lookups.pop(key, None)
+        if not lookup.done():
+            lookup.set_result(answer)
