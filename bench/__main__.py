@@ -1,0 +1,88 @@
+"""`python -m bench lifecycle` and `python -m bench idle`; without a word both, one after the other."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from bench import idle, lifecycle, report
+from devcluster import DevclusterError
+
+_RESULTS = Path(__file__).resolve().parent / "results"
+
+
+def _sizes(text: str) -> list[int]:
+    sizes = [int(word) for word in text.split(",")]
+    if not sizes or min(sizes) < 1:
+        raise argparse.ArgumentTypeError("numbers of jobs, like 1,30,500")
+    return sizes
+
+
+def _arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    common = argparse.ArgumentParser(add_help=False)
+    common.add_argument("--json", type=Path, metavar="FILE", help="where the numbers go (bench/results/…)")
+    common.add_argument("--cluster", default="bench", help="name of the local cluster that is made (bench)")
+    common.add_argument("--keep", action="store_true", help="do not take the cluster down at the end")
+    common.add_argument("--profile", type=Path, metavar="FILE", help="run the operator under cProfile")
+    parts = parser.add_subparsers(dest="part", metavar="{lifecycle,idle}")
+    life = parts.add_parser("lifecycle", parents=[common], help="jobs from submission to Succeeded")
+    life.add_argument(
+        "--jobs",
+        type=_sizes,
+        default=[1, 30, 500],
+        metavar="1,30,500",
+        help="sizes of the rounds; 1 means 20 jobs, one after the other",
+    )
+    rest = parts.add_parser("idle", parents=[common], help="many live jobs that have nothing to do")
+    rest.add_argument("--jobs", type=int, default=10_000, metavar="10000")
+    rest.add_argument("--seconds", type=float, default=idle.SECONDS, help="how long to look (60)")
+    return parser
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    parts = [given] if given else [["lifecycle"], ["idle"]]
+    parser = _arguments()
+    for words in parts:
+        options = parser.parse_args(words)
+        if options.part is None:
+            parser.error("say lifecycle or idle")
+        try:
+            _measure(options)
+        except DevclusterError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+def _measure(options: argparse.Namespace) -> None:
+    console = Console()
+    surroundings = report.surroundings()
+    directory = _RESULTS / options.part
+    directory.mkdir(parents=True, exist_ok=True)
+    common: dict[str, Any] = {
+        "directory": directory,
+        "profile": options.profile,
+        "keep": options.keep,
+    }
+    if options.part == "lifecycle":
+        rounds = asyncio.run(lifecycle.measure(options.cluster, options.jobs, **common))
+        report.show_rounds(rounds, console)
+        numbers: dict[str, Any] = {"lifecycle": [each.to_json() for each in rounds]}
+    else:
+        rest = asyncio.run(idle.measure(options.cluster, options.jobs, seconds=options.seconds, **common))
+        report.show_idle(rest, console)
+        numbers = {"idle": rest.to_json()}
+    path = options.json or _RESULTS / f"{options.part}.json"
+    report.write(path, {"surroundings": surroundings, **numbers})
+    console.print(f"Numbers: {path}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,203 @@
+"""Many live jobs of which none has anything to do.
+
+Two jobs are taken by the operator itself to where they rest: one Running, one in a full queue.  With the
+operator stopped, all that exists of them is copied for the other jobs, as the operator, Kueue and Tekton
+left it.  Then a new operator starts and is watched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.executors import Executors
+from bench.operator import Operator, operator
+from bench.rig import NAMESPACE, QUEUE, Rig, job, rig
+from fournos.api.conditions import is_true
+from fournos.jobs import names
+from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.kube.client import Client
+from fournos.kube.kinds import JOB, SECRET
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
+
+SECONDS = 60.0
+RUNNING_SHARE = 10
+"""One job in so many is Running."""
+_CLUSTER = "bench-1"
+_AT_ONCE = 24
+_PHASE_LIMIT = 60.0
+_QUIET = 5.0
+_QUIET_WITHIN = 300.0
+_SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink")
+_RUNNING, _PENDING = "running-0", "pending-0"
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """Times in seconds, memory in bytes."""
+
+    jobs: int
+    running: int
+    ready_after: float
+    """From the start of the process to caches complete."""
+    quiet_after: float
+    """From the start to the last request or pass over a job."""
+    requests_to_quiet: int
+    seconds: float
+    """The idle time that was measured."""
+    requests: int
+    """In the idle time, but lease and watches."""
+    cpu_percent: float
+    rss: int
+    peak: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+async def measure(
+    name: str, jobs: int, *, seconds: float, directory: Path, profile: Path | None, keep: bool
+) -> Idle:
+    """On a fresh cluster `name`."""
+    running = max(1, jobs // RUNNING_SHARE)
+    async with rig(name, quotas={_CLUSTER: 1}, keep=keep) as found:
+        await _seed(found, jobs, running, directory)
+        kubeconfig = found.cluster.kubeconfig_path
+        started = time.perf_counter()
+        async with operator(kubeconfig, directory / "operator.log", profile=profile) as observed:
+            quiet_after = await _quiet(observed, started)
+            before = await observed.usage()
+            begun = time.perf_counter()
+            await asyncio.sleep(seconds)
+            after = await observed.usage()
+            took = time.perf_counter() - begun
+            lists = sum(n for (_, verb, _), n in before.requests.items() if verb == "list")
+            return Idle(
+                jobs=jobs,
+                running=running,
+                ready_after=observed.ready_after,
+                quiet_after=quiet_after,
+                requests_to_quiet=before.calls() - lists,
+                seconds=took,
+                requests=after.calls() - before.calls(),
+                cpu_percent=(after.cpu - before.cpu) / took * 100,
+                rss=after.rss,
+                peak=after.peak,
+            )
+
+
+async def _quiet(observed: Operator, started: float) -> float:
+    """When the last thing happened, once nothing has for a while."""
+    last, since = None, time.perf_counter()
+    while time.perf_counter() - started < _QUIET_WITHIN:
+        usage = await observed.usage()
+        seen = (usage.calls(), usage.passes)
+        now = time.perf_counter()
+        if seen != last:
+            last, since = seen, now
+        elif now - since >= _QUIET and usage.passes:
+            return since - started
+        await asyncio.sleep(0.25)
+    raise RuntimeError(f"the operator is still busy after {_QUIET_WITHIN:g} s:\n{observed.tail()}")
+
+
+# --- what is there to look after -----------------------------------------------------------------------
+
+
+async def _seed(found: Rig, jobs: int, running: int, directory: Path) -> None:
+    client = found.client
+    async with (
+        operator(found.cluster.kubeconfig_path, directory / "seed.log"),
+        Executors(client, finish_runs=False).watching() as executors,
+    ):
+        for name, phase in ((_RUNNING, "Running"), (_PENDING, "Pending")):
+            await client.create(FOURNOS_JOB, job(name))
+            await _reaches(executors, name, phase)
+        await asyncio.sleep(3.0)  # until Kueue's words stand in the status of the one that waits
+    live = await _everything(client, _RUNNING, run=True)
+    waiting = await _everything(client, _PENDING, run=False)
+    await _raise_quota(client, running)
+    await _admitted(client, _PENDING)  # first in the queue; the operator will start it
+    await _copies(client, live, [f"running-{n}" for n in range(1, running - 1)])
+    await _copies(client, waiting, [f"pending-{n}" for n in range(1, jobs - running + 1)])
+
+
+async def _reaches(executors: Executors, name: str, phase: str) -> None:
+    async with asyncio.timeout(_PHASE_LIMIT):
+        while executors.phases.get(name) != phase:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def _everything(client: Client, name: str, *, run: bool) -> list[tuple[Resource, Obj]]:
+    """The job and all that it owns, the job first."""
+    wanted = [(FOURNOS_JOB, name), (WORKLOAD, name), (JOB, names.resolve_job_name(name))]
+    if run:
+        wanted += [(SECRET, names.kubeconfig_copy_name(name)), (PIPELINE_RUN, name)]
+    return [(resource, await client.get(resource, Key(NAMESPACE, key))) for resource, key in wanted]
+
+
+async def _raise_quota(client: Client, slots: int) -> None:
+    queue = await client.get(CLUSTER_QUEUE, Key("", QUEUE))
+    groups = copy.deepcopy(queue["spec"]["resourceGroups"])
+    for quota in groups[0]["flavors"][0]["resources"]:
+        if quota["name"] == names.SLOT_RESOURCE:
+            quota["nominalQuota"] = str(slots)
+    await client.patch(CLUSTER_QUEUE, Key("", QUEUE), {"spec": {"resourceGroups": groups}})
+
+
+async def _admitted(client: Client, name: str) -> None:
+    async with asyncio.timeout(_PHASE_LIMIT):
+        while not is_true(await client.get(WORKLOAD, Key(NAMESPACE, name)), "Admitted"):  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+async def _copies(client: Client, originals: list[tuple[Resource, Obj]], wanted: list[str]) -> None:
+    """All originals again under each of the names.  The Workload's status is Kueue's to write."""
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def copy_all(name: str) -> None:
+        async with room:
+            owner = ""
+            for resource, original in originals:
+                made = await _copy(client, resource, original, name, owner)
+                owner = owner or str(made["metadata"]["uid"])
+
+    await asyncio.gather(*(copy_all(name) for name in wanted))
+
+
+async def _copy(client: Client, resource: Resource, original: Obj, name: str, owner: str) -> Obj:
+    old = _job_name(original)
+    body = json.loads(json.dumps(original).replace(old, name))
+    status = body.pop("status", None)
+    for field in _SERVER_FIELDS:
+        body["metadata"].pop(field, None)
+    for reference in body["metadata"].get("ownerReferences") or ():
+        reference["uid"] = owner
+    if resource is JOB:
+        _without_selector(body)
+    made = await client.create(resource, body)
+    if status and resource not in (WORKLOAD, SECRET):
+        key = Key(NAMESPACE, made["metadata"]["name"])
+        await client.patch(resource, key, {"status": status}, subresource="status")
+    return made
+
+
+def _without_selector(job: dict[str, Any]) -> None:
+    """What the API server adds to a Job, with its UID in it: it refuses another Job with the same."""
+    job["spec"].pop("selector", None)
+    labels = job["spec"]["template"]["metadata"]["labels"]
+    for label in (*labels,):
+        if label.rpartition("/")[2] in ("controller-uid", "job-name") and label != names.JOB_NAME_LABEL:
+            del labels[label]
+
+
+def _job_name(original: Obj) -> str:
+    """The name of the job that an object belongs to."""
+    labels = original["metadata"].get("labels") or {}
+    return str(labels.get(names.JOB_NAME_LABEL) or original["metadata"]["name"])

@@ -1,0 +1,163 @@
+"""The operator as a process of its own, so that what it uses can be told from all else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+from prometheus_client.parser import text_string_to_metric_families
+
+from bench.machine import cpu, memory
+from bench.rig import NAMESPACE, SECRETS_NAMESPACE
+
+ROOT = Path(__file__).resolve().parents[1]
+_READY_WITHIN = 120.0
+_STOP_WITHIN = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What the process has used since its start."""
+
+    cpu: float
+    """Seconds, user and system."""
+    rss: int
+    """Bytes resident now."""
+    peak: int
+    """Bytes, the most so far."""
+    requests: Counter[tuple[str, str, str]]
+    """Requests by client ("local", "events", "lease"), verb and resource."""
+    passes: float
+
+    def calls(self) -> int:
+        """Requests but those that keep the lease and the watches."""
+        return sum(
+            n for (client, verb, _), n in self.requests.items() if client != "lease" and verb != "watch"
+        )
+
+
+class Operator:
+    """A running operator; see `operator`."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+        self.ready_after = 0.0
+        """Seconds from the start of the process to the first /readyz that said yes."""
+        self._process = process
+        self._url = f"http://127.0.0.1:{port}"
+        self._log = log
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def await_ready(self, started: float) -> None:
+        async with aiohttp.ClientSession() as session:
+            while time.perf_counter() - started < _READY_WITHIN:
+                if self._process.poll() is not None:
+                    raise RuntimeError(f"the operator ended by itself:\n{self.tail()}")
+                try:
+                    async with session.get(f"{self._url}/readyz") as answer:
+                        if answer.status == 200:
+                            self.ready_after = time.perf_counter() - started
+                            return
+                except aiohttp.ClientError:
+                    pass  # does not listen yet
+                await asyncio.sleep(0.02)
+        raise RuntimeError(f"the operator is not ready after {_READY_WITHIN:g} s:\n{self.tail()}")
+
+    async def usage(self) -> Usage:
+        samples = await self._samples()
+        requests: Counter[tuple[str, str, str]] = Counter()
+        passes = 0.0
+        for name, labels, value in samples:
+            if name == "fournos_api_requests_total":
+                requests[labels["cluster"], labels["verb"], labels["resource"]] += int(value)
+            elif name == "fournos_reconciles_total":
+                passes += value
+        rss, peak = memory(self.pid)
+        return Usage(cpu(self.pid), rss, peak, requests, passes)
+
+    async def busy(self) -> bool:
+        """Whether keys wait for a worker or have one."""
+        samples = await self._samples()
+        return any(
+            value for name, _, value in samples if name in ("fournos_queue_ready", "fournos_queue_processing")
+        )
+
+    def stop(self) -> None:
+        """An orderly end, so that a profile is written; killed if it does not come."""
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_WITHIN)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def tail(self) -> str:
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])
+
+    async def _samples(self) -> list[tuple[str, dict[str, str], float]]:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{self._url}/metrics") as answer,
+        ):
+            text = await answer.text()
+        return samples(text)
+
+
+@asynccontextmanager
+async def operator(kubeconfig: Path, log: Path, *, profile: Path | None = None) -> AsyncIterator[Operator]:
+    """Starts `fournos run` of this checkout and waits until it is ready.
+
+    `profile` names a file for cProfile's numbers (`python -m pstats` reads it); the operator is then about
+    twice as slow.
+    """
+    port = _free_port()
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT / "src"),
+        "KUBECONFIG": str(kubeconfig),
+        "FOURNOS_NAMESPACE": NAMESPACE,
+        "FOURNOS_SECRETS_NAMESPACE": SECRETS_NAMESPACE,
+        "FOURNOS_RESOLVE_JOB_TEMPLATE": str(ROOT / "dev/mock-resolve/resolve_job.yaml"),
+    }
+    profiled = ["-m", "cProfile", "-o", str(profile)] if profile else []
+    command = [sys.executable, *profiled, "-m", "fournos", "run", "--health-port", str(port)]
+    started = time.perf_counter()
+    process = await asyncio.to_thread(_start, command, environment, log)
+    running = Operator(process, port, log)
+    try:
+        await running.await_ready(started)
+        yield running
+    finally:
+        await asyncio.to_thread(running.stop)
+
+
+def samples(text: str) -> list[tuple[str, dict[str, str], float]]:
+    """Name, labels and value of every sample of a Prometheus text."""
+    return [
+        (sample.name, sample.labels, sample.value)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    ]
+
+
+def _start(command: list[str], environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("wb") as out:
+        return subprocess.Popen(command, env=environment, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT)
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

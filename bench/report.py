@@ -1,0 +1,152 @@
+"""What a person sees of a measurement, and the file that keeps it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.idle import Idle
+from bench.lifecycle import Round
+from fournos import __version__
+
+_MB = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    what: str
+    unit: str
+    limit: float
+    at_least: bool = False
+
+    def met(self, value: float) -> bool:
+        return value >= self.limit if self.at_least else value <= self.limit
+
+
+ALONE = Target("one job at a time, p50", "s", 0.2)
+THIRTY = Target("30 jobs together, p50", "s", 1.6)
+MANY = Target("500 jobs together", "jobs/s", 12, at_least=True)
+REQUESTS = Target("API requests a job, all but the benchmark's", "", 18)
+CPU = Target("operator CPU a job", "ms", 15)
+CALLS = Target("requests in the idle time, but lease and watches", "", 0)
+IDLE_CPU = Target("operator CPU when idle", "% of a core", 2)
+MEMORY = Target("operator memory", "MB", 500)
+WARM = Target("start → caches complete", "s", 10)
+
+Show = Callable[[Target, float], None]
+
+
+def show_rounds(rounds: Sequence[Round], console: Console) -> None:
+    table = Table(title="Life of a job, executors instant", title_justify="left")
+    for heading in ("jobs", "p50", "p95", "jobs/s", "req/job", "CPU/job", "passes", "memory"):
+        table.add_column(heading, justify="right")
+    for each in rounds:
+        table.add_row(
+            f"{each.jobs} {each.how}",
+            f"{each.p50:.3f} s",
+            f"{each.p95:.3f} s",
+            f"{each.rate:.1f}",
+            f"{each.requests['all']:.1f}",
+            f"{each.cpu_ms:.1f} ms",
+            f"{each.passes:.1f}",
+            f"{each.rss / _MB:.0f} MB",
+        )
+    console.print(table)
+    for each in rounds:
+        hops = Table(
+            title=f"{each.jobs} jobs {each.how}: where the time goes",
+            title_justify="left",
+        )
+        hops.add_column("hop (at work)")
+        hops.add_column("p50", justify="right")
+        hops.add_column("p95", justify="right")
+        for words, (p50, p95) in each.hops.items():
+            hops.add_row(words, f"{p50 * 1000:.0f} ms", f"{p95 * 1000:.0f} ms")
+        whose = ", ".join(f"{who} {n:.1f}" for who, n in each.requests.items())
+        console.print(hops)
+        console.print(f"Requests a job: {whose}.")
+        used = ", ".join(f"{name} {ms:.0f}" for name, ms in each.cpu_of.items())
+        console.print(f"CPU ms a job: {used}.  Others took {each.others:.0%} of the machine.\n")
+    _targets(console, _lifecycle_targets(rounds))
+
+
+def show_idle(idle: Idle, console: Console) -> None:
+    table = Table(
+        title=f"{idle.jobs} live jobs at rest ({idle.running} of them Running)", title_justify="left"
+    )
+    table.add_column("")
+    table.add_column("", justify="right")
+    table.add_row("start → caches complete", f"{idle.ready_after:.1f} s")
+    table.add_row("start → every job looked at, nothing left to do", f"{idle.quiet_after:.1f} s")
+    table.add_row("requests until then, but lists and watches", f"{idle.requests_to_quiet}")
+    table.add_row(f"requests in {idle.seconds:.0f} s, but lease and watches", f"{idle.requests}")
+    table.add_row("CPU", f"{idle.cpu_percent:.2f} % of a core")
+    table.add_row("memory", f"{idle.rss / _MB:.0f} MB (at most {idle.peak / _MB:.0f} MB)")
+    console.print(table)
+    _targets(
+        console,
+        [
+            (CALLS, idle.requests),
+            (IDLE_CPU, idle.cpu_percent),
+            (MEMORY, idle.rss / _MB),
+            (WARM, idle.ready_after),
+        ],
+    )
+
+
+def _lifecycle_targets(rounds: Sequence[Round]) -> list[tuple[Target, float]]:
+    """Those that the rounds can tell anything about."""
+    found: list[tuple[Target, float]] = []
+    for each in rounds:
+        if not each.together:
+            found.append((ALONE, each.p50))
+        elif each.jobs == 30:
+            found.append((THIRTY, each.p50))
+        elif each.jobs == 500:
+            found.append((MANY, each.rate))
+    worst = max(rounds, key=lambda each: each.requests["all"])
+    most = max(rounds, key=lambda each: each.jobs)
+    return [*found, (REQUESTS, worst.requests["all"]), (CPU, most.cpu_ms)]
+
+
+def _targets(console: Console, measured: Sequence[tuple[Target, float]]) -> None:
+    table = Table(title="Targets", title_justify="left")
+    table.add_column("")
+    table.add_column("target", justify="right")
+    table.add_column("measured", justify="right")
+    table.add_column("")
+    for target, value in measured:
+        sign = "≥" if target.at_least else "≤"
+        table.add_row(
+            target.what,
+            f"{sign} {target.limit:g} {target.unit}".rstrip(),
+            f"{value:.2f} {target.unit}".rstrip(),
+            "[green]met[/]" if target.met(value) else "[red]missed[/]",
+        )
+    console.print(table)
+
+
+def surroundings() -> dict[str, Any]:
+    """What the numbers depend on and the benchmark cannot change."""
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "version": __version__,
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg(),
+    }
+
+
+def write(path: Path, content: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
