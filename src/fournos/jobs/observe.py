@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from fournos.api.fournosjob import FournosJobSpec
@@ -11,7 +11,7 @@ from fournos.jobs.context import Observed
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.kube.kinds import JOB
-from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.runtime.system import Caches, Watch
 
@@ -61,6 +61,7 @@ class Observer:
     def __init__(self, settings: JobSettings) -> None:
         self._settings = settings
         self._specs: dict[str, tuple[int, FournosJobSpec]] = {}
+        self._names: dict[Resource, tuple[int, frozenset[str]]] = {}
 
     def __call__(self, caches: Caches, key: Key) -> Observed | None:
         job = caches[FOURNOS_JOB].get(key)
@@ -71,7 +72,7 @@ class Observer:
         owned_jobs = caches[JOB].by(OWNER, uid)
         priority = caches[WORKLOAD_PRIORITY_CLASS].get(Key("", spec.priority)) if spec.priority else None
         holders = self._holders(caches, spec.cluster, but=key)
-        flavors = frozenset(flavor["metadata"]["name"] for flavor in caches[RESOURCE_FLAVOR])
+        flavors = self._of_all(caches, RESOURCE_FLAVOR, _flavor_name)
         return Observed(
             key=key,
             job=job,
@@ -81,7 +82,7 @@ class Observer:
             resolve_jobs=owned_jobs or self._ownerless_resolve_jobs(caches, key),
             pipeline=caches[PIPELINE].get(Key(key.namespace, spec.pipeline)),
             flavors=flavors,
-            gpu_resources=self._gpu_resources(caches),
+            gpu_resources=self._of_all(caches, CLUSTER_QUEUE, self._gpu_names),
             priority_value=int(priority["value"]) if priority else None,
             holders=tuple(name for name, _ in holders),
             exclusive_holders=tuple(name for name, exclusive in holders if exclusive),
@@ -104,11 +105,20 @@ class Observer:
         found = (caches[JOB].get(Key(key.namespace, name)) for name in wanted)
         return tuple(job for job in found if job is not None and controller_of(job) is None)
 
-    def _gpu_resources(self, caches: Caches) -> frozenset[str]:
+    def _of_all(
+        self, caches: Caches, resource: Resource, names_in: Callable[[Obj], Iterable[str]]
+    ) -> frozenset[str]:
+        """The names in all objects of a type; gathered once a change of its cache, not once a pass."""
+        store = caches[resource]
+        found = self._names.get(resource)
+        if found is None or found[0] != store.revision:
+            gathered = frozenset(name for obj in store for name in names_in(obj))
+            found = self._names[resource] = (store.revision, gathered)
+        return found[1]
+
+    def _gpu_names(self, queue: Obj) -> Iterable[str]:
         prefix = self._settings.gpu_resource_prefix
-        return frozenset(
-            name for queue in caches[CLUSTER_QUEUE] for name in queue["covered"] if name.startswith(prefix)
-        )
+        return (name for name in queue["covered"] if name.startswith(prefix))
 
     def _holders(self, caches: Caches, cluster: str | None, *, but: Key) -> list[tuple[str, bool]]:
         if not cluster:
@@ -144,6 +154,10 @@ def _wanted_priority(job: Obj) -> Iterable[str]:
 def _exclusive(job: Obj) -> bool:
     spec = job.get("spec") or {}
     return bool(spec.get("exclusive", True) or spec.get("lockOnly"))
+
+
+def _flavor_name(flavor: Obj) -> Iterable[str]:
+    return (flavor["metadata"]["name"],)
 
 
 # --- who wakes whom ----------------------------------------------------------------------------------

@@ -51,6 +51,8 @@ class Store:
         self._objects: dict[Key, Obj] = {}
         self._functions = dict(indexes or {})
         self._indexes: dict[str, dict[str, dict[Key, None]]] = {name: {} for name in self._functions}
+        self.revision = 0
+        """Grows with every change: what was computed from the whole store is valid while it stays."""
         self._assumed: set[Key] = set()
         """Stored by `assume`, not seen in a list or watch yet."""
         self._seen = 0
@@ -173,6 +175,7 @@ class Store:
 
     def _put(self, key: Key, old: Obj | None, new: Obj) -> None:
         self._objects[key] = new
+        self.revision += 1
         for name, function in self._functions.items():
             before = _values(name, function, old) if old is not None else frozenset()
             after = _values(name, function, new)
@@ -181,6 +184,7 @@ class Store:
 
     def _drop(self, key: Key, old: Obj) -> None:
         del self._objects[key]
+        self.revision += 1
         self._assumed.discard(key)
         for name, function in self._functions.items():
             self._reindex(name, key, _values(name, function, old), frozenset())

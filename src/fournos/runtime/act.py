@@ -132,7 +132,28 @@ async def _create(step: Create, api: Api, caches: Caches) -> Obj:
         return await _ours(step.resource, step.body, api, caches, own_label=step.own_label)
 
 
+_deleted: WeakKeyDictionary[Api, dict[tuple[str, str, int | None], float]] = WeakKeyDictionary()
+"""Deletions that the API server has accepted lately: UID, propagation, grace → when, by the loop's clock."""
+_LATELY = 10.0
+"""Seconds after which a deletion is sent again: its watch event should have come long since."""
+
+
 async def _delete(step: Delete, api: Api) -> None:
+    """Not again what was accepted a moment ago: under load a pass often comes before the watch event."""
+    if step.uid is None:
+        return await _send_delete(step, api)
+    now = asyncio.get_running_loop().time()
+    lately = _deleted.setdefault(api, {})
+    while lately and next(iter(lately.values())) <= now - _LATELY:
+        del lately[next(iter(lately))]
+    what = (step.uid, step.propagation, step.grace_seconds)
+    if what not in lately:
+        await _send_delete(step, api)
+        lately[what] = now
+    return None
+
+
+async def _send_delete(step: Delete, api: Api) -> None:
     try:
         await api.delete(
             step.resource,

@@ -95,6 +95,8 @@ class Metrics:
         self._counters: dict[str, Counter] = {}
         self._gauges: dict[str, Gauge] = {}
         self._histograms: dict[str, Histogram] = {}
+        self._requests: dict[tuple[str, str, str, int], tuple[Counter, Histogram]] = {}
+        """The series of a request by cluster, verb, resource and code: looked up once, not for each."""
         for row in TABLE:
             match row.type:
                 case "counter":
@@ -133,8 +135,15 @@ class Metrics:
         """An observer for the client of this API server."""
 
         def seen(verb: str, resource: str, code: int, seconds: float) -> None:
-            self.add("fournos_api_requests_total", cluster, verb, resource, str(code))
-            self.observe("fournos_api_request_seconds", seconds, cluster, verb)
+            series = self._requests.get((cluster, verb, resource, code))
+            if series is None:
+                series = self._requests[cluster, verb, resource, code] = (
+                    self._counters["fournos_api_requests_total"].labels(cluster, verb, resource, str(code)),
+                    self._histograms["fournos_api_request_seconds"].labels(cluster, verb),
+                )
+            counter, histogram = series
+            counter.inc()
+            histogram.observe(seconds)
 
         return seen
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,6 +23,8 @@ GRACE = 20.0
 """Seconds that passes under way get to finish; below Kubernetes' 30 s before the kill."""
 FLUSH = 3.0
 """Seconds for the last Events."""
+_COLLECT_EVERY = (20_000, 20, 20)
+"""Python looks for cycles after so many new objects: a pass makes thousands, hardly one in a cycle."""
 
 
 async def run(
@@ -39,6 +42,7 @@ async def run(
 
     Without a lease this process always works (development).  `background` tasks run on every replica.
     """
+    gc.set_threshold(*_COLLECT_EVERY)
     stop = stop or asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -74,6 +78,9 @@ async def _lead(controllers: Sequence[Controller], lease: Lease | None, metrics:
     for controller in controllers:
         await controller.synced()
     log.info("caches are complete")
+    # What the caches hold stays: the collector need not look through it again and again.
+    gc.collect()
+    gc.freeze()
     if lease is not None:
         await lease.acquire()
     metrics.set("fournos_leader", 1)

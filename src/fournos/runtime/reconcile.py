@@ -245,19 +245,17 @@ class _Pass(Generic[Observed]):
 
 def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON merge patch (RFC 7396) that makes `new` of `old`; a None in `new` is an absent key."""
-    return _difference(_without_none(old), _without_none(new))
-
-
-def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    patch: dict[str, Any] = {key: None for key in old if key not in new}
+    patch: dict[str, Any] = {key: None for key in old if old[key] is not None and new.get(key) is None}
     for key, value in new.items():
         before = old.get(key)
+        if value is None or value is before:  # most of a status is what the cache holds
+            continue
         if isinstance(value, Mapping) and isinstance(before, Mapping):
-            changes = _difference(before, value)
+            changes = merge_patch(before, value)
             if changes:
                 patch[key] = changes
-        elif value != before:
-            patch[key] = value
+        elif value != before and (wanted := _without_none(value)) != _without_none(before):
+            patch[key] = wanted
     return patch
 
 
