@@ -1,0 +1,48 @@
+"""The benchmark runs and counts what it says it counts.  No limit on time: machines differ."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.__main__ import main
+from bench.lifecycle import HOPS
+
+JOBS = 5
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    file: Path = tmp_path_factory.mktemp("bench") / "numbers.json"
+    words = ["lifecycle", "--jobs", str(JOBS), "--cluster", "fournos-test-bench", "--json", str(file)]
+    assert main(words) == 0
+    (found,) = json.loads(file.read_text())["lifecycle"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_every_hop_of_every_job_is_timed(numbers: dict[str, object]) -> None:
+    hops = numbers["hops"]
+    assert isinstance(hops, dict)
+    assert set(hops) == {f"{words} ({who})" for _, _, who, words in HOPS}
+    assert numbers["jobs"] == JOBS
+
+
+def test_requests_of_all_parties_are_what_the_server_counted(numbers: dict[str, object]) -> None:
+    requests = numbers["requests"]
+    assert isinstance(requests, dict)
+    parts = ("operator", "events", "kueue and others")
+    assert requests["all"] == pytest.approx(sum(requests[part] for part in parts))
+    # A job cannot be had for less: six writes of it, its five children and their ends.
+    assert 10 < requests["operator"] < 20
+    assert requests["events"] == 2
+    assert 2 < requests["kueue and others"] < 10
+
+
+def test_a_job_costs_passes_and_processor(numbers: dict[str, object]) -> None:
+    for name in ("cpu_ms", "passes", "rss", "rate"):
+        value = numbers[name]
+        assert isinstance(value, float | int), name
+        assert value > 0, name
