@@ -174,8 +174,8 @@ class FaultProxy:
         body = await request.read()
         if isinstance(fault, Delay):
             await asyncio.sleep(fault.seconds)
-        elif isinstance(fault, Hold):
-            await fault.released.wait()
+        elif isinstance(fault, Hold) and not fault.after:
+            await fault.wait(call)
         failure = fault if isinstance(fault, Refuse | Cut) else None
         if failure and not failure.after:
             return self._fail(request, call, failure)
@@ -184,6 +184,10 @@ class FaultProxy:
                 await answer.read()
                 return self._fail(request, call, failure)
             self.calls.append((call, answer.status))
+            if isinstance(fault, Hold) and fault.after and answer.status < 300:
+                await fault.wait(call)
+                if request.transport is None:
+                    return web.Response()  # the client was killed meanwhile
             if call.verb == "watch" and answer.status == 200:
                 return await self._watch(request, call, answer)
             return await self._copy(request, answer)
@@ -249,7 +253,7 @@ class FaultProxy:
         if isinstance(fault, Delay):
             await asyncio.sleep(fault.seconds)
         elif isinstance(fault, Hold):
-            await fault.released.wait()
+            await fault.wait(about)
         elif isinstance(fault, Hide):
             return b""
         elif isinstance(fault, ErrorEvent):

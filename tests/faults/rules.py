@@ -36,9 +36,22 @@ class Delay:
 
 @dataclass
 class Hold:
-    """Pass it on when released."""
+    """Pass it on when released; `after`: once the API server has done what was asked the answer waits (not
+    an answer that it refuses).
 
+    One may stand in several rules: whatever comes first sets `reached` and is named by `call`.
+    """
+
+    after: bool = False
+    reached: asyncio.Event = field(default_factory=asyncio.Event)
     released: asyncio.Event = field(default_factory=asyncio.Event)
+    call: Call | None = None
+
+    async def wait(self, call: Call) -> None:
+        """The proxy's part."""
+        self.call = self.call or call
+        self.reached.set()
+        await self.released.wait()
 
     def release(self) -> None:
         self.released.set()

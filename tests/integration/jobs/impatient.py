@@ -1,0 +1,17 @@
+"""The operator with watches that count as dead after so many seconds of silence (arguments: seconds, port).
+
+For tests alone, so it is no setting: real API servers say something every minute, whatever one configures.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from fournos.app.run import main
+from fournos.kube.reflector import Reflector
+
+if __name__ == "__main__":
+    defaults = Reflector.__init__.__kwdefaults__
+    assert "inactivity" in defaults
+    defaults["inactivity"] = float(sys.argv[1])
+    sys.exit(main(health_port=int(sys.argv[2])))

@@ -1,0 +1,93 @@
+"""The operator as a process of its own, which a test may kill or pause."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import aiohttp
+
+ROOT = Path(__file__).resolve().parents[3]
+_READY_WITHIN = 30.0
+
+
+class Operator:
+    def __init__(
+        self,
+        kubeconfig: Path,
+        namespace: str,
+        log: Path,
+        *,
+        settings: dict[str, str] | None = None,
+        inactivity: float | None = None,
+    ) -> None:
+        """Starts it.  `settings` are FOURNOS_… variables without that; `inactivity` see `impatient`."""
+        self.log = log
+        self._port = _free_port()
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("FOURNOS_")}
+        environment |= {
+            "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
+            "FOURNOS_NAMESPACE": namespace,
+            "FOURNOS_SECRETS_NAMESPACE": f"{namespace}-secrets",
+            "FOURNOS_RESOLVE_JOB_TEMPLATE": "dev/mock-resolve/resolve_job.yaml",
+            "FOURNOS_RETRY_BACKOFF_SEC": "0.2",
+            "KUBECONFIG": str(kubeconfig),
+        }
+        environment |= {f"FOURNOS_{name}": value for name, value in (settings or {}).items()}
+        if inactivity is None:
+            words = ["-m", "fournos", "run", "--health-port", str(self._port)]
+        else:
+            words = ["-m", "tests.integration.jobs.impatient", str(inactivity), str(self._port)]
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, *words], cwd=ROOT, env=environment, stdout=out, stderr=out
+            )
+
+    async def ready(self) -> Operator:
+        """Returns when its caches are complete; it may wait for the lease still."""
+        async with asyncio.timeout(_READY_WITHIN), aiohttp.ClientSession() as session:
+            while True:
+                assert self.running, f"the operator ended by itself:\n{self.tail()}"
+                try:
+                    async with session.get(f"http://127.0.0.1:{self._port}/readyz") as answer:
+                        if answer.status == 200:
+                            return self
+                except aiohttp.ClientError:
+                    pass  # does not listen yet
+                await asyncio.sleep(0.05)
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        """kill -9; nothing if it has ended."""
+        self._process.kill()
+        self._process.wait()
+
+    def pause(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    async def ended(self, *, limit: float) -> int:
+        """Its exit code.  Raises TimeoutError."""
+        async with asyncio.timeout(limit):
+            while self.running:
+                await asyncio.sleep(0.05)
+        return int(self._process.returncode)
+
+    def tail(self, lines: int = 25) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

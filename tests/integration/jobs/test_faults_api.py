@@ -1,0 +1,131 @@
+"""The API server refuses, is busy, or goes away for a while: jobs wait and then go on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import Any
+
+import pytest
+
+from devcluster import Cluster, DevclusterError
+from fournos.api.conditions import Condition, condition, upsert
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.errors import ConflictError, KubeError
+from tests.faults.rules import Refuse
+from tests.integration.jobs.stage import WRITES, Stage
+
+READS = ("get", "list", "watch")
+OUTAGE = 20.0
+RECOVERY = 30.0
+
+
+async def test_conflicts_with_another_writer_of_the_status(stage: Stage) -> None:
+    stage.executors.held.add("job")
+    await stage.leading()
+    name = await stage.submit()
+    written = 0
+
+    async def write_on() -> None:
+        """As fast as the API server takes it: a condition of its own, and an annotation."""
+        nonlocal written
+        while True:
+            with contextlib.suppress(ConflictError):
+                await write_once()
+            await stage.patch(FOURNOS_JOB, name, {"metadata": {"annotations": {"busy": str(written)}}})
+
+    async def write_once() -> None:
+        nonlocal written
+        job = await stage.get(FOURNOS_JOB, name)
+        found = (job.get("status") or {}).get("conditions") or []
+        foreign = Condition("Foreign", "True", "Counting", str(written + 1))
+        now = stage.now()
+        body: dict[str, Any] = {
+            "metadata": {"resourceVersion": job["metadata"]["resourceVersion"]},
+            "status": {"conditions": upsert(found, foreign, now=now)},
+        }
+        await stage.patch(FOURNOS_JOB, name, body, subresource="status")
+        written += 1
+
+    writer = asyncio.create_task(write_on())
+    try:
+        await stage.phase(name, "Running")
+        stage.executors.finish("job")
+        await stage.phase(name, "Succeeded")
+    finally:
+        writer.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await writer
+    await stage.good_end({name: "Succeeded"}, runs=[name])
+    assert written > 10
+    conflicts = [call for call, code in stage.proxy.calls if code == 409]
+    assert conflicts, "there was no conflict: the test shows nothing"
+    assert len(conflicts) < 200, "a hot loop"
+    kept = condition(await stage.get(FOURNOS_JOB, name), "Foreign")
+    assert kept is not None
+    assert int(kept["message"]) == written, "a foreign condition was lost"
+
+
+async def test_429_with_retry_after_and_then_5xx_for_20_s(stage: Stage) -> None:
+    stage.executors.held.add("before")
+    await stage.leading()
+    await stage.submit("before")
+    await stage.phase("before", "Running")
+    for code, retry_after in ((429, 1), (503, None)):
+        stage.fail_all(Refuse(code, retry_after=retry_after), verbs=(*WRITES, *READS))
+        stage.proxy.cut_watches()
+        stage.executors.finish("before")
+        await stage.submit(f"during-{code}")
+        await asyncio.sleep(OUTAGE / 2)
+        stage.proxy.clear()
+    over = time.monotonic()
+    jobs = ["before", "during-429", "during-503"]
+    await stage.good_end(dict.fromkeys(jobs, "Succeeded"), runs=jobs)
+    assert time.monotonic() - over < RECOVERY
+    assert not any("Failed" in phases for phases in stage.executors.phases.values())
+    refused = [call for call, code in stage.proxy.calls if code in (429, 503)]
+    assert 0 < len(refused) < 40 * OUTAGE, "a hot loop"
+
+
+@pytest.mark.parametrize("seconds", [2.0, 12.0], ids=["within the lease", "past the lease"])
+async def test_the_api_server_restarts(stage: Stage, cluster: Cluster, seconds: float) -> None:
+    stage.executors.held.update(("before", "after"))
+    operator = await stage.leading()
+    await stage.submit("before")
+    await stage.phase("before", "Running")
+    cluster.stop_component("kube-apiserver")
+    try:
+        await asyncio.sleep(seconds)
+    finally:
+        cluster.start_component("kube-apiserver")
+    await stage.until(lambda: _answers(stage), "the API server does not come back")
+    _keep_alive(cluster)
+    if seconds > 10:  # it may not know whether another leads by now
+        assert await operator.ended(limit=15) == 1
+        stage.launch()
+    stage.executors.finish("before")
+    await stage.phase("before", "Succeeded")
+    if seconds < 10:
+        assert operator.running, operator.tail()
+    await stage.until(stage.accepts, "Kueue's webhook does not answer")
+    await stage.submit("after")
+    await stage.phase("after", "Running")
+    stage.executors.finish("after")
+    await stage.good_end(dict.fromkeys(("before", "after"), "Succeeded"), runs=["after", "before"])
+
+
+async def _answers(stage: Stage) -> bool:
+    try:
+        return await stage.status("before") != {}
+    except KubeError:
+        return False
+
+
+def _keep_alive(cluster: Cluster) -> None:
+    """As a kubelet does: the others may give up without an API server."""
+    for component in ("kueue", "kube-controller-manager"):
+        try:
+            cluster.pid(component)
+        except DevclusterError:
+            cluster.start_component(component)

@@ -1,0 +1,92 @@
+"""The operator is killed, or its answers are lost: it goes on where it was, and nothing happens twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from fournos.jobs import names
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.queueing.kinds import WORKLOAD
+from tests.faults.rules import Call, Cut
+from tests.integration.jobs.stage import Stage
+
+
+async def killed_after_each_write(stage: Stage, over: Callable[[], bool]) -> list[str]:
+    """kill -9 right after each write that the API server takes, until it is over; what was written."""
+    written = []
+    while not over():
+        hold = stage.hold_next_write()
+        operator = stage.launch()
+        await stage.until(lambda: hold.reached.is_set() or over(), "no write and no end")  # noqa: B023
+        if hold.call is not None:
+            written.append(what(hold.call))
+        await stage.kill(operator)
+        stage.proxy.clear()
+        assert len(written) < 30, written
+        await asyncio.sleep(0.1)  # our own view of it
+    return written
+
+
+def what(call: Call) -> str:
+    return f"{call.verb} {call.resource}{'/' + call.subresource if call.subresource else ''}"
+
+
+def settled(stage: Stage, name: str = "job") -> Callable[[], bool]:
+    """Whether all that the operator does for a job is done."""
+
+    def look() -> bool:
+        job = stage.executors.find(FOURNOS_JOB, name)
+        if job is None or (job.get("status") or {}).get("phase") not in names.TERMINAL:
+            return False
+        return not job["metadata"].get("finalizers") and not stage.executors.all(WORKLOAD)
+
+    return look
+
+
+async def test_killed_after_every_write_of_a_job_s_life(stage: Stage) -> None:
+    name = await stage.submit()
+    written = await killed_after_each_write(stage, settled(stage))
+    for write in (
+        "patch fournosjobs/status",
+        "create jobs",
+        "create workloads",
+        "patch fournosjobs",  # the finalizer
+        "create secrets",
+        "create pipelineruns",
+        "delete workloads",
+    ):
+        assert write in written, written
+    await stage.good_end({name: "Succeeded"}, runs=[name])
+
+
+async def test_killed_after_every_write_of_a_stop(stage: Stage) -> None:
+    stage.executors.held.add("job")
+    name = await stage.submit()
+    operator = await stage.leading()
+    await stage.phase(name, "Running")
+    await stage.kill(operator)
+    await stage.patch(FOURNOS_JOB, name, {"spec": {"shutdown": "Stop"}})
+    written = await killed_after_each_write(stage, settled(stage))
+    for write in ("patch pipelineruns", "delete workloads", "patch fournosjobs/status", "patch fournosjobs"):
+        assert write in written, written
+    await stage.good_end({name: "Stopped"}, runs=[name])
+
+
+async def test_the_answer_to_every_kind_of_write_is_lost(stage: Stage) -> None:
+    kinds = (
+        ("create", "jobs"),
+        ("create", "workloads"),
+        ("create", "secrets"),
+        ("create", "pipelineruns"),
+        ("delete", "workloads"),
+    )
+    rules = [stage.proxy.on_request(Cut(after=True), verb=verb, resource=kind) for verb, kind in kinds]
+    rules += [
+        stage.proxy.on_request(Cut(after=True), verb="patch", resource="fournosjobs", subresource=part)
+        for part in ("", "status")
+    ]
+    await stage.leading()
+    name = await stage.submit()
+    await stage.good_end({name: "Succeeded"}, runs=[name])
+    assert all(rule.hits for rule in rules), [rule for rule in rules if not rule.hits]

@@ -1,0 +1,187 @@
+"""Kueue goes away or takes its quota back; others stand where our objects should."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+from devcluster import Cluster
+from fournos.api.conditions import is_true
+from fournos.api.crd import crd
+from fournos.app.crds import KINDS
+from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.kube.errors import KubeError
+from fournos.kube.kinds import JOB, SECRET
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.queueing.kinds import WORKLOAD
+from tests.integration.conftest import Server, install
+from tests.integration.jobs.stage import Stage
+
+AWAY = 20.0
+
+
+async def test_kueue_is_away_for_20_s(stage: Stage, cluster: Cluster) -> None:
+    stage.executors.held.add("before")
+    await stage.leading()
+    await stage.submit("before")
+    await stage.phase("before", "Running")
+    kueue = cluster.pid("kueue")
+    os.kill(kueue, signal.SIGSTOP)
+    try:
+        stage.executors.finish("before")
+        await stage.submit("during")
+        await asyncio.sleep(AWAY)
+        assert (await stage.status("during"))["phase"] in ("Resolving", "Pending")
+    finally:
+        os.kill(kueue, signal.SIGCONT)
+    jobs = ["before", "during"]
+    await stage.good_end(dict.fromkeys(jobs, "Succeeded"), runs=jobs)
+
+
+async def test_kueue_evicts_a_running_job(stage: Stage) -> None:
+    stage.executors.deaf.add("job")
+    await stage.leading()
+    name = await stage.submit()
+    await stage.phase(name, "Running")
+    await stage.patch(WORKLOAD, name, {"spec": {"active": False}})
+
+    async def asked() -> bool:
+        return (await stage.get(PIPELINE_RUN, name))["spec"].get("status") == "CancelledRunFinally"
+
+    await stage.until(asked, "the run is not told to stop")
+    await asyncio.sleep(1)
+    assert is_true(await stage.get(WORKLOAD, name), "QuotaReserved"), "released before the run has ended"
+    assert await stage.used() == 1
+    stage.executors.finish(name)
+    await stage.phase(name, "Pending")
+
+    async def free() -> bool:
+        return await stage.used() == 0
+
+    await stage.until(free, "quota is not released")
+    await stage.patch(WORKLOAD, name, {"spec": {"active": True}})
+    await stage.good_end({name: "Succeeded"}, runs=[name, f"{name}-r2"])
+    attempts = (await stage.status(name))["attempts"]
+    assert [a["outcome"] for a in attempts] == ["Evicted", "Succeeded"]
+
+
+async def test_secrets_are_rotated_between_attempts(stage: Stage) -> None:
+    source = Key(f"{stage.namespace}-secrets", "vault-creds")
+    await stage.client.create(
+        SECRET,
+        {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {
+                "namespace": source.namespace,
+                "name": source.name,
+                "labels": {"fournos.dev/vault-entry": "true"},
+            },
+            "data": {"old": "b2xk"},
+        },
+    )
+    stage.executors.failing.add("job")
+    stage.executors.held.update(("job", "job-r2"))
+    await stage.leading()
+    name = await stage.submit(secretRefs=["creds"], retry={"limit": 1}, cluster="faults-1")
+    await stage.phase(name, "Running")
+    assert await stage.secret("job-vault-creds") == {"old": "b2xk"}
+    await stage.client.patch(SECRET, source, {"data": {"old": None, "new": "bmV3"}})
+    target = Key(source.namespace, "kubeconfig-faults-1")
+    await stage.client.patch(SECRET, target, {"data": {"kubeconfig": "bmV3"}})
+    stage.executors.finish("job")
+    await stage.until(lambda: stage.executors.find(PIPELINE_RUN, "job-r2"), "no second attempt")
+    assert await stage.secret("job-vault-creds") == {"new": "bmV3"}
+    assert await stage.secret("job-kubeconfig") == {"kubeconfig": "bmV3"}
+    spec = (await stage.get(PIPELINE_RUN, "job-r2"))["spec"]
+    (volume,) = spec["taskRunTemplate"]["podTemplate"]["volumes"]
+    (projected,) = volume["projected"]["sources"]
+    assert [item["key"] for item in projected["secret"]["items"]] == ["new"]
+    stage.executors.finish("job-r2")
+    await stage.good_end({name: "Succeeded"}, runs=["job", "job-r2"])
+
+
+async def test_foreign_objects_of_the_same_names_stay_untouched(stage: Stage) -> None:
+    owner = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": "somebody",
+        "uid": (await stage.client.create(*_config_map(stage)))["metadata"]["uid"],
+        "controller": True,
+    }
+    container = {"name": "c", "image": "busybox"}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    podsets = [{"name": "main", "count": 1, "template": template}]
+    taken: dict[str, tuple[Resource, str, dict[str, Any]]] = {
+        "resolve": (JOB, "resolve-resolve", {"spec": {"template": template, "suspend": True}}),
+        "workload": (WORKLOAD, "workload", {"spec": {"podSets": podsets, "queueName": "none"}}),
+        "run": (PIPELINE_RUN, "run", {"spec": {"pipelineRef": {"name": "none"}}}),
+        "secret": (SECRET, "secret-kubeconfig", {"data": {"kubeconfig": "dGhlaXJz"}}),
+    }
+    before = {}
+    for name, (resource, called, parts) in taken.items():
+        body = stage.body(resource, called, metadata={"ownerReferences": [owner]}, **parts)
+        before[name] = _essence(await stage.client.create(resource, body))
+    await stage.leading()
+    for name in taken:
+        await stage.submit(name)
+    for name, (resource, called, _) in taken.items():
+        status = await stage.phase(name, "Failed")
+        assert called in status["message"], status["message"]
+        assert _essence(await stage.get(resource, called)) == before[name]
+    await stage.client.delete(WORKLOAD, Key(stage.namespace, "workload"))
+    await stage.good_end(dict.fromkeys(taken, "Failed"), runs=["run"])
+
+
+def _config_map(stage: Stage) -> tuple[Resource, dict[str, Any]]:
+    resource = Resource("", "v1", "ConfigMap", "configmaps")
+    return resource, stage.body(resource, "somebody")
+
+
+def _essence(obj: Obj) -> Any:
+    """What nobody but its owner may change; Kueue writes into the rest."""
+    meta = {k: obj["metadata"].get(k) for k in ("uid", "labels", "ownerReferences", "deletionTimestamp")}
+    return meta, obj.get("spec"), obj.get("data")
+
+
+async def test_an_object_that_defeats_the_parser_is_isolated(stage: Stage, server: Server) -> None:
+    definition, rules = next(found for found in KINDS if found[0].kind == FOURNOS_JOB.kind)
+    lax: Any = crd(definition, rules=rules)
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    lax["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = anything
+    operator = await stage.leading()
+    poison = {
+        "odd-values": {"exclusive": {"yes": 1}, "priority": ["high"], "secretRefs": "all"},
+        "no-object": "text",
+        "nothing": None,
+    }
+    await install(server, lax)
+    try:
+        for name, spec in poison.items():
+            body = stage.body(FOURNOS_JOB, name, spec=spec)
+            await stage.until(lambda body=body: _accepted(stage, body), "is not accepted")
+        await stage.patch(FOURNOS_JOB, "odd-values", {"status": {"phase": "Pending"}}, subresource="status")
+    finally:
+        await install(server, crd(definition, rules=rules))
+    await stage.submit("good")
+    await stage.phase("good", "Succeeded")
+    await stage.kill(operator)  # at a start it reads them all
+    operator = await stage.leading()
+    await stage.submit("as-good")
+    await stage.phase("as-good", "Succeeded")
+    for name in poison:
+        await stage.client.delete(FOURNOS_JOB, Key(stage.namespace, name))
+    jobs = ["as-good", "good"]
+    await stage.good_end(dict.fromkeys(jobs, "Succeeded"), runs=jobs)
+    assert operator.running
+
+
+async def _accepted(stage: Stage, body: Obj) -> bool:
+    """The API server takes a moment to use a new schema."""
+    try:
+        await stage.client.create(FOURNOS_JOB, body)
+    except KubeError:
+        return False
+    return True
