@@ -69,6 +69,7 @@ async def _furnish(server: Server, namespace: str) -> None:
     ]
     queue["spec"] = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "preemption": {"withinClusterQueue": "LowerPriority"},
         "resourceGroups": [
             {
                 "coveredResources": [gpu, names.SLOT_RESOURCE],
@@ -77,6 +78,8 @@ async def _furnish(server: Server, namespace: str) -> None:
         ],
     }
     await server.apply(f"{KUEUE}/clusterqueues/{namespace}", queue)
+    high = _body("kueue.x-k8s.io/v1beta2", "WorkloadPriorityClass", "faults-high") | {"value": 100}
+    await server.apply(f"{KUEUE}/workloadpriorityclasses/faults-high", high)
     local = _body("kueue.x-k8s.io/v1beta2", "LocalQueue", "fournos-queue")
     local["spec"] = {"clusterQueue": namespace}
     await server.apply(f"{KUEUE}/namespaces/{namespace}/localqueues/fournos-queue", local)

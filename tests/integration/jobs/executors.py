@@ -1,4 +1,4 @@
-"""Whoever runs the work, played on a real API server: the Job controller with the resolver's pod, and Tekton."""
+"""Who runs the work, played on a real API server: the Job controller with the resolver's pod, and Tekton."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Executors:
         tasks.append(asyncio.create_task(self._work()))
         try:
             async with asyncio.timeout(20):
-                while not all(store.synced for store in self._stores.values()):
+                while not all(store.synced for store in self._stores.values()):  # noqa: ASYNC110 - rare
                     await asyncio.sleep(0.02)
             yield self
         finally:

@@ -79,7 +79,7 @@ class Operator:
     async def ended(self, *, limit: float) -> int:
         """Its exit code.  Raises TimeoutError."""
         async with asyncio.timeout(limit):
-            while self.running:
+            while self.running:  # noqa: ASYNC110 - a process tells nobody
                 await asyncio.sleep(0.05)
         return int(self._process.returncode)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +68,8 @@ class Stage:
     async def kill(self, operator: Operator) -> None:
         """kill -9, and its lease is taken away: the wait for it to expire has a test of its own."""
         operator.kill()
-        try:
+        with contextlib.suppress(NotFoundError):
             await self.client.delete(LEASE, Key(self.namespace, "fournos"))
-        except NotFoundError:
-            pass
 
     # --- faults --------------------------------------------------------------------------------------
 
@@ -98,7 +96,8 @@ class Stage:
             "executionEngine": {"mock": {}},
             **spec,
         }
-        await self.client.create(FOURNOS_JOB, self.body(FOURNOS_JOB, name, spec=whole))
+        spec = {field: value for field, value in whole.items() if value is not None}
+        await self.client.create(FOURNOS_JOB, self.body(FOURNOS_JOB, name, spec=spec))
         return name
 
     def body(self, resource: Resource, name: str, **parts: Any) -> dict[str, Any]:
@@ -192,10 +191,6 @@ class Stage:
         except KubeError:
             return True
         return True
-
-    @staticmethod
-    def now() -> datetime:
-        return datetime.now(UTC)
 
     async def secret(self, name: str) -> dict[str, str]:
         return dict((await self.get(SECRET, name))["data"])

@@ -11,6 +11,7 @@ from devcluster import Cluster
 from fournos.api.conditions import is_true
 from fournos.api.crd import crd
 from fournos.app.crds import KINDS
+from fournos.jobs import names
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.kube.errors import KubeError
 from fournos.kube.kinds import JOB, SECRET
@@ -40,31 +41,47 @@ async def test_kueue_is_away_for_20_s(stage: Stage, cluster: Cluster) -> None:
     await stage.good_end(dict.fromkeys(jobs, "Succeeded"), runs=jobs)
 
 
-async def test_kueue_evicts_a_running_job(stage: Stage) -> None:
+async def test_kueue_deactivates_a_running_job(stage: Stage) -> None:
+    """Kueue counts a deactivated Workload's quota as free at once; that it is active again needs our word."""
     stage.executors.deaf.add("job")
     await stage.leading()
     name = await stage.submit()
     await stage.phase(name, "Running")
     await stage.patch(WORKLOAD, name, {"spec": {"active": False}})
-
-    async def asked() -> bool:
-        return (await stage.get(PIPELINE_RUN, name))["spec"].get("status") == "CancelledRunFinally"
-
-    await stage.until(asked, "the run is not told to stop")
+    await stage.until(lambda: _told_to_stop(stage, name), "the run is not told to stop")
     await asyncio.sleep(1)
     assert is_true(await stage.get(WORKLOAD, name), "QuotaReserved"), "released before the run has ended"
-    assert await stage.used() == 1
     stage.executors.finish(name)
-    await stage.phase(name, "Pending")
-
-    async def free() -> bool:
-        return await stage.used() == 0
-
-    await stage.until(free, "quota is not released")
+    status = await stage.phase(name, "Pending")
+    assert "Deactivated" in status["message"]
+    assert not is_true(await stage.get(WORKLOAD, name), "QuotaReserved")
     await stage.patch(WORKLOAD, name, {"spec": {"active": True}})
     await stage.good_end({name: "Succeeded"}, runs=[name, f"{name}-r2"])
     attempts = (await stage.status(name))["attempts"]
     assert [a["outcome"] for a in attempts] == ["Evicted", "Succeeded"]
+
+
+async def test_kueue_preempts_a_running_job(stage: Stage) -> None:
+    stage.executors.deaf.add("low")
+    stage.executors.held.add("high")
+    await stage.leading()
+    alone: dict[str, Any] = {"exclusive": True, "cluster": "faults-1", "hardware": None}
+    await stage.submit("low", **alone)
+    await stage.phase("low", "Running")
+    await stage.submit("high", **alone, priority="faults-high")
+    await stage.until(lambda: _told_to_stop(stage, "low"), "the run is not told to stop")
+    await asyncio.sleep(1)
+    assert await stage.used() == names.SLOTS_PER_CLUSTER
+    assert (await stage.status("high"))["phase"] == "Pending", "runs beside one that has not stopped"
+    stage.executors.finish("low")
+    await stage.phase("high", "Running")
+    assert (await stage.phase("low", "Pending"))["attempts"][0]["outcome"] == "Evicted"
+    stage.executors.finish("high")
+    await stage.good_end(dict.fromkeys(("low", "high"), "Succeeded"), runs=["high", "low", "low-r2"])
+
+
+async def _told_to_stop(stage: Stage, run: str) -> bool:
+    return bool((await stage.get(PIPELINE_RUN, run))["spec"].get("status") == "CancelledRunFinally")
 
 
 async def test_secrets_are_rotated_between_attempts(stage: Stage) -> None:
