@@ -12,6 +12,7 @@ from fournos.kube.reflector import Reflector
 
 if __name__ == "__main__":
     defaults = Reflector.__init__.__kwdefaults__
+    assert defaults is not None
     assert "inactivity" in defaults
     defaults["inactivity"] = float(sys.argv[1])
     sys.exit(main(health_port=int(sys.argv[2])))

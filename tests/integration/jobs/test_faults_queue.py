@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from functools import partial
 from typing import Any
 
 from devcluster import Cluster
@@ -178,7 +179,7 @@ async def test_an_object_that_defeats_the_parser_is_isolated(stage: Stage, serve
     try:
         for name, spec in poison.items():
             body = stage.body(FOURNOS_JOB, name, spec=spec)
-            await stage.until(lambda body=body: _accepted(stage, body), "is not accepted")
+            await stage.until(partial(_accepted, stage, body), "is not accepted")
         await stage.patch(FOURNOS_JOB, "odd-values", {"status": {"phase": "Pending"}}, subresource="status")
     finally:
         await install(server, crd(definition, rules=rules))
