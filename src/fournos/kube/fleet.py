@@ -16,7 +16,7 @@ from fournos.kube.checked import KubeconfigRefusedError, check
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials
 from fournos.kube.errors import KubeError
-from fournos.kube.member import Member, same_but_version
+from fournos.kube.member import Member, ReflectorFactory, same_but_version
 from fournos.kube.probe import ClusterApi, Probe
 from fournos.kube.reflector import Reflector
 from fournos.kube.resolver import LoneResolver
@@ -226,13 +226,18 @@ class Fleet:
         except Exception:
             logger.exception("a change of cluster %s could not be handed on", name)
 
-    def _reflector_of(
-        self, name: str
-    ) -> Callable[[ClusterApi, Resource, Store, Callable[[], None]], Reflector]:
-        def make(api: ClusterApi, resource: Resource, store: Store, changed: Callable[[], None]) -> Reflector:
-            def on_change(_: str, old: Obj | None, new: Obj | None) -> None:
+    def _reflector_of(self, name: str) -> ReflectorFactory:
+        def make(
+            api: ClusterApi,
+            resource: Resource,
+            store: Store,
+            *,
+            on_change: Callable[[], None],
+            on_state: Callable[[], None],
+        ) -> Reflector:
+            def stored(_: str, old: Obj | None, new: Obj | None) -> None:
                 if not same_but_version(old, new):
-                    changed()
+                    on_change()
 
             watch = self._watches[resource]
             return Reflector(
@@ -241,8 +246,8 @@ class Fleet:
                 store,
                 namespace=watch.namespace,
                 selector=watch.selector,
-                on_change=on_change,
-                on_state=changed,
+                on_change=stored,
+                on_state=on_state,
                 where=name,
                 rng=self._rng,
             )

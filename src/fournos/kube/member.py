@@ -6,8 +6,10 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Mapping
-from datetime import datetime
-from typing import Final
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final, Protocol
 
 from fournos.kube.checked import Checked
 from fournos.kube.errors import KubeError
@@ -23,12 +25,24 @@ JITTER: Final = 0.1
 """Share of the probe interval by which clusters drift apart."""
 
 
+class ReflectorFactory(Protocol):
+    def __call__(
+        self,
+        api: ClusterApi,
+        resource: Resource,
+        store: Store,
+        *,
+        on_change: Callable[[], None],
+        on_state: Callable[[], None],
+    ) -> Reflector: ...
+
+
 class Member:
     """A connection with one version of a kubeconfig.
 
     Watches run while the cluster is reachable.  A failed probe ends them, the next good one lists anew:
-    TCP keeps a watch on a cut line open and silent for a minute and more.  The stores keep what was last
-    seen.
+    TCP keeps a watch on a cut line open and silent for a minute and more.  A watch that breaks asks for a
+    probe at once.  The stores keep what was last seen.
     """
 
     def __init__(
@@ -38,7 +52,7 @@ class Member:
         *,
         version: str,
         stores: Mapping[Resource, Store],
-        reflector: Callable[[ClusterApi, Resource, Store, Callable[[], None]], Reflector],
+        reflector: ReflectorFactory,
         api: ClusterApi,
         dial: Callable[[], ClusterApi],
         on_change: Callable[[], None],
@@ -68,6 +82,8 @@ class Member:
         self._timeout = timeout
         self._rng = rng
         self._backoff = Backoff(cap=interval, rng=rng)
+        self._broken = asyncio.Event()
+        """A watch met an error since the last probe began."""
         self._reflectors: dict[Resource, Reflector] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -83,7 +99,12 @@ class Member:
             except Exception:  # a fault of ours: the cluster must not be left alone for it
                 logger.exception("cluster %s: unexpected failure", self.name)
                 wait = self._backoff.next()
-            await asyncio.sleep(wait)
+            if not self._tasks:
+                await asyncio.sleep(wait)
+                continue
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._broken.wait()
 
     def stop(self) -> None:
         """From now on the stores are somebody else's to write."""
@@ -96,6 +117,7 @@ class Member:
 
     async def _round(self) -> float:
         """One probe and what follows from it; seconds to wait then."""
+        self._broken.clear()
         found = await probe(
             self._dial,
             self._checked,
@@ -105,6 +127,12 @@ class Member:
             now=self._now,
             monotonic=self._monotonic,
         )
+        if found.reachable:
+            self._backoff.reset()
+            wait = self._interval * self._rng.uniform(1 - JITTER, 1 + JITTER)
+        else:
+            wait = self._backoff.next()
+        found = replace(found, next_at=self._now() + timedelta(seconds=wait))
         before, self.last, self.since = self.last, found, found.unreachable_since
         if before is None or before.verdict() != found.verdict():
             level = logging.WARNING if found.error else logging.INFO
@@ -112,17 +140,22 @@ class Member:
             self._on_change()
         if not found.reachable:
             await self._unwatch()
-            return self._backoff.next()
-        if not self._tasks:
+        elif not self._tasks:
             self._watch()
-        self._backoff.reset()
-        return self._interval * self._rng.uniform(1 - JITTER, 1 + JITTER)
+        return wait
 
     def _watch(self) -> None:
         for resource, store in self.stores.items():
-            reflector = self._reflector(self.api, resource, store, self._on_change)
+            reflector = self._reflector(
+                self.api, resource, store, on_change=self._on_change, on_state=self._watch_changed
+            )
             self._reflectors[resource] = reflector
             self._tasks.append(asyncio.create_task(reflector.run(), name=f"{self.name}: watch {resource}"))
+
+    def _watch_changed(self) -> None:
+        if any(reflector.error is not None for reflector in self._reflectors.values()):
+            self._broken.set()
+        self._on_change()
 
     async def _unwatch(self) -> None:
         tasks, self._tasks = self._tasks, []

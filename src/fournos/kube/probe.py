@@ -40,6 +40,10 @@ class Probe:
     at: datetime
     unreachable_since: datetime | None
     """The first of the failures in a row; None while reachable."""
+    failures: int = 0
+    """In a row, since this process began; 0 while reachable."""
+    next_at: datetime | None = None
+    """When the next probe begins."""
 
     def verdict(self) -> tuple[bool, str, str, datetime | None]:
         """What listeners are told of; time, latency and wording change with every probe."""
@@ -95,6 +99,7 @@ async def probe(
         error=error,
         at=at,
         unreachable_since=None if reachable else since or at,
+        failures=0 if reachable else (before.failures if before else 0) + 1,
     )
 
 

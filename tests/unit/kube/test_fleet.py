@@ -157,6 +157,30 @@ async def test_a_line_that_is_cut_later_is_found_out_within_interval_and_timeout
         assert run.names("a") == ["n1"], "what was last seen stays"
 
 
+async def test_a_connection_that_breaks_is_found_out_at_once() -> None:
+    clusters, cluster = one()
+    async with running(clusters) as run:
+        run.fleet.connect("a", kubeconfig(ONE), version="1")
+        await asyncio.sleep(1)
+        cluster.fail(LOST)
+        await asyncio.sleep(0.1)
+        assert run.probe("a").unreachable_since == at(1)
+
+
+async def test_a_watch_that_breaks_alone_is_no_loss() -> None:
+    clusters, cluster = one("n1")
+    async with running(clusters) as run:
+        run.fleet.connect("a", kubeconfig(ONE), version="1")
+        await asyncio.sleep(1)
+        cluster.fail(LOST)
+        cluster.failure = None
+        await asyncio.sleep(5)
+        assert run.probe("a").reachable
+        assert run.told_of("a") <= 3
+        assert len(cluster.times_of("version")) == 2
+        assert len(cluster.times_of("list nodes")) == 1, "the watch goes on from where it was"
+
+
 async def test_the_loss_clock_starts_at_the_first_failure_and_ends_with_the_loss() -> None:
     clusters, cluster = one()
     async with running(clusters) as run:
@@ -169,10 +193,13 @@ async def test_the_loss_clock_starts_at_the_first_failure_and_ends_with_the_loss
         await asyncio.sleep(200)
         assert run.probe("a").unreachable_since == began
         assert run.probe("a").at > began
+        assert run.probe("a").failures == len(cluster.times_of("version")) - 1
+        assert run.clock.now() < (run.probe("a").next_at or START) <= run.clock.now() + timedelta(seconds=30)
         cluster.failure = None
         await asyncio.sleep(31)
         assert run.probe("a").reachable
         assert run.probe("a").unreachable_since is None
+        assert run.probe("a").failures == 0
 
 
 async def test_the_loss_clock_goes_on_after_a_restart() -> None:
