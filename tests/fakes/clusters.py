@@ -49,6 +49,7 @@ class FakeCluster:
         self.refused: dict[Resource, KubeError] = {}
         """Lists that fail while all else is well."""
         self.calls: list[tuple[float, str]] = []
+        self.close_takes = 0.0
         self.open = 0
         """Connections that nobody closed yet."""
         self._objects: dict[Key, Obj] = {}
@@ -78,6 +79,11 @@ class FakeCluster:
 
     def times_of(self, what: str) -> list[float]:
         return [at for at, call in self.calls if call == what]
+
+    @property
+    def watching(self) -> int:
+        """Watches that are open."""
+        return len(self._watches)
 
     def _tell(self, kind: EventType, obj: Obj) -> None:
         if not self.silent:
@@ -148,6 +154,7 @@ class _Connection:
         if not self.closed:
             self.closed = True
             self.cluster.open -= 1
+            await asyncio.sleep(self.cluster.close_takes)
 
 
 class FakeClusters:

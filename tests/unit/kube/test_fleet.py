@@ -200,6 +200,11 @@ async def test_the_loss_clock_starts_at_the_first_failure_and_ends_with_the_loss
         assert run.probe("a").reachable
         assert run.probe("a").unreachable_since is None
         assert run.probe("a").failures == 0
+        cluster.fail(LOST)
+        await asyncio.sleep(0.1)
+        cluster.failure = None
+        await asyncio.sleep(1.6)
+        assert run.probe("a").reachable, "after a long loss a short one heals as fast as any"
 
 
 async def test_the_loss_clock_goes_on_after_a_restart() -> None:
@@ -453,18 +458,50 @@ async def test_a_refused_kubeconfig_ends_the_connection_that_it_replaces() -> No
         assert cluster.open == 0
 
 
-async def test_a_forgotten_cluster_is_silent_and_closed() -> None:
+async def test_a_forgotten_cluster_is_silent_and_closed(caplog: pytest.LogCaptureFixture) -> None:
     clusters, cluster = one("n1")
     async with running(clusters) as run:
         run.fleet.connect("a", kubeconfig(ONE), version="1")
         await asyncio.sleep(1)
         run.told_of("a")
         cluster.put("n2")
+        await asyncio.sleep(0.05)
         run.fleet.forget("a")
         await asyncio.sleep(100)
         assert run.told_of("a") == 0
+        assert caplog.text == ""
         assert cluster.open == 0
         assert len(cluster.times_of("version")) == 1
+
+
+async def test_a_forgotten_cluster_is_watched_no_longer_even_while_a_connection_is_slow_to_close() -> None:
+    clusters, cluster = one("n1")
+    async with running(clusters) as run:
+        run.fleet.connect("a", kubeconfig(ONE), version="1")
+        await asyncio.sleep(10)
+        assert cluster.watching == 1
+        cluster.latency, cluster.close_takes = 3.0, 5.0
+        while len(cluster.times_of("version")) < 2:  # noqa: ASYNC110 - virtual time
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(1)
+        run.fleet.forget("a")
+        await asyncio.sleep(0.1)
+        assert cluster.watching == 0
+
+
+async def test_a_change_that_was_about_to_be_told_is_told_after_a_renewal() -> None:
+    clusters, cluster = one("n1")
+    async with running(clusters) as run:
+        run.fleet.connect("a", kubeconfig(ONE), version="1")
+        await asyncio.sleep(1)
+        run.told_of("a")
+        cluster.put("n2")
+        await asyncio.sleep(0.05)
+        cluster.silent = True
+        run.fleet.connect("a", kubeconfig(ONE, token="new"), version="2")
+        await asyncio.sleep(0.5)
+        assert run.told_of("a") == 1
+        assert run.names("a") == ["n1", "n2"]
 
 
 async def test_a_listener_that_fails_harms_nothing(caplog: pytest.LogCaptureFixture) -> None:
@@ -509,7 +546,8 @@ async def test_dead_clusters_slow_no_other() -> None:
         for number in range(0, 50, 2):
             times = clusters.by_server[f"https://10.0.1.{number}:6443"].times_of("version")
             assert max(later - earlier for earlier, later in itertools.pairwise(times)) <= 33.1
-        seconds = {round(t) for c in clusters.by_server.values() for t in c.times_of("version") if t > 200}
+        good = [cluster for cluster in clusters.by_server.values() if not cluster.silent]
+        seconds = {round(t) for cluster in good for t in cluster.times_of("version") if t > 200}
         assert len(seconds) > 20, "probes of many clusters spread"
 
 
