@@ -7,6 +7,7 @@ BuildRuns; the operator's image is the one of this checkout.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -78,6 +79,14 @@ def own(
     )
 
 
+def of_readme(heading: str) -> list[str]:
+    """The bash blocks below a heading of this repository's README."""
+    text = (
+        (ROOT / "README.md").read_text(encoding="utf-8").partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    )
+    return re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
 def shell(own: tuple[Hub, Path], script: str, **variables: str) -> str:
     """What a person would see; the working directory is the repository's root."""
     hub, programs = own
@@ -121,6 +130,23 @@ def test_from_nothing_to_a_verified_cluster(own: tuple[Hub, Path], operator_imag
     assert hub.wait(name)["phase"] == "Succeeded"
     log = hub.run("logs", "-l", f"fournos.dev/job-name={name},tekton.dev/pipelineTask", "--all-containers")
     assert "Kubernetes control plane" in log
+
+
+def test_the_commands_of_our_own_readme(own: tuple[Hub, Path], operator_image_tag: str) -> None:
+    """Its deployment block, in a namespace of its own; the name of the secrets namespace is the test's."""
+    deploy, _ = of_readme("On your cluster")
+    suffix = uuid.uuid4().hex[:6]
+    hub = replace(own[0], namespace=f"fournos-{suffix}-dev", secrets_namespace=f"psap-readme-{suffix}")
+    try:
+        shell(own, deploy.replace("psap-secrets", hub.secrets_namespace), USER=suffix)
+        hub.run("set", "image", "deployment/fournos", f"fournos={operator_image_tag}")
+        hub.run("rollout", "status", "deployment/fournos", "--timeout=120s", timeout=130)
+    finally:
+        for namespace in (hub.namespace, hub.secrets_namespace):
+            hub.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
+        hub.kubectl(
+            "delete", "clusterrolebinding", f"fournos-queue-reader-{hub.namespace}", "--ignore-not-found"
+        )
 
 
 def test_the_engine_s_assets_apply_and_its_sample_is_accepted(own: tuple[Hub, Path]) -> None:

@@ -1,0 +1,73 @@
+"""The documents say what is so: examples are valid, links lead somewhere, commands exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.main import get_command
+
+from fournos.app.crds import KINDS
+from fournos.cli.app import build
+from fournos.jobs.rules import check_manifest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)(?:#[^)]*)?\)")
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return [text for found, text in BLOCK.findall(page.read_text(encoding="utf-8")) if found == language]
+
+
+def examples() -> list[Any]:
+    """Every complete FournosJob in a document, by page and number."""
+    found = []
+    for page in PAGES:
+        for number, text in enumerate(blocks(page, "yaml")):
+            for document in yaml.safe_load_all(text):
+                if isinstance(document, dict) and document.get("kind") == "FournosJob":
+                    name = f"{page.relative_to(ROOT)}-{number}"
+                    found.append(pytest.param(document, id=name))
+    return found
+
+
+@pytest.mark.parametrize("document", examples())
+def test_an_example_would_be_accepted(document: Any) -> None:
+    assert check_manifest(document) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in LINK.findall(page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_make_targets_exist() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z0-9-]+):", makefile, re.MULTILINE))
+    for page in PAGES:
+        for script in blocks(page, "bash"):
+            for line in script.splitlines():
+                words = [word for word in line.partition("#")[0].split() if "=" not in word]
+                if words[:1] == ["make"]:
+                    assert set(words[1:]) <= targets, f"{page.name}: {line}"
+
+
+def test_commands_exist() -> None:
+    program = get_command(build())
+    known = set(program.commands)  # type: ignore[attr-defined]
+    for page in PAGES:
+        for script in blocks(page, "bash"):
+            for line in script.splitlines():
+                found = re.match(r"\s*fournos ([a-z]+)", line)
+                assert not found or found[1] in known, f"{page.name}: {line}"
+
+
+def test_every_kind_has_its_reference_page() -> None:
+    for definition, _ in KINDS:
+        assert (ROOT / "docs" / "reference" / f"{definition.singular}.md").is_file()
