@@ -22,6 +22,7 @@ from fournos.api.conditions import is_true
 from fournos.jobs import names
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.kube.client import Client
+from fournos.kube.errors import ServerError
 from fournos.kube.kinds import JOB, SECRET
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
@@ -126,6 +127,7 @@ async def _seed(found: Rig, jobs: int, running: int, directory: Path) -> None:
     await _admitted(client, _PENDING)  # first in the queue; the operator will start it
     await _copies(client, live, [f"running-{n}" for n in range(1, running - 1)])
     await _copies(client, waiting, [f"pending-{n}" for n in range(1, jobs - running + 1)])
+    await _caught_up(client)
 
 
 async def _reaches(executors: Executors, name: str, phase: str) -> None:
@@ -157,8 +159,23 @@ async def _admitted(client: Client, name: str) -> None:
             await asyncio.sleep(0.1)
 
 
+async def _caught_up(client: Client) -> None:
+    """The API server's own caches lag behind so many writes; until then it refuses to list."""
+    async with asyncio.timeout(_QUIET_WITHIN):
+        while True:
+            try:
+                for resource in (FOURNOS_JOB, WORKLOAD, JOB, PIPELINE_RUN):
+                    await client.list(resource, namespace=NAMESPACE, keep=lambda _: {})
+                return
+            except ServerError:
+                await asyncio.sleep(1.0)
+
+
 async def _copies(client: Client, originals: list[tuple[Resource, Obj]], wanted: list[str]) -> None:
-    """All originals again under each of the names.  The Workload's status is Kueue's to write."""
+    """All originals again under each of the names.
+
+    Kueue takes a Workload's status as its own word and leaves it; alone it gets through about ten a second.
+    """
     room = asyncio.Semaphore(_AT_ONCE)
 
     async def copy_all(name: str) -> None:
@@ -182,7 +199,7 @@ async def _copy(client: Client, resource: Resource, original: Obj, name: str, ow
     if resource is JOB:
         _without_selector(body)
     made = await client.create(resource, body)
-    if status and resource not in (WORKLOAD, SECRET):
+    if status:
         key = Key(NAMESPACE, made["metadata"]["name"])
         await client.patch(resource, key, {"status": status}, subresource="status")
     return made

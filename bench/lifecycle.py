@@ -77,8 +77,13 @@ class Round:
         """Jobs a second."""
         return self.jobs / self.seconds
 
+    @property
+    def rate_alone(self) -> float:
+        """Jobs a second that the machine would do had it nothing else to do: an estimate."""
+        return self.rate / (1 - self.others) if self.others < 1 else 0.0
+
     def to_json(self) -> dict[str, Any]:
-        return {**asdict(self), "rate": self.rate}
+        return {**asdict(self), "rate": self.rate, "rate_alone": self.rate_alone}
 
 
 async def measure(

@@ -75,7 +75,10 @@ def show_rounds(rounds: Sequence[Round], console: Console) -> None:
         console.print(hops)
         console.print(f"Requests a job: {whose}.")
         used = ", ".join(f"{name} {ms:.0f}" for name, ms in each.cpu_of.items())
-        console.print(f"CPU ms a job: {used}.  Others took {each.others:.0%} of the machine.\n")
+        console.print(f"CPU ms a job: {used}.  Others took {each.others:.0%} of the machine.")
+        if each.together:
+            console.print(f"Without them about {each.rate_alone:.1f} jobs/s.")
+        console.print()
     _targets(console, _lifecycle_targets(rounds))
 
 

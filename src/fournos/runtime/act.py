@@ -134,7 +134,7 @@ async def _create(step: Create, api: Api, caches: Caches) -> Obj:
 
 _deleted: WeakKeyDictionary[Api, dict[tuple[str, str, int | None], float]] = WeakKeyDictionary()
 """Deletions that the API server has accepted lately: UID, propagation, grace → when, by the loop's clock."""
-_LATELY = 10.0
+_LATELY = 60.0
 """Seconds after which a deletion is sent again: its watch event should have come long since."""
 
 
