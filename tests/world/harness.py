@@ -14,6 +14,7 @@ from typing import Any
 from fournos.kube.errors import ConnectionLostError, ServerError
 from fournos.runtime.system import System
 from tests.world.compare import snapshot
+from tests.world.group import Group
 from tests.world.process import Process
 from tests.world.server import Server, VirtualClock
 
@@ -32,6 +33,8 @@ class DiedError(BaseException):
 class Scenario:
     system: System[Any]
     setup: Action
+    others: Sequence[System[Any]] = ()
+    """Systems of the same process that share no cache with it."""
     actors: Sequence[Actor] = ()
     script: Sequence[Action] = ()
     """What users do, each when all is quiet after the one before."""
@@ -46,7 +49,7 @@ class Scenario:
 
 
 async def run_to_quiescence(
-    process: Process,
+    process: Process | Group,
     actors: Sequence[Actor] = (),
     *,
     invariants: Sequence[Invariant] = (),
@@ -104,14 +107,7 @@ class Run:
     async def finish(self) -> Run:
         self.server = Server(VirtualClock())
         self.scenario.setup(self.server)
-        self.process = Process(
-            self.server,
-            self.scenario.system,
-            lag=self.lag,
-            blind=self.blind,
-            before=self.before,
-            after=self.after,
-        )
+        self.process = self._born(blind=self.blind, before=self.before, after=self.after)
         await self._quiet()
         for action in self.scenario.script:
             action(self.server)
@@ -121,6 +117,12 @@ class Run:
             await self._quiet()
         await self._idle()
         return self
+
+    def _born(self, **disturbances: Any) -> Process | Group:
+        system, others = self.scenario.system, self.scenario.others
+        if others:
+            return Group(self.server, [system, *others], lag=self.lag, **disturbances)
+        return Process(self.server, system, lag=self.lag, **disturbances)
 
     async def _quiet(self) -> None:
         scenario = self.scenario
@@ -138,7 +140,7 @@ class Run:
             except DiedError:
                 _check(self.server, scenario.invariants)
                 # A new life, from scratch, with a view that may be as old as the lag.
-                self.process = Process(self.server, scenario.system, lag=self.lag)
+                self.process = self._born()
 
     async def _idle(self) -> None:
         """When all is quiet, another look at everything must not write."""

@@ -128,6 +128,7 @@ class Shrinking(Model):
 class StatusHardware(Hardware):
     """What the nodes have, and what is about to change."""
 
+    last_attempt: datetime | None = described("When the nodes were last looked at, successfully or not.")
     shrinking: tuple[Shrinking, ...] = described(
         "Models with fewer GPUs than said here; the numbers follow if that lasts.",
         (),
@@ -146,6 +147,7 @@ class Connection(Model):
         "UID and resourceVersion of the Secret whose kubeconfig was last looked at."
     )
     error: str | None = described("Why it cannot be reached.")
+    unreachable_since: datetime | None = described("The first of the failed probes in a row.")
 
 
 class Lock(Model):

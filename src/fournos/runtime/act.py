@@ -118,7 +118,7 @@ async def _carry_out(
             return None, False
         case Custom():
             await executors[type(step)](step, api)
-            return None, False
+            return None, True  # what it changed is for the next observation
         case CopySecret():
             copy = await _copy_secret(step, api, caches)
             return None, caches.assume(SECRET, copy)  # the answer holds the secret: nobody needs it

@@ -1,0 +1,82 @@
+"""The objects that a FournosCluster makes, as pure functions."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fournos.clusters import names
+from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.kube.resource import Key, Obj
+from fournos.queueing.kinds import FOURNOS_JOB, WORKLOAD_PRIORITY_CLASS
+
+_DISPLAY_NAME_MAX: Final = 253
+_PRIORITIES: Final = {names.LOCK_REQUESTED_CLASS: -1_000_000_000, names.LOCK_HELD_CLASS: 1_000_000_000}
+_MEANINGS: Final = {
+    names.LOCK_REQUESTED_CLASS: "A cluster lock that is not held yet: it pushes nobody out.",
+    names.LOCK_HELD_CLASS: "A cluster lock that is held: nobody pushes it out.",
+}
+
+
+def lock_owner(cluster: str, owner: str) -> dict[str, Any]:
+    """The fields of a lock's FournosJob that say for whom it is."""
+    return {
+        "owner": owner,
+        "displayName": f"Cluster lock: {cluster} (owner: {owner})"[:_DISPLAY_NAME_MAX],
+    }
+
+
+def lock_job(cluster: str, owner: str, *, namespace: str) -> Obj:
+    """The FournosJob that takes all slots of a cluster and runs nothing."""
+    return {
+        "apiVersion": FOURNOS_JOB.api_version,
+        "kind": FOURNOS_JOB.kind,
+        "metadata": {
+            "name": names.lock_name(cluster),
+            "namespace": namespace,
+            "labels": {names.LOCK_LABEL: cluster, names.MANAGED_BY_LABEL: names.MANAGED_BY},
+        },
+        "spec": {
+            **lock_owner(cluster, owner),
+            "cluster": cluster,
+            "exclusive": True,
+            "lockOnly": True,
+            "priority": names.LOCK_REQUESTED_CLASS,
+        },
+    }
+
+
+def held_priority() -> dict[str, Any]:
+    """What a held lock's Workload says in its spec."""
+    name = names.LOCK_HELD_CLASS
+    reference = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": name}
+    return {"priority": _PRIORITIES[name], "priorityClassRef": reference}
+
+
+def priority_class(name: str) -> Obj:
+    return {
+        "apiVersion": WORKLOAD_PRIORITY_CLASS.api_version,
+        "kind": WORKLOAD_PRIORITY_CLASS.kind,
+        "metadata": {"name": name, "labels": {names.MANAGED_BY_LABEL: names.MANAGED_BY}},
+        "value": _PRIORITIES[name],
+        "description": _MEANINGS[name],
+    }
+
+
+PRIORITY_CLASSES: Final = tuple(_PRIORITIES)
+
+
+def cluster_of_secret(key: Key, *, secret: str, owner: str | None) -> Obj:
+    """The FournosCluster of a Secret that somebody labelled."""
+    return {
+        "apiVersion": FOURNOS_CLUSTER.api_version,
+        "kind": FOURNOS_CLUSTER.kind,
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "labels": {
+                names.AUTO_DISCOVERED_LABEL: "true",
+                names.MANAGED_BY_LABEL: names.MANAGED_BY,
+            },
+        },
+        "spec": {"kubeconfigSecret": secret, **({"owner": owner} if owner else {})},
+    }

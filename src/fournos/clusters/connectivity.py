@@ -1,0 +1,104 @@
+"""Whether the cluster can be reached: the conditions KubeconfigValid and Reachable."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from fournos.api.fournoscluster import KubeconfigStatus
+from fournos.api.times import format_time, parse_time
+from fournos.clusters.context import Context
+from fournos.clusters.steps import Connect, Forget, Verdict
+from fournos.kube.resource import key_of
+
+REFUSALS = frozenset({"KubeconfigRefusedError", "CredentialsError"})
+BAD_CREDENTIALS = frozenset({"Unauthorized", "CertificateExpired", "TokenExpired"})
+"""Reasons of a probe that only a new kubeconfig cures."""
+EXPIRES_SOON = timedelta(days=14)
+
+
+def connectivity(ctx: Context) -> None:
+    """Sets status.kubeconfigStatus and status.connection; connects, or drops the connection."""
+    secret = ctx.observed.secret
+    if secret is None:
+        text = f"no Secret {ctx.spec.kubeconfig_secret} with the label fournos.dev/cluster-kubeconfig=true"
+        _unusable(ctx, KubeconfigStatus.MISSING, "SecretMissing", text)
+        return
+    if not secret["hasKubeconfig"]:
+        text = f"Secret {key_of(secret)} has no key kubeconfig"
+        _unusable(ctx, KubeconfigStatus.INVALID, "NoKubeconfigKey", text)
+        return
+    version = ctx.secret_version
+    assert version is not None
+    failure = ctx.facts.failure
+    if failure and isinstance(failure.step, Connect) and failure.error in REFUSALS:
+        _unusable(ctx, KubeconfigStatus.INVALID, "Refused", failure.message)
+        return
+    known = ctx.draft.group("connection")
+    if ctx.observed.connected != version:
+        if known.get("secretVersion") == version and ctx.draft.reason_of("KubeconfigValid") == "Refused":
+            return  # looked at already; it is the Secret that has to change
+        since = known.get("unreachableSince")
+        ctx.steps.append(Connect(key_of(secret), ctx.name, version, parse_time(since) if since else None))
+    ctx.draft.tell("KubeconfigValid", "True", "Accepted", "the kubeconfig is complete and safe to use")
+    ctx.draft.put(connection={**known, "secretVersion": version})
+    if ctx.observed.connected == version and ctx.observed.probe is not None:
+        _probed(ctx, ctx.observed.probe)
+    elif not ctx.draft.reason_of("Reachable"):
+        ctx.draft.condition("Reachable", "Unknown", "NotProbed", "not probed yet")
+
+
+def _unusable(ctx: Context, status: KubeconfigStatus, reason: str, text: str) -> None:
+    if ctx.observed.connected is not None:
+        ctx.steps.append(Forget(ctx.name))
+    ctx.draft.tell("KubeconfigValid", "False", reason, text)
+    ctx.draft.condition("Reachable", "Unknown", reason, "without a usable kubeconfig it cannot be probed")
+    version = ctx.secret_version
+    ctx.draft.put(kubeconfigStatus=status.value, connection={"secretVersion": version} if version else None)
+
+
+def _probed(ctx: Context, probe: Verdict) -> None:
+    connection = ctx.draft.group("connection")
+    if probe.certificate_expires is not None:
+        connection["certificateExpires"] = format_time(probe.certificate_expires)
+    else:
+        connection.pop("certificateExpires", None)
+    if probe.reachable:
+        connection["version"] = probe.version
+        connection["latencyMs"] = _steady(connection.get("latencyMs"), probe.latency_ms)
+        connection.pop("error", None)
+        connection.pop("unreachableSince", None)
+        ctx.draft.put(kubeconfigStatus=KubeconfigStatus.VALID.value, connection=connection)
+        ctx.draft.tell("Reachable", "True", "Reachable", f"Kubernetes {probe.version}")
+        _expiry(ctx, probe)
+        return
+    stored = connection.get("unreachableSince")
+    since = probe.unreachable_since or (parse_time(stored) if stored else ctx.now)
+    believed = since + timedelta(seconds=ctx.settings.reconcile_interval_sec)
+    connection["error"] = probe.error[:1024]
+    connection.setdefault("unreachableSince", format_time(since))
+    ctx.draft.put(connection=connection)
+    bad = probe.reason in BAD_CREDENTIALS
+    if ctx.draft.is_true("Reachable") and ctx.now < believed and not bad:
+        ctx.wake(believed)  # one lost packet closes no cluster
+        return
+    ctx.draft.put(kubeconfigStatus=(KubeconfigStatus.INVALID if bad else KubeconfigStatus.UNREACHABLE).value)
+    ctx.draft.tell("Reachable", "False", probe.reason or "Unreachable", probe.error)
+
+
+def _expiry(ctx: Context, probe: Verdict) -> None:
+    expires = probe.certificate_expires
+    if expires is None:
+        return
+    if expires - ctx.now < EXPIRES_SOON:
+        text = f"the credentials expire at {format_time(expires)}: renew the Secret"
+        ctx.draft.tell("KubeconfigValid", "True", "ExpiresSoon", text)
+    else:
+        ctx.wake(expires - EXPIRES_SOON)
+
+
+def _steady(before: int | None, now: float) -> int:
+    """Rounded, and unchanged while the order of magnitude is: a latency is no news."""
+    value = max(1, round(now))
+    if before and value <= 2 * before and before <= 2 * value:
+        return before
+    return value

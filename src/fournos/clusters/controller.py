@@ -1,0 +1,34 @@
+"""Wiring: the three systems of the clusters as the runtime takes them."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from fournos.clusters.context import Observed
+from fournos.clusters.decide import decide
+from fournos.clusters.observe import Observer, watches
+from fournos.clusters.queue import queue_system
+from fournos.clusters.secrets import secrets_system
+from fournos.clusters.settings import ClusterSettings
+from fournos.clusters.steps import Targets, executors
+from fournos.runtime.system import System
+
+CLUSTERS = "clusters"
+"""The system whose keys are FournosClusters: what a change of a connection wakes."""
+
+
+def clusters_system(settings: ClusterSettings, targets: Targets) -> System[Observed]:
+    return System(
+        name=CLUSTERS,
+        watches=watches(settings),
+        observe=Observer(settings, targets),
+        decide=partial(decide, settings=settings),
+        primary=lambda observed: observed.cluster,
+        executors=executors(targets),
+    )
+
+
+def cluster_systems(settings: ClusterSettings, targets: Targets) -> list[System[Any]]:
+    """Secrets become FournosClusters, those are looked after, and all of them make the queue."""
+    return [secrets_system(settings), clusters_system(settings, targets), queue_system(settings)]

@@ -1,0 +1,86 @@
+"""What happens next to a FournosCluster: every policy adds its part to one pass."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from fournos.clusters import names
+from fournos.clusters.connectivity import connectivity
+from fournos.clusters.context import Context, Observed
+from fournos.clusters.decommission import decommission, drain, gone_secret
+from fournos.clusters.inventory import inventory
+from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.clusters.lock import lock
+from fournos.clusters.settings import ClusterSettings
+from fournos.kube.resource import Key, uid_of
+from fournos.runtime.decision import Absent, Decision, Facts, Need, Present, SecretShape
+from fournos.runtime.steps import Delete
+
+_SHOWN_AFTER = 3
+"""Failed passes in a row before a transient error is shown: a blip is nobody's business."""
+
+
+def decide(observed: Observed, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision | Need:
+    """Pure; see `fournos.runtime.decision`."""
+    ctx = Context(observed, facts, now, settings)
+    if facts.failure is not None and facts.failure.transient:
+        return _troubled(ctx)
+    if ctx.draft.is_true("Retrying"):
+        ctx.draft.condition("Retrying", "False", "Recovered", "")
+    if ctx.deleting:
+        return decommission(ctx)
+    if names.FINALIZER not in ctx.finalizers:
+        claim = ctx.own_patch({"finalizers": [*ctx.finalizers, names.FINALIZER]})
+        return Decision(steps=(claim,) if claim else (), retry=facts.failure is not None)
+    if gone_secret(ctx):
+        verdict = _is_gone(ctx)
+        if verdict is not None:
+            return verdict
+    connectivity(ctx)
+    inventory(ctx)
+    need = lock(ctx)
+    if need is not None:
+        return need
+    drain(ctx)
+    _quota(ctx)
+    ctx.draft.put(runningJobs=len(observed.running))
+    return ctx.decision()
+
+
+def _is_gone(ctx: Context) -> Need | Decision | None:
+    """A Secret that is gone or lost its label takes the FournosCluster that it brought with it."""
+    question = SecretShape(Key(ctx.settings.secrets_namespace, ctx.spec.kubeconfig_secret))
+    if need := ctx.ask([question]):
+        return need
+    answer = ctx.answer(question)
+    if isinstance(answer, Present):
+        if answer.value.labels.get(names.SECRET_LABEL) == "true":
+            return Decision(retry=True)  # it is there, the cache is about to show it
+    elif not isinstance(answer, Absent):
+        return Decision(retry=True)
+    ctx.draft.note("SecretGone", f"Secret {question.key} is gone or not labelled any more")
+    return Decision(
+        steps=(Delete(FOURNOS_CLUSTER, ctx.observed.key, uid_of(ctx.cluster)),),
+        notes=tuple(ctx.draft.notes),
+        retry=ctx.facts.failure is not None,
+    )
+
+
+def _quota(ctx: Context) -> None:
+    sync = ctx.observed.sync
+    if sync is None:
+        ctx.draft.condition("QuotaSynced", "Unknown", "Pending", "not planned yet")
+    else:
+        ctx.draft.tell("QuotaSynced", sync.status, sync.reason, sync.message)
+
+
+def _troubled(ctx: Context) -> Decision:
+    failure = ctx.facts.failure
+    assert failure is not None
+    if failure.count < _SHOWN_AFTER:
+        return Decision(retry=True)
+    what = type(failure.step).__name__
+    text = f"{what} failed {failure.count} times in a row, retrying: {failure.message}"
+    if not ctx.draft.is_true("Retrying") or ctx.draft.reason_of("Retrying") != failure.error:
+        ctx.draft.tell("Retrying", "True", failure.error, text)
+    return Decision(status=ctx.draft.done(), notes=tuple(ctx.draft.notes), retry=True)

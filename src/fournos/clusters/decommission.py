@@ -1,0 +1,136 @@
+"""Draining a cluster, and taking one out of service with everything that was made for it.
+
+Deletion: Draining (no new jobs, those that run end or are stopped) → Removing (lock, quota and flavor go)
+→ the finalizer comes off.  The planner reads `status.decommission` and does its part.
+"""
+
+from __future__ import annotations
+
+from fournos.api.fournoscluster import MAX_NAMED, Drain
+from fournos.clusters import names
+from fournos.clusters.context import Context
+from fournos.clusters.lock import release
+from fournos.clusters.planner import ours
+from fournos.clusters.steps import Forget
+from fournos.kube.kinds import CONFIG_MAP
+from fournos.kube.resource import Key
+from fournos.queueing.kinds import CLUSTER_QUEUE, FOURNOS_JOB, RESOURCE_FLAVOR
+from fournos.runtime.decision import Absent, Decision, LiveGet, LiveList, Need, Present
+from fournos.runtime.steps import Create, Patch, Step
+
+DRAINING, REMOVING = "Draining", "Removing"
+
+
+def drain(ctx: Context) -> None:
+    """The condition Draining; tells jobs to stop where the spec says so."""
+    if not ctx.spec.drain and not ctx.deleting:
+        if ctx.draft.reason_of("Draining"):
+            ctx.draft.condition("Draining", "False", "NotAsked", "takes jobs")
+        return
+    running = ctx.observed.running
+    if not running:
+        ctx.draft.tell("Draining", "True", "Drained", "no job runs here, none is started")
+        return
+    shown = ", ".join(running[:MAX_NAMED]) + (" …" if len(running) > MAX_NAMED else "")
+    if ctx.spec.drain is Drain.STOP:
+        for name in ctx.observed.stoppable:
+            key = Key(ctx.settings.execution_namespace, name)
+            ctx.steps.append(Patch(FOURNOS_JOB, key, {"spec": {"shutdown": "Stop"}}))
+        ctx.draft.tell("Draining", "True", "Stopping", f"jobs are being stopped: {shown}")
+    else:
+        text = f"waits for {len(running)} jobs to end: {shown} (spec.drain: Stop ends them)"
+        ctx.draft.tell("Draining", "True", "Waiting", text)
+
+
+def decommission(ctx: Context) -> Decision | Need:
+    if names.FINALIZER not in ctx.finalizers:
+        return Decision()
+    state = ctx.draft.get("decommission")
+    if state == REMOVING:
+        return _remove(ctx)
+    drain(ctx)
+    if state is None:
+        ctx.draft.put(decommission=DRAINING).note("Decommission", "the cluster is taken out of service")
+        return ctx.decision()
+    if ctx.observed.running:
+        return ctx.decision()
+    # What the cache does not show may run all the same.
+    question = LiveList(FOURNOS_JOB, ctx.settings.execution_namespace)
+    if need := ctx.ask([question]):
+        return need
+    answer = ctx.answer(question)
+    if isinstance(answer, Present):
+        if any(_occupies(ctx.name, job) for job in answer.value):
+            ctx.retry = True
+            return ctx.decision()
+    elif not (isinstance(answer, Absent) and answer.no_kind):
+        ctx.retry = True
+        return ctx.decision()
+    ctx.draft.put(decommission=REMOVING)
+    return ctx.decision()
+
+
+def _occupies(cluster: str, job: object) -> bool:
+    assert isinstance(job, dict)
+    status, spec = job.get("status") or {}, job.get("spec") or {}
+    labels = job["metadata"].get("labels") or {}
+    held = status.get("cluster") == cluster and status.get("phase") in names.HOLDING
+    return held and not (spec.get("lockOnly") and labels.get(names.LOCK_LABEL) == cluster)
+
+
+def _remove(ctx: Context) -> Decision | Need:
+    need = release(ctx)
+    if need is not None:
+        return need
+    if ctx.draft.get("lock") is not None:
+        return ctx.decision()
+    flavor = LiveGet(RESOURCE_FLAVOR, Key("", ctx.name))
+    queue = LiveGet(CLUSTER_QUEUE, Key("", ctx.settings.kueue_cluster_queue_name))
+    removed = LiveGet(CONFIG_MAP, Key(ctx.settings.namespace, names.REMOVED_CONFIG_MAP))
+    if need := ctx.ask([flavor, queue, removed]):
+        return need
+    found, entry = ctx.answer(flavor), ctx.answer(queue)
+    foreign = isinstance(found, Present) and not ours(found.value)
+    if not foreign and not (
+        isinstance(found, Absent)
+        and (isinstance(entry, Absent) or (isinstance(entry, Present) and not _names(entry.value, ctx.name)))
+    ):
+        ctx.draft.condition("QuotaSynced", "False", "Removing", "its ResourceFlavor and quotas are removed")
+        ctx.retry = True
+        return ctx.decision()
+    last: list[Step] = []
+    if ctx.observed.secret is not None:
+        answer = ctx.answer(removed)
+        if not isinstance(answer, Present | Absent):
+            ctx.retry = True
+            return ctx.decision()
+        last += _remember(ctx, answer)
+    off = ctx.own_patch({"finalizers": [name for name in ctx.finalizers if name != names.FINALIZER]})
+    assert off is not None
+    return Decision(steps=(*last, Forget(ctx.name), off))
+
+
+def _remember(ctx: Context, answer: Present | Absent) -> list[Step]:
+    """Somebody deleted it although its Secret is there: it stays away until that changes."""
+    data = {ctx.name: (ctx.secret_version or "").replace("/", ".")}
+    key = Key(ctx.settings.namespace, names.REMOVED_CONFIG_MAP)
+    if isinstance(answer, Absent):
+        labels = {names.MANAGED_BY_LABEL: names.MANAGED_BY}
+        meta = {"name": key.name, "namespace": key.namespace, "labels": labels}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+        return [Create(CONFIG_MAP, body)]
+    if (answer.value.get("data") or {}).get(ctx.name) == data[ctx.name]:
+        return []
+    return [Patch(CONFIG_MAP, key, {"data": data})]
+
+
+def _names(queue: object, flavor: str) -> bool:
+    assert isinstance(queue, dict)
+    groups = (queue.get("spec") or {}).get("resourceGroups") or ()
+    return any(entry["name"] == flavor for group in groups for entry in group.get("flavors") or ())
+
+
+def gone_secret(ctx: Context) -> bool:
+    """Whether the Secret that brought this FournosCluster is not in the cache any more."""
+    labels = ctx.cluster["metadata"].get("labels") or {}
+    return ctx.observed.secret is None and labels.get(names.AUTO_DISCOVERED_LABEL) == "true"

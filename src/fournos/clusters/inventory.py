@@ -1,0 +1,140 @@
+"""Which GPUs the cluster has: status.hardware, spec.hardware, status.gpuSummary, GPUDiscovered."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from fournos.api.durations import parse_ttl
+from fournos.api.fournoscluster import MAX_GPU_MODELS
+from fournos.api.times import format_time, parse_time
+from fournos.clusters.context import Context
+from fournos.clusters.gpus import Gpus, Inventory, discover, next_change, settle
+from fournos.kube.resource import Obj
+
+_SLOWER_AFTER = 3
+_SLOWEST = 6
+"""After three failures in a row the interval doubles, up to six times as long."""
+
+
+def inventory(ctx: Context) -> None:
+    probe = ctx.observed.probe
+    if probe is None or ctx.observed.connected != ctx.secret_version:
+        if not ctx.draft.reason_of("GPUDiscovered"):
+            ctx.draft.condition("GPUDiscovered", "Unknown", "Pending", "not looked at yet")
+        return
+    if not probe.reachable:
+        _failed(ctx, probe.error)
+    elif ctx.observed.nodes is not None:
+        _found(ctx, ctx.observed.nodes)
+    elif ctx.observed.nodes_error:
+        _failed(ctx, f"nodes cannot be listed: {ctx.observed.nodes_error}")
+
+
+def _found(ctx: Context, nodes: tuple[Obj, ...]) -> None:
+    before = ctx.draft.group("hardware")
+    grace = timedelta(seconds=ctx.settings.gpu_shrink_after_sec)
+    found = settle(read(before), discover(nodes), ctx.now, grace)
+    after = {**_facts(found), "consecutiveFailures": 0, **_shrinking(found)}
+    unchanged = {name: before.get(name) for name in after} == after and "lastError" not in before
+    due = _time(before, "lastDiscovery", ctx.now) + _interval(ctx)
+    if unchanged and "lastDiscovery" in before and ctx.now < due:
+        after = before
+    else:
+        after["lastDiscovery"] = after["lastAttempt"] = format_time(ctx.now)
+        due = ctx.now + _interval(ctx)
+    ctx.wake(due)
+    ctx.wake(next_change(found, grace))
+    ctx.draft.put(hardware=after, gpuSummary=found.summary)
+    _mirror(ctx, after)
+    text = found.summary or "no GPUs"
+    if found.shrinking:
+        gone = ", ".join(model for _, model in sorted(found.shrinking))
+        ctx.draft.tell("GPUDiscovered", "True", "Shrinking", f"{text}; fewer are seen of {gone}")
+    else:
+        ctx.draft.tell("GPUDiscovered", "True", "Discovered", text)
+
+
+def _failed(ctx: Context, error: str) -> None:
+    """What was found before stands."""
+    hardware = ctx.draft.group("hardware")
+    failures = int(hardware.get("consecutiveFailures") or 0)
+    wait = _interval(ctx)
+    if failures >= _SLOWER_AFTER:
+        wait *= min(2 ** (failures - 2), _SLOWEST)
+    due = _time(hardware, "lastAttempt", ctx.now) + wait
+    if failures == 0 or ctx.now >= due:
+        hardware |= {
+            "consecutiveFailures": failures + 1,
+            "lastError": error[:1024],
+            "lastAttempt": format_time(ctx.now),
+        }
+        due = ctx.now + wait
+        ctx.draft.put(hardware=hardware)
+    ctx.wake(due)
+    _mirror(ctx, hardware)
+    ctx.draft.tell("GPUDiscovered", "False", "DiscoveryFailed", error)
+
+
+def _mirror(ctx: Context, hardware: dict[str, Any]) -> None:
+    """spec.hardware says the same, but is written only when more than the time has changed."""
+    there = ctx.cluster["spec"].get("hardware") or {}
+    names = ("gpus", "totalGPUs", "consecutiveFailures", "lastError")
+    wanted = {name: hardware.get(name) for name in names}
+    if {name: there.get(name) for name in names} != wanted:
+        ctx.spec_changes["hardware"] = {**wanted, "lastDiscovery": hardware.get("lastDiscovery")}
+
+
+def _interval(ctx: Context) -> timedelta:
+    text = ctx.spec.gpu_discovery_interval
+    try:
+        own = parse_ttl(text) if text else None
+    except ValueError:  # stored before there was a rule
+        own = None
+    return own or timedelta(seconds=ctx.settings.gpu_discovery_default_interval_sec)
+
+
+def _time(hardware: dict[str, Any], name: str, otherwise: datetime) -> datetime:
+    return parse_time(hardware[name]) if hardware.get(name) else otherwise
+
+
+# --- status.hardware <-> Inventory -------------------------------------------------------------------
+
+
+def read(hardware: Obj) -> Inventory:
+    if "gpus" not in hardware:
+        return Inventory()
+    return Inventory(
+        tuple(
+            Gpus(gpu["vendor"], gpu["model"], gpu["shortName"], int(gpu["count"]), int(gpu["nodeCount"]))
+            for gpu in hardware["gpus"]
+        ),
+        {
+            (entry["vendor"], entry["model"]): parse_time(entry["since"])
+            for entry in hardware.get("shrinking") or ()
+        },
+    )
+
+
+def _facts(found: Inventory) -> dict[str, Any]:
+    return {
+        "gpus": [
+            {
+                "vendor": gpu.vendor,
+                "model": gpu.model,
+                "shortName": gpu.short_name,
+                "count": gpu.count,
+                "nodeCount": gpu.nodes,
+            }
+            for gpu in found.gpus[:MAX_GPU_MODELS]
+        ],
+        "totalGPUs": found.total,
+    }
+
+
+def _shrinking(found: Inventory) -> dict[str, Any]:
+    entries = [
+        {"vendor": vendor, "model": model, "since": format_time(since)}
+        for (vendor, model), since in sorted((found.shrinking or {}).items())
+    ]
+    return {"shrinking": entries}

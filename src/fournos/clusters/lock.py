@@ -1,0 +1,199 @@
+"""The lock of a cluster as a state: Requested → Held → (Expiring | Releasing) → none.
+
+An owner in the spec asks for it.  A FournosJob that only locks takes all slots of the cluster; the lock is
+held once its Workload is admitted and nobody can push it out any more.  Times count from
+`status.ownerSetAt`, which is written before anything is made: a restart changes nothing.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from fournos.api.durations import parse_ttl
+from fournos.api.fournoscluster import MAX_NAMED, LockState
+from fournos.api.times import format_time
+from fournos.clusters import build, names
+from fournos.clusters.context import Context
+from fournos.kube.resource import Obj, is_terminating, key_of, uid_of
+from fournos.queueing.kinds import FOURNOS_JOB, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.queueing.state import QueueState, view
+from fournos.runtime.decision import Absent, LiveGet, Need, Present
+from fournos.runtime.steps import Create, Delete, Patch
+
+
+def lock(ctx: Context) -> Need | None:
+    """Adds steps and status to the pass."""
+    owner = ctx.spec.owner or ""
+    if not owner:
+        return release(ctx)
+    _wanted(ctx, owner)
+    return None
+
+
+def _wanted(ctx: Context, owner: str) -> None:
+    before = ctx.draft.group("lock")
+    if before.get("owner") != owner or ctx.draft.get("ownerSetAt") is None:
+        # Written in a pass of its own: the time must stand before the first object is made.
+        state = before.get("state") if before.get("state") == LockState.HELD else LockState.REQUESTED
+        ctx.draft.put(
+            ownerSetAt=format_time(ctx.now), lock=_kept(before) | {"state": str(state), "owner": owner}
+        )
+        ctx.draft.put(locked=state == LockState.HELD)
+        _expiry(ctx)
+        ctx.draft.note("LockRequested", f"the cluster is to be locked for {owner}")
+        if state != LockState.HELD:
+            ctx.draft.condition("Locked", "False", "Requested", f"requested for {owner}")
+        return
+    expires = _expiry(ctx)
+    if expires is not None and ctx.now >= expires:
+        ctx.spec_changes["owner"] = ""
+        ctx.draft.put(lock=_kept(before) | {"state": str(LockState.EXPIRING), "owner": owner})
+        ctx.draft.tell("Locked", "False", "Expired", f"the ttl of {owner} has passed")
+        ctx.draft.put(locked=False)
+        return
+    ctx.wake(expires)
+    _hold(ctx, owner, before)
+
+
+def _hold(ctx: Context, owner: str, before: dict[str, Any]) -> None:
+    job = ctx.observed.lock_job
+    failure = ctx.facts.failure
+    if failure is not None and isinstance(failure.step, Create) and failure.step.resource is FOURNOS_JOB:
+        _requested(ctx, owner, before, "Refused", failure.message)
+    elif job is None:
+        _make(ctx, owner, before)
+    elif not _is_ours(ctx, job):
+        text = f"FournosJob {key_of(job)} has the lock's name and is somebody else's"
+        _requested(ctx, owner, before, "NameTaken", text)
+    elif is_terminating(job):
+        _requested(ctx, owner, before, "Requested", "the lock before this one is still being released")
+    elif (job.get("status") or {}).get("phase") in names.TERMINAL:
+        message = str((job.get("status") or {}).get("message") or "it was stopped")
+        ctx.steps.append(Delete(FOURNOS_JOB, key_of(job), uid_of(job)))
+        ctx.retry = True
+        _requested(ctx, owner, before, "LockJobEnded", f"the lock's FournosJob ended: {message}")
+    else:
+        _keep(ctx, owner, before, job)
+
+
+def _make(ctx: Context, owner: str, before: dict[str, Any]) -> None:
+    if ctx.observed.flavor is None:
+        _requested(ctx, owner, before, "Requested", "the cluster has no ResourceFlavor yet")
+        return
+    for name in build.PRIORITY_CLASSES:
+        if name not in ctx.observed.classes:
+            body = build.priority_class(name)
+            ctx.steps.append(Create(WORKLOAD_PRIORITY_CLASS, body, own_label=names.MANAGED_BY_LABEL))
+    job = build.lock_job(ctx.name, owner, namespace=ctx.lock_key.namespace)
+    ctx.steps.append(Create(FOURNOS_JOB, job, own_label=names.LOCK_LABEL))
+    ctx.draft.put(lockJobName=ctx.lock_key.name)
+    _requested(ctx, owner, before, "Requested", f"requested for {owner}")
+
+
+def _keep(ctx: Context, owner: str, before: dict[str, Any], job: Obj) -> None:
+    ctx.draft.put(lockJobName=ctx.lock_key.name)
+    wanted = build.lock_owner(ctx.name, owner)
+    if {name: job["spec"].get(name) for name in wanted} != wanted:
+        ctx.steps.append(Patch(FOURNOS_JOB, key_of(job), {"spec": wanted}))
+    workload = ctx.observed.lock_workload
+    if workload is None or view(workload).state is not QueueState.ADMITTED:
+        if before.get("state") == LockState.HELD:
+            ctx.draft.note("LockLost", "the lock lost its quota and is requested again", warning=True)
+        _requested(ctx, owner, before, "Requested", _behind(ctx, workload))
+        return
+    held = build.held_priority()
+    if workload["spec"].get("priority") != held["priority"]:
+        version = workload["metadata"]["resourceVersion"]
+        body = {"metadata": {"resourceVersion": version}, "spec": held}
+        ctx.steps.append(Patch(WORKLOAD, key_of(workload), body))
+        _requested(ctx, owner, before, "Requested", "admitted; being made safe from preemption")
+        return
+    after = {**_kept(before), "state": str(LockState.HELD), "owner": owner}
+    if ctx.observed.waiting:
+        after["waiting"] = _named(ctx.observed.waiting)
+    after.setdefault("heldSince", format_time(ctx.now))
+    ctx.draft.put(locked=True, lock=after)
+    ctx.draft.tell("Locked", "True", "Held", f"held for {owner}")
+
+
+def _requested(ctx: Context, owner: str, before: dict[str, Any], reason: str, message: str) -> None:
+    state = {"state": str(LockState.REQUESTED), "owner": owner}
+    behind = {"behind": _named(ctx.observed.running)} if ctx.observed.running else {}
+    ctx.draft.put(locked=False, lock=state | behind)
+    ctx.draft.condition("Locked", "False", reason, message)
+
+
+def _behind(ctx: Context, workload: Obj | None) -> str:
+    if ctx.observed.running:
+        return f"waits for jobs to end: {', '.join(_named(ctx.observed.running))}"
+    said = view(workload).message if workload is not None else ""
+    return f"waits for admission: {said}" if said else "waits for admission"
+
+
+def release(ctx: Context) -> Need | None:
+    """Takes the lock away, if there is one; nothing of it is left when status.lock is gone."""
+    job, before = ctx.observed.lock_job, ctx.draft.group("lock")
+    expires = ctx.draft.time("lockExpiresAt")
+    if before and expires is not None and ctx.now >= expires:  # also where that could not be written
+        before["state"] = str(LockState.EXPIRING)
+        ctx.draft.tell("Locked", "False", "Expired", f"the ttl of {before.get('owner')} has passed")
+    if not before and (job is None or not _is_ours(ctx, job)):
+        ctx.draft.put(locked=False)
+        if ctx.draft.reason_of("Locked") != "Expired":
+            ctx.draft.condition("Locked", "False", "NoOwner", "nobody has locked it")
+        return None
+    if job is None:
+        # The cache is no proof that it is not there.
+        question = LiveGet(FOURNOS_JOB, ctx.lock_key)
+        if need := ctx.ask([question]):
+            return need
+        answer = ctx.answer(question)
+        if isinstance(answer, Absent):
+            ctx.draft.note("LockReleased", "the cluster is unlocked")
+            _released(ctx)
+            return None
+        if not isinstance(answer, Present):
+            ctx.retry = True
+            return None
+        job = answer.value
+    if not _is_ours(ctx, job):
+        _released(ctx)
+        return None
+    if not is_terminating(job):
+        ctx.steps.append(Delete(FOURNOS_JOB, key_of(job), uid_of(job)))
+    ctx.retry = True  # should its deletion's event get lost
+    state = before.get("state") if before.get("state") == LockState.EXPIRING else LockState.RELEASING
+    ctx.draft.put(locked=False, lock={**_kept(before), "state": str(state)})
+    if state != LockState.EXPIRING:
+        ctx.draft.condition("Locked", "False", "Releasing", "the lock is being released")
+    return None
+
+
+def _released(ctx: Context) -> None:
+    ctx.draft.put(lock=None, lockJobName=None, lockExpiresAt=None, ownerSetAt=None, locked=False)
+    if ctx.draft.reason_of("Locked") != "Expired":
+        ctx.draft.condition("Locked", "False", "NoOwner", "nobody has locked it")
+
+
+def _expiry(ctx: Context) -> datetime | None:
+    since = ctx.draft.time("ownerSetAt")
+    try:
+        length = parse_ttl(ctx.spec.ttl) if ctx.spec.ttl else None
+        expires = since + length if since is not None and length is not None else None
+    except (ValueError, OverflowError):  # stored before there was a rule
+        expires = None
+    ctx.draft.put(lockExpiresAt=format_time(expires) if expires else None)
+    return expires
+
+
+def _kept(before: dict[str, Any]) -> dict[str, Any]:
+    return {name: before[name] for name in ("owner", "heldSince") if name in before}
+
+
+def _named(jobs: tuple[str, ...]) -> list[str]:
+    return list(jobs[:MAX_NAMED])
+
+
+def _is_ours(ctx: Context, job: Obj) -> bool:
+    return (job["metadata"].get("labels") or {}).get(names.LOCK_LABEL) == ctx.name

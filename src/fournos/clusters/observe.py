@@ -1,0 +1,276 @@
+"""From the caches and the connections to what a decision reads: projections, indexes, who wakes whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fournos.api.fournoscluster import FournosClusterSpec
+from fournos.clusters import names
+from fournos.clusters.context import Observed
+from fournos.clusters.gpus import is_gpu_resource, is_product_label
+from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.clusters.members import member_of
+from fournos.clusters.planner import Plan, plan
+from fournos.clusters.settings import ClusterSettings
+from fournos.clusters.steps import Targets
+from fournos.kube.kinds import NODE, SECRET
+from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.kube.store import Store
+from fournos.queueing.kinds import (
+    CLUSTER_QUEUE,
+    FOURNOS_JOB,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    WORKLOAD_PRIORITY_CLASS,
+)
+from fournos.runtime.system import Caches, Watch
+
+OWNER, RUNNING, WAITING, BY_SECRET = "owner", "running", "waiting", "secret"
+
+
+def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
+    """Of the system whose primary kind is FournosCluster."""
+
+    def cluster_key(name: str) -> Key:
+        return Key(settings.namespace, name)
+
+    def of_secret(secret: Obj, caches: Caches) -> Iterable[Key]:
+        name = secret["metadata"]["name"]
+        return tuple(key_of(cluster) for cluster in caches[FOURNOS_CLUSTER].by(BY_SECRET, name))
+
+    def of_job(job: Obj, caches: Caches) -> Iterable[Key]:
+        named = (job["spec"].get("cluster"), job["status"].get("cluster"), _lock_of(job))
+        return tuple(cluster_key(name) for name in dict.fromkeys(named) if name)
+
+    def of_workload(workload: Obj, caches: Caches) -> Iterable[Key]:
+        owner = controller_of(workload)
+        name = str(owner["name"]) if owner and owner["kind"] == FOURNOS_JOB.kind else ""
+        found = name.startswith(names.LOCK_PREFIX)
+        return (cluster_key(name.removeprefix(names.LOCK_PREFIX)),) if found else ()
+
+    def everybody(obj: Obj, caches: Caches) -> Iterable[Key]:
+        return tuple(key_of(cluster) for cluster in caches[FOURNOS_CLUSTER])
+
+    return (
+        Watch(
+            FOURNOS_CLUSTER,
+            namespace=settings.namespace,
+            wakes=lambda cluster, caches: (key_of(cluster),),
+            indexes={BY_SECRET: _secret_name},
+        ),
+        Watch(
+            SECRET,
+            namespace=settings.secrets_namespace,
+            selector=names.SECRET_SELECTOR,
+            wakes=of_secret,
+            project=project_secret,
+        ),
+        Watch(
+            FOURNOS_JOB,
+            namespace=settings.execution_namespace,
+            wakes=of_job,
+            project=project_job,
+            indexes={RUNNING: _runs_on, WAITING: _waits_for},
+            required=False,
+        ),
+        Watch(
+            WORKLOAD,
+            namespace=settings.execution_namespace,
+            wakes=of_workload,
+            project=project_workload,
+            indexes={OWNER: _controller_uid},
+            required=False,
+        ),
+        Watch(RESOURCE_FLAVOR, wakes=everybody, project=project_flavor, required=False),
+        Watch(CLUSTER_QUEUE, wakes=everybody, project=project_queue, required=False),
+        Watch(WORKLOAD_PRIORITY_CLASS, wakes=nobody, project=project_metadata, required=False),
+    )
+
+
+class Observer:
+    """Reads the caches and the connections."""
+
+    def __init__(self, settings: ClusterSettings, targets: Targets) -> None:
+        self._settings = settings
+        self._targets = targets
+        self._planned: tuple[Any, Plan] | None = None
+
+    def __call__(self, caches: Caches, key: Key) -> Observed | None:
+        cluster = caches[FOURNOS_CLUSTER].get(key)
+        if cluster is None:
+            # Nothing says any more that there is such a cluster; what it left is found by its Secret's key.
+            self._targets.forget(key.name)
+            return None
+        name, targets = key.name, self._targets
+        spec = FournosClusterSpec.model_validate(cluster["spec"])
+        nodes = targets.store(name, NODE)
+        error = targets.watch_error(name, NODE)
+        lock_job = caches[FOURNOS_JOB].get(Key(self._settings.execution_namespace, names.lock_name(name)))
+        running = sorted(
+            (job for job in caches[FOURNOS_JOB].by(RUNNING, name)), key=lambda job: key_of(job).name
+        )
+        return Observed(
+            key=key,
+            cluster=cluster,
+            spec=spec,
+            secret=caches[SECRET].get(Key(self._settings.secrets_namespace, spec.kubeconfig_secret)),
+            connected=targets.version_of(name),
+            probe=targets.probe(name),
+            nodes=tuple(nodes) if nodes is not None and nodes.synced else None,
+            nodes_error=error.message if error is not None else "",
+            lock_job=lock_job,
+            lock_workload=self._lock_workload(caches, lock_job),
+            flavor=caches[RESOURCE_FLAVOR].get(Key("", name)),
+            queue=queue_of(caches, self._settings),
+            sync=self._plan(caches).syncs.get(name),
+            running=tuple(job["metadata"]["name"] for job in running),
+            stoppable=tuple(job["metadata"]["name"] for job in running if not job["spec"].get("shutdown")),
+            waiting=tuple(sorted(key_of(job).name for job in caches[FOURNOS_JOB].by(WAITING, name))),
+            classes=frozenset(found["metadata"]["name"] for found in caches[WORKLOAD_PRIORITY_CLASS]),
+        )
+
+    @staticmethod
+    def _lock_workload(caches: Caches, lock_job: Obj | None) -> Obj | None:
+        if lock_job is None:
+            return None
+        found = (w for w in caches[WORKLOAD].by(OWNER, uid_of(lock_job)))
+        return max(found, key=lambda w: str(w["metadata"].get("creationTimestamp", "")), default=None)
+
+    def _plan(self, caches: Caches) -> Plan:
+        """The plan of all clusters is made once for the same objects, not once for each cluster."""
+        stores = (caches[FOURNOS_CLUSTER], caches[RESOURCE_FLAVOR], caches[CLUSTER_QUEUE])
+        seen = tuple(_versions(store) for store in stores)
+        if self._planned is None or self._planned[0] != seen:
+            self._planned = seen, plan_of(caches, self._settings)
+        return self._planned[1]
+
+
+def plan_of(caches: Caches, settings: ClusterSettings) -> Plan:
+    return plan(
+        [member_of(cluster) for cluster in caches[FOURNOS_CLUSTER]],
+        caches[RESOURCE_FLAVOR],
+        queue_of(caches, settings),
+        prefix=settings.gpu_resource_prefix,
+    )
+
+
+def queue_of(caches: Caches, settings: ClusterSettings) -> Obj | None:
+    return caches[CLUSTER_QUEUE].get(Key("", settings.kueue_cluster_queue_name))
+
+
+def _versions(store: Store) -> tuple[tuple[str, str], ...]:
+    return tuple((obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]) for obj in store)
+
+
+# --- indexes and wakes -------------------------------------------------------------------------------
+
+
+def _secret_name(cluster: Obj) -> Iterable[str]:
+    return (str((cluster.get("spec") or {}).get("kubeconfigSecret") or ""),)
+
+
+def _controller_uid(obj: Obj) -> Iterable[str]:
+    owner = controller_of(obj)
+    return (str(owner["uid"]),) if owner else ()
+
+
+def _lock_of(job: Obj) -> str | None:
+    found = (job["metadata"].get("labels") or {}).get(names.LOCK_LABEL)
+    return str(found) if found else None
+
+
+def _runs_on(job: Obj) -> Iterable[str]:
+    status = job["status"]
+    runs = status.get("cluster") and status.get("phase") in names.HOLDING and not _lock_of(job)
+    return (str(status["cluster"]),) if runs else ()
+
+
+def _waits_for(job: Obj) -> Iterable[str]:
+    waits = job["spec"].get("cluster") and job["status"].get("phase") == "Pending" and not _lock_of(job)
+    return (str(job["spec"]["cluster"]),) if waits else ()
+
+
+def nobody(obj: Obj, caches: Caches) -> Iterable[Key]:
+    return ()
+
+
+# --- projections -------------------------------------------------------------------------------------
+
+_META = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "labels",
+    "ownerReferences",
+)
+
+
+def _pick(obj: Mapping[str, Any] | None, kept: Iterable[str]) -> dict[str, Any]:
+    found = obj or {}
+    return {name: found[name] for name in kept if name in found}
+
+
+def project_metadata(obj: Obj) -> Obj:
+    return {"metadata": _pick(obj["metadata"], _META)}
+
+
+def project_secret(secret: Obj) -> Obj:
+    """Without a byte of its content."""
+    meta = _pick(secret["metadata"], _META)
+    annotations = _pick(secret["metadata"].get("annotations"), (names.OWNER_ANNOTATION,))
+    return {
+        "metadata": {**meta, "annotations": annotations},
+        "hasKubeconfig": bool((secret.get("data") or {}).get(names.SECRET_KEY)),
+    }
+
+
+def project_job(job: Obj) -> Obj:
+    return {
+        "metadata": _pick(job["metadata"], _META),
+        "spec": _pick(job.get("spec"), ("cluster", "owner", "displayName", "shutdown")),
+        "status": _pick(job.get("status"), ("phase", "cluster", "message")),
+    }
+
+
+def project_workload(workload: Obj) -> Obj:
+    return {
+        "metadata": _pick(workload["metadata"], _META),
+        "spec": _pick(workload.get("spec"), ("active", "priority")),
+        "status": _pick(workload.get("status"), ("conditions", "admission")),
+    }
+
+
+def project_flavor(flavor: Obj) -> Obj:
+    spec = _pick(flavor.get("spec"), ("nodeTaints",))
+    return {"metadata": _pick(flavor["metadata"], _META), "spec": spec}
+
+
+def project_queue(queue: Obj) -> Obj:
+    annotations = _pick(queue["metadata"].get("annotations"), (names.RESOURCES_ANNOTATION,))
+    return {
+        "metadata": {**_pick(queue["metadata"], _META), "annotations": annotations},
+        "spec": _pick(queue.get("spec"), ("resourceGroups",)),
+        "status": _pick(queue.get("status"), ("flavorsReservation",)),
+    }
+
+
+def project_node(node: Obj) -> Obj:
+    """For the fleet: what counts GPUs, a hundredth of a Node."""
+    meta, status = node["metadata"], node.get("status") or {}
+    ready = [one for one in status.get("conditions") or () if one.get("type") == "Ready"]
+    return {
+        "metadata": {
+            **_pick(meta, ("name", "uid", "resourceVersion", "deletionTimestamp")),
+            "labels": {k: v for k, v in (meta.get("labels") or {}).items() if is_product_label(k)},
+        },
+        "spec": _pick(node.get("spec"), ("unschedulable",)),
+        "status": {
+            "allocatable": {k: v for k, v in (status.get("allocatable") or {}).items() if is_gpu_resource(k)},
+            "conditions": [_pick(one, ("type", "status")) for one in ready],
+        },
+    }

@@ -1,0 +1,129 @@
+"""The system that writes ResourceFlavors and the ClusterQueue: one key, so one writer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from fournos.clusters import names
+from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.clusters.members import member_of
+from fournos.clusters.observe import project_flavor, project_queue, queue_of
+from fournos.clusters.planner import Member, ours, plan
+from fournos.clusters.settings import ClusterSettings
+from fournos.kube.resource import Key, Obj, key_of, uid_of
+from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
+from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Need, Note
+from fournos.runtime.steps import Create, Delete, Patch, Step
+from fournos.runtime.system import Caches, System, Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """All clusters, and what Kueue has of them."""
+
+    key: Key
+    members: tuple[Member, ...]
+    flavors: tuple[Obj, ...]
+    queue: Obj | None
+
+
+def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision | Need:
+    """Pure.  Flavors come before the queue names them and go after it does not any more."""
+    if facts.failure is not None and facts.failure.transient:
+        return Decision(retry=True)
+    known = {member.name for member in seen.members}
+    orphans = [f["metadata"]["name"] for f in seen.flavors if ours(f) and f["metadata"]["name"] not in known]
+    questions = [LiveGet(FOURNOS_CLUSTER, Key(settings.namespace, name)) for name in orphans]
+    missing = tuple(question for question in questions if facts.get(question) is None)
+    if missing:
+        return Need(missing)
+    # Only what the API server itself denies is gone; of the others we know too little to touch them.
+    doubtful = {q.key.name for q in questions if not _is_absent(facts, q)}
+    if doubtful:
+        return Decision(retry=True)
+    wanted = plan(seen.members, seen.flavors, seen.queue, prefix=settings.gpu_resource_prefix)
+    steps: list[Step] = [
+        Create(RESOURCE_FLAVOR, flavor, own_label=names.MANAGED_BY_LABEL) for flavor in wanted.create
+    ]
+    for flavor, taints in wanted.taint:
+        version = flavor["metadata"]["resourceVersion"]
+        body: dict[str, Any] = {
+            "metadata": {"resourceVersion": version},
+            "spec": {"nodeTaints": list(taints) or None},
+        }
+        steps.append(Patch(RESOURCE_FLAVOR, key_of(flavor), body))
+    if wanted.queue is not None:
+        steps.append(Patch(CLUSTER_QUEUE, seen.key, wanted.queue))
+    steps += [Delete(RESOURCE_FLAVOR, key_of(flavor), uid_of(flavor)) for flavor in wanted.delete]
+    refused = facts.failure
+    if refused is None:
+        return Decision(tuple(steps))
+    note = Note(
+        "Warning", "QuotaRefused", f"{type(refused.step).__name__} was refused: {refused.message}"[:1024]
+    )
+    rest = tuple(step for step in steps if step != refused.step)
+    if isinstance(refused.step, Patch) and refused.step.resource is CLUSTER_QUEUE:
+        rest = ()  # flavors that the queue still names must stay
+    return Decision(rest, notes=(note,) if seen.queue is not None else (), retry=True)
+
+
+def _is_absent(facts: Facts, question: LiveGet) -> bool:
+    answer = facts.get(question)
+    return isinstance(answer, Absent) and not answer.no_kind
+
+
+def queue_system(settings: ClusterSettings) -> System[Fleet]:
+    key = Key("", settings.kueue_cluster_queue_name)
+
+    def observe(caches: Caches, asked: Key) -> Fleet | None:
+        if asked != key:
+            return None
+        return Fleet(
+            key,
+            tuple(member_of(cluster) for cluster in caches[FOURNOS_CLUSTER]),
+            tuple(caches[RESOURCE_FLAVOR]),
+            queue_of(caches, settings),
+        )
+
+    def wakes(obj: Obj, caches: Caches) -> Iterable[Key]:
+        return (key,)
+
+    def primary(seen: Fleet) -> Obj:
+        return seen.queue or {"metadata": {"namespace": "", "name": key.name, "uid": ""}}
+
+    return System(
+        name="cluster-queue",
+        # With projections of its own it shares no cache with the system of the FournosClusters: what that
+        # one writes must wake this one, and the event of a write is no news where its answer was taken.
+        watches=(
+            Watch(CLUSTER_QUEUE, wakes=wakes, project=_project_queue, required=False),
+            Watch(RESOURCE_FLAVOR, wakes=wakes, project=_project_flavor, required=False),
+            Watch(FOURNOS_CLUSTER, namespace=settings.namespace, wakes=wakes, project=_project_cluster),
+        ),
+        observe=observe,
+        decide=partial(decide, settings=settings),
+        primary=primary,
+        collect=lambda caches: (key,),
+    )
+
+
+def _project_queue(queue: Obj) -> Obj:
+    return project_queue(queue)
+
+
+def _project_flavor(flavor: Obj) -> Obj:
+    return project_flavor(flavor)
+
+
+def _project_cluster(cluster: Obj) -> Obj:
+    """What `member_of` reads."""
+    spec, status = cluster.get("spec") or {}, cluster.get("status") or {}
+    return {
+        "metadata": {name: value for name, value in cluster["metadata"].items() if name != "annotations"},
+        "spec": {name: spec[name] for name in ("owner", "drain") if name in spec},
+        "status": {n: status[n] for n in ("hardware", "kubeconfigStatus", "decommission") if n in status},
+    }

@@ -1,0 +1,61 @@
+"""Settings of the cluster system, read from HEARTH_… environment variables (the Hearth README's table)."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class ClusterSettings(BaseSettings):
+    """Every field is one variable: `HEARTH_` + the field's name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix="HEARTH_", extra="ignore")
+
+    namespace: str = Field("hearth", min_length=1, description="Namespace for FournosCluster CRs")
+    secrets_namespace: str = Field(
+        "psap-secrets", min_length=1, description="Namespace containing kubeconfig secrets"
+    )
+    execution_namespace: str = Field(
+        "psap-automation",
+        min_length=1,
+        description="Namespace where FournosJobs run (sentinel jobs created here)",
+    )
+    kubeconfig_secret_pattern: str = Field(
+        "kubeconfig-{cluster}", description="Pattern of the names of kubeconfig Secrets"
+    )
+    kueue_cluster_queue_name: str = Field("fournos-queue", description="Kueue ClusterQueue to give quotas to")
+    gpu_resource_prefix: str = Field("fournos/gpu-", description="Resource name prefix for GPU types")
+    reconcile_interval_sec: Annotated[float, Field(gt=0)] = Field(
+        30.0,
+        description="Timer reconciliation interval: every cluster is probed so often (seconds)",
+    )
+    gpu_discovery_default_interval_sec: Annotated[float, Field(gt=0)] = Field(
+        300.0,
+        description="GPU discovery interval; changes that the nodes' watch shows are taken at once (seconds)",
+    )
+    gpu_discovery_timeout_sec: Annotated[float, Field(gt=0)] = Field(
+        10.0, description="Target cluster API timeout (seconds)"
+    )
+    gpu_shrink_after_sec: Annotated[float, Field(ge=0)] = Field(
+        120.0,
+        description="How long GPUs must be missing before quotas are lowered (seconds)",
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
+        "INFO", description="Logging level"
+    )
+
+    @field_validator("kubeconfig_secret_pattern")
+    @classmethod
+    def _names_cluster(cls, value: str) -> str:
+        if value.count("{cluster}") != 1:
+            raise ValueError("must contain {cluster} exactly once, like 'prefix-{cluster}'")
+        return value
+
+    def cluster_of(self, secret: str) -> str | None:
+        """The cluster that a Secret's name says; None if the name does not fit the pattern."""
+        before, _, after = self.kubeconfig_secret_pattern.partition("{cluster}")
+        found = re.fullmatch(f"{re.escape(before)}(.+){re.escape(after)}", secret)
+        return found[1] if found else None

@@ -1,0 +1,83 @@
+"""The steps that only this system knows: which clusters the process is connected to."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from fournos.clusters.names import SECRET_KEY
+from fournos.kube.api import Api
+from fournos.kube.errors import CredentialsError, KubeError
+from fournos.kube.kinds import SECRET
+from fournos.kube.resource import Key, Resource
+from fournos.kube.store import Store
+from fournos.runtime.steps import Custom
+from fournos.runtime.system import Executor
+
+
+class Verdict(Protocol):
+    """What a probe of a cluster's API server came to."""
+
+    @property
+    def reachable(self) -> bool: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def latency_ms(self) -> float: ...
+    @property
+    def certificate_expires(self) -> datetime | None: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def error(self) -> str: ...
+    @property
+    def unreachable_since(self) -> datetime | None: ...
+
+
+class Targets(Protocol):
+    """The connections to other clusters, as this system needs them (`fournos.kube.fleet.Fleet`)."""
+
+    def connect(
+        self, name: str, kubeconfig: bytes, *, version: str, unreachable_since: datetime | None = None
+    ) -> None: ...
+    def forget(self, name: str) -> None: ...
+    def version_of(self, name: str) -> str | None: ...
+    def probe(self, name: str) -> Verdict | None: ...
+    def store(self, name: str, resource: Resource) -> Store | None: ...
+    def watch_error(self, name: str, resource: Resource) -> KubeError | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Connect(Custom):
+    """Use the kubeconfig of this Secret; its bytes are read and handed on without passing a decision."""
+
+    secret: Key
+    cluster: str
+    version: str
+    unreachable_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Forget(Custom):
+    """Drop the connection, if there is one."""
+
+    cluster: str
+
+
+def executors(targets: Targets) -> Mapping[type[Custom], Executor]:
+    async def connect(step: Connect, api: Api) -> None:
+        secret = await api.get(SECRET, step.secret)
+        try:
+            content = base64.b64decode((secret.get("data") or {}).get(SECRET_KEY) or "", validate=True)
+        except (binascii.Error, ValueError):
+            raise CredentialsError(f"Secret {step.secret}: {SECRET_KEY} is not base64") from None
+        targets.connect(step.cluster, content, version=step.version, unreachable_since=step.unreachable_since)
+
+    async def forget(step: Forget, api: Api) -> None:
+        targets.forget(step.cluster)
+
+    return {Connect: connect, Forget: forget}

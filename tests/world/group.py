@@ -1,0 +1,67 @@
+"""One life of a process that runs several systems: caches of their own, one connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fournos.runtime.reconcile import Outcome
+from fournos.runtime.system import System
+from tests.world.process import Process
+from tests.world.server import Connection, Server
+
+
+class Group:
+    """As `Process`, for systems that share no cache.  `blind` counts through the systems in turn."""
+
+    def __init__(
+        self,
+        server: Server,
+        systems: Sequence[System[Any]],
+        *,
+        lag: int = 0,
+        blind: int | None = None,
+        before: Callable[[int], None] = lambda n: None,
+        after: Callable[[int], None] = lambda n: None,
+    ) -> None:
+        self.server = server
+        self.api = Connection(server, before=before, after=after)
+        self._members = []
+        for index, system in enumerate(systems):
+            mine = blind is not None and (blind - 1) % len(systems) == index
+            number = (blind - 1) // len(systems) + 1 if mine and blind is not None else None
+            member = Process(server, system, lag=lag, blind=number)
+            member.api = self.api
+            self._members.append(member)
+
+    @property
+    def events(self) -> int:
+        return len(self._members) * max(member.events for member in self._members)
+
+    def relist(self) -> None:
+        for member in self._members:
+            member.relist()
+
+    def wake_all(self) -> None:
+        for member in self._members:
+            member.wake_all()
+
+    def deliver(self, *, at_least: int = 0) -> bool:
+        delivered = [member.deliver(at_least=at_least) for member in self._members]
+        return any(delivered)
+
+    async def step(self) -> Outcome | None:
+        for member in self._members:
+            outcome = await member.step()
+            if outcome is not None:
+                # The others come first the next time.
+                self._members.append(self._members.pop(self._members.index(member)))
+                return outcome
+        return None
+
+    def next_timer(self) -> float:
+        return min(member.next_timer() for member in self._members)
+
+    def fire_timers(self) -> None:
+        for member in self._members:
+            member.fire_timers()
