@@ -33,8 +33,6 @@ class DiedError(BaseException):
 class Scenario:
     system: System[Any]
     setup: Action
-    others: Sequence[System[Any]] = ()
-    """Systems of the same process that share no cache with it."""
     actors: Sequence[Actor] = ()
     script: Sequence[Action] = ()
     """What users do, each when all is quiet after the one before."""
@@ -46,6 +44,8 @@ class Scenario:
     horizon: float = 3600.0
     """Seconds of virtual time, after each action, in which timers are honoured."""
     max_steps: int = 2000
+    others: Sequence[System[Any]] = ()
+    """Systems of the same process that share no cache with it."""
 
 
 async def run_to_quiescence(

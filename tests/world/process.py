@@ -37,6 +37,7 @@ class Process:
         self._lag = lag
         self._blind = blind
         self._ready: dict[Key, None] = {}
+        self._at_work: Key | None = None
         self._failures: dict[Key, int] = {}
         self._retry_at: dict[Key, float] = {}
         self._wake_at: dict[Key, datetime] = {}
@@ -45,7 +46,9 @@ class Process:
             watch.resource: Store(project=watch.project, indexes=watch.indexes) for watch in system.watches
         }
         self.caches = Caches(
-            self._stores, covers={resource: watch.covers for resource, watch in self._watches.items()}
+            self._stores,
+            covers={resource: watch.covers for resource, watch in self._watches.items()},
+            told=self._wake,
         )
         self._position = max(0, server.version - lag)
         self.relist()
@@ -91,7 +94,8 @@ class Process:
     def _wake(self, resource: Resource, *objects: Obj | None) -> None:
         for obj in objects:
             if obj is not None:
-                self._ready |= dict.fromkeys(self._watches[resource].wakes(obj, self.caches))
+                keys = self._watches[resource].wakes(obj, self.caches)
+                self._ready |= dict.fromkeys(key for key in keys if key != self._at_work)
 
     # --- work ----------------------------------------------------------------------------------------
 
@@ -109,9 +113,13 @@ class Process:
         del self._ready[key]
         self._retry_at.pop(key, None)
         clock = self.server.clock
-        outcome = await reconcile(
-            self.system, self.caches, self.api, key, clock.now(), self._failures.get(key, 0)
-        )
+        self._at_work = key
+        try:
+            outcome = await reconcile(
+                self.system, self.caches, self.api, key, clock.now(), self._failures.get(key, 0)
+            )
+        finally:
+            self._at_work = None
         if outcome.result is Result.BUG:
             assert outcome.error is not None
             raise outcome.error

@@ -41,6 +41,8 @@ class Observed:
     """Other jobs that occupy the wanted cluster."""
     exclusive_holders: tuple[str, ...] = ()
     """Those of them that hold it alone."""
+    may_name_holder: bool = True
+    """Few enough jobs name the holder in their messages."""
     all_locked: bool = False
     """Every cluster is held exclusively."""
 

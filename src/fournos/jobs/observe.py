@@ -10,12 +10,13 @@ from fournos.jobs import names
 from fournos.jobs.context import Observed
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
 from fournos.jobs.settings import JobSettings
+from fournos.jobs.waiting import NAMING_AT_MOST, waits_for
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.runtime.system import Caches, Watch
 
-OWNER, CLUSTER, PRIORITY, NAME = "owner", "cluster", "priority", "name"
+OWNER, CLUSTER, PRIORITY, WAITS_FOR = "owner", "cluster", "priority", "waits for"
 
 
 def watches(settings: JobSettings) -> tuple[Watch, ...]:
@@ -26,8 +27,8 @@ def watches(settings: JobSettings) -> tuple[Watch, ...]:
         Watch(
             FOURNOS_JOB,
             namespace=namespace,
-            wakes=lambda job, caches: (key_of(job),),
-            indexes={CLUSTER: _held_cluster, PRIORITY: _wanted_priority},
+            wakes=_own_key_and_waiting,
+            indexes={CLUSTER: _held_cluster, PRIORITY: _wanted_priority, WAITS_FOR: waits_for},
         ),
         Watch(
             WORKLOAD, namespace=namespace, selector=ours, wakes=_owner_key, indexes=by_owner, required=False
@@ -72,6 +73,7 @@ class Observer:
         owned_jobs = caches[JOB].by(OWNER, uid)
         priority = caches[WORKLOAD_PRIORITY_CLASS].get(Key("", spec.priority)) if spec.priority else None
         holders = self._holders(caches, spec.cluster, but=key)
+        exclusive = tuple(name for name, alone in holders if alone)
         flavors = self._of_all(caches, RESOURCE_FLAVOR, _flavor_name)
         return Observed(
             key=key,
@@ -85,7 +87,8 @@ class Observer:
             gpu_resources=self._of_all(caches, CLUSTER_QUEUE, self._gpu_names),
             priority_value=int(priority["value"]) if priority else None,
             holders=tuple(name for name, _ in holders),
-            exclusive_holders=tuple(name for name, exclusive in holders if exclusive),
+            exclusive_holders=exclusive,
+            may_name_holder=not exclusive or self._may_name(caches, exclusive[0], job),
             all_locked=not spec.cluster and self._all_locked(caches, flavors),
         )
 
@@ -126,6 +129,10 @@ class Observer:
         jobs = (job for job in caches[FOURNOS_JOB].by(CLUSTER, cluster) if key_of(job) != but)
         return sorted((job["metadata"]["name"], _exclusive(job)) for job in jobs)
 
+    def _may_name(self, caches: Caches, holder: str, job: Obj) -> bool:
+        naming = caches[FOURNOS_JOB].by(WAITS_FOR, f"job/{holder}")
+        return len(naming) < NAMING_AT_MOST or any(uid_of(one) == uid_of(job) for one in naming)
+
     def _all_locked(self, caches: Caches, flavors: frozenset[str]) -> bool:
         return bool(flavors) and all(
             any(_exclusive(job) for job in caches[FOURNOS_JOB].by(CLUSTER, flavor)) for flavor in flavors
@@ -161,6 +168,18 @@ def _flavor_name(flavor: Obj) -> Iterable[str]:
 
 
 # --- who wakes whom ----------------------------------------------------------------------------------
+
+
+def _own_key_and_waiting(job: Obj, caches: Caches) -> Iterable[Key]:
+    """A job that takes its cluster, or lets it go, wakes those whose messages have to say so."""
+    jobs, key = caches[FOURNOS_JOB], key_of(job)
+    status = (jobs.get(key) or {}).get("status") or {}
+    waiting: tuple[Obj, ...] = ()
+    if status.get("phase") not in names.HOLDING:
+        waiting = jobs.by(WAITS_FOR, f"job/{key.name}")
+    elif status["phase"] == "Admitted" and _exclusive(job):
+        waiting = jobs.by(WAITS_FOR, f"cluster/{status.get('cluster')}")
+    return (key, *(key_of(one) for one in waiting))
 
 
 def _owner_key(obj: Obj, caches: Caches) -> Iterable[Key]:

@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+import re
+
 from fournos.jobs.context import Context
 from fournos.jobs.names import SLOT_RESOURCE
+from fournos.kube.resource import Obj
 from fournos.runtime.decision import Decision, StepFailure
+
+NAMING_AT_MOST = 50
+"""How many waiting jobs name the one that they wait for: each of them is written again when it ends."""
+
+_NAMED = re.compile(r" is exclusively locked by job (\S+), waiting ")
+
+
+def waits_for(job: Obj) -> tuple[str, ...]:
+    """What a queued job's message says it waits for: `job/NAME`, or `cluster/NAME` while nobody is named."""
+    status, cluster = job.get("status") or {}, (job.get("spec") or {}).get("cluster")
+    if status.get("phase") != "Pending":
+        return ()
+    message = status.get("message") or ""
+    if found := _NAMED.search(message):
+        return (f"job/{found[1]}",)
+    return (f"cluster/{cluster}",) if cluster and SLOT_RESOURCE in message else ()
 
 
 def wait(ctx: Context, type_: str, reason: str, message: str) -> Decision:
@@ -39,8 +58,8 @@ def admission_message(ctx: Context, kueue_message: str) -> str:
     cluster = ctx.spec.cluster
     if SLOT_RESOURCE in kueue_message:
         if cluster and seen.exclusive_holders:
-            holder = seen.exclusive_holders[0]
-            return f"Cluster {cluster} is exclusively locked by job {holder}, waiting for it to finish"
+            holder = f"job {seen.exclusive_holders[0]}" if seen.may_name_holder else "another job"
+            return f"Cluster {cluster} is exclusively locked by {holder}, waiting for it to finish"
         if cluster and seen.holders and ctx.spec.exclusive:
             return f"Waiting for exclusive access to cluster {cluster} (other jobs are still running)"
         if not cluster and seen.all_locked:

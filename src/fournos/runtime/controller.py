@@ -9,8 +9,10 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from fournos.kube.api import Api
@@ -76,6 +78,10 @@ class _Running:
     caches: Caches = field(init=False)
 
 
+_at_work: ContextVar[tuple[_Running, Key] | None] = ContextVar("at_work", default=None)
+"""What this worker's pass is about; a pass says itself whether its own key has to run again."""
+
+
 class Controller:
     """The systems of a process on one API server."""
 
@@ -116,6 +122,7 @@ class Controller:
             running.caches = Caches(
                 {resource: feed.store for resource, (feed, _) in mine.items()},
                 covers={resource: watch.covers for resource, (_, watch) in mine.items()},
+                told=partial(self._told, {resource: feed for resource, (feed, _) in mine.items()}),
             )
 
     def _prepare(self, system: System[Any]) -> _Running:
@@ -154,7 +161,8 @@ class Controller:
                 continue
             try:
                 for key in watch.wakes(obj, running.caches):
-                    running.queue.add(key)
+                    if (running, key) != _at_work.get():
+                        running.queue.add(key)
             except Exception:  # an odd object must not end its watch
                 log.exception(
                     "%s: whom %s wakes is unknown",
@@ -162,6 +170,13 @@ class Controller:
                     watch.resource,
                     extra={"key": key_of(obj)},
                 )
+
+    def _told(
+        self, feeds: dict[Resource, _Feed], resource: Resource, old: Obj | None, new: Obj | None
+    ) -> None:
+        """An own write, seen before its event: whom it concerns but the key whose pass has made it."""
+        for running, watch in feeds[resource].readers:
+            self._wake(running, watch, old, new)
 
     # --- for all replicas ----------------------------------------------------------------------------
 
@@ -279,6 +294,7 @@ class Controller:
 
     async def _work_on(self, running: _Running, key: Key) -> None:
         system, queue = running.system, running.queue
+        _at_work.set((running, key))
         started = self._clock.monotonic()
         outcome = await reconcile(
             system, running.caches, self._api, key, self._clock.now(), queue.failures(key)

@@ -52,10 +52,15 @@ class Caches:
         stores: Mapping[Resource, Store],
         *,
         covers: Mapping[Resource, Callable[[Obj], bool]] | None = None,
+        told: Callable[[Resource, Obj | None, Obj], None] | None = None,
     ) -> None:
-        """`covers` says which objects a store's watch delivers; without it, all."""
+        """`covers` says which objects a store's watch delivers; without it, all.
+
+        `told(resource, old, new)` hears of own writes, whose watch events are echoes that wake nobody.
+        """
         self._stores = stores
         self._covers = covers or {}
+        self._told = told
 
     def __getitem__(self, resource: Resource) -> Store:
         return self._stores[resource]
@@ -75,9 +80,14 @@ class Caches:
         covers = self._covers.get(resource)
         if covers is not None and not covers(obj):
             return False
-        before = _version(store.get(key_of(obj)))
+        before = store.get(key_of(obj))
         store.assume(obj)
-        return _version(store.get(key_of(obj))) != before
+        now = store.get(key_of(obj))
+        if now is None or _version(now) == _version(before):
+            return False
+        if self._told is not None:
+            self._told(resource, before, now)
+        return True
 
     def resource_of(self, api_version: str, kind: str) -> Resource | None:
         """The watched resource type of an ownerReference, whatever its version."""

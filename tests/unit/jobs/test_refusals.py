@@ -301,6 +301,36 @@ async def test_who_holds_the_cluster_is_said() -> None:
     assert (phase(server), status(server)["message"]) == ("Pending", told)
 
 
+async def test_the_holder_that_is_said_is_the_one_that_holds() -> None:
+    """Kueue's words stay the same when one job takes the cluster over from another; ours must not."""
+
+    def setup(server: Server) -> None:
+        submit(server, "first")
+        submit(server, "urgent", priority="nightly")
+        submit(server)
+
+    def end_first(server: Server) -> None:
+        assert "by job first" in status(server)["message"]
+        server.patch(FOURNOS_JOB, Key(NS, "first"), {"spec": {"shutdown": "Terminate"}})
+
+    server = await finished(setup, tekton=Tekton(endless={"first", "urgent"}), script=[end_first])
+    assert phase(server, "first") == "Stopped"
+    told = "Cluster cluster-1 is exclusively locked by job urgent, waiting for it to finish"
+    assert (phase(server), status(server)["message"]) == ("Pending", told)
+
+
+async def test_a_long_queue_is_not_written_again_for_every_job_that_ends() -> None:
+    def setup(server: Server) -> None:
+        submit(server, "first")
+        for number in range(60):
+            submit(server, f"waiting-{number}")
+
+    server = await finished(setup, tekton=Tekton(endless={"first"}))
+    messages = [j["status"]["message"] for j in server.list(FOURNOS_JOB) if j["metadata"]["name"] != "first"]
+    assert sum("by job first" in message for message in messages) == 50
+    assert sum("by another job" in message for message in messages) == 10
+
+
 async def test_copies_of_secrets_go_with_the_run_where_the_setting_says_so() -> None:
     kept = await finished(writes={"secretRefs": ["vault-my-creds"]})
     assert len(kept.list(SECRET, namespace=NS)) == 2
