@@ -14,7 +14,7 @@ SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
 .DEFAULT_GOAL := help
 # `make dev-setup dev-run` must do one after the other, even under -j.
 .NOTPARALLEL:
-.PHONY: help demo test unit integration e2e lint format verify manifests lock bench \
+.PHONY: help demo test programs unit integration e2e lint format verify manifests lock bench \
         dev-setup dev-run dev-teardown sync-vault-secrets sync-vault-secrets-dry-run clean
 
 help: ## Show this text
@@ -50,18 +50,22 @@ test: $(STAMP) ## All checks and tests; with FOURNOS_NAMESPACE set, only the ope
 	@echo "Testing the operator that runs in namespace $(FOURNOS_NAMESPACE)."
 	@$(PYTHON) -m pytest tests/e2e/jobs $(PYTEST_ARGS)
 else
-test: lint verify ## All checks and tests; with FOURNOS_NAMESPACE set, only the operator that runs there
+test: lint verify programs ## All checks and tests; with FOURNOS_NAMESPACE set, only the operator that runs there
 	@echo "==> tests: unit (seconds), integration (minutes), end-to-end (up to 20 min)"
 	@$(PYTHON) -m pytest tests/unit tests/integration tests/e2e $(PYTEST_ARGS)
 endif
 
+# The first time this compiles a Kubernetes, which no single test should have to wait for.
+programs: $(STAMP)
+	@$(PYTHON) -m devcluster build
+
 unit: $(STAMP) ## Only the unit tests (no cluster)
 	@$(PYTHON) -m pytest tests/unit $(PYTEST_ARGS)
 
-integration: $(STAMP) ## Only the tests against a real API server (control plane, no pods)
+integration: programs ## Only the tests against a real API server (control plane, no pods)
 	@$(PYTHON) -m pytest tests/integration $(PYTEST_ARGS)
 
-e2e: $(STAMP) ## Only the end-to-end tests (a full local cluster)
+e2e: programs ## Only the end-to-end tests (a full local cluster)
 	@$(PYTHON) -m pytest tests/e2e $(PYTEST_ARGS)
 
 lint: $(STAMP) ## Style, types and the import contract
