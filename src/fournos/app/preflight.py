@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import orjson
@@ -24,17 +25,15 @@ class Engine:
     fix: str
 
 
-ENGINES = (
-    Engine("Kueue", "kueue.x-k8s.io", "v1beta2", "upgrade Kueue to 0.15 or newer"),
-    Engine("Tekton Pipelines", "tekton.dev", "v1", "upgrade Tekton Pipelines to 0.44 or newer"),
-)
+KUEUE = Engine("Kueue", "kueue.x-k8s.io", "v1beta2", "upgrade Kueue to 0.15 or newer")
+TEKTON = Engine("Tekton Pipelines", "tekton.dev", "v1", "upgrade Tekton Pipelines to 0.44 or newer")
 
 
 class UnsupportedError(Exception):
     """The message says what is there, what is needed, and what to do."""
 
 
-async def preflight(api: Client) -> list[str]:
+async def preflight(api: Client, engines: Iterable[Engine] = (KUEUE, TEKTON)) -> list[str]:
     """Warnings about what is missing.  Raises UnsupportedError, or KubeError if nothing can be asked."""
     version = await api.server_version()
     found = re.match(r"v(\d+)\.(\d+)", version)
@@ -43,10 +42,10 @@ async def preflight(api: Client) -> list[str]:
         raise UnsupportedError(f"Kubernetes {version} is too old: Fournos needs {need} or newer")
     if "v1" not in (await _versions(api, "fournos.dev") or ()):
         raise UnsupportedError(
-            "the FournosJob CRD is not installed; apply it with: kubectl apply -f manifests/crd.yaml"
+            "the CRDs are not installed; apply them with: kubectl apply -f manifests/crd.yaml"
         )
     warnings = []
-    for engine in ENGINES:
+    for engine in engines:
         served = await _versions(api, engine.group)
         if served is None:
             warnings.append(f"{engine.name} is not installed: jobs wait for it")

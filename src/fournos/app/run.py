@@ -8,19 +8,16 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_settings import BaseSettings
 
-from fournos.app.files import roots
+from fournos.app.parts import PARTS, Part
 from fournos.app.preflight import UnsupportedError, preflight
-from fournos.jobs.controller import jobs_system
-from fournos.jobs.orphans import orphans_system
-from fournos.jobs.settings import JobSettings
-from fournos.jobs.template import load_template
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials, load
 from fournos.kube.errors import CredentialsError, KubeError
@@ -32,24 +29,11 @@ from fournos.runtime.events import Recorder
 from fournos.runtime.health import Health
 from fournos.runtime.lease import Lease
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.system import System
 
 log = logging.getLogger(__name__)
 
-LEASE = "fournos"
 _REQUESTS_PER_SECOND = 1000.0
 """The operator's own limit; the API server's priority and fairness is what protects it."""
-
-
-def _jobs(settings: JobSettings) -> list[System[Any]]:
-    template = load_template(settings.resolve_job_template, roots=roots())
-    if template.error:
-        log.error("the resolve Job template '%s' %s: jobs wait", template.path, template.error)
-    return [jobs_system(settings, template), orphans_system(settings)]
-
-
-SYSTEMS: Mapping[str, Callable[[JobSettings], list[System[Any]]]] = {"jobs": _jobs}
-"""What `--enable` may name."""
 
 
 def main(
@@ -60,35 +44,49 @@ def main(
     kubeconfig: Path | None = None,
     context: str | None = None,
 ) -> int:
-    """Runs until told to stop.  Returns the exit code: 0, 1 if it had to give up, 2 if it cannot start."""
-    try:
-        settings = JobSettings()  # from the environment
-    except ValidationError as error:
-        for problem in error.errors():
-            name = "_".join(str(part) for part in problem["loc"]).upper()
-            name = name if name.startswith("FOURNOS_") else f"FOURNOS_{name}"
-            print(f"fournos: {name}: {problem['msg']}", file=sys.stderr)
-        return 2
-    logs.configure(settings.log_level)
-    unknown = [name for name in enable if name not in SYSTEMS]
+    """Runs until told to stop.  Returns the exit code: 0, 1 if it had to give up, 2 if it cannot start.
+
+    `enable` names systems, each entry one or several with commas between them.
+    """
+    names = tuple(dict.fromkeys(name for entry in enable for name in entry.split(",")))
+    unknown = [name for name in names if name not in PARTS]
     if unknown:
-        print(f"fournos: unknown system {unknown[0]!r}; known: {', '.join(SYSTEMS)}", file=sys.stderr)
+        print(f"fournos: unknown system {unknown[0]!r}; known: {', '.join(PARTS)}", file=sys.stderr)
         return 2
+    parts = [PARTS[name] for name in names]
+    found = [_settings(part) for part in parts]
+    settings = [one for one in found if one is not None]
+    if len(settings) < len(parts):
+        return 2
+    logs.configure(str(getattr(settings[0], "log_level", "INFO")))
     try:
         credentials = load(kubeconfig, context)
         return asyncio.run(
-            _run(settings, credentials, enable=enable, workers=workers, health_port=health_port)
+            _run(
+                list(zip(parts, settings, strict=True)), credentials, workers=workers, health_port=health_port
+            )
         )
     except (CredentialsError, UnsupportedError, KubeError, OSError) as error:
         print(f"fournos: {error}", file=sys.stderr)
         return 2
 
 
+def _settings(part: Part) -> BaseSettings | None:
+    """From the environment; None: what is wrong has been said."""
+    try:
+        return part.settings()
+    except ValidationError as error:
+        for problem in error.errors():
+            name = "_".join(str(one) for one in problem["loc"]).upper()
+            name = name if name.startswith(part.prefix) else f"{part.prefix}{name}"
+            print(f"fournos: {name}: {problem['msg']}", file=sys.stderr)
+        return None
+
+
 async def _run(
-    settings: JobSettings,
+    parts: Sequence[tuple[Part, Any]],
     credentials: Credentials,
     *,
-    enable: tuple[str, ...],
     workers: int,
     health_port: int,
 ) -> int:
@@ -98,7 +96,9 @@ async def _run(
         Client(credentials, name="lease", observer=metrics.requests("lease")) as lease_api,
         Client(credentials, name="events", observer=metrics.requests("events")) as events_api,
     ):
-        lease = Lease(lease_api, Key(settings.namespace, LEASE), identity, clock)
+        # One process has one lease, that of what it runs first.
+        first, settings = parts[0]
+        lease = Lease(lease_api, Key(settings.namespace, first.lease), identity, clock)
         async with Client(
             credentials,
             name="local",
@@ -107,17 +107,22 @@ async def _run(
             guard=lease.check,
             observer=metrics.requests("local"),
         ) as api:
-            for warning in await preflight(api):
+            for warning in await preflight(api, dict.fromkeys(e for part, _ in parts for e in part.engines)):
                 log.warning(warning)
             recorder = Recorder(events_api, clock, metrics, instance=identity)
+
+            def wake(system: str, key: Key) -> None:
+                controller.wake(system, key)
+
+            running = [part.start(its, clock, metrics, wake) for part, its in parts]
             controller = Controller(
                 api,
-                [system for name in enable for system in SYSTEMS[name](settings)],
+                [system for one in running for system in one.systems],
                 clock=clock,
                 metrics=metrics,
                 tell=recorder.tell,
                 workers=workers,
-                collect_interval=settings.gc_interval_sec,
+                collect_interval=min(part.collect_interval(its) for part, its in parts),
             )
             health = Health(
                 clock,
@@ -132,5 +137,8 @@ async def _run(
                 metrics=metrics,
                 lease=lease,
                 recorder=recorder,
-                background={"health": partial(health.run, port=health_port)},
+                background={
+                    "health": partial(health.run, port=health_port),
+                    **{name: job for one in running for name, job in one.background.items()},
+                },
             )

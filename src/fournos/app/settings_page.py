@@ -10,11 +10,13 @@ from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
+from fournos.clusters.settings import ClusterSettings
 from fournos.jobs.settings import JobSettings
 from fournos.vault.settings import VaultSettings
 
 SECTIONS: tuple[tuple[str, type[BaseSettings]], ...] = (
     ("The operator (`fournos run`)", JobSettings),
+    ("The clusters (`fournos run --enable clusters`)", ClusterSettings),
     ("Vault sync (`hacks/sync_vault_secrets.py`)", VaultSettings),
 )
 

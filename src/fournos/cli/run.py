@@ -18,7 +18,7 @@ def run(
     cli: Cli,
     enable: Annotated[
         list[str] | None,
-        typer.Option("--enable", metavar="SYSTEM", help="System to run, such as jobs; repeatable."),
+        typer.Option("--enable", metavar="SYSTEM", help="Systems: jobs, clusters, or both with a comma."),
     ] = None,
     workers: Annotated[
         int, typer.Option("--workers", metavar="N", min=1, help="Objects worked on at the same time.")
@@ -35,10 +35,12 @@ def run(
     ] = 8080,
 ) -> int:
     """Run the operator. It is configured by FOURNOS_… variables; FOURNOS_NAMESPACE, or -n, is required.
+    For clusters it is HEARTH_… variables, and none is required.
 
     \b
     FOURNOS_NAMESPACE=fournos-dev fournos run
     fournos run -n fournos-dev --health-port 8081
+    fournos run --enable clusters
     """
     # Only here: its libraries would slow down every other command.
     from fournos.app.run import main

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from fournos.api.fournoscluster import KubeconfigStatus
 from fournos.api.times import format_time, parse_time
+from fournos.clusters import names
 from fournos.clusters.context import Context
 from fournos.clusters.steps import Connect, Forget, Verdict
 from fournos.kube.resource import key_of
@@ -27,8 +28,11 @@ def connectivity(ctx: Context) -> None:
         text = f"Secret {key_of(secret)} has no key kubeconfig"
         _unusable(ctx, KubeconfigStatus.INVALID, "NoKubeconfigKey", text)
         return
+    _again(ctx)
     version = ctx.secret_version
     assert version is not None
+    if ctx.renewing:
+        return
     failure = ctx.facts.failure
     if failure and isinstance(failure.step, Connect) and failure.error in REFUSALS:
         _unusable(ctx, KubeconfigStatus.INVALID, "Refused", failure.message)
@@ -45,6 +49,21 @@ def connectivity(ctx: Context) -> None:
         _probed(ctx, ctx.observed.probe)
     elif not ctx.draft.reason_of("Reachable"):
         ctx.draft.condition("Reachable", "Unknown", "NotProbed", "not probed yet")
+
+
+def _again(ctx: Context) -> None:
+    """Somebody asks for a new look: the connection is made anew, and a refusal reconsidered."""
+    asked = (ctx.cluster["metadata"].get("annotations") or {}).get(names.DISCOVER_ANNOTATION)
+    if not asked or asked == ctx.draft.get("discoverRequested"):
+        return
+    hardware, connection = ctx.draft.group("hardware"), ctx.draft.group("connection")
+    for name in ("lastDiscovery", "lastAttempt"):
+        hardware.pop(name, None)
+    connection.pop("secretVersion", None)
+    if ctx.observed.connected is not None:
+        ctx.steps.append(Forget(ctx.name))
+        ctx.renewing = True
+    ctx.draft.put(discoverRequested=asked, hardware=hardware or None, connection=connection)
 
 
 def _unusable(ctx: Context, status: KubeconfigStatus, reason: str, text: str) -> None:

@@ -63,6 +63,8 @@ class Context:
     steps: list[Step] = field(default_factory=list)
     deadlines: list[datetime] = field(default_factory=list)
     retry: bool = False
+    renewing: bool = False
+    """The connection is dropped in this pass, to be made anew in the next."""
 
     def __post_init__(self) -> None:
         self.draft = StatusDraft(self.observed.cluster, self.now)

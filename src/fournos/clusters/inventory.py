@@ -19,7 +19,7 @@ _SLOWEST = 6
 
 def inventory(ctx: Context) -> None:
     probe = ctx.observed.probe
-    if probe is None or ctx.observed.connected != ctx.secret_version:
+    if probe is None or ctx.renewing or ctx.observed.connected != ctx.secret_version:
         if not ctx.draft.reason_of("GPUDiscovered"):
             ctx.draft.condition("GPUDiscovered", "Unknown", "Pending", "not looked at yet")
         return

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from fournos.cli.app import build
 from fournos.cli.connect import Connection, World
 from fournos.cli.verbs import Root
+from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.kube.api import Listing, WatchEvent
 from fournos.kube.errors import AlreadyExistsError, KubeError, NoSuchResourceError, NotFoundError
@@ -22,6 +23,7 @@ from fournos.runtime.selector import matcher
 from tests.unit.cli.objects import NOW, NS
 
 KINDS = {
+    "FournosCluster": FOURNOS_CLUSTER,
     "FournosJob": FOURNOS_JOB,
     "Workload": WORKLOAD,
     "Job": JOB,

@@ -191,8 +191,14 @@ STORIES: dict[str, Callable[[], Scenario]] = {
     "deleted while jobs run": lambda: scenario(one, busy, deleted, ends("job-1", "job-2")),
     "its Secret goes": lambda: scenario(two, secret_deleted),
     "its label goes": lambda: scenario(one, unlabelled),
+    "is looked at anew": lambda: scenario(one, asked),
     "refused": lambda: scenario(lambda s: secret(s, "c1", content="exec: rm")),
 }
+
+
+def asked(server: Server) -> None:
+    body = {"metadata": {"annotations": {"fournos.dev/discover": "now"}}}
+    server.patch(FOURNOS_CLUSTER, Key(HUB, "c1"), body)
 
 
 def one_back(server: Server) -> None:
@@ -350,6 +356,13 @@ async def test_a_refused_kubeconfig_says_why_and_waits_for_another() -> None:
     assert quotas(server)["c1"][SLOT] == 0
     healed = await run(scenario(no_nodes, rotated))
     assert cluster(healed.server)["status"]["kubeconfigStatus"] == "Valid"
+
+
+async def test_a_new_look_is_taken_when_somebody_asks() -> None:
+    server = (await run(scenario(one, lambda s: s.clock.advance(60), asked))).server
+    status = cluster(server)["status"]
+    assert status["discoverRequested"] == "now" and status["kubeconfigStatus"] == "Valid"
+    assert status["hardware"]["lastDiscovery"] == "2030-01-01T00:01:00Z"
 
 
 async def test_a_lost_cluster_takes_no_jobs_and_keeps_its_inventory() -> None:

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from fournos.clusters.settings import ClusterSettings
+
 ROOT = Path(__file__).parents[3]
 RBAC = sorted((ROOT / "manifests" / "rbac").glob("*.yaml"))
 APPLIED_WITH_ENVSUBST = [*RBAC, ROOT / "manifests" / "secrets-ns-rbac.yaml"]
@@ -54,8 +56,11 @@ def test_no_role_has_a_wildcard() -> None:
             assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
 
 
-def test_nobody_may_list_secrets() -> None:
+def test_nobody_may_list_secrets_but_who_finds_clusters_by_them() -> None:
     for _, role in everything("Role"):
+        if role["metadata"]["name"] == "hearth-secrets":
+            assert {"create", "patch", "update", "delete"}.isdisjoint(role["rules"][0]["verbs"])
+            continue
         for rule in role["rules"]:
             if "secrets" in rule["resources"]:
                 assert {"list", "watch"}.isdisjoint(rule["verbs"]), role["metadata"]["name"]
@@ -68,12 +73,13 @@ def test_the_resolver_may_read_and_patch_jobs_and_nothing_else() -> None:
     ]
 
 
-def test_the_deployment_is_hardened_and_has_two_replicas() -> None:
-    (deployment,) = (found for _, found in everything("Deployment"))
+@pytest.mark.parametrize(("name", "replicas"), [("fournos", 2), ("hearth", 1)])
+def test_the_deployments_are_hardened(name: str, replicas: int) -> None:
+    (deployment,) = (found for _, found in everything("Deployment") if found["metadata"]["name"] == name)
     pod = deployment["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    assert deployment["spec"]["replicas"] == 2
-    assert pod["serviceAccountName"] == "fournos"
+    assert deployment["spec"]["replicas"] == replicas
+    assert pod["serviceAccountName"] == container["name"] == name
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert container["securityContext"] == {
@@ -83,6 +89,20 @@ def test_the_deployment_is_hardened_and_has_two_replicas() -> None:
     }
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
+
+
+def test_hearth_is_called_hearth_and_says_every_setting_of_its_readme() -> None:
+    (deployment,) = (found for _, found in everything("Deployment") if found["metadata"]["name"] == "hearth")
+    assert deployment["metadata"]["namespace"] == "hearth"
+    assert deployment["spec"]["template"]["metadata"]["labels"] == {"app": "hearth"}
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    settings = ClusterSettings()
+    for variable in container["env"]:
+        name = variable["name"].removeprefix("HEARTH_").lower()
+        assert type(getattr(settings, name))(variable["value"]) == getattr(settings, name)
+    (application,) = yaml.safe_load_all((ROOT / "argocd" / "app-hearth.yaml").read_text())
+    ignored = {entry["kind"] for entry in application["spec"]["ignoreDifferences"]}
+    assert ignored == {"Deployment", "ClusterQueue", "ResourceFlavor"}
 
 
 def test_quotas_follow_the_order_of_covered_resources() -> None:

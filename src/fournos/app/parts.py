@@ -1,0 +1,82 @@
+"""What `fournos run --enable` may name: each system with its settings, its watches and its company."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_settings import BaseSettings
+
+from fournos.app.files import roots
+from fournos.app.preflight import KUEUE, TEKTON, Engine
+from fournos.clusters.controller import CLUSTERS, cluster_systems
+from fournos.clusters.observe import project_node
+from fournos.clusters.settings import ClusterSettings
+from fournos.jobs.controller import jobs_system
+from fournos.jobs.orphans import orphans_system
+from fournos.jobs.settings import JobSettings
+from fournos.jobs.template import load_template
+from fournos.kube.fleet import Fleet, FleetWatch
+from fournos.kube.kinds import NODE
+from fournos.kube.resource import Key
+from fournos.runtime.clock import Clock
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.system import System
+
+log = logging.getLogger(__name__)
+
+Wake = Callable[[str, Key], None]
+"""Works a key of a system, by the system's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a part brings into the process."""
+
+    systems: list[System[Any]]
+    background: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    settings: type[BaseSettings]
+    start: Callable[[Any, Clock, Metrics, Wake], Running]
+    """Settings, clock, metrics, and how to wake a key."""
+    lease: str
+    collect_interval: Callable[[Any], float]
+    engines: tuple[Engine, ...]
+    """What it needs in the cluster."""
+
+    @property
+    def prefix(self) -> str:
+        return str(self.settings.model_config.get("env_prefix") or "")
+
+
+def _jobs(settings: JobSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
+    template = load_template(settings.resolve_job_template, roots=roots())
+    if template.error:
+        log.error("the resolve Job template '%s' %s: jobs wait", template.path, template.error)
+    return Running([jobs_system(settings, template), orphans_system(settings)])
+
+
+def _clusters(settings: ClusterSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
+    fleet = Fleet(
+        watches=[FleetWatch(NODE, project=project_node)],
+        on_change=lambda name: wake(CLUSTERS, Key(settings.namespace, name)),
+        now=clock.now,
+        monotonic=clock.monotonic,
+        probe_interval=settings.reconcile_interval_sec,
+        timeout=settings.gpu_discovery_timeout_sec,
+        observer=metrics.requests("target"),
+    )
+    return Running(cluster_systems(settings, fleet), {"fleet": fleet.run})
+
+
+PARTS: Mapping[str, Part] = {
+    "jobs": Part(JobSettings, _jobs, "fournos", lambda settings: settings.gc_interval_sec, (KUEUE, TEKTON)),
+    "clusters": Part(
+        ClusterSettings, _clusters, "hearth", lambda settings: settings.reconcile_interval_sec, (KUEUE,)
+    ),
+}

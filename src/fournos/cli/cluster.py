@@ -1,0 +1,330 @@
+"""fournos cluster …: the clusters that jobs run on, their locks and their draining."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import typer
+from rich.text import Text
+
+from fournos.api.durations import parse_ttl
+from fournos.api.times import format_time, parse_time
+from fournos.cli.errors import Exit, Fail
+from fournos.cli.output import Format, table
+from fournos.cli.verbs import Cli, Session, verb
+from fournos.cli.words import created, name_of, since, spec_of, status_of
+from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.clusters.names import DISCOVER_ANNOTATION
+from fournos.kube.errors import NotFoundError
+from fournos.kube.resource import Key, Obj
+
+_POLL: Final = 0.5
+_PATIENCE: Final = 60.0
+
+app = typer.Typer(
+    help="Clusters that jobs run on: what they have, who holds them. They are in the namespace of -n, "
+    "HEARTH_NAMESPACE or hearth.",
+    no_args_is_help=True,
+)
+
+ClusterArgument = Annotated[
+    str, typer.Argument(metavar="CLUSTER", help="Name of the cluster.", show_default=False)
+]
+NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Ask for it, and do not wait until it is so.")]
+
+
+@asynccontextmanager
+async def _session(cli: Cli) -> AsyncIterator[Session]:
+    async with cli.session() as session:
+        namespace = cli.common.namespace or os.environ.get("HEARTH_NAMESPACE") or "hearth"
+        yield Session(session.api, namespace)
+
+
+@verb(app, "list", "ls")
+async def list_clusters(cli: Cli) -> None:
+    """List clusters: GPUs, owners, health.
+
+    \b
+    fournos cluster list
+    fournos cluster list -o wide          versions, certificates, jobs
+    """
+    async with _session(cli) as session:
+        found = (await session.api.list(FOURNOS_CLUSTER, namespace=session.namespace)).items
+    if cli.output.objects(FOURNOS_CLUSTER, found):
+        return
+    if not found:
+        cli.output.hint(f"No clusters in namespace {session.namespace}.")
+        return
+    wide = cli.output.form is Format.WIDE
+    cli.output.lines(view(found, now=cli.world.now(), wide=wide, width=cli.output.width))
+
+
+def view(clusters: Sequence[Obj], *, now: datetime, wide: bool, width: int | None) -> list[Text]:
+    header = ["NAME", "OWNER", "GPUS", "KUBECONFIG", "LOCKED", "JOBS", "AGE"]
+    if wide:
+        header += ["VERSION", "EXPIRES", "QUOTA"]
+    return table(header, [_row(cluster, now, wide) for cluster in clusters], width=width)
+
+
+def _row(cluster: Obj, now: datetime, wide: bool) -> list[str | Text]:
+    spec, status = spec_of(cluster), status_of(cluster)
+    row: list[str | Text] = [
+        name_of(cluster),
+        str(spec.get("owner") or "-"),
+        str(status.get("gpuSummary") or "-"),
+        str(status.get("kubeconfigStatus") or "-"),
+        str((status.get("lock") or {}).get("state") or "-"),
+        str(status.get("runningJobs") or 0) + (" (draining)" if spec.get("drain") else ""),
+        since(created(cluster), now),
+    ]
+    if wide:
+        connection = status.get("connection") or {}
+        quota = _condition(cluster, "QuotaSynced")
+        row += [
+            str(connection.get("version") or "-"),
+            str(connection.get("certificateExpires") or "-"),
+            str(quota.get("reason") or "-"),
+        ]
+    return row
+
+
+@verb(app, "get")
+async def get_cluster(cli: Cli, name: ClusterArgument) -> None:
+    """Show one cluster: its GPUs, its lock, and every condition with its reason."""
+    async with _session(cli) as session:
+        cluster = await _find(session, name)
+    if cli.output.objects(FOURNOS_CLUSTER, [cluster], single=True):
+        return
+    cli.output.lines(details(cluster))
+
+
+def details(cluster: Obj) -> list[Text]:
+    spec, status = spec_of(cluster), status_of(cluster)
+    lock, connection = status.get("lock") or {}, status.get("connection") or {}
+    facts = [
+        ("Name", name_of(cluster)),
+        ("Owner", spec.get("owner")),
+        ("Lock", " ".join(filter(None, (lock.get("state"), _until(status))))),
+        ("Waits for", ", ".join(lock.get("behind") or ())),
+        ("Waiting", ", ".join(lock.get("waiting") or ())),
+        ("GPUs", status.get("gpuSummary")),
+        ("Kubernetes", connection.get("version")),
+        ("Credentials", connection.get("certificateExpires") and f"until {connection['certificateExpires']}"),
+        ("Jobs", status.get("runningJobs")),
+        ("Drain", spec.get("drain")),
+    ]
+    lines = table([], [(f"{label}:", str(value)) for label, value in facts if value])
+    conditions = [
+        (one["type"], one["status"], str(one.get("reason") or ""), str(one.get("message") or ""))
+        for one in status.get("conditions") or ()
+    ]
+    return [*lines, Text(), *table(["CONDITION", "STATUS", "REASON", "MESSAGE"], conditions)]
+
+
+def _until(status: Obj) -> str:
+    return f"until {status['lockExpiresAt']}" if status.get("lockExpiresAt") else ""
+
+
+@verb(app, "lock")
+async def lock_cluster(
+    cli: Cli,
+    name: ClusterArgument,
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="NAME", help="For whom; default: FOURNOS_OWNER.")
+    ] = None,
+    ttl: Annotated[
+        str | None, typer.Option("--ttl", metavar="TIME", help="How long, such as 30m, 12h or 7d.")
+    ] = None,
+    drain: Annotated[
+        str | None,
+        typer.Option(
+            "--drain",
+            metavar="HOW",
+            help="Keep new jobs away until it is held: wait lets those that run end, stop shuts them down.",
+        ),
+    ] = None,
+    no_wait: NoWaitOption = False,
+) -> int:
+    """Have a cluster to yourself: returns when the lock is held.
+
+    \b
+    fournos cluster lock cluster-1 --owner me --ttl 4h
+    fournos cluster lock cluster-1 --owner me --drain wait
+    """
+    who = owner or cli.me
+    if not who:
+        raise Fail("for whom?", fix="name the owner with --owner NAME, or set FOURNOS_OWNER")
+    changes: dict[str, Any] = {"owner": who, "ttl": _ttl(ttl), **_drain(drain)}
+    async with _session(cli) as session:
+        cluster = await _find(session, name)
+        current = spec_of(cluster).get("owner")
+        if current and current != who:
+            raise Fail(
+                f"{name} is locked for {current}",
+                fix=f"wait for fournos cluster unlock {name}, or ask {current}",
+            )
+        _refuse_past(cluster, who, ttl, cli.world.now())
+        # Bound to what was read: two people who lock at once are not both told yes.
+        version = cluster["metadata"]["resourceVersion"]
+        body = {"metadata": {"resourceVersion": version}, "spec": changes}
+        await session.api.patch(FOURNOS_CLUSTER, _key(session, name), body)
+        if no_wait:
+            cli.output.say(f"{name}: lock requested for {who}")
+            return Exit.OK
+        held = await _until_so(
+            session, name, lambda found: status_of(found).get("locked") and _lock(found).get("owner") == who
+        )
+    if held is None:
+        cli.output.warn(f"{name}: requested for {who}, not held yet. See: fournos cluster get {name}")
+        return Exit.TIMEOUT
+    cli.output.say(f"{name}: locked for {who} {_until(status_of(held))}".rstrip())
+    return Exit.OK
+
+
+def _refuse_past(cluster: Obj, owner: str, ttl: str | None, now: datetime) -> None:
+    """A ttl counts from when the owner was first set, also when it is changed later."""
+    since_ = status_of(cluster).get("ownerSetAt")
+    if (
+        ttl
+        and since_
+        and spec_of(cluster).get("owner") == owner
+        and parse_time(since_) + parse_ttl(ttl) <= now
+    ):
+        raise Fail(
+            f"{ttl} after {since_}, when this lock began, has passed already",
+            fix="give a longer --ttl, or unlock first",
+        )
+
+
+def _ttl(text: str | None) -> str | None:
+    try:
+        if text:
+            parse_ttl(text)
+    except ValueError as error:
+        raise Fail(str(error), fix="write a number and m, h or d, such as --ttl 4h") from None
+    return text
+
+
+def _drain(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    found = {"wait": "Wait", "stop": "Stop"}.get(text.lower())
+    if found is None:
+        raise Fail(f"{text} is no way to drain", fix="write wait or stop")
+    return {"drain": found}
+
+
+@verb(app, "unlock")
+async def unlock_cluster(cli: Cli, name: ClusterArgument, no_wait: NoWaitOption = False) -> int:
+    """Give a cluster back: returns when the lock is gone. It takes jobs again, also if it was drained."""
+    async with _session(cli) as session:
+        await _find(session, name)
+        changes = {"owner": "", "ttl": None, "drain": None}
+        await session.api.patch(FOURNOS_CLUSTER, _key(session, name), {"spec": changes})
+        gone = no_wait or await _until_so(session, name, lambda found: not _lock(found))
+    if not gone:
+        cli.output.warn(f"{name}: the lock is still being released")
+        return Exit.TIMEOUT
+    cli.output.say(f"{name}: unlocked")
+    return Exit.OK
+
+
+@verb(app, "drain")
+async def drain_cluster(
+    cli: Cli,
+    name: ClusterArgument,
+    stop: Annotated[bool, typer.Option("--stop", help="Shut down the jobs that run, too.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Take jobs again.")] = False,
+    no_wait: NoWaitOption = False,
+) -> int:
+    """Start no more jobs on a cluster: returns when the last has ended.
+
+    \b
+    fournos cluster drain cluster-1
+    fournos cluster drain cluster-1 --undo
+    """
+    async with _session(cli) as session:
+        await _find(session, name)
+        wanted = None if undo else "Stop" if stop else "Wait"
+        await session.api.patch(FOURNOS_CLUSTER, _key(session, name), {"spec": {"drain": wanted}})
+        if undo or no_wait:
+            cli.output.say(f"{name}: {'takes jobs again' if undo else 'takes no more jobs'}")
+            return Exit.OK
+        drained = await _until_so(
+            session, name, lambda found: _condition(found, "Draining").get("reason") == "Drained"
+        )
+    if drained is None:
+        cli.output.warn(f"{name}: takes no more jobs; some still run. See: fournos cluster get {name}")
+        return Exit.TIMEOUT
+    cli.output.say(f"{name}: drained")
+    return Exit.OK
+
+
+@verb(app, "discover")
+async def discover_cluster(cli: Cli, name: ClusterArgument, no_wait: NoWaitOption = False) -> int:
+    """Look at a cluster anew: its Secret, its API server, its nodes."""
+    asked = format_time(cli.world.now())
+    async with _session(cli) as session:
+        await _find(session, name)
+        body = {"metadata": {"annotations": {DISCOVER_ANNOTATION: asked}}}
+        await session.api.patch(FOURNOS_CLUSTER, _key(session, name), body)
+        found = None if no_wait else await _until_so(session, name, lambda one: _looked_at(one, asked))
+    if found is None:
+        cli.output.say(f"{name}: asked to be looked at")
+        return Exit.OK if no_wait else Exit.TIMEOUT
+    status = status_of(found)
+    error = (status.get("hardware") or {}).get("lastError")
+    cli.output.say(f"{name}: {error or status.get('gpuSummary') or 'no GPUs'}")
+    return Exit.FAILED if error else Exit.OK
+
+
+def _looked_at(cluster: Obj, asked: str) -> bool:
+    status = status_of(cluster)
+    return status.get("discoverRequested") == asked and bool(
+        (status.get("hardware") or {}).get("lastAttempt")
+    )
+
+
+# --- shared ------------------------------------------------------------------------------------------
+
+
+def _key(session: Session, name: str) -> Key:
+    return Key(session.namespace, name)
+
+
+async def _find(session: Session, name: str) -> Obj:
+    try:
+        return await session.api.get(FOURNOS_CLUSTER, _key(session, name))
+    except NotFoundError:
+        raise Fail(
+            f"no cluster {name} in namespace {session.namespace}",
+            fix="list what there is: fournos cluster list",
+            code=Exit.NOT_FOUND,
+        ) from None
+
+
+async def _until_so(session: Session, name: str, holds: Any) -> Obj | None:
+    """The cluster once it is so; None when that takes too long."""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            while True:
+                found = await _find(session, name)
+                if holds(found):
+                    return found
+                await asyncio.sleep(_POLL)
+    except TimeoutError:
+        return None
+
+
+def _lock(cluster: Obj) -> dict[str, Any]:
+    return dict(status_of(cluster).get("lock") or {})
+
+
+def _condition(cluster: Obj, type_: str) -> dict[str, Any]:
+    found = (one for one in status_of(cluster).get("conditions") or () if one["type"] == type_)
+    return dict(next(found, {}))

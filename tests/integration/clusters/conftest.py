@@ -1,0 +1,181 @@
+"""A hub with real Kueue, target clusters that are real API servers, and the operator as a process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.kube.client import Client
+from fournos.kube.errors import NotFoundError
+from fournos.kube.kinds import NAMESPACE, NODE, SECRET
+from fournos.kube.resource import Key, Obj
+from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
+from tests.integration.conftest import Server
+
+ROOT = Path(__file__).resolve().parents[3]
+SLOT = "fournos/cluster-slot"
+
+
+class Hub:
+    """Namespaces and a ClusterQueue of one test; names of clusters begin with the namespace's."""
+
+    def __init__(self, client: Client, namespace: str, kubeconfig: Path, directory: Path) -> None:
+        self.client = client
+        self.name = namespace
+        self.secrets = f"{namespace}-secrets"
+        self.kubeconfig = kubeconfig
+        self.log = directory / "operator.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    # --- the operator ---
+
+    def start(self, *, enable: str = "jobs,clusters", **settings: str) -> None:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("FOURNOS_", "HEARTH_"))}
+        environment |= {
+            "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
+            "KUBECONFIG": str(self.kubeconfig),
+            "FOURNOS_NAMESPACE": self.name,
+            "FOURNOS_SECRETS_NAMESPACE": self.secrets,
+            "FOURNOS_RESOLVE_JOB_TEMPLATE": "dev/mock-resolve/resolve_job.yaml",
+            "HEARTH_NAMESPACE": self.name,
+            "HEARTH_SECRETS_NAMESPACE": self.secrets,
+            "HEARTH_EXECUTION_NAMESPACE": self.name,
+            "HEARTH_KUEUE_CLUSTER_QUEUE_NAME": self.name,
+            "HEARTH_RECONCILE_INTERVAL_SEC": "2",
+            "HEARTH_GPU_DISCOVERY_TIMEOUT_SEC": "3",
+            "HEARTH_GPU_SHRINK_AFTER_SEC": "2",
+        } | {f"HEARTH_{name}": value for name, value in settings.items()}
+        words = ["-m", "fournos", "run", "--enable", enable, "--health-port", str(_free_port())]
+        with self.log.open("ab") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, *words], cwd=ROOT, env=environment, stdout=out, stderr=out
+            )
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(timeout=40)
+            self._process = None
+
+    # --- what people do ---
+
+    async def add(self, cluster: str, kubeconfig: Path | bytes, *, label: bool = True) -> None:
+        content = kubeconfig if isinstance(kubeconfig, bytes) else _content(kubeconfig)
+        labels = {"fournos.dev/cluster-kubeconfig": "true"} if label else {}
+        meta = {"name": f"kubeconfig-{cluster}", "namespace": self.secrets, "labels": labels}
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": meta}
+        await self.client.create(SECRET, {**body, "stringData": {"kubeconfig": content.decode()}})
+
+    async def edit(self, cluster: str, **spec: Any) -> None:
+        await self.client.patch(FOURNOS_CLUSTER, Key(self.name, cluster), {"spec": spec})
+
+    # --- what is there ---
+
+    async def cluster(self, cluster: str) -> Obj:
+        return await self.client.get(FOURNOS_CLUSTER, Key(self.name, cluster))
+
+    async def status(self, cluster: str) -> dict[str, Any]:
+        try:
+            return dict((await self.cluster(cluster)).get("status") or {})
+        except NotFoundError:
+            return {}
+
+    async def quotas(self) -> dict[str, dict[str, int]]:
+        queue = await self.client.get(CLUSTER_QUEUE, Key("", self.name))
+        return {
+            entry["name"]: {quota["name"]: int(quota["nominalQuota"]) for quota in entry["resources"]}
+            for group in queue["spec"].get("resourceGroups") or ()
+            for entry in group["flavors"]
+        }
+
+    async def until(self, holds: Callable[[], Awaitable[Any]], what: str, *, limit: float = 60.0) -> float:
+        """Seconds that it took."""
+        began = time.monotonic()
+        while not await holds():
+            if time.monotonic() - began > limit:
+                lines = self.log.read_text(errors="replace").splitlines()[-25:] if self.log.exists() else []
+                raise AssertionError(f"{what}, after {limit} s; the operator:\n" + "\n".join(lines))
+            await asyncio.sleep(0.1)
+        return time.monotonic() - began
+
+    async def gone(self, cluster: str) -> bool:
+        try:
+            await self.cluster(cluster)
+        except NotFoundError:
+            return True
+        return False
+
+
+@pytest.fixture
+async def hub(
+    server: Server, client: Client, crds: None, namespace: str, kubeconfig: Path, tmp_path: Path
+) -> AsyncIterator[Hub]:
+    hub = Hub(client, namespace, kubeconfig, tmp_path)
+    await client.create(NAMESPACE, {"metadata": {"name": hub.secrets}})
+    queue = {
+        "apiVersion": CLUSTER_QUEUE.api_version,
+        "kind": "ClusterQueue",
+        "metadata": {"name": namespace},
+        "spec": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "preemption": {"withinClusterQueue": "LowerPriority"},
+        },
+    }
+    await client.create(CLUSTER_QUEUE, queue)
+    local = {
+        "apiVersion": LOCAL_QUEUE.api_version,
+        "kind": "LocalQueue",
+        "metadata": {"name": "fournos-queue", "namespace": namespace},
+        "spec": {"clusterQueue": namespace},
+    }
+    await client.create(LOCAL_QUEUE, local)
+    yield hub
+    hub.stop()
+    for found in (await client.list(FOURNOS_CLUSTER, namespace=namespace)).items:
+        off = {"metadata": {"finalizers": None}}
+        await client.patch(FOURNOS_CLUSTER, Key(namespace, found["metadata"]["name"]), off)
+    await client.delete(CLUSTER_QUEUE, Key("", namespace))
+    for flavor in (await client.list(RESOURCE_FLAVOR)).items:
+        if flavor["metadata"]["name"].startswith(namespace):
+            await client.delete(RESOURCE_FLAVOR, Key("", flavor["metadata"]["name"]))
+    await server("DELETE", f"/api/v1/namespaces/{hub.secrets}")
+
+
+@pytest.fixture
+async def gpu_node(client: Client, namespace: str) -> AsyncIterator[str]:
+    """A Node with two L40S on the API server that plays the targets."""
+    name = f"{namespace}-node"
+    labels = {"nvidia.com/gpu.product": "NVIDIA-L40S"}
+    await client.create(
+        NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
+    )
+    await tell_node(client, name, 2)
+    yield name
+    await client.delete(NODE, Key("", name))
+
+
+async def tell_node(client: Client, name: str, gpus: int) -> None:
+    amounts = {"cpu": "8", "nvidia.com/gpu": str(gpus)}
+    ready = [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}]
+    status = {"capacity": amounts, "allocatable": amounts, "conditions": ready}
+    await client.patch(NODE, Key("", name), {"status": status}, subresource="status")
+
+
+def _content(kubeconfig: Path) -> bytes:
+    return kubeconfig.read_bytes()
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])

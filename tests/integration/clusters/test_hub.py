@@ -1,0 +1,233 @@
+"""The life of a cluster with real Kueue and the job system, and fifty of them at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fournos.api.conditions import condition, is_true
+from fournos.api.validate import schema_violations
+from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.clusters.rules import DEFINITION, RULES
+from fournos.kube.client import Client
+from fournos.kube.errors import ConflictError, InvalidError, NotFoundError
+from fournos.kube.kinds import SECRET
+from fournos.kube.resource import Key
+from fournos.queueing.kinds import CLUSTER_QUEUE, FOURNOS_JOB, RESOURCE_FLAVOR, WORKLOAD
+from tests.integration.clusters.conftest import SLOT, Hub, tell_node
+from tests.unit.clusters.cases import CREATIONS
+
+
+async def test_rules(client: Client, crds: None, namespace: str) -> None:
+    messages = {rule.id: rule.message for rule in RULES}
+    for rule, bad, good in CREATIONS:
+
+        def placed(obj: Any) -> Any:
+            return {**obj, "metadata": {**obj["metadata"], "namespace": namespace}}
+
+        with pytest.raises(InvalidError) as refused:
+            await client.create(FOURNOS_CLUSTER, placed(bad), dry_run=True)
+        assert messages[rule] in refused.value.message
+        assert not schema_violations(DEFINITION, good)
+        await client.create(FOURNOS_CLUSTER, placed(good), dry_run=True)
+
+
+async def test_the_life_of_a_cluster(hub: Hub, gpu_node: str, kubeconfig: Path) -> None:
+    name = f"{hub.name}-a"
+    hub.start()
+    await hub.add(name, kubeconfig, label=False)
+    labels = {"metadata": {"labels": {"fournos.dev/cluster-kubeconfig": "true"}}}
+    await hub.client.patch(SECRET, Key(hub.secrets, f"kubeconfig-{name}"), labels)
+
+    # Found, probed, counted, queued.
+    async def ready() -> bool:
+        status = await hub.status(name)
+        wanted = ("KubeconfigValid", "Reachable", "GPUDiscovered", "QuotaSynced")
+        return all(is_true({"status": status}, type_) for type_ in wanted)
+
+    await hub.until(ready, "the cluster is not ready")
+    status = await hub.status(name)
+    assert status["kubeconfigStatus"] == "Valid" and status["gpuSummary"] == "2x NVIDIA-L40S"
+    assert status["connection"]["version"].startswith("v1.") and status["connection"]["certificateExpires"]
+    assert (await hub.quotas())[name] == {SLOT: 100, "fournos/gpu-l40s": 2}
+    queue = await hub.client.get(CLUSTER_QUEUE, Key("", hub.name))
+    assert is_true(queue, "Active")
+
+    # A change of a node is seen at once.
+    await tell_node(hub.client, gpu_node, 4)
+
+    async def four() -> bool:
+        return (await hub.quotas())[name]["fournos/gpu-l40s"] == 4
+
+    assert await hub.until(four, "more GPUs are not seen") < 10
+
+    # Locked by the job system and Kueue, and a foreign Workload waits.
+    await hub.edit(name, owner="your-name", ttl="1h")
+
+    async def locked() -> bool:
+        return bool((await hub.status(name)).get("locked"))
+
+    await hub.until(locked, "the lock is not held")
+    lock = Key(hub.name, f"cluster-lock-{name}")
+    job = await hub.client.get(FOURNOS_JOB, lock)
+    assert job["status"]["phase"] == "Admitted" and job["status"]["cluster"] == name
+    assert (await hub.client.get(WORKLOAD, lock))["spec"]["priority"] == 1_000_000_000
+    blocked = Key(hub.name, "test-blocked-job")
+    await hub.client.create(WORKLOAD, _workload(blocked, name))
+
+    async def says_why() -> bool:
+        found = condition(await hub.client.get(WORKLOAD, blocked), "QuotaReserved") or {}
+        return f"insufficient unused quota for {SLOT} in flavor {name}" in found.get("message", "")
+
+    await hub.until(says_why, "the blocked Workload does not say why")
+
+    # A restart changes nothing about the lock.
+    before = await hub.status(name)
+    hub.stop()
+    hub.start()
+    await asyncio.sleep(3)
+    after = await hub.status(name)
+    assert {k: after[k] for k in ("ownerSetAt", "lockExpiresAt", "locked")} == {
+        k: before[k] for k in ("ownerSetAt", "lockExpiresAt", "locked")
+    }
+
+    # Unlocked: the foreign Workload gets in and stays.
+    await hub.edit(name, owner="")
+
+    async def admitted() -> bool:
+        return is_true(await hub.client.get(WORKLOAD, blocked), "Admitted")
+
+    await hub.until(admitted, "the blocked Workload is not admitted after the unlock")
+    with pytest.raises(NotFoundError):
+        await hub.client.get(FOURNOS_JOB, lock)
+    await hub.client.delete(WORKLOAD, blocked)
+
+    # Draining: nothing new gets in, not even with free slots, and Kueue says why.
+    await hub.edit(name, drain="Wait")
+
+    async def drained() -> bool:
+        return (await hub.quotas())[name][SLOT] == 0
+
+    await hub.until(drained, "no slots are taken away")
+    late = Key(hub.name, "late")
+    await hub.client.create(WORKLOAD, _workload(late, name))
+
+    async def kept_out() -> bool:
+        found = condition(await hub.client.get(WORKLOAD, late), "QuotaReserved") or {}
+        return "fournos.dev/unavailable" in found.get("message", "")
+
+    await hub.until(kept_out, "a drained cluster takes jobs")
+    await hub.edit(name, drain=None)
+
+    async def let_in() -> bool:
+        return is_true(await hub.client.get(WORKLOAD, late), "Admitted")
+
+    await hub.until(let_in, "who waited is not admitted when the draining ends")
+    await hub.client.delete(WORKLOAD, late)
+
+    # Deleted: everything goes, and it stays away.
+    await hub.client.delete(FOURNOS_CLUSTER, Key(hub.name, name))
+    await hub.until(lambda: hub.gone(name), "the cluster is not decommissioned")
+    with pytest.raises(NotFoundError):
+        await hub.client.get(RESOURCE_FLAVOR, Key("", name))
+    assert await hub.quotas() == {}
+    await asyncio.sleep(2)
+    assert await hub.gone(name)
+    assert b"client-key-data" not in hub.log.read_bytes()
+
+
+async def test_broken_kubeconfigs(hub: Hub, gpu_node: str, kubeconfig: Path) -> None:
+    hub.start(enable="clusters")
+    plugin = content_of(kubeconfig).replace("client-key-data:", "exec: {command: rm}\n    client-key-data:")
+    for name, content in (("garbage", b"]["), ("plugin", plugin.encode())):
+        await hub.add(f"{hub.name}-{name}", content)
+
+        async def refused(name: str = name) -> bool:
+            return (await hub.status(f"{hub.name}-{name}")).get("kubeconfigStatus") == "Invalid"
+
+        await hub.until(refused, f"{name} is not refused")
+    # Healed by its Secret; then the Secret goes, and everything with it.
+    key = Key(hub.secrets, f"kubeconfig-{hub.name}-garbage")
+    await hub.client.patch(SECRET, key, {"stringData": {"kubeconfig": content_of(kubeconfig)}})
+
+    async def healed() -> bool:
+        return (await hub.status(f"{hub.name}-garbage")).get("kubeconfigStatus") == "Valid"
+
+    await hub.until(healed, "a new kubeconfig heals nothing")
+    await hub.client.delete(SECRET, key)
+    await hub.until(lambda: hub.gone(f"{hub.name}-garbage"), "the cluster outlives its Secret")
+
+
+async def test_fifty_at_once_while_somebody_else_edits_the_queue(
+    hub: Hub, gpu_node: str, kubeconfig: Path
+) -> None:
+    names = [f"{hub.name}-{number:02}" for number in range(50)]
+    for name in names:
+        await hub.add(name, kubeconfig)
+    hub.start(enable="clusters")
+    began = time.monotonic()
+
+    async def others() -> None:
+        """Fifty edits by another writer, each of one annotation, with the version that it read."""
+        for number in range(50):
+            while True:
+                queue = await hub.client.get(CLUSTER_QUEUE, Key("", hub.name))
+                version = queue["metadata"]["resourceVersion"]
+                note = {"resourceVersion": version, "annotations": {f"test/edit-{number}": "kept"}}
+                try:
+                    await hub.client.patch(CLUSTER_QUEUE, Key("", hub.name), {"metadata": note})
+                    break
+                except ConflictError:
+                    continue
+            await asyncio.sleep(0.1)
+
+    editing = asyncio.create_task(others())
+
+    async def complete() -> bool:
+        found = await hub.quotas()
+        return found == {name: {SLOT: 100, "fournos/gpu-l40s": 2} for name in names}
+
+    await hub.until(complete, "not all quotas are right", limit=60)
+    took = time.monotonic() - began
+    await editing
+    assert await complete(), "the other's edits were answered with lost quotas"
+    queue = await hub.client.get(CLUSTER_QUEUE, Key("", hub.name))
+    kept = [name for name in queue["metadata"]["annotations"] if name.startswith("test/edit-")]
+    assert len(kept) == 50, "edits of the other writer were lost"
+    print(f"50 clusters discovered in {took:.1f} s")
+    assert took < 30
+
+
+def content_of(kubeconfig: Path) -> str:
+    return kubeconfig.read_text()
+
+
+def _workload(key: Key, cluster: str) -> dict[str, Any]:
+    container = {
+        "name": "placeholder",
+        "image": "registry.k8s.io/pause:3.9",
+        "resources": {"requests": {SLOT: "1"}},
+    }
+    pod = {
+        "restartPolicy": "Never",
+        "containers": [container],
+        "nodeSelector": {"fournos.dev/cluster": cluster},
+    }
+    return {
+        "apiVersion": WORKLOAD.api_version,
+        "kind": "Workload",
+        "metadata": {
+            "name": key.name,
+            "namespace": key.namespace,
+            "labels": {"kueue.x-k8s.io/queue-name": "fournos-queue"},
+        },
+        "spec": {
+            "active": True,
+            "queueName": "fournos-queue",
+            "podSets": [{"name": "launcher", "count": 1, "template": {"spec": pod}}],
+        },
+    }
