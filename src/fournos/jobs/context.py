@@ -25,6 +25,8 @@ class Observed:
     key: Key
     job: Obj
     spec: FournosJobSpec
+    problem: str = ""
+    """Why the spec cannot be read; `spec` then is an empty one."""
     workloads: tuple[Obj, ...] = ()
     """Workloads whose controller is this job (by UID)."""
     runs: tuple[Obj, ...] = ()

@@ -20,6 +20,7 @@ from fournos.jobs.rules import check
 from fournos.jobs.run import admitted, running
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.template import Template
+from fournos.jobs.waiting import wait
 from fournos.runtime.decision import Decision, Facts, Need
 
 MANAGED_BY_US = frozenset({None, "", "fournos.dev/fournos"})
@@ -41,6 +42,8 @@ def decide(
         ctx.draft.condition("Retrying", "False", "Recovered", "")
     if ctx.draft.phase in names.TERMINAL and not ctx.deleting:
         return after_end(ctx)
+    if observed.problem and not ctx.deleting:
+        return _unreadable(ctx)
     why = interrupt(ctx)
     if isinstance(why, Need):
         return why
@@ -57,6 +60,15 @@ def _begin(ctx: Context) -> Decision | Need:
         ctx.draft.condition("Resolved", "False", "Invalid", text)
         return finish(ctx, "Failed", text)
     return start(ctx)
+
+
+def _unreadable(ctx: Context) -> Decision | Need:
+    """A new job fails; one that is under way keeps what it has until somebody mends it."""
+    text = f"The spec cannot be read: {ctx.observed.problem}"
+    if ctx.draft.phase:
+        return wait(ctx, "Resolved", "Invalid", text)
+    ctx.draft.condition("Resolved", "False", "Invalid", text)
+    return finish(ctx, "Failed", text)
 
 
 def _pending(ctx: Context) -> Decision | Need:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from pydantic import ValidationError
+
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.jobs import names
 from fournos.jobs.context import Observed
@@ -56,19 +58,23 @@ def watches(settings: JobSettings) -> tuple[Watch, ...]:
     )
 
 
+_SPECS_KEPT = 40_000
+"""Parsed specs; when there are more, all are forgotten and parsed anew as they are needed."""
+
+
 class Observer:
     """Reads the caches; parses each spec once a generation."""
 
     def __init__(self, settings: JobSettings) -> None:
         self._settings = settings
-        self._specs: dict[str, tuple[int, FournosJobSpec]] = {}
+        self._specs: dict[str, tuple[int, FournosJobSpec, str]] = {}
         self._names: dict[Resource, tuple[int, frozenset[str]]] = {}
 
     def __call__(self, caches: Caches, key: Key) -> Observed | None:
         job = caches[FOURNOS_JOB].get(key)
         if job is None:
             return None
-        spec = self._spec(job)
+        spec, problem = self._spec(job)
         uid = uid_of(job)
         owned_jobs = caches[JOB].by(OWNER, uid)
         priority = caches[WORKLOAD_PRIORITY_CLASS].get(Key("", spec.priority)) if spec.priority else None
@@ -79,6 +85,7 @@ class Observer:
             key=key,
             job=job,
             spec=spec,
+            problem=problem,
             workloads=caches[WORKLOAD].by(OWNER, uid),
             runs=caches[PIPELINE_RUN].by(OWNER, uid),
             resolve_jobs=owned_jobs or self._ownerless_resolve_jobs(caches, key),
@@ -92,16 +99,21 @@ class Observer:
             all_locked=not spec.cluster and self._all_locked(caches, flavors),
         )
 
-    def _spec(self, job: Obj) -> FournosJobSpec:
+    def _spec(self, job: Obj) -> tuple[FournosJobSpec, str]:
+        """The spec, or an empty one and what is wrong: an object stored before the CRD refused it."""
         uid, generation = uid_of(job), int(job["metadata"].get("generation") or 0)
         found = self._specs.get(uid)
         if found and found[0] == generation:
-            return found[1]
-        spec = FournosJobSpec.model_validate(job.get("spec") or {})
-        if len(self._specs) > 4 * 10_000:
+            return found[1], found[2]
+        try:
+            spec, problem = FournosJobSpec.model_validate(job.get("spec") or {}), ""
+        except ValidationError as error:
+            wrong = (f"spec.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+            spec, problem = FournosJobSpec(), "; ".join(wrong)
+        if len(self._specs) >= _SPECS_KEPT:
             self._specs.clear()
-        self._specs[uid] = (generation, spec)
-        return spec
+        self._specs[uid] = (generation, spec, problem)
+        return spec, problem
 
     def _ownerless_resolve_jobs(self, caches: Caches, key: Key) -> tuple[Obj, ...]:
         wanted = (names.resolve_job_name(key.name), names.old_resolve_job_name(key.name))

@@ -32,15 +32,14 @@ def admitted(ctx: Context) -> Decision | Need:
     if ctx.facts.failure:
         return _launch_failed(ctx, ctx.facts.failure)
     if ctx.spec.lock_only:
-        return _mark(ctx) or ctx.decision()
-    run = ctx.run
-    if run is None:
-        return _mark(ctx) or _launch(ctx)
-    return running(ctx)
+        return ctx.decision(_mark(ctx))
+    if ctx.run is not None:
+        return running(ctx)
+    return _leftovers(ctx) or _launch(ctx)
 
 
-def _mark(ctx: Context) -> Decision | None:
-    """The finalizer and the label of a cluster held alone, in one write before anything is made."""
+def _mark(ctx: Context) -> list[Step]:
+    """The finalizer, and the label of a cluster held alone, in one write before anything is made."""
     meta = ctx.job["metadata"]
     labels = meta.get("labels") or {}
     wanted: dict[str, object] = {}
@@ -50,9 +49,25 @@ def _mark(ctx: Context) -> Decision | None:
     if exclusive and labels.get(names.EXCLUSIVE_CLUSTER_LABEL) != exclusive:
         wanted["labels"] = {names.EXCLUSIVE_CLUSTER_LABEL: exclusive}
     if not wanted:
-        return None
+        return []
     body = {"metadata": {"resourceVersion": meta["resourceVersion"], **wanted}}
-    return ctx.decision([Patch(FOURNOS_JOB, key_of(ctx.job), body)])
+    return [Patch(FOURNOS_JOB, key_of(ctx.job), body)]
+
+
+def _leftovers(ctx: Context) -> Decision | Need | None:
+    """The finalizer is there and the run is not: we died in between, or somebody deleted the run.  Its pods
+    may still be at work, and a second run must not start beside them."""
+    if not ctx.holds_finalizer:
+        return None
+    name = names.attempt_name(ctx.name, max(1, ctx.draft.attempt))
+    force_at = ctx.now + timedelta(seconds=ctx.settings.terminate_grace_sec)
+    pods = pods_gone(ctx, name, force=False, force_at=force_at)
+    if isinstance(pods, Need):
+        return pods
+    if pods.ended:
+        return None
+    ctx.draft.say(f"The PipelineRun is gone, {pods.message}")
+    return ctx.decision(retry=True)
 
 
 def _launch(ctx: Context) -> Decision | Need:
@@ -62,7 +77,7 @@ def _launch(ctx: Context) -> Decision | Need:
     }
     if need := ctx.ask(shapes.values()):
         return need
-    steps: list[Step] = []
+    steps = _mark(ctx)
     cluster = str(ctx.draft.done().get("cluster") or "")
     if not ctx.spec.clusterless:
         steps.append(

@@ -138,6 +138,8 @@ class Tekton:
     """Runs that end only when cancelled."""
     deaf: set[str] = field(default_factory=set)
     """Runs that do not even end when cancelled."""
+    keeps_pods: set[str] = field(default_factory=set)
+    """Pods that are not this one's to delete."""
     pods: bool = False
     """Every run has a pod, gone one round after the run has ended."""
 
@@ -147,6 +149,8 @@ class Tekton:
             if self._step(server, run):
                 return
         for pod in server.list(POD):
+            if pod["metadata"]["name"] in self.keeps_pods:
+                continue
             run = server.find(PIPELINE_RUN, Key(NS, pod["metadata"]["labels"]["tekton.dev/pipelineRun"]))
             if run is None or (run.get("status") or {}).get("completionTime"):
                 server.delete(POD, key_of(pod))

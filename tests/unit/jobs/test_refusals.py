@@ -12,8 +12,8 @@ from fournos.jobs.controller import jobs_system
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.template import Template
-from fournos.kube.errors import ForbiddenError, KubeError
-from fournos.kube.kinds import SECRET
+from fournos.kube.errors import ConnectionLostError, ForbiddenError, KubeError
+from fournos.kube.kinds import POD, SECRET
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from tests.unit.jobs.actors import (
@@ -364,6 +364,37 @@ async def test_a_spec_that_changes_in_the_queue_is_queued_anew() -> None:
 
     server = await finished(setup, tekton=Tekton(endless={"first"}), script=[move])
     assert (phase(server), status(server)["cluster"]) == ("Succeeded", "cluster-2")
+
+
+async def test_a_spec_that_cannot_be_read_fails_and_says_what_is_wrong() -> None:
+    server = await finished(lambda s: submit(s, hardware={"gpuType": ["a100"], "gpuCount": "many"}))
+    assert phase(server) == "Failed"
+    assert "The spec cannot be read: spec.hardware.gpuType" in status(server)["message"]
+
+
+async def test_no_second_run_beside_the_pods_of_a_deleted_one() -> None:
+    """The answer to the creation is lost, the run starts a pod, somebody deletes it: all before we look."""
+
+    def setup(server: Server) -> None:
+        def lose(verb: str, resource: Resource, obj: Obj) -> KubeError | None:
+            if (verb, resource) != ("create", PIPELINE_RUN):
+                return None
+            server.refusals.clear()
+            labels = {"tekton.dev/pipelineRun": "job"}
+            server.create(POD, {"metadata": {"name": "left", "namespace": NS, "labels": labels}})
+            server.patch(POD, Key(NS, "left"), {"status": {"phase": "Running"}}, subresource="status")
+            return ConnectionLostError("connection reset by peer")
+
+        server.refusals.append(lose)
+        submit(server)
+
+    def look(server: Server) -> None:
+        assert (phase(server), server.list(PIPELINE_RUN)) == ("Admitted", [])
+        assert "waiting for 1 pod(s) to end: left" in status(server)["message"]
+        server.delete(POD, Key(NS, "left"))
+
+    server = await finished(setup, script=[look], tekton=Tekton(keeps_pods={"left"}))
+    assert phase(server) == "Succeeded"
 
 
 LIMITS = {
