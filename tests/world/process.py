@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from fournos.kube.resource import Key, Obj, Resource, key_of
-from fournos.kube.store import Store
+from fournos.kube.store import Change, Store, same_but_version
 from fournos.runtime.reconcile import Outcome, Result, reconcile
 from fournos.runtime.system import Caches, System
 from tests.world.server import Connection, Server, clone
@@ -87,9 +87,14 @@ class Process:
             if self.events == self._blind:
                 continue
             change = self._stores[resource].observe(type_, clone(obj))  # type: ignore[arg-type]
-            if change is not None:
+            if change is not None and not self._hidden(resource, change):
                 self._wake(resource, change.old, change.new)
         return delivered
+
+    def _hidden(self, resource: Resource, change: Change) -> bool:
+        """As the controller: what a projection hides wakes nobody."""
+        projected = self._watches[resource].project is not None
+        return projected and same_but_version(change.old, change.new)
 
     def _wake(self, resource: Resource, *objects: Obj | None) -> None:
         for obj in objects:

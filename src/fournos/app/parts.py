@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings
 from fournos.app.files import roots
 from fournos.app.preflight import KUEUE, TEKTON, Engine
 from fournos.clusters.controller import CLUSTERS, cluster_systems
+from fournos.clusters.gauges import report
 from fournos.clusters.observe import project_node
 from fournos.clusters.settings import ClusterSettings
 from fournos.jobs.controller import jobs_system
@@ -22,6 +23,7 @@ from fournos.kube.fleet import Fleet, FleetWatch
 from fournos.kube.kinds import NODE
 from fournos.kube.resource import Key
 from fournos.runtime.clock import Clock
+from fournos.runtime.controller import Controller
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.system import System
 
@@ -37,6 +39,8 @@ class Running:
 
     systems: list[System[Any]]
     background: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
+    refresh: Callable[[Controller], None] = lambda controller: None
+    """Sets gauges of its own before metrics are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,11 @@ def _clusters(settings: ClusterSettings, clock: Clock, metrics: Metrics, wake: W
         timeout=settings.gpu_discovery_timeout_sec,
         observer=metrics.requests("target"),
     )
-    return Running(cluster_systems(settings, fleet), {"fleet": fleet.run})
+    return Running(
+        cluster_systems(settings, fleet),
+        {"fleet": fleet.run},
+        lambda controller: report(controller.caches(CLUSTERS), metrics),
+    )
 
 
 PARTS: Mapping[str, Part] = {

@@ -124,12 +124,18 @@ async def _run(
                 workers=workers,
                 collect_interval=min(part.collect_interval(its) for part, its in parts),
             )
+
+            def refresh() -> None:
+                controller.refresh_metrics()
+                for one in running:
+                    one.refresh(controller)
+
             health = Health(
                 clock,
                 metrics,
                 alive=controller.stuck,
                 ready=controller.unsynced,
-                refresh=controller.refresh_metrics,
+                refresh=refresh,
             )
             return await process.run(
                 [controller],

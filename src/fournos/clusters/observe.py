@@ -11,7 +11,7 @@ from fournos.clusters.context import Observed
 from fournos.clusters.gpus import is_gpu_resource, is_product_label
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.members import member_of
-from fournos.clusters.planner import Plan, plan
+from fournos.clusters.planner import Plan, above_quota, plan
 from fournos.clusters.settings import ClusterSettings
 from fournos.clusters.steps import Targets
 from fournos.kube.kinds import NODE, SECRET
@@ -251,11 +251,12 @@ def project_flavor(flavor: Obj) -> Obj:
 
 
 def project_queue(queue: Obj) -> Obj:
+    """Of the usage only what is above quota: the rest changes with every job and tells nothing here."""
     annotations = _pick(queue["metadata"].get("annotations"), (names.RESOURCES_ANNOTATION,))
     return {
         "metadata": {**_pick(queue["metadata"], _META), "annotations": annotations},
         "spec": _pick(queue.get("spec"), ("resourceGroups",)),
-        "status": _pick(queue.get("status"), ("flavorsReservation",)),
+        "status": {"flavorsReservation": above_quota(queue)},
     }
 
 

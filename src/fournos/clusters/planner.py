@@ -318,6 +318,21 @@ def _added_resources(queue: Obj) -> frozenset[str]:
     )
 
 
+def above_quota(queue: Obj) -> list[Obj]:
+    """Of status.flavorsReservation what is more than the quota."""
+    quotas = {
+        (entry["name"], quota["name"]): parse_quantity(quota["nominalQuota"])
+        for group in (queue.get("spec") or {}).get("resourceGroups") or ()
+        for entry in group.get("flavors") or ()
+        for quota in entry.get("resources") or ()
+    }
+    above: dict[str, list[Obj]] = {}
+    for (flavor, resource), total in in_use(queue).items():
+        if total > quotas.get((flavor, resource), 0):
+            above.setdefault(flavor, []).append({"name": resource, "total": str(total)})
+    return [{"name": flavor, "resources": resources} for flavor, resources in above.items()]
+
+
 def in_use(queue: Obj | None) -> dict[tuple[str, str], int]:
     """What admitted and reserving Workloads take, by flavor and resource (ClusterQueue status)."""
     flavors = ((queue or {}).get("status") or {}).get("flavorsReservation") or ()

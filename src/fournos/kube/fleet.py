@@ -16,12 +16,12 @@ from fournos.kube.checked import KubeconfigRefusedError, check
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials
 from fournos.kube.errors import KubeError
-from fournos.kube.member import Member, ReflectorFactory, same_but_version
+from fournos.kube.member import Member, ReflectorFactory
 from fournos.kube.probe import ClusterApi, Probe
 from fournos.kube.reflector import Reflector
 from fournos.kube.resolver import LoneResolver
 from fournos.kube.resource import Obj, Resource
-from fournos.kube.store import IndexFunction, Store
+from fournos.kube.store import IndexFunction, Store, same_but_version
 from fournos.kube.transport import Observer
 
 __all__ = ["ClusterApi", "Fleet", "FleetWatch", "KubeconfigRefusedError", "Probe"]

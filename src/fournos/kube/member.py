@@ -16,7 +16,7 @@ from fournos.kube.errors import KubeError
 from fournos.kube.limiter import Backoff
 from fournos.kube.probe import ClusterApi, Probe, probe
 from fournos.kube.reflector import Reflector
-from fournos.kube.resource import Obj, Resource
+from fournos.kube.resource import Resource
 from fournos.kube.store import Store
 
 logger = logging.getLogger(__name__)
@@ -163,15 +163,3 @@ class Member:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def same_but_version(old: Obj | None, new: Obj | None) -> bool:
-    """Whether a change left all that the store keeps as it was, such as a node's heartbeat."""
-    if old is None or new is None:
-        return False
-    return _timeless(old) == _timeless(new)
-
-
-def _timeless(obj: Obj) -> dict[str, object]:
-    metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
-    return {**obj, "metadata": metadata}

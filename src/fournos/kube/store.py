@@ -249,3 +249,15 @@ def _without_bookkeeping(obj: Obj) -> Obj:
     if annotations and LAST_APPLIED in annotations:
         lean["annotations"] = {name: value for name, value in annotations.items() if name != LAST_APPLIED}
     return {**obj, "metadata": lean}
+
+
+def same_but_version(old: Obj | None, new: Obj | None) -> bool:
+    """Whether a change left all that the store keeps as it was, such as a heartbeat; both as stored."""
+    if old is None or new is None:
+        return False
+    return _timeless(old) == _timeless(new)
+
+
+def _timeless(obj: Obj) -> dict[str, object]:
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+    return {**obj, "metadata": metadata}

@@ -19,7 +19,7 @@ from fournos.kube.api import Api
 from fournos.kube.errors import NotLeaderError, TransientError
 from fournos.kube.reflector import INACTIVITY, Reflector
 from fournos.kube.resource import Key, Obj, Resource, key_of
-from fournos.kube.store import Store
+from fournos.kube.store import Store, same_but_version
 from fournos.runtime.clock import Clock, SystemClock
 from fournos.runtime.decision import Note
 from fournos.runtime.metrics import Metrics
@@ -143,6 +143,8 @@ class Controller:
         def changed(_type: str, old: Obj | None, new: Obj | None) -> None:
             if self._working:
                 self._recovered()
+                if feed.watch.project is not None and same_but_version(old, new):
+                    return  # what the projection hides concerns nobody
                 for running, watch in feed.readers:
                     self._wake(running, watch, old, new)
 

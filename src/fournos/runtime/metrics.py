@@ -81,6 +81,9 @@ TABLE: tuple[Row, ...] = (
         ("reason",),
         "Kubernetes Events not written: rate limit, full queue, refused by the API server.",
     ),
+    Row("fournos_clusters", "gauge", ("state",), "FournosClusters by status.kubeconfigStatus."),
+    Row("fournos_cluster_locks", "gauge", ("state",), "Locks of FournosClusters by state."),
+    Row("fournos_cluster_gpus", "gauge", (), "GPUs of all FournosClusters."),
     Row("fournos_loop_lag_seconds", "gauge", (), "How late the event loop's last tick came."),
 )
 

@@ -19,6 +19,7 @@ from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import CLUSTER_QUEUE, FOURNOS_JOB, RESOURCE_FLAVOR, WORKLOAD
 from tests.integration.clusters.conftest import SLOT, Hub, tell_node
+from tests.integration.kube.test_fleet import can_drop, dropped, proxied
 from tests.unit.clusters.cases import CREATIONS
 
 
@@ -162,6 +163,97 @@ async def test_broken_kubeconfigs(hub: Hub, gpu_node: str, kubeconfig: Path) -> 
     await hub.until(lambda: hub.gone(f"{hub.name}-garbage"), "the cluster outlives its Secret")
 
 
+async def test_locks_push_nobody_out_and_are_not_pushed_out(
+    hub: Hub, gpu_node: str, kubeconfig: Path
+) -> None:
+    name = f"{hub.name}-a"
+    hub.start()
+    await hub.add(name, kubeconfig)
+
+    async def open_() -> bool:
+        return (await hub.quotas()).get(name, {}).get(SLOT) == 100
+
+    await hub.until(open_, "the cluster takes no jobs")
+
+    async def admitted(key: Key) -> bool:
+        return is_true(await hub.client.get(WORKLOAD, key), "Admitted")
+
+    # Whoever runs, however unimportant, is not pushed out by a lock that is requested.
+    humble, mighty = Key(hub.name, "humble"), Key(hub.name, "mighty")
+    await hub.client.create(WORKLOAD, _workload(humble, name, priority=-10))
+    await hub.until(lambda: admitted(humble), "the first is not admitted")
+    await hub.edit(name, owner="ann", drain="Wait")
+    lock = Key(hub.name, f"cluster-lock-{name}")
+
+    async def waits() -> bool:
+        try:
+            found = condition(await hub.client.get(WORKLOAD, lock), "QuotaReserved") or {}
+        except NotFoundError:
+            return False
+        return found.get("status") == "False"
+
+    await hub.until(waits, "the lock is not queued")
+    # Draining keeps newcomers out, however important, so that the lock comes next.
+    await hub.client.create(WORKLOAD, _workload(mighty, name, priority=1000))
+    await asyncio.sleep(2)
+    assert await admitted(humble) and not await admitted(mighty)
+    assert not (await hub.status(name)).get("locked")
+    await hub.client.delete(WORKLOAD, humble)
+
+    async def locked() -> bool:
+        return bool((await hub.status(name)).get("locked"))
+
+    await hub.until(locked, "the lock is not held when the last has ended")
+    # A held lock stays, whoever comes; without the draining nothing but its priority protects it.
+    await hub.edit(name, drain=None)
+    await asyncio.sleep(3)
+    assert await locked() and await admitted(lock) and not await admitted(mighty)
+    await hub.edit(name, owner="")
+    await hub.until(lambda: admitted(mighty), "who waited is not admitted after the unlock")
+    await hub.client.delete(WORKLOAD, mighty)
+
+
+@can_drop
+async def test_a_dead_cluster_closes_and_heals(
+    hub: Hub, gpu_node: str, kubeconfig: Path, tmp_path: Path
+) -> None:
+    """Packets vanish, nothing is refused; the other cluster notices nothing."""
+    dead, well = f"{hub.name}-dead", f"{hub.name}-well"
+    async with proxied(kubeconfig, content_of(kubeconfig).encode(), tmp_path) as (proxy, content):
+        hub.start(enable="clusters")
+        await hub.add(dead, content)
+        await hub.add(well, kubeconfig)
+
+        async def slots(wanted: dict[str, int]) -> bool:
+            found = await hub.quotas()
+            return {name: found.get(name, {}).get(SLOT) for name in wanted} == wanted
+
+        await hub.until(lambda: slots({dead: 100, well: 100}), "not both take jobs")
+        with dropped(proxy.url):
+            took = await hub.until(lambda: slots({dead: 0, well: 100}), "a dead cluster takes jobs")
+            assert took < 20
+            status = await hub.status(dead)
+            assert status["kubeconfigStatus"] == "Unreachable"
+            assert status["gpuSummary"] == "2x NVIDIA-L40S", "its inventory stands"
+            assert (await hub.quotas())[dead]["fournos/gpu-l40s"] == 2
+            # A node's change at the other cluster is seen at once all the same.
+            await tell_node(hub.client, gpu_node, 8)
+
+            async def more() -> bool:
+                return (await hub.quotas())[well]["fournos/gpu-l40s"] == 8
+
+            assert await hub.until(more, "the other cluster is not looked after") < 5
+        await hub.until(lambda: slots({dead: 100, well: 100}), "it does not heal")
+
+        # A discovery that finds nothing, once: the quota stands, and falls only if that lasts.
+        await tell_node(hub.client, gpu_node, 0)
+        await asyncio.sleep(0.7)
+        assert (await hub.quotas())[well]["fournos/gpu-l40s"] == 8
+        await tell_node(hub.client, gpu_node, 8)
+        await asyncio.sleep(3)
+        assert (await hub.quotas())[well]["fournos/gpu-l40s"] == 8
+
+
 async def test_fifty_at_once_while_somebody_else_edits_the_queue(
     hub: Hub, gpu_node: str, kubeconfig: Path
 ) -> None:
@@ -206,7 +298,7 @@ def content_of(kubeconfig: Path) -> str:
     return kubeconfig.read_text()
 
 
-def _workload(key: Key, cluster: str) -> dict[str, Any]:
+def _workload(key: Key, cluster: str, *, priority: int = 0) -> dict[str, Any]:
     container = {
         "name": "placeholder",
         "image": "registry.k8s.io/pause:3.9",
@@ -228,6 +320,7 @@ def _workload(key: Key, cluster: str) -> dict[str, Any]:
         "spec": {
             "active": True,
             "queueName": "fournos-queue",
+            "priority": priority,
             "podSets": [{"name": "launcher", "count": 1, "template": {"spec": pod}}],
         },
     }

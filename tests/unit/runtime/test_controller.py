@@ -138,6 +138,25 @@ async def test_a_toy_goes_all_the_way_and_then_all_is_quiet(bench: Bench) -> Non
     assert bench.metrics.value("fournos_reconciles_total", "toys", "bug") == 0
 
 
+async def test_what_a_projection_hides_wakes_nobody(bench: Bench) -> None:
+    seen: list[int] = []
+
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        seen.append(toy["spec"].get("shown", 0))
+        return Decision()
+
+    def shown(toy: Obj) -> Obj:
+        meta = {name: toy["metadata"][name] for name in ("namespace", "name", "uid", "resourceVersion")}
+        return {"metadata": meta, "spec": {"shown": toy["spec"].get("shown", 0)}}
+
+    toys(bench.server, "a")
+    await bench.lead(bench.controller(watching("t", decide, project=shown)))
+    for spec in ({"hidden": 1}, {"hidden": 2}, {"shown": 5}):
+        bench.server.patch(TOY, Key("ns", "a"), {"spec": spec})
+        await asyncio.sleep(1)
+    assert seen == [0, 5]
+
+
 async def test_what_was_there_before_is_worked_on(bench: Bench) -> None:
     toys(bench.server, "a", "b")
     await bench.lead(bench.controller(watching("t", lambda toy, facts: Decision(status={"seen": True}))))

@@ -1,0 +1,37 @@
+"""The gauges about the clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fournos.clusters.gauges import report
+from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.kube.store import Store
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.system import Caches
+
+
+def store(*statuses: dict[str, Any]) -> Store:
+    found = Store()
+    objects = [
+        {
+            "metadata": {"namespace": "hearth", "name": f"c{n}", "uid": f"u{n}", "resourceVersion": "1"},
+            "status": s,
+        }
+        for n, s in enumerate(statuses)
+    ]
+    found.replace(objects, "1")
+    return found
+
+
+def test_states_locks_and_gpus_and_what_nobody_is_in_any_more() -> None:
+    metrics = Metrics()
+    held = {"kubeconfigStatus": "Valid", "lock": {"state": "Held"}, "hardware": {"totalGPUs": 8}}
+    report(Caches({FOURNOS_CLUSTER: store(held, {"kubeconfigStatus": "Unreachable"}, {})}), metrics)
+    assert metrics.value("fournos_clusters", "Valid") == 1
+    assert metrics.value("fournos_clusters", "Unreachable") == 1
+    assert metrics.value("fournos_clusters", "Unknown") == 1
+    assert metrics.value("fournos_cluster_locks", "Held") == 1
+    assert metrics.value("fournos_cluster_gpus") == 8
+    report(Caches({FOURNOS_CLUSTER: store()}), metrics)
+    assert metrics.value("fournos_clusters", "Valid") == metrics.value("fournos_cluster_locks", "Held") == 0
