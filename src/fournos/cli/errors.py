@@ -81,6 +81,12 @@ def from_kube(error: KubeError) -> Fail:
                 "with --context",
                 code=Exit.SERVER,
             )
+        case NotFoundError() if error.message.startswith("namespaces "):
+            return Fail(
+                error.message,
+                fix="name another namespace with -n or FOURNOS_NAMESPACE; kubectl get namespaces lists them",
+                code=Exit.NOT_FOUND,
+            )
         case NotFoundError():
             return Fail(error.message, fix="list what there is: fournos list", code=Exit.NOT_FOUND)
         case AlreadyExistsError():

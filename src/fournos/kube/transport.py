@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
@@ -244,4 +245,12 @@ def _lost(request: Request, error: Exception) -> ConnectionLostError:
         )
     if isinstance(error, TimeoutError):
         return ConnectionLostError(f"{request}: no answer in time")
+    if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
+        # Its own text shows Python's view of the TLS context.
+        return ConnectionLostError(f"{request}: cannot connect to {error.host}:{error.port}: {_cause(error)}")
     return ConnectionLostError(f"{request}: {str(error) or type(error).__name__}")
+
+
+def _cause(error: aiohttp.ClientConnectorError) -> str:
+    number = error.os_error.errno
+    return os.strerror(number) if number and number > 0 else str(error.os_error) or "no address"

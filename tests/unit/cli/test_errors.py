@@ -18,6 +18,7 @@ from fournos.kube.errors import (
     ForbiddenError,
     KubeError,
     NoSuchResourceError,
+    NotFoundError,
     ServerError,
 )
 from tests.unit.cli.api import Api, Program
@@ -46,6 +47,14 @@ def test_api_errors(error: KubeError, told: str) -> None:
     assert result.stderr.startswith("Error: ")
     assert told in result.stderr
     assert "Traceback" not in result.stderr
+
+
+def test_a_namespace_that_is_missing_is_no_missing_job() -> None:
+    api = Api()
+    api.fails["list", FOURNOS_JOB] = NotFoundError('namespaces "nowhere" not found', status=404)
+    result = Program(api)("list", "-n", "nowhere")
+    assert result.exit_code == Exit.NOT_FOUND
+    assert "name another namespace with -n" in result.stderr
 
 
 def test_a_fault_of_ours_is_told_without_a_traceback_unless_asked_for() -> None:

@@ -95,6 +95,15 @@ async def test_a_line_may_be_longer_than_any_buffer() -> None:
     assert len(events[1].object["metadata"]["name"]) == 3_000_000
 
 
+async def test_nobody_there_is_said_without_inner_details() -> None:
+    async with ScriptedServer([]) as server:
+        port = server.url.rpartition(":")[2]
+    async with server.client() as client:
+        with pytest.raises(ConnectionLostError) as caught:
+            await client.get(JOBS, X)
+    assert caught.value.message.endswith(f"cannot connect to 127.0.0.1:{port}: Connection refused")
+
+
 async def test_a_cut_watch_is_a_lost_connection() -> None:
     answers = [stream(event("ADDED"), b'{"type":"MODI', cut=True)]
     seen = []
