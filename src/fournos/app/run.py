@@ -36,6 +36,10 @@ _REQUESTS_PER_SECOND = 1000.0
 """The operator's own limit; the API server's priority and fairness is what protects it."""
 
 
+_NEEDED = "needed and not set; name the namespace of the jobs: export FOURNOS_NAMESPACE=<namespace>"
+"""The namespace is the one setting without a default."""
+
+
 def main(
     *,
     enable: tuple[str, ...] = ("jobs",),
@@ -79,7 +83,8 @@ def _settings(part: Part) -> BaseSettings | None:
         for problem in error.errors():
             name = "_".join(str(one) for one in problem["loc"]).upper()
             name = name if name.startswith(part.prefix) else f"{part.prefix}{name}"
-            print(f"fournos: {name}: {problem['msg']}", file=sys.stderr)
+            said = _NEEDED if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
+            print(f"fournos: {name}: {said}", file=sys.stderr)
         return None
 
 

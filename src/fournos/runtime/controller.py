@@ -319,8 +319,10 @@ class Controller:
             queue.forget(key)
         if outcome.again:
             queue.add(key)
-        if self._tell is not None and outcome.object is not None:
-            for note in outcome.notes:
+        for note in outcome.notes:
+            level = logging.WARNING if note.type == "Warning" else logging.INFO
+            log.log(level, "%s: %s", note.reason, note.message, extra={"key": key})
+            if self._tell is not None and outcome.object is not None:
                 self._tell(system.resource, outcome.object, note)
 
     def _recovered(self) -> None:

@@ -305,7 +305,8 @@ async def test_a_deadline_in_the_past_is_no_hot_loop(bench: Bench) -> None:
     assert 90 <= bench.metrics.value("fournos_reconciles_total", "t", "done") <= 102
 
 
-async def test_notes_are_told_after_the_write(bench: Bench) -> None:
+async def test_notes_are_told_after_the_write(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
     note = Note("Normal", "Seen", "seen")
 
     def decide(toy: Obj, facts: Facts) -> Decision:
@@ -316,6 +317,8 @@ async def test_notes_are_told_after_the_write(bench: Bench) -> None:
     await until(lambda: bench.told)
     await asyncio.sleep(10)
     assert bench.told == [(Key("ns", "a"), note)]
+    logged = [(r.levelname, r.key) for r in caplog.records if r.message == "Seen: seen"]  # type: ignore[attr-defined]
+    assert logged == [("INFO", Key("ns", "a"))]
 
 
 async def test_draining_lets_passes_end_and_starts_none(bench: Bench) -> None:
