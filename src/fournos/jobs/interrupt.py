@@ -117,6 +117,9 @@ def _claim(ctx: Context, why: Interrupt) -> Decision:
             f"PipelineRun cancellation requested (graceful={why.graceful})",
         )
         ctx.draft.note("Stopping", f"Shutdown ({stop}) requested")
+    elif why.kind is Kind.DELETED:
+        ctx.draft.say("Deletion requested, waiting for the run to stop")
+        ctx.draft.note("Stopping", "Deletion requested, stopping the run first")
     elif why.why:
         ctx.draft.say(f"{why.why}. Stopping the run")
         ctx.draft.note(why.kind.value, why.why, warning=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from fournos.api.conditions import condition, is_true
+from fournos.api.times import parse_time
 from fournos.jobs import build, names
 from fournos.jobs.context import Context
 from fournos.jobs.finish import fail
 from fournos.jobs.kinds import PIPELINE
 from fournos.jobs.queue import QUEUED, enqueue
 from fournos.jobs.waiting import wait, wait_if_curable
-from fournos.kube.kinds import JOB
+from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.runtime.decision import (
@@ -26,6 +29,11 @@ from fournos.runtime.decision import (
 from fournos.runtime.steps import Create
 
 LOG_LINES = 20
+_RESOLVING = "Waiting for the resolve Job to complete"
+_LOOK_EVERY = timedelta(seconds=30)
+"""How often the pod of a resolver that takes its time is looked at."""
+_NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
+"""The kubelet's words for a container that waits because its image cannot be had."""
 
 
 def start(ctx: Context) -> Decision | Need:
@@ -50,7 +58,7 @@ def start(ctx: Context) -> Decision | Need:
         return enqueue(ctx, "Cluster lock pending admission")
     message = "Resolving job requirements"
     ctx.draft.enter("Resolving", message)
-    ctx.draft.condition("Resolved", "False", "Resolving", "Waiting for the resolve Job to complete")
+    ctx.draft.condition("Resolved", "False", "Resolving", _RESOLVING)
     return ctx.decision()
 
 
@@ -70,7 +78,41 @@ def resolving(ctx: Context) -> Decision | Need:
         return _failed(ctx, job)
     if is_true(job, "Complete"):
         return _complete(ctx)
-    return ctx.decision()
+    return _under_way(ctx, job)
+
+
+def _under_way(ctx: Context, job: Obj) -> Decision | Need:
+    """A pod that cannot start says so only itself: the Job stays silent until its deadline."""
+    look_at = parse_time(job["metadata"]["creationTimestamp"]) + _LOOK_EVERY
+    if ctx.now < look_at:
+        return ctx.decision(wake_at=look_at)
+    question = LiveList(POD, ctx.namespace, _pods_of(job))
+    if need := ctx.ask([question]):
+        return need
+    answer = ctx.answer(question)
+    if isinstance(answer, Present) and (problem := _no_image(answer.value)):
+        reason, text = problem
+        if ctx.draft.reason_of("Resolved") not in _NO_IMAGE:
+            ctx.draft.note(reason, text, warning=True).condition("Resolved", "False", reason, text).say(text)
+    elif ctx.draft.reason_of("Resolved") in _NO_IMAGE:
+        ctx.draft.condition("Resolved", "False", "Resolving", _RESOLVING).say("Resolving job requirements")
+    return ctx.decision(wake_at=ctx.now + _LOOK_EVERY)
+
+
+def _no_image(pods: tuple[Obj, ...]) -> tuple[str, str] | None:
+    """The kubelet's word and ours, if a container of these pods waits for an image that cannot be had."""
+    for pod in pods:
+        for container in (pod.get("status") or {}).get("containerStatuses") or ():
+            waiting = (container.get("state") or {}).get("waiting") or {}
+            reason = str(waiting.get("reason") or "")
+            if reason in _NO_IMAGE:
+                text = f"Waiting: the resolver's image '{container.get('image', '')}' cannot be pulled"
+                return reason, f"{text} ({reason}): {waiting.get('message') or 'no reason given'}"
+    return None
+
+
+def _pods_of(job: Obj) -> str:
+    return f"batch.kubernetes.io/job-name={job['metadata']['name']}"
 
 
 def _resolve_job(ctx: Context) -> Obj | None:
@@ -130,13 +172,15 @@ def _image(pipeline: Obj) -> str | None:
 
 def _failed(ctx: Context, job: Obj) -> Decision | Need:
     """The end of the resolver's log says more than the Job's condition."""
-    question = LogTail(ctx.namespace, f"batch.kubernetes.io/job-name={job['metadata']['name']}", LOG_LINES)
+    question = LogTail(ctx.namespace, _pods_of(job), LOG_LINES)
     if need := ctx.ask([question]):
         return need
     reason = str((condition(job, "Failed") or {}).get("message") or "Resolve Job failed")
     answer = ctx.answer(question)
     log = str(answer.value).strip() if isinstance(answer, Present) else ""
     message = f"Resolution failed: {reason}"
+    if ctx.draft.reason_of("Resolved") in _NO_IMAGE:  # its pod is gone by now; what it said stands here
+        message += f"\n{ctx.draft.message}"
     if log:
         message += f"\nLast lines of the resolver:\n{log}"
     return fail(ctx, message, type_="Resolved", reason="Failed", detail=reason)

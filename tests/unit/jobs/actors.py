@@ -144,18 +144,17 @@ class Tekton:
     """Every run has a pod, gone one round after the run has ended."""
 
     def __call__(self, server: Server) -> None:
-        names = {run["metadata"]["name"] for run in server.list(PIPELINE_RUN)}
         for run in server.list(PIPELINE_RUN):
             if self._step(server, run):
                 return
         for pod in server.list(POD):
-            if pod["metadata"]["name"] in self.keeps_pods:
+            name = pod["metadata"]["labels"].get("tekton.dev/pipelineRun")
+            if name is None or pod["metadata"]["name"] in self.keeps_pods:
                 continue
-            run = server.find(PIPELINE_RUN, Key(NS, pod["metadata"]["labels"]["tekton.dev/pipelineRun"]))
+            run = server.find(PIPELINE_RUN, Key(NS, name))
             if run is None or (run.get("status") or {}).get("completionTime"):
                 server.delete(POD, key_of(pod))
                 return
-        assert names is not None
 
     def _step(self, server: Server, run: Any) -> bool:
         name, status = run["metadata"]["name"], run.get("status") or {}
