@@ -17,3 +17,5 @@ WORKLOAD_PRIORITY_CLASS = Resource(
 
 FOURNOS_JOB = Resource("fournos.dev", "v1", "FournosJob", "fournosjobs")
 """The job kind of ours that also locks clusters: two systems know it."""
+PRIORITY_CLASS = Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
+"""The cluster's own priorities of pods: Kueue falls back to them."""

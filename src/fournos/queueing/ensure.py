@@ -1,0 +1,206 @@
+"""One Workload a job: the one that fits it is found or named, all others are changed or go.
+
+Kueue's rule: Workloads belong to a job by owner name and kind; a waiting one that does not fit is
+rewritten, one that holds quota is replaced after the job has stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from fournos.api.conditions import is_true
+from fournos.kube.resource import Key, Obj, controller_of, is_terminating, key_of, uid_of
+from fournos.queueing.equivalence import equivalent
+from fournos.queueing.job import Options, QueuedJob
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.podsets import queue_name
+from fournos.queueing.priority import PRIORITY_LABEL, MissingClass, priority_of
+from fournos.queueing.report import finalizer_patch, finish_patch
+from fournos.queueing.surroundings import Surroundings
+from fournos.queueing.workload import IN_USE, JOB_UID_LABEL, Priority, WorkloadRequest, build
+from fournos.runtime.steps import Delete, Patch, Step
+
+PREBUILT_LABEL = "kueue.x-k8s.io/prebuilt-workload-name"
+MAX_EXECUTION_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
+_PROVISIONING = "provreq.kueue.x-k8s.io/"
+
+
+@dataclass(frozen=True, slots=True)
+class Ensured:
+    workload: Obj | None = None
+    steps: tuple[Step, ...] = ()
+    """What brings job and Workloads together; while there are any, nothing else is done."""
+    event: str = ""
+    message: str = ""
+    stop_first: bool = False
+    restore_from: Obj | None = None
+
+
+def prebuilt_name(job: Obj) -> str:
+    labels = job["metadata"].get("labels") or {}
+    annotations = job["metadata"].get("annotations") or {}
+    return str(labels.get(PREBUILT_LABEL) or annotations.get(PREBUILT_LABEL) or "")
+
+
+def max_execution_seconds(job: Obj) -> int | None:
+    """What is no positive number is ignored here; admission refuses it."""
+    text = str((job["metadata"].get("labels") or {}).get(MAX_EXECUTION_LABEL) or "")
+    return int(text) if text.isdecimal() and int(text) > 0 else None
+
+
+def owner_reference(job: QueuedJob) -> dict[str, Any]:
+    return {
+        "apiVersion": job.resource.api_version,
+        "kind": job.resource.kind,
+        "name": job.obj["metadata"]["name"],
+        "uid": uid_of(job.obj),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def request_of(job: QueuedJob, priority: Priority | None, options: Options) -> WorkloadRequest:
+    meta = job.obj["metadata"]
+    labels: Mapping[str, str] = meta.get("labels") or {}
+    copied = {name: labels[name] for name in options.labels_to_copy if name in labels}
+    annotations = meta.get("annotations") or {}
+    return WorkloadRequest(
+        key=Key(meta["namespace"], options.name(job)),
+        queue=queue_name(job.obj),
+        pod_sets=tuple(job.pod_sets()),
+        owner=owner_reference(job),
+        labels={**copied, JOB_UID_LABEL: uid_of(job.obj)},
+        priority=priority,
+        annotations={k: v for k, v in annotations.items() if k.startswith(_PROVISIONING)},
+        finalizers=(IN_USE,),
+        max_execution_seconds=max_execution_seconds(job.obj),
+    )
+
+
+def ensure(job: QueuedJob, around: Surroundings, now: datetime, *, finished: bool) -> Ensured:
+    if prebuilt_name(job.obj):
+        return _prebuilt(job, around, now)
+    match, others = None, []
+    for workload in around.workloads:
+        if match is None and _fits(job, workload):
+            match = workload
+        elif not (is_terminating(workload) and IN_USE not in (workload["metadata"].get("finalizers") or ())):
+            others.append(workload)
+    if match is None and others and finished and not is_terminating(others[0]):
+        return Ensured(others[0])  # it ends with the job, whatever it once asked for
+    if match is None and others and job.is_suspended() and _rewritable(others[0]):
+        return _rewritten(job, others[0], around)
+    if others:
+        steps = [step for workload in others for step in _removed(workload)]
+        message = (
+            "No matching Workload; restoring pod templates according to existent Workload"
+            if match is None
+            else f"Deleted not matching Workload: {key_of(others[0])}"
+        )
+        return Ensured(
+            steps=tuple(steps),
+            event="DeletedWorkload",
+            message=message,
+            stop_first=match is None and not finished,
+            restore_from=others[0] if len(others) == 1 else None,
+        )
+    if match is not None and not is_terminating(match) and not is_true(match, "Finished"):
+        changed = _kept_up(job, match, around)
+        if changed is not None:
+            return changed
+    return Ensured(match)
+
+
+def _fits(job: QueuedJob, workload: Obj) -> bool:
+    owner = controller_of(workload) or {}
+    if owner.get("uid") != uid_of(job.obj):
+        return False  # of an earlier job of this name
+    return equivalent(
+        tuple(job.pod_sets()), max_execution_seconds(job.obj), workload, suspended=job.is_suspended()
+    )
+
+
+def _rewritable(workload: Obj) -> bool:
+    return not (
+        is_true(workload, "QuotaReserved") or is_true(workload, "Finished") or is_terminating(workload)
+    )
+
+
+def _rewritten(job: QueuedJob, workload: Obj, around: Surroundings) -> Ensured:
+    owner = controller_of(workload) or {}
+    priority = priority_of(job, around.workload_classes, around.pod_classes)
+    if owner.get("uid") != uid_of(job.obj) or isinstance(priority, MissingClass):
+        return Ensured(
+            steps=_removed(workload), event="DeletedWorkload", message="Deleted not matching Workload"
+        )
+    wanted = build(request_of(job, priority, Options(name=lambda _: workload["metadata"]["name"])))
+    spec = {
+        "maximumExecutionTimeSeconds": None,
+        "priorityClassRef": None,
+        **wanted["spec"],
+    }
+    text = f"Updated not matching Workload for suspended job: {key_of(workload)}"
+    return Ensured(steps=(_spec_patch(workload, spec),), event="UpdatedWorkload", message=text)
+
+
+def _removed(workload: Obj) -> tuple[Step, ...]:
+    """Deleted, and let go in a later pass."""
+    if not is_terminating(workload):
+        return (Delete(WORKLOAD, key_of(workload), uid_of(workload)),)
+    patch = finalizer_patch(workload)
+    return (patch,) if patch is not None else ()
+
+
+def _kept_up(job: QueuedJob, workload: Obj, around: Surroundings) -> Ensured | None:
+    """Queue and priority follow the job's labels where Kueue allows it."""
+    spec: dict[str, Any] = {}
+    if queue_name(job.obj) != workload["spec"].get("queueName") and not is_true(workload, "QuotaReserved"):
+        spec["queueName"] = queue_name(job.obj)
+    label = (job.obj["metadata"].get("labels") or {}).get(PRIORITY_LABEL)
+    reference = workload["spec"].get("priorityClassRef") or {}
+    if label and reference.get("kind", "WorkloadPriorityClass") == "WorkloadPriorityClass":
+        priority = priority_of(job, around.workload_classes, around.pod_classes)
+        # A class cannot be added to a Workload that holds quota, only exchanged.
+        allowed = reference or not is_true(workload, "QuotaReserved")
+        if isinstance(priority, Priority) and label != reference.get("name") and allowed:
+            spec |= {"priorityClassRef": priority.reference, "priority": priority.value}
+    if not spec:
+        return None
+    text = f"Updated workload priority class: {key_of(workload)}" if "priority" in spec else ""
+    return Ensured(
+        steps=(_spec_patch(workload, spec),), event="UpdatedWorkload" if text else "", message=text
+    )
+
+
+def _spec_patch(workload: Obj, spec: Mapping[str, Any]) -> Patch:
+    version = workload["metadata"]["resourceVersion"]
+    return Patch(WORKLOAD, key_of(workload), {"metadata": {"resourceVersion": version}, "spec": dict(spec)})
+
+
+def _prebuilt(job: QueuedJob, around: Surroundings, now: datetime) -> Ensured:
+    """A Workload that somebody else has made: taken over if it is free and fits."""
+    workload = around.prebuilt
+    if workload is None:
+        return Ensured()
+    owner = controller_of(workload)
+    if owner is not None and owner["uid"] != uid_of(job.obj):
+        return Ensured()
+    if owner is None:
+        meta = workload["metadata"]
+        body = {
+            "metadata": {
+                "resourceVersion": meta["resourceVersion"],
+                "labels": {JOB_UID_LABEL: uid_of(job.obj)},
+                "ownerReferences": [*(meta.get("ownerReferences") or ()), owner_reference(job)],
+            }
+        }
+        return Ensured(
+            steps=(Patch(WORKLOAD, key_of(workload), body),), message="Takes the prebuilt Workload"
+        )
+    if is_true(workload, "Finished") or _fits(job, workload):
+        return Ensured(workload)
+    text = "The prebuilt workload is out of sync with its user job"
+    return Ensured(steps=(finish_patch(workload, "OutOfSync", text, now),), message=text)

@@ -1,0 +1,137 @@
+"""What a job kind tells the framework: a small protocol that all kinds have, and what some add.
+
+An object of these is made from one observed object and asked; nothing of it does I/O or remembers.  The
+optional protocols are recognised by their methods, as Kueue's own job framework does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol, runtime_checkable
+
+from fournos.kube.resource import Obj, Resource, uid_of
+from fournos.queueing.podsets import PodSetInfo
+from fournos.queueing.workload import PodSet, generic_name
+from fournos.runtime.steps import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a job came to its end."""
+
+    succeeded: bool
+    message: str
+
+
+class QueuedJob(Protocol):
+    """What every job kind answers."""
+
+    @property
+    def resource(self) -> Resource: ...
+
+    @property
+    def obj(self) -> Obj: ...
+
+    def pod_sets(self) -> Sequence[PodSet]:
+        """What it asks quota for, without anything that an admission has put in."""
+        ...
+
+    def is_suspended(self) -> bool: ...
+
+    def is_active(self) -> bool:
+        """Whether anything of it may still use the quota that it was given."""
+        ...
+
+    def finished(self) -> Ended | None: ...
+
+    def pods_ready(self) -> bool: ...
+
+    def start(self, infos: Sequence[PodSetInfo]) -> Obj:
+        """The merge patch that places and unsuspends it.
+
+        Raises PodSetInfoError if the infos cannot be put into it; trying again would not help.
+        """
+        ...
+
+    def stop(self, infos: Sequence[PodSetInfo] | None) -> Obj:
+        """The merge patch that suspends it and takes the infos out; None: its Workload is not known."""
+        ...
+
+
+@runtime_checkable
+class Reclaims(Protocol):
+    """Pods that have ended and need their quota no more."""
+
+    def reclaimable_pods(self) -> Mapping[str, int]:
+        """pod set -> how many."""
+        ...
+
+
+@runtime_checkable
+class StopsItself(Protocol):
+    """A kind that one patch does not stop."""
+
+    def stop_steps(self, infos: Sequence[PodSetInfo] | None, reason: str, message: str) -> Sequence[Step]:
+        """Empty when it has stopped."""
+        ...
+
+
+@runtime_checkable
+class Finalizes(Protocol):
+    """A kind with something to take down when its Workload is of no more use."""
+
+    def finalize_steps(self) -> Sequence[Step]: ...
+
+
+@runtime_checkable
+class Prioritised(Protocol):
+    """A kind with a pod priority class of its own, for jobs without the label."""
+
+    def priority_class(self) -> str: ...
+
+
+@runtime_checkable
+class Deactivates(Protocol):
+    """A kind that says itself whether its Workload takes part in queueing."""
+
+    def wants_active(self) -> bool: ...
+
+
+@runtime_checkable
+class ManagedBy(Protocol):
+    """A kind with `spec.managedBy`: which controller runs it, after it was admitted."""
+
+    def managed_by(self) -> str | None: ...
+
+    def may_default_managed_by(self) -> bool: ...
+
+
+class OnFinish(Enum):
+    KEEP = "keep"
+    """The Workload says Finished and stays until its job goes, as Kueue's own kinds do it."""
+    DELETE = "delete"
+
+
+def kind_name_hash(job: QueuedJob) -> str:
+    return generic_name(
+        kind=job.resource.kind,
+        group=job.resource.group,
+        name=job.obj["metadata"]["name"],
+        uid=uid_of(job.obj),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a kind's Workloads are treated."""
+
+    name: Callable[[QueuedJob], str] = kind_name_hash
+    on_finish: OnFinish = OnFinish.KEEP
+    without_queue_name: bool = False
+    """Kueue's manageJobsWithoutQueueName: jobs without the label are queued too, under their "" queue."""
+    pods_ready: bool = True
+    """Report the condition PodsReady; harmless where Kueue's waitForPodsReady is off."""
+    labels_to_copy: tuple[str, ...] = ()
+    """Kueue's integrations.labelKeysToCopy."""

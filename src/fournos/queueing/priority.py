@@ -1,0 +1,49 @@
+"""Which priority a job's Workload gets, in Kueue's order: the label, the kind's own class, the pods' class,
+the cluster's default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fournos.kube.resource import Obj
+from fournos.queueing.job import Prioritised, QueuedJob
+from fournos.queueing.kinds import PRIORITY_CLASS
+from fournos.queueing.workload import Priority
+
+PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+
+
+@dataclass(frozen=True, slots=True)
+class MissingClass:
+    """The job waits for this class to exist."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} '{self.name}' not found; create it or submit without it"
+
+
+def priority_of(
+    job: QueuedJob, workload_classes: Mapping[str, Obj], pod_classes: Mapping[str, Obj]
+) -> Priority | MissingClass | None:
+    """None: no class says anything."""
+    label = (job.obj["metadata"].get("labels") or {}).get(PRIORITY_LABEL)
+    if label:
+        found = workload_classes.get(label)
+        return Priority(label, int(found["value"])) if found else MissingClass("WorkloadPriorityClass", label)
+    name = job.priority_class() if isinstance(job, Prioritised) else ""
+    if not name:
+        named = ((pod_set.template.get("spec") or {}).get("priorityClassName") for pod_set in job.pod_sets())
+        name = next(filter(None, named), "")
+    if name:
+        found = pod_classes.get(name)
+        return _of_pods(name, found) if found else MissingClass(PRIORITY_CLASS.kind, name)
+    defaults = [one for one in pod_classes.values() if one.get("globalDefault")]
+    lowest = min(defaults, key=lambda one: int(one["value"]), default=None)
+    return _of_pods(lowest["metadata"]["name"], lowest) if lowest else None
+
+
+def _of_pods(name: str, found: Obj) -> Priority:
+    return Priority(name, int(found["value"]), group=PRIORITY_CLASS.group, kind=PRIORITY_CLASS.kind)

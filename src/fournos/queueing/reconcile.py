@@ -1,0 +1,268 @@
+"""One pass of Kueue's job framework: a job, its Workloads and the time in; steps and a verdict out.
+
+Pure.  The order of the questions is that of Kueue's own reconciler; what is more careful here: a job is
+started, and quota is released, only after the API server itself has confirmed what the cache says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from fournos.api.conditions import condition, is_true
+from fournos.kube.resource import Obj, is_terminating, key_of, uid_of
+from fournos.queueing.ensure import Ensured, ensure, prebuilt_name, request_of
+from fournos.queueing.job import Deactivates, Finalizes, OnFinish, Options, QueuedJob, Reclaims, StopsItself
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.podsets import (
+    MissingFlavorError,
+    PodSetInfo,
+    PodSetInfoError,
+    infos_of,
+    original_infos,
+    queue_name,
+)
+from fournos.queueing.priority import MissingClass, priority_of
+from fournos.queueing.release import release_quota
+from fournos.queueing.report import finalizer_patch, finish_patch, pods_ready_patch, reclaim_patch
+from fournos.queueing.state import QueueState, view
+from fournos.queueing.surroundings import Outcome, Surroundings, Verdict
+from fournos.queueing.workload import build
+from fournos.runtime.decision import Facts, LiveGet, Need, Note, Present
+from fournos.runtime.steps import Create, Delete, Patch, Step
+
+_DEFAULTS = Options()
+
+
+def reconcile(
+    job: QueuedJob, around: Surroundings, facts: Facts, now: datetime, *, options: Options = _DEFAULTS
+) -> Outcome | Need:
+    """What Kueue's side of this job needs next."""
+    if is_terminating(job.obj):
+        if job.is_active():  # its Workload, and so the quota, stays until it is not
+            return Outcome(Verdict.STOPPING, "Deleted")
+        return Outcome(Verdict.GONE, steps=(*_let_go(around.workloads), *_finalized(job)))
+    if around.ancestor is not None:
+        return _nested(job, around)
+    if not queue_name(job.obj) and not options.without_queue_name:
+        return Outcome(Verdict.NOT_QUEUED)
+    ended = job.finished()
+    if ended is not None and options.on_finish is OnFinish.DELETE:
+        gone = tuple(Delete(WORKLOAD, key_of(w), uid_of(w)) for w in around.workloads)
+        return Outcome(Verdict.FINISHED, message=ended.message, steps=(*gone, *_finalized(job)))
+    ensured = ensure(job, around, now, finished=ended is not None)
+    if ensured.steps:
+        return _changed(job, ensured, facts)
+    workload = ensured.workload
+    if workload is None:
+        if ended is not None:
+            return Outcome(Verdict.FINISHED, message=ended.message, steps=_finalized(job))
+        return _without_workload(job, around, options)
+    if isinstance(job, Deactivates) and job.wants_active() != (workload["spec"].get("active", True)):
+        body = {
+            "metadata": {"resourceVersion": workload["metadata"]["resourceVersion"]},
+            "spec": {"active": job.wants_active()},
+        }
+        return Outcome(Verdict.WAITING, "Activity", steps=(Patch(WORKLOAD, key_of(workload), body),))
+    if is_true(workload, "Finished"):
+        return _finished(job, workload)
+    if is_terminating(workload):
+        return _deleted(job, workload, facts)
+    if ended is not None:
+        reason = "Succeeded" if ended.succeeded else "Failed"
+        patch = finish_patch(workload, reason, ended.message, now)
+        note = Note("Normal", "FinishedWorkload", f"Workload '{key_of(workload)}' is declared finished")
+        return Outcome(Verdict.FINISHED, reason, ended.message, steps=(patch,), notes=(note,))
+    report = _reported(job, workload, options, now)
+    if report is not None:
+        return report
+    return _follow(job, workload, around, facts, now)
+
+
+def _follow(
+    job: QueuedJob, workload: Obj, around: Surroundings, facts: Facts, now: datetime
+) -> Outcome | Need:
+    """Admission starts the job, its loss stops it."""
+    queue = view(workload)
+    if queue.state in (QueueState.EVICTED, QueueState.RELEASED):
+        return _evicted(job, workload, facts, now)
+    if queue.state is QueueState.ADMITTED:
+        if job.is_suspended():
+            return _start(job, workload, around, facts, now)
+        return Outcome(Verdict.ADMITTED, "Admitted", queue.message)
+    if not job.is_suspended():
+        stopping = _stop(job, workload, "NotAdmitted", "Not admitted by cluster queue")
+        if stopping is not None:
+            return stopping
+    return Outcome(Verdict.WAITING, queue.reason, queue.message)
+
+
+# --- starting and stopping -----------------------------------------------------------------------------
+
+
+def _start(
+    job: QueuedJob, workload: Obj, around: Surroundings, facts: Facts, now: datetime
+) -> Outcome | Need:
+    question = LiveGet(WORKLOAD, key_of(workload))
+    answer = facts.get(question)
+    if answer is None:
+        return Need((question,))
+    if not isinstance(answer, Present) or uid_of(answer.value) != uid_of(workload):
+        return Outcome(Verdict.WAITING, "Unconfirmed", "Waiting to see the Workload as it is now", retry=True)
+    live: Obj = answer.value
+    if view(live).state is not QueueState.ADMITTED:
+        return Outcome(Verdict.WAITING, "Unconfirmed", "The admission is over already", retry=True)
+    try:
+        body = job.start(infos_of(live, around.flavors))
+    except MissingFlavorError as error:
+        return Outcome(Verdict.BLOCKED, "FlavorNotFound", str(error), retry=True)
+    except PodSetInfoError as error:
+        patch = finish_patch(live, "FailedToStart", str(error), now)
+        return Outcome(Verdict.FINISHED, "FailedToStart", str(error), steps=(patch,))
+    cluster_queue = live["status"]["admission"]["clusterQueue"]
+    note = Note("Normal", "Started", f"Admitted by clusterQueue {cluster_queue}")
+    return Outcome(Verdict.STARTING, "Started", note.message, steps=(_strict(job, body),), notes=(note,))
+
+
+def _strict(job: QueuedJob, body: Obj) -> Patch:
+    """Refused if the job has changed since it was seen."""
+    version = {"resourceVersion": job.obj["metadata"]["resourceVersion"]}
+    return Patch(
+        job.resource, key_of(job.obj), {**body, "metadata": {**(body.get("metadata") or {}), **version}}
+    )
+
+
+def _stop(job: QueuedJob, workload: Obj | None, reason: str, message: str) -> Outcome | None:
+    """None: it is suspended."""
+    infos: Sequence[PodSetInfo] | None = original_infos(workload) if workload is not None else None
+    if isinstance(job, StopsItself):
+        steps: tuple[Step, ...] = tuple(job.stop_steps(infos, reason, message))
+    else:
+        steps = () if job.is_suspended() else (_strict(job, job.stop(infos)),)
+    if not steps:
+        return None
+    note = Note("Normal", "Stopped", message)
+    return Outcome(Verdict.STOPPING, reason, message, steps=steps, notes=(note,))
+
+
+def _evicted(job: QueuedJob, workload: Obj, facts: Facts, now: datetime) -> Outcome | Need:
+    evicted = condition(workload, "Evicted") or {}
+    reason, message = str(evicted.get("reason") or "Evicted"), str(evicted.get("message") or "")
+    if not is_true(workload, "QuotaReserved"):
+        return _stop(job, workload, "WorkloadEvicted", message) or Outcome(Verdict.WAITING, reason, message)
+    quiet = _quiet(job, workload, facts, "WorkloadEvicted", message)
+    if quiet is not None:
+        return quiet
+    return Outcome(Verdict.STOPPING, reason, message, steps=(release_quota(workload, now),))
+
+
+def _quiet(
+    job: QueuedJob, workload: Obj | None, facts: Facts, reason: str, message: str
+) -> Outcome | Need | None:
+    """None: nothing of the job runs, and the API server has confirmed that it is as the cache says."""
+    stopping = _stop(job, workload, reason, message)
+    if stopping is not None:
+        return stopping
+    if job.is_active():
+        return Outcome(Verdict.STOPPING, reason, message)
+    question = LiveGet(job.resource, key_of(job.obj))
+    answer = facts.get(question)
+    if answer is None:
+        return Need((question,))
+    version = job.obj["metadata"]["resourceVersion"]
+    if not isinstance(answer, Present) or answer.value["metadata"]["resourceVersion"] != version:
+        return Outcome(Verdict.STOPPING, reason, message, retry=True)
+    return None
+
+
+def _nested(job: QueuedJob, around: Surroundings) -> Outcome:
+    """It may run exactly while its ancestor is admitted."""
+    assert around.ancestor is not None
+    held = around.ancestor.workload
+    if job.finished() is None and not job.is_suspended() and (held is None or not is_true(held, "Admitted")):
+        stopping = _stop(job, None, "NotAdmitted", "Kueue managed child job suspended")
+        if stopping is not None:
+            return Outcome(
+                Verdict.NESTED,
+                "Suspended",
+                steps=stopping.steps,
+                notes=(Note("Normal", "Suspended", stopping.message),),
+            )
+    return Outcome(
+        Verdict.NESTED, message=f"Runs on the quota of {around.ancestor.kind} {around.ancestor.key}"
+    )
+
+
+# --- the Workload itself -------------------------------------------------------------------------------
+
+
+def _without_workload(job: QueuedJob, around: Surroundings, options: Options) -> Outcome:
+    prebuilt = prebuilt_name(job.obj)
+    if prebuilt or not job.is_suspended():
+        message = "missing workload" if prebuilt else "Missing Workload; unable to restore pod templates"
+        stopping = _stop(job, None, "NoMatchingWorkload", message)
+        if stopping is not None:
+            return stopping
+    if job.is_active():
+        return Outcome(Verdict.STOPPING, "NoMatchingWorkload", "Waiting for what runs without quota to stop")
+    if prebuilt:
+        text = f"prebuilt Workload '{prebuilt}' not found"
+        return Outcome(Verdict.BLOCKED, "PrebuiltWorkloadNotFound", text, retry=True)
+    priority = priority_of(job, around.workload_classes, around.pod_classes)
+    if isinstance(priority, MissingClass):
+        return Outcome(Verdict.BLOCKED, "PriorityClassNotFound", str(priority), retry=True)
+    body = build(request_of(job, priority, options))
+    note = Note("Normal", "CreatedWorkload", f"Created Workload: {key_of(body)}")
+    return Outcome(Verdict.WAITING, "Pending", steps=(Create(WORKLOAD, body),), notes=(note,))
+
+
+def _deleted(job: QueuedJob, workload: Obj, facts: Facts) -> Outcome | Need:
+    """Somebody deletes the Workload: our finalizer holds it, and its quota, until the job has stopped."""
+    quiet = _quiet(job, workload, facts, "WorkloadDeleted", "Workload is deleted")
+    if quiet is not None:
+        return quiet
+    return Outcome(Verdict.STOPPING, "WorkloadDeleted", steps=_let_go((workload,)))
+
+
+def _changed(job: QueuedJob, ensured: Ensured, facts: Facts) -> Outcome | Need:
+    """The Workload does not fit the job: a job that runs stops before its Workload goes."""
+    if ensured.stop_first:
+        quiet = _quiet(job, ensured.restore_from, facts, "NoMatchingWorkload", ensured.message)
+        if quiet is not None:
+            return quiet
+    notes = (Note("Normal", ensured.event, ensured.message),) if ensured.event else ()
+    return Outcome(Verdict.WAITING, ensured.event, ensured.message, steps=ensured.steps, notes=notes)
+
+
+def _finished(job: QueuedJob, workload: Obj) -> Outcome:
+    """Its quota is gone, whoever declared it; a job out of sync with a prebuilt Workload has none."""
+    ended = condition(workload, "Finished") or {}
+    reason, message = str(ended.get("reason") or ""), str(ended.get("message") or "")
+    if reason == "OutOfSync" and job.finished() is None:
+        stopping = _stop(job, workload, "NoMatchingWorkload", message)
+        if stopping is not None:
+            return stopping
+    return Outcome(Verdict.FINISHED, reason, message, steps=(*_finalized(job), *_let_go((workload,))))
+
+
+def _let_go(workloads: Sequence[Obj]) -> tuple[Step, ...]:
+    return tuple(patch for patch in map(finalizer_patch, workloads) if patch is not None)
+
+
+def _finalized(job: QueuedJob) -> tuple[Step, ...]:
+    return tuple(job.finalize_steps()) if isinstance(job, Finalizes) else ()
+
+
+def _reported(job: QueuedJob, workload: Obj, options: Options, now: datetime) -> Outcome | None:
+    """At most one status write a pass, as each is conditional on the last."""
+    patch = reclaim_patch(workload, job.reclaimable_pods()) if isinstance(job, Reclaims) else None
+    if (
+        patch is None
+        and options.pods_ready
+        and (is_true(workload, "Admitted") or condition(workload, "PodsReady"))
+    ):
+        patch = pods_ready_patch(workload, job.pods_ready(), now)
+    if patch is None:
+        return None
+    verdict = Verdict.ADMITTED if is_true(workload, "Admitted") else Verdict.WAITING
+    return Outcome(verdict, "Reported", steps=(patch,))
