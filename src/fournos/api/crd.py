@@ -45,6 +45,7 @@ _KEYWORDS = (
     "properties",
     "items",
     "additionalProperties",
+    "x-kubernetes-embedded-resource",
     PRESERVE,
     "x-kubernetes-list-type",
     "x-kubernetes-list-map-keys",

@@ -33,7 +33,13 @@ def files() -> dict[str, str]:
             resource, sort_keys=False, width=110, allow_unicode=True
         )
         pages[f"docs/reference/{definition.singular}.md"] = reference(definition, rules)
-    everything = "---\n".join(manifests.values())
+    # AppWrapper is a published API of its own, installed where its operator is.
+    ours = [
+        manifests[f"deploy/crd/{definition.plural}.yaml"]
+        for definition, _ in KINDS
+        if definition.group == "fournos.dev"
+    ]
+    everything = "---\n".join(ours)
     return {
         **{path: HEADER + text for path, text in manifests.items()},
         "manifests/crd.yaml": HEADER + everything,

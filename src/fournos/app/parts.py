@@ -11,6 +11,8 @@ from pydantic_settings import BaseSettings
 
 from fournos.app.files import roots
 from fournos.app.preflight import KUEUE, TEKTON, Engine
+from fournos.appwrappers.controller import appwrappers_system
+from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.clusters.controller import CLUSTERS, cluster_systems
 from fournos.clusters.gauges import report
 from fournos.clusters.observe import project_node
@@ -82,9 +84,19 @@ def _clusters(settings: ClusterSettings, clock: Clock, metrics: Metrics, wake: W
     )
 
 
+def _appwrappers(settings: AppWrapperSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
+    return Running([appwrappers_system(settings)])
+
+
+_COLLECT_INTERVAL = 300.0
+"""Seconds, for parts without a setting of their own."""
+
 PARTS: Mapping[str, Part] = {
     "jobs": Part(JobSettings, _jobs, "fournos", lambda settings: settings.gc_interval_sec, (KUEUE, TEKTON)),
     "clusters": Part(
         ClusterSettings, _clusters, "hearth", lambda settings: settings.reconcile_interval_sec, (KUEUE,)
+    ),
+    "appwrappers": Part(
+        AppWrapperSettings, _appwrappers, "appwrappers", lambda settings: _COLLECT_INTERVAL, (KUEUE,)
     ),
 }

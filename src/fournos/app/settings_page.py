@@ -10,6 +10,7 @@ from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
+from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.clusters.settings import ClusterSettings
 from fournos.jobs.settings import JobSettings
 from fournos.vault.settings import VaultSettings
@@ -17,6 +18,7 @@ from fournos.vault.settings import VaultSettings
 SECTIONS: tuple[tuple[str, type[BaseSettings]], ...] = (
     ("The operator (`fournos run`)", JobSettings),
     ("The clusters (`fournos run --enable clusters`)", ClusterSettings),
+    ("AppWrappers (`fournos run --enable appwrappers`)", AppWrapperSettings),
     ("Vault sync (`hacks/sync_vault_secrets.py`)", VaultSettings),
 )
 

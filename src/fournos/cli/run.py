@@ -18,7 +18,9 @@ def run(
     cli: Cli,
     enable: Annotated[
         list[str] | None,
-        typer.Option("--enable", metavar="SYSTEM", help="Systems: jobs, clusters, or both with a comma."),
+        typer.Option(
+            "--enable", metavar="SYSTEM", help="Systems: jobs, clusters, appwrappers, or several with commas."
+        ),
     ] = None,
     workers: Annotated[
         int, typer.Option("--workers", metavar="N", min=1, help="Objects worked on at the same time.")

@@ -1,0 +1,1 @@
+"""AppWrapper: any resources, queued and run as one."""

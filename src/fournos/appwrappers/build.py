@@ -1,0 +1,97 @@
+"""The resources that are made: a component's template with label, owner and what the admission put in."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fournos.appwrappers import names
+from fournos.appwrappers.autopilot import keep_away
+from fournos.appwrappers.kinds import PodSetSpec
+from fournos.appwrappers.paths import replaced
+from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.kube.resource import Obj, uid_of
+from fournos.queueing.podsets import PodSetInfo, placed
+
+
+def component_name(wrapper: Obj, index: int) -> str:
+    """The name of a component; one made from generateName is always the same for this AppWrapper."""
+    meta = wrapper["spec"]["components"][index]["template"].get("metadata") or {}
+    if meta.get("name"):
+        return str(meta["name"])
+    digest = hashlib.sha256(f"{uid_of(wrapper)}/{index}".encode()).hexdigest()
+    return f"{meta.get('generateName', '')}{digest[:5]}"
+
+
+def pod_set_info(stored: Mapping[str, Any], *, name: str = "", count: int = 1) -> PodSetInfo:
+    """An entry of spec.components[].podSetInfos."""
+    return PodSetInfo(
+        name=name,
+        count=count,
+        labels=stored.get("labels") or {},
+        annotations=stored.get("annotations") or {},
+        node_selector=stored.get("nodeSelector") or {},
+        tolerations=tuple(stored.get("tolerations") or ()),
+        scheduling_gates=tuple(gate["name"] for gate in stored.get("schedulingGates") or ()),
+    )
+
+
+def stored_info(info: PodSetInfo) -> dict[str, Any]:
+    """The same the other way."""
+    parts: dict[str, Any] = {
+        "annotations": dict(info.annotations),
+        "labels": dict(info.labels),
+        "nodeSelector": dict(info.node_selector),
+        "tolerations": [dict(one) for one in info.tolerations],
+        "schedulingGates": [{"name": name} for name in info.scheduling_gates],
+    }
+    return {key: value for key, value in parts.items() if value}
+
+
+def component(
+    wrapper: Obj, index: int, pod_sets: Sequence[PodSetSpec], settings: AppWrapperSettings
+) -> dict[str, Any]:
+    """The body to create.
+
+    Raises PodSetInfoError where template and admission contradict each other, PathError where a path does
+    not lead to a pod template.
+    """
+    spec, name = wrapper["spec"]["components"][index], wrapper["metadata"]["name"]
+    body: Obj = spec["template"]
+    infos = spec.get("podSetInfos") or ()
+    for number, pod_set in enumerate(pod_sets):
+        stored = infos[number] if number < len(infos) else {}
+        info = pod_set_info(stored)
+
+        def change(template: Obj, info: PodSetInfo = info) -> Obj:
+            return _pods(template, info, name, index, settings)
+
+        body = replaced(body, pod_set.path, change)
+    meta = {key: value for key, value in (body.get("metadata") or {}).items() if key != "generateName"}
+    meta["name"] = component_name(wrapper, index)
+    meta["namespace"] = wrapper["metadata"]["namespace"]
+    meta["labels"] = {names.LABEL: name, **(meta.get("labels") or {})}
+    meta["ownerReferences"] = [owner_reference(wrapper)]
+    return {**body, "metadata": meta}
+
+
+def _pods(template: Obj, info: PodSetInfo, name: str, index: int, settings: AppWrapperSettings) -> Obj:
+    result = placed(template, info)
+    meta, spec = result["metadata"], result["spec"]
+    meta["labels"] = {names.LABEL: name, **(meta.get("labels") or {})}
+    meta["annotations"] = {**(meta.get("annotations") or {}), names.COMPONENT_ANNOTATION: str(index)}
+    if settings.scheduler_name and not spec.get("schedulerName"):
+        spec["schedulerName"] = settings.scheduler_name
+    return keep_away(result, settings) if settings.inject_anti_affinities else result
+
+
+def owner_reference(wrapper: Obj) -> dict[str, Any]:
+    return {
+        "apiVersion": names.APPWRAPPER.api_version,
+        "kind": names.APPWRAPPER.kind,
+        "name": wrapper["metadata"]["name"],
+        "uid": uid_of(wrapper),
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }

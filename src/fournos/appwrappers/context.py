@@ -1,0 +1,187 @@
+"""What one pass of the AppWrapper system works with: facts in, a status draft and a decision out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from fournos.appwrappers import names
+from fournos.appwrappers.kinds import PodSetSpec, resource_of
+from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.appwrappers.status import StatusDraft
+from fournos.appwrappers.tolerance import Tolerance, tolerance
+from fournos.kube.kinds import POD
+from fournos.kube.resource import Key, Obj, controller_of, is_terminating, key_of, uid_of
+from fournos.queueing.surroundings import Surroundings
+from fournos.runtime.decision import (
+    Absent,
+    Answer,
+    Decision,
+    Facts,
+    LiveGet,
+    LiveList,
+    Need,
+    Present,
+    Question,
+    Unknown,
+)
+from fournos.runtime.steps import Patch, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """An AppWrapper and what the caches hold about it."""
+
+    key: Key
+    wrapper: Obj
+    components: tuple[Obj | None, ...] = ()
+    """Parallel to spec.components: the cached object whose controller is this AppWrapper."""
+    watched: tuple[bool, ...] = ()
+    """Parallel: whether a cache would show it."""
+    pods: tuple[Obj, ...] = ()
+    """Pods with its label."""
+    evicting: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Node -> resources for which it is marked for eviction."""
+    around: Surroundings = field(default_factory=Surroundings)
+
+
+@dataclass(slots=True)
+class Context:
+    observed: Observed
+    facts: Facts
+    now: datetime
+    settings: AppWrapperSettings
+    draft: StatusDraft = field(init=False)
+    tolerance: Tolerance = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.draft = StatusDraft(self.wrapper, self.now)
+        self.tolerance = tolerance(self.wrapper["metadata"].get("annotations") or {}, self.settings)
+
+    @property
+    def wrapper(self) -> Obj:
+        return self.observed.wrapper
+
+    @property
+    def name(self) -> str:
+        return self.observed.key.name
+
+    @property
+    def namespace(self) -> str:
+        return self.observed.key.namespace
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        return self.wrapper.get("spec") or {}
+
+    @property
+    def suspended(self) -> bool:
+        return bool(self.spec.get("suspend"))
+
+    @property
+    def deleting(self) -> bool:
+        return is_terminating(self.wrapper)
+
+    @property
+    def templates(self) -> Sequence[Obj]:
+        return [component["template"] for component in self.spec.get("components") or ()]
+
+    @property
+    def selector(self) -> str:
+        return f"{names.LABEL}={self.name}"
+
+    def pod_sets(self, index: int) -> tuple[PodSetSpec, ...]:
+        """Of a component, as the status keeps them."""
+        return tuple(
+            PodSetSpec(one["path"], one.get("replicas", 1), one.get("annotations") or {})
+            for one in self.draft.components[index]["podSets"]
+        )
+
+    def pods_expected(self, index: int) -> int:
+        return sum(one.replicas for one in self.pod_sets(index))
+
+    def component_question(self, index: int) -> LiveGet | None:
+        """None: it was never made."""
+        name = self.draft.components[index]["name"] if index < len(self.draft.components) else ""
+        return LiveGet(resource_of(self.templates[index]), Key(self.namespace, name)) if name else None
+
+    def owns(self, obj: Obj) -> bool:
+        return (controller_of(obj) or {}).get("uid") == uid_of(self.wrapper)
+
+    # --- what is there: as the API server says it, where this pass has asked ---
+
+    @property
+    def pods_question(self) -> LiveList:
+        return LiveList(POD, self.namespace, self.selector)
+
+    @property
+    def pods(self) -> tuple[Obj, ...]:
+        answer = self.facts.get(self.pods_question)
+        return answer.value if isinstance(answer, Present) else self.observed.pods
+
+    def component(self, index: int) -> Obj | None:
+        question = self.component_question(index)
+        answer = self.facts.get(question) if question is not None else None
+        if isinstance(answer, Present):
+            return answer.value if self.owns(answer.value) else None
+        return None if isinstance(answer, Absent) else self.observed.components[index]
+
+    def confirmed(self) -> bool | Need:
+        """Whether pods and components are known live: asked before anything is taken down for what they
+        say.  Once the answers are there the whole pass is decided anew from them."""
+        watched = (i for i, seen in enumerate(self.observed.watched) if seen)
+        asked = (self.component_question(index) for index in watched)
+        questions: list[Question] = [self.pods_question]
+        questions += [question for question in asked if question is not None]
+        if need := self.ask(questions):
+            return need
+        return not any(isinstance(self.answer(question), Unknown) for question in questions)
+
+    # --- the finalizer ---
+
+    @property
+    def holds_finalizer(self) -> bool:
+        return names.FINALIZER in (self.wrapper["metadata"].get("finalizers") or ())
+
+    def finalizer(self, *, on: bool) -> tuple[Step, ...]:
+        if self.holds_finalizer == on:
+            return ()
+        meta = self.wrapper["metadata"]
+        rest = [name for name in meta.get("finalizers") or () if name != names.FINALIZER]
+        wanted = [*rest, names.FINALIZER] if on else rest
+        body = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": wanted or None}}
+        return (Patch(names.APPWRAPPER, key_of(self.wrapper), body),)
+
+    # --- results ---
+
+    def ask(self, questions: Iterable[Question]) -> Need | None:
+        """A Need for those questions that this pass has no answer to yet."""
+        open_ = tuple(q for q in questions if self.facts.get(q) is None)
+        return Need(open_) if open_ else None
+
+    def answer(self, question: Question) -> Answer:
+        found = self.facts.get(question)
+        assert found is not None, "asked before"
+        return found
+
+    def up_to_date(self) -> bool | Need:
+        """Whether the API server has the AppWrapper as the cache shows it: asked before anything is made."""
+        question = LiveGet(names.APPWRAPPER, self.observed.key)
+        if need := self.ask([question]):
+            return need
+        answer = self.answer(question)
+        version = self.wrapper["metadata"]["resourceVersion"]
+        return isinstance(answer, Present) and answer.value["metadata"]["resourceVersion"] == version
+
+    def decision(
+        self, steps: Sequence[Step] = (), *, wake_at: datetime | None = None, retry: bool = False
+    ) -> Decision:
+        return Decision(
+            steps=tuple(steps),
+            status=self.draft.done(),
+            notes=tuple(self.draft.notes),
+            wake_at=wake_at,
+            retry=retry,
+        )

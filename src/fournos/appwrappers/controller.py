@@ -1,0 +1,21 @@
+"""Wiring: the AppWrapper system as the runtime takes it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fournos.appwrappers.context import Observed
+from fournos.appwrappers.decide import decide
+from fournos.appwrappers.observe import Observer, watches
+from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.runtime.system import System
+
+
+def appwrappers_system(settings: AppWrapperSettings) -> System[Observed]:
+    return System(
+        name="appwrappers",
+        watches=watches(settings),
+        observe=Observer(settings),
+        decide=partial(decide, settings=settings),
+        primary=lambda observed: observed.wrapper,
+    )

@@ -1,0 +1,104 @@
+"""What happens next to an AppWrapper: Kueue's side first, then one table from phase to policy.
+
+(new) → Suspended → Resuming → Running → Succeeded | Failed
+                       Running, Resuming → Resetting → Resuming      a failure that is retried
+             Resuming, Running, Resetting → Suspending → Suspended   spec.suspend
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+
+from fournos.appwrappers import names
+from fournos.appwrappers.admission import problems
+from fournos.appwrappers.context import Context, Observed
+from fournos.appwrappers.finish import deleted, fail, failed, succeeded, suspending
+from fournos.appwrappers.podsets import pod_sets_of
+from fournos.appwrappers.queued import QueuedAppWrapper
+from fournos.appwrappers.reset import resetting
+from fournos.appwrappers.resume import resuming, suspended
+from fournos.appwrappers.run import running
+from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.queueing.reconcile import reconcile
+from fournos.queueing.surroundings import Outcome
+from fournos.runtime.decision import Decision, Facts, Need, Note
+from fournos.runtime.steps import Create
+
+_SHOWN_AFTER = 3
+
+
+def decide(
+    observed: Observed, facts: Facts, now: datetime, *, settings: AppWrapperSettings
+) -> Decision | Need:
+    """Pure; see `fournos.runtime.decision`."""
+    ctx = Context(observed, facts, now, settings)
+    ours = ctx.spec.get("managedBy") in names.MANAGED_BY_US
+    if facts.failure is not None and not (ours and _handled(ctx)):
+        return _troubled(ctx)
+    if ours and not ctx.draft.phase and not ctx.deleting:
+        return _begin(ctx)
+    queue = _queue(ctx)
+    if isinstance(queue, Need):
+        return queue
+    if queue is not None and queue.steps:
+        return Decision(steps=queue.steps, notes=queue.notes, retry=queue.retry)
+    if not ours:
+        return Decision(retry=queue is not None and queue.retry)
+    decision = deleted(ctx) if ctx.deleting else _POLICIES[ctx.draft.phase](ctx)
+    if isinstance(decision, Decision) and queue is not None and queue.retry:
+        return replace(decision, retry=True)
+    return decision
+
+
+def _queue(ctx: Context) -> Outcome | Need | None:
+    """None: Kueue's own integration sees to it."""
+    if ctx.settings.workloads == "kueue":
+        return None
+    return reconcile(QueuedAppWrapper(ctx.wrapper), ctx.observed.around, ctx.facts, ctx.now)
+
+
+def _handled(ctx: Context) -> bool:
+    """A component that could not be made is the business of the phase."""
+    failure = ctx.facts.failure
+    return (
+        failure is not None
+        and isinstance(failure.step, Create)
+        and ctx.draft.phase == "Resuming"
+        and not ctx.deleting
+        and ctx.owns(failure.step.body)
+        and failure.step.resource.group != "kueue.x-k8s.io"
+    )
+
+
+def _troubled(ctx: Context) -> Decision:
+    failure = ctx.facts.failure
+    assert failure is not None
+    if failure.count != _SHOWN_AFTER:
+        return Decision(retry=True)
+    text = f"{type(failure.step).__name__} failed {failure.count} times in a row, retrying: {failure.message}"
+    return Decision(notes=(Note("Warning", failure.error, text),), retry=True)
+
+
+def _begin(ctx: Context) -> Decision:
+    """A new one.  Without webhooks its rules are looked at here, too."""
+    broken = problems(ctx.wrapper)
+    if broken:
+        ctx.draft.fill_components([() for _ in ctx.templates])
+        return fail(ctx, "Invalid", "; ".join(map(str, broken)))
+    ctx.draft.fill_components([pod_sets_of(component) for component in ctx.spec["components"]])
+    ctx.draft.enter("Suspended")
+    # A Workload of ours must find its AppWrapper until its own finalizer is off.
+    return ctx.decision(ctx.finalizer(on=True) if ctx.settings.workloads == "own" else ())
+
+
+_POLICIES: dict[str, Callable[[Context], Decision | Need]] = {
+    "Suspended": suspended,
+    "Resuming": resuming,
+    "Running": running,
+    "Resetting": resetting,
+    "Suspending": suspending,
+    "Failed": failed,
+    "Succeeded": succeeded,
+}

@@ -1,0 +1,118 @@
+"""How a component does, in the words of its own kind.
+
+A Job that still runs is not done because two pods have succeeded; a Deployment is ready by its replicas.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from fournos.api.conditions import condition, is_true
+from fournos.kube.resource import Obj
+
+
+class State(Enum):
+    PENDING = "pending"
+    READY = "ready"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    state: State
+    message: str = ""
+
+
+_PENDING = Judgement(State.PENDING)
+_READY = Judgement(State.READY)
+_SUCCEEDED = Judgement(State.SUCCEEDED)
+
+
+def _failed(obj: Obj, type_: str) -> Judgement:
+    found = condition(obj, type_) or {}
+    text = ": ".join(filter(None, (found.get("reason"), found.get("message"))))
+    return Judgement(State.FAILED, text)
+
+
+def _status(obj: Obj) -> dict[str, Any]:
+    return dict(obj.get("status") or {})
+
+
+def _seen(obj: Obj) -> bool:
+    """Whether the status speaks of the spec as it is."""
+    generation = obj["metadata"].get("generation")
+    return generation is None or int(_status(obj).get("observedGeneration") or 0) >= int(generation)
+
+
+def job(obj: Obj) -> Judgement:
+    if is_true(obj, "Failed"):
+        return _failed(obj, "Failed")
+    if is_true(obj, "Complete"):
+        return _SUCCEEDED
+    spec, status = obj.get("spec") or {}, _status(obj)
+    parallelism = int(spec.get("parallelism", 1))
+    expected = min(parallelism, int(spec.get("completions") or parallelism))
+    there = int(status.get("ready") or 0) + int(status.get("succeeded") or 0)
+    return _READY if there >= expected else _PENDING
+
+
+def deployment(obj: Obj) -> Judgement:
+    wanted, status = int((obj.get("spec") or {}).get("replicas", 1)), _status(obj)
+    ready = _seen(obj) and int(status.get("availableReplicas") or 0) >= wanted
+    return _READY if ready else _PENDING
+
+
+def stateful_set(obj: Obj) -> Judgement:
+    wanted, status = int((obj.get("spec") or {}).get("replicas", 1)), _status(obj)
+    return _READY if _seen(obj) and int(status.get("readyReplicas") or 0) >= wanted else _PENDING
+
+
+def job_set(obj: Obj) -> Judgement:
+    if is_true(obj, "Failed"):
+        return _failed(obj, "Failed")
+    if is_true(obj, "Completed"):
+        return _SUCCEEDED
+    wanted = {
+        one["name"]: int(one.get("replicas", 1))
+        for one in (obj.get("spec") or {}).get("replicatedJobs") or ()
+    }
+    there = {
+        one["name"]: int(one.get("ready") or 0) + int(one.get("succeeded") or 0)
+        for one in _status(obj).get("replicatedJobsStatus") or ()
+    }
+    return _READY if all(there.get(name, 0) >= count for name, count in wanted.items()) else _PENDING
+
+
+def kubeflow(obj: Obj) -> Judgement:
+    """PyTorchJob and MPIJob have the same conditions."""
+    if is_true(obj, "Failed"):
+        return _failed(obj, "Failed")
+    if is_true(obj, "Succeeded"):
+        return _SUCCEEDED
+    return _READY if is_true(obj, "Running") else _PENDING
+
+
+def ray_cluster(obj: Obj) -> Judgement:
+    status = _status(obj)
+    if status.get("state") == "failed":
+        return Judgement(State.FAILED, str(status.get("reason") or "the RayCluster failed"))
+    ready = status.get("state") == "ready" or is_true(obj, "RayClusterProvisioned")
+    return _READY if ready else _PENDING
+
+
+def ray_job(obj: Obj) -> Judgement:
+    status = _status(obj)
+    if status.get("jobStatus") == "SUCCEEDED" and status.get("jobDeploymentStatus") == "Complete":
+        return _SUCCEEDED
+    if status.get("jobStatus") in ("FAILED", "STOPPED") or status.get("jobDeploymentStatus") == "Failed":
+        return Judgement(
+            State.FAILED, str(status.get("message") or status.get("reason") or "the RayJob failed")
+        )
+    return _READY if status.get("jobDeploymentStatus") == "Running" else _PENDING
+
+
+def leader_worker_set(obj: Obj) -> Judgement:
+    return _READY if is_true(obj, "Available") else _PENDING

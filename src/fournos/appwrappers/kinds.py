@@ -1,0 +1,192 @@
+"""The kinds that an AppWrapper knows: their pod sets by inference, and how they are judged.
+
+Inference is the AppWrapper documentation's; Kueue's built-in integration has the same table without the
+last two kinds, for which admission writes the pod sets into the spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from fournos.appwrappers import judge
+from fournos.appwrappers.judge import Judgement
+from fournos.appwrappers.names import ANNOTATION
+from fournos.kube.kinds import DEPLOYMENT, JOB, POD
+from fournos.kube.resource import Obj, Resource
+
+_INDEX, _GROUP_INDEX, _GROUP_COUNT = (
+    f"{ANNOTATION}tas-{name}" for name in ("pod-index-label", "sub-group-index-label", "sub-group-count")
+)
+
+
+class InferenceError(Exception):
+    """The template does not say how many pods it makes."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetSpec:
+    path: str
+    replicas: int = 1
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+Infer = Callable[[Obj], Iterator[PodSetSpec]]
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedKind:
+    resource: Resource
+    infer: Infer
+    judge: Callable[[Obj], Judgement] | None
+    """None: judged by its pods."""
+    kueue_infers: bool = True
+
+
+def _number(value: Any, default: int, where: str) -> int:
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InferenceError(f"{where} is no whole number")
+    return value
+
+
+def _part(obj: Any, where: str, *names: str) -> Any:
+    for name in names:
+        if not isinstance(obj, Mapping) or name not in obj:
+            raise InferenceError(f"{where} has no {'.'.join(names)}")
+        obj = obj[name]
+    return obj
+
+
+def _pod(template: Obj) -> Iterator[PodSetSpec]:
+    yield PodSetSpec("template")
+
+
+def _replicated(template: Obj) -> Iterator[PodSetSpec]:
+    replicas = _number(_part(template, "template", "spec").get("replicas"), 1, "spec.replicas")
+    yield PodSetSpec("template.spec.template", replicas)
+
+
+def _pods_of_job(spec: Any) -> int:
+    parallelism = _number(spec.get("parallelism"), 1, "parallelism")
+    return min(parallelism, _number(spec.get("completions"), parallelism, "completions"))
+
+
+_JOB_HINTS: Final = {_INDEX: "batch.kubernetes.io/job-completion-index"}
+
+
+def _job(template: Obj) -> Iterator[PodSetSpec]:
+    yield PodSetSpec("template.spec.template", _pods_of_job(_part(template, "template", "spec")), _JOB_HINTS)
+
+
+def _job_set(template: Obj) -> Iterator[PodSetSpec]:
+    for i, one in enumerate(_part(template, "template", "spec", "replicatedJobs")):
+        replicas = _number(one.get("replicas"), 1, f"replicatedJobs[{i}].replicas")
+        pods = replicas * _pods_of_job(_part(one, f"replicatedJobs[{i}]", "template", "spec"))
+        hints = {
+            **_JOB_HINTS,
+            _GROUP_INDEX: "jobset.sigs.k8s.io/job-index",
+            _GROUP_COUNT: str(replicas),
+        }
+        yield PodSetSpec(f"template.spec.replicatedJobs[{i}].template.spec.template", pods, hints)
+
+
+def _by_role(section: str, roles: tuple[str, ...], hints: Mapping[str, str]) -> Infer:
+    def infer(template: Obj) -> Iterator[PodSetSpec]:
+        specs = _part(template, "template", "spec", section)
+        for role in roles:
+            if role in specs:
+                replicas = _number(specs[role].get("replicas"), 1, f"{section}.{role}.replicas")
+                yield PodSetSpec(f"template.spec.{section}.{role}.template", replicas, hints)
+
+    return infer
+
+
+def _ray(*below: str) -> Infer:
+    prefix = ".".join(("template", "spec", *below))
+
+    def infer(template: Obj) -> Iterator[PodSetSpec]:
+        spec = _part(template, "template", "spec", *below)
+        yield PodSetSpec(f"{prefix}.headGroupSpec.template")
+        for i, group in enumerate(spec.get("workerGroupSpecs") or ()):
+            replicas = _number(group.get("replicas"), 1, f"workerGroupSpecs[{i}].replicas")
+            yield PodSetSpec(f"{prefix}.workerGroupSpecs[{i}].template", replicas)
+
+    return infer
+
+
+def _leader_worker_set(template: Obj) -> Iterator[PodSetSpec]:
+    """A group is one leader and `size - 1` workers; a leader without a template is made as they are."""
+    spec = _part(template, "template", "spec")
+    replicas = _number(spec.get("replicas"), 1, "replicas")
+    group = _part(spec, "spec", "leaderWorkerTemplate")
+    size = _number(group.get("size"), 1, "leaderWorkerTemplate.size")
+    path = "template.spec.leaderWorkerTemplate"
+    if "leaderTemplate" in group:
+        yield PodSetSpec(f"{path}.leaderTemplate", replicas)
+        if size > 1:
+            yield PodSetSpec(f"{path}.workerTemplate", replicas * (size - 1))
+    else:
+        yield PodSetSpec(f"{path}.workerTemplate", replicas * size)
+
+
+STATEFUL_SET: Final = Resource("apps", "v1", "StatefulSet", "statefulsets")
+JOB_SET: Final = Resource("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
+PYTORCH_JOB: Final = Resource("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs")
+MPI_JOB: Final = Resource("kubeflow.org", "v2beta1", "MPIJob", "mpijobs")
+RAY_CLUSTER: Final = Resource("ray.io", "v1", "RayCluster", "rayclusters")
+RAY_JOB: Final = Resource("ray.io", "v1", "RayJob", "rayjobs")
+LEADER_WORKER_SET: Final = Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
+
+_TORCH_HINTS: Final = {_INDEX: "training.kubeflow.org/replica-index"}
+
+WRAPPED: Final[tuple[WrappedKind, ...]] = (
+    WrappedKind(POD, _pod, None),
+    WrappedKind(DEPLOYMENT, _replicated, judge.deployment),
+    WrappedKind(STATEFUL_SET, _replicated, judge.stateful_set),
+    WrappedKind(JOB, _job, judge.job),
+    WrappedKind(JOB_SET, _job_set, judge.job_set),
+    WrappedKind(
+        PYTORCH_JOB, _by_role("pytorchReplicaSpecs", ("Master", "Worker"), _TORCH_HINTS), judge.kubeflow
+    ),
+    WrappedKind(RAY_CLUSTER, _ray(), judge.ray_cluster),
+    WrappedKind(RAY_JOB, _ray("rayClusterSpec"), judge.ray_job),
+    WrappedKind(
+        MPI_JOB, _by_role("mpiReplicaSpecs", ("Launcher", "Worker"), {}), judge.kubeflow, kueue_infers=False
+    ),
+    WrappedKind(LEADER_WORKER_SET, _leader_worker_set, judge.leader_worker_set, kueue_infers=False),
+)
+_BY_KIND: Final = {(one.resource.api_version, one.resource.kind): one for one in WRAPPED}
+
+
+def wrapped_kind(template: Obj) -> WrappedKind | None:
+    """None: a kind of which nothing is known."""
+    return _BY_KIND.get((str(template.get("apiVersion")), str(template.get("kind"))))
+
+
+def infer(template: Obj) -> tuple[PodSetSpec, ...]:
+    """The pod sets of a kind that is known, () for others.  Raises InferenceError."""
+    kind = wrapped_kind(template)
+    return tuple(kind.infer(template)) if kind is not None else ()
+
+
+def resource_of(template: Obj) -> Resource:
+    """The resource type of a template.
+
+    The plural of a kind that is not known is guessed as Kubernetes' own tools guess it; where the guess is
+    wrong the API server says that it serves no such type.
+    """
+    kind = wrapped_kind(template)
+    if kind is not None:
+        return kind.resource
+    group, _, version = str(template["apiVersion"]).rpartition("/")
+    word = str(template["kind"]).lower()
+    if word.endswith(("s", "x", "ch", "sh")):
+        plural = f"{word}es"
+    elif word.endswith("y") and word[-2:-1] not in "aeiou":
+        plural = f"{word[:-1]}ies"
+    else:
+        plural = f"{word}s"
+    return Resource(group, version, str(template["kind"]), plural)

@@ -1,0 +1,27 @@
+"""Names, labels and fixed words of the AppWrapper API (its published manifests)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fournos.api.appwrapper import DEFINITION
+from fournos.kube.resource import Resource
+
+APPWRAPPER: Final = Resource(DEFINITION.group, DEFINITION.version, DEFINITION.kind, DEFINITION.plural)
+
+LABEL: Final = "workload.codeflare.dev/appwrapper"
+"""On every component and every pod: the AppWrapper's name."""
+FINALIZER: Final = "workload.codeflare.dev/finalizer"
+USER_LABEL: Final = "workload.codeflare.dev/user"
+USER_ID_LABEL: Final = "workload.codeflare.dev/userid"
+MANAGER: Final = "workload.codeflare.dev/appwrapper-controller"
+MANAGED_BY_US: Final = frozenset({None, "", MANAGER})
+
+ANNOTATION: Final = "workload.codeflare.dev.appwrapper/"
+"""Prefix of the annotations that tune fault tolerance."""
+COMPONENT_ANNOTATION: Final = f"{ANNOTATION}component"
+"""On every pod: the index of its component, so that a pod is counted where it belongs."""
+
+TERMINAL: Final = frozenset({"Succeeded", "Failed"})
+POD_SETS_MAX: Final = 8
+"""Of one Workload, in the Kueue versions that are supported."""

@@ -1,0 +1,225 @@
+"""From the caches to what a decision reads: projections, indexes, and who wakes whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from fournos.api.conditions import is_true
+from fournos.appwrappers import names
+from fournos.appwrappers.autopilot import evicting
+from fournos.appwrappers.context import Observed
+from fournos.appwrappers.kinds import WRAPPED, resource_of
+from fournos.appwrappers.names import APPWRAPPER
+from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.kube.kinds import NODE, POD
+from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.queueing.ensure import prebuilt_name
+from fournos.queueing.kinds import PRIORITY_CLASS, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.queueing.surroundings import Ancestor, Surroundings
+from fournos.runtime.system import Caches, Watch
+
+OWNER, OWNER_NAME, NODE_NAME, WRAPPER = "owner", "owner-name", "node", "wrapper"
+
+
+def watches(settings: AppWrapperSettings) -> tuple[Watch, ...]:
+    """All namespaces; of other kinds only what carries the AppWrapper label."""
+    components = tuple(
+        Watch(
+            kind.resource,
+            selector=names.LABEL,
+            wakes=_labelled,
+            indexes={WRAPPER: _wrapper, NODE_NAME: _node_name} if kind.resource == POD else {},
+            project=project_pod if kind.resource == POD else project_component,
+            required=False,
+        )
+        for kind in WRAPPED
+    )
+    nodes = (Watch(NODE, wakes=_on_node, project=project_node),) if settings.monitor_nodes else ()
+    return (
+        Watch(APPWRAPPER, wakes=lambda wrapper, caches: (key_of(wrapper),)),
+        *components,
+        *nodes,
+        *(_queue_watches() if settings.workloads == "own" else ()),
+    )
+
+
+def _queue_watches() -> tuple[Watch, ...]:
+    return (
+        Watch(
+            WORKLOAD, wakes=_owner, indexes={OWNER: _controller_uid, OWNER_NAME: _owner_name}, required=False
+        ),
+        Watch(RESOURCE_FLAVOR, wakes=_nobody, required=False),
+        Watch(WORKLOAD_PRIORITY_CLASS, wakes=_nobody, required=False),
+        Watch(PRIORITY_CLASS, wakes=_nobody),
+    )
+
+
+class Observer:
+    """Reads the caches."""
+
+    def __init__(self, settings: AppWrapperSettings) -> None:
+        self._settings = settings
+
+    def __call__(self, caches: Caches, key: Key) -> Observed | None:
+        wrapper = caches[APPWRAPPER].get(key)
+        if wrapper is None:
+            return None
+        pods = caches[POD].by(WRAPPER, str(key))
+        found = [self._component(caches, wrapper, index) for index in range(_size(wrapper))]
+        return Observed(
+            key=key,
+            wrapper=wrapper,
+            components=tuple(obj for obj, _ in found),
+            watched=tuple(watched for _, watched in found),
+            pods=pods,
+            evicting=self._evicting(caches, pods),
+            around=self._around(caches, wrapper) if WORKLOAD in caches else Surroundings(),
+        )
+
+    def _component(self, caches: Caches, wrapper: Obj, index: int) -> tuple[Obj | None, bool]:
+        resource = resource_of(wrapper["spec"]["components"][index]["template"])
+        if resource not in caches:
+            return None, False
+        statuses = (wrapper.get("status") or {}).get("componentStatus") or ()
+        name = statuses[index]["name"] if index < len(statuses) else ""
+        obj = caches[resource].get(Key(key_of(wrapper).namespace, name)) if name else None
+        ours = obj is not None and (controller_of(obj) or {}).get("uid") == uid_of(wrapper)
+        return obj if ours else None, True
+
+    def _evicting(self, caches: Caches, pods: tuple[Obj, ...]) -> dict[str, frozenset[str]]:
+        if NODE not in caches:
+            return {}
+        wanted = {str(pod["spec"]["nodeName"]) for pod in pods if pod["spec"].get("nodeName")}
+        nodes = ((name, caches[NODE].get(Key("", name))) for name in sorted(wanted))
+        found = {name: evicting(node, self._settings) for name, node in nodes if node is not None}
+        return {name: resources for name, resources in found.items() if resources}
+
+    def _around(self, caches: Caches, wrapper: Obj) -> Surroundings:
+        key, prebuilt = key_of(wrapper), prebuilt_name(wrapper)
+        return Surroundings(
+            workloads=caches[WORKLOAD].by(OWNER_NAME, str(key)),
+            prebuilt=caches[WORKLOAD].get(Key(key.namespace, prebuilt)) if prebuilt else None,
+            flavors={one["metadata"]["name"]: one for one in caches[RESOURCE_FLAVOR]},
+            workload_classes={one["metadata"]["name"]: one for one in caches[WORKLOAD_PRIORITY_CLASS]},
+            pod_classes={one["metadata"]["name"]: one for one in caches[PRIORITY_CLASS]},
+            ancestor=_ancestor(caches, wrapper),
+        )
+
+
+def _ancestor(caches: Caches, wrapper: Obj) -> Ancestor | None:
+    """The controller of this AppWrapper, if it has quota of its own to run on."""
+    owner = controller_of(wrapper)
+    held = caches[WORKLOAD].by(OWNER, str(owner["uid"])) if owner else ()
+    if owner is None or not held:
+        return None
+    going = [one for one in held if not is_true(one, "Finished")]
+    newest = max(going, key=lambda one: str(one["metadata"].get("creationTimestamp", "")), default=None)
+    return Ancestor(Key(key_of(wrapper).namespace, owner["name"]), str(owner["kind"]), newest)
+
+
+def _size(wrapper: Obj) -> int:
+    return len((wrapper.get("spec") or {}).get("components") or ())
+
+
+# --- indexes -----------------------------------------------------------------------------------------
+
+
+def _wrapper(obj: Obj) -> Iterable[str]:
+    name = (obj["metadata"].get("labels") or {}).get(names.LABEL)
+    return (str(Key(obj["metadata"]["namespace"], name)),) if name else ()
+
+
+def _node_name(pod: Obj) -> Iterable[str]:
+    name = (pod.get("spec") or {}).get("nodeName")
+    return (name,) if name else ()
+
+
+def _controller_uid(obj: Obj) -> Iterable[str]:
+    owner = controller_of(obj)
+    return (owner["uid"],) if owner else ()
+
+
+def _owner_name(obj: Obj) -> Iterable[str]:
+    """Workloads of an earlier AppWrapper of the same name count: they have to go."""
+    return tuple(str(key) for key in _owner(obj, None))
+
+
+# --- who wakes whom ----------------------------------------------------------------------------------
+
+
+def _labelled(obj: Obj, caches: Caches) -> Iterable[Key]:
+    name = (obj["metadata"].get("labels") or {}).get(names.LABEL)
+    return (Key(obj["metadata"]["namespace"], name),) if name else ()
+
+
+def _owner(obj: Obj, caches: Caches | None) -> Iterable[Key]:
+    return tuple(
+        Key(obj["metadata"]["namespace"], reference["name"])
+        for reference in obj["metadata"].get("ownerReferences") or ()
+        if reference["kind"] == APPWRAPPER.kind and reference["apiVersion"] == APPWRAPPER.api_version
+    )
+
+
+def _on_node(node: Obj, caches: Caches) -> Iterable[Key]:
+    pods = caches[POD].by(NODE_NAME, node["metadata"]["name"])
+    return tuple(dict.fromkeys(key for pod in pods for key in _labelled(pod, caches)))
+
+
+def _nobody(obj: Obj, caches: Caches) -> Iterable[Key]:
+    return ()
+
+
+# --- projections: what decisions read, and no more ----------------------------------------------------
+
+_METADATA = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "labels",
+    "ownerReferences",
+)
+
+
+def _metadata(obj: Obj, *more: str) -> dict[str, Any]:
+    meta = obj["metadata"]
+    return {name: meta[name] for name in (*_METADATA, *more) if name in meta}
+
+
+def project_component(obj: Obj) -> Obj:
+    """Counts of the spec, and the status."""
+    spec = obj.get("spec") or {}
+    kept = {name: spec[name] for name in ("replicas", "parallelism", "completions") if name in spec}
+    if "replicatedJobs" in spec:
+        kept["replicatedJobs"] = [
+            {"name": one["name"], "replicas": one.get("replicas", 1)} for one in spec["replicatedJobs"]
+        ]
+    return {"metadata": _metadata(obj), "spec": kept, "status": obj.get("status") or {}}
+
+
+def project_pod(pod: Obj) -> Obj:
+    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    annotation = (pod["metadata"].get("annotations") or {}).get(names.COMPONENT_ANNOTATION)
+    meta = _metadata(pod)
+    if annotation is not None:
+        meta["annotations"] = {names.COMPONENT_ANNOTATION: annotation}
+    ready = [one for one in status.get("conditions") or () if one.get("type") == "Ready"]
+    containers = [{"resources": one.get("resources") or {}} for one in spec.get("containers") or ()]
+    ended = [
+        {"state": {"terminated": {"exitCode": terminated.get("exitCode")}}}
+        for one in status.get("containerStatuses") or ()
+        if (terminated := (one.get("state") or {}).get("terminated"))
+    ]
+    return {
+        "metadata": meta,
+        "spec": {"nodeName": spec.get("nodeName"), "containers": containers},
+        "status": {"phase": status.get("phase"), "conditions": ready, "containerStatuses": ended},
+    }
+
+
+def project_node(node: Obj) -> Obj:
+    return {"metadata": _metadata(node)}

@@ -1,0 +1,83 @@
+"""An AppWrapper as Kueue's job framework sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fournos.api.conditions import is_true
+from fournos.appwrappers.build import stored_info
+from fournos.appwrappers.names import APPWRAPPER, MANAGED_BY_US
+from fournos.appwrappers.podsets import all_pod_sets, pod_sets_of
+from fournos.kube.resource import Obj, Resource
+from fournos.queueing.job import Ended
+from fournos.queueing.podsets import PodSetInfo, PodSetInfoError
+from fournos.queueing.workload import PodSet
+
+_KEPT = ("labels", "annotations")
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedAppWrapper:
+    obj: Obj
+
+    @property
+    def resource(self) -> Resource:
+        return APPWRAPPER
+
+    def pod_sets(self) -> Sequence[PodSet]:
+        name = str(self.obj["metadata"]["name"]).lower().replace(".", "-")
+        return [
+            PodSet(f"{name}-{number}", pod_set.replicas, _template(template))
+            for number, (_, pod_set, template) in enumerate(all_pod_sets(self.obj))
+        ]
+
+    def is_suspended(self) -> bool:
+        return bool(self.obj["spec"].get("suspend"))
+
+    def is_active(self) -> bool:
+        return is_true(self.obj, "QuotaReserved")
+
+    def finished(self) -> Ended | None:
+        phase = (self.obj.get("status") or {}).get("phase")
+        if phase == "Succeeded":
+            return Ended(True, "AppWrapper finished successfully")
+        if phase == "Failed" and not is_true(self.obj, "ResourcesDeployed"):
+            return Ended(False, "AppWrapper failed")
+        return None  # a failed one whose resources are still there uses its quota
+
+    def pods_ready(self) -> bool:
+        return is_true(self.obj, "PodsReady")
+
+    def start(self, infos: Sequence[PodSetInfo]) -> Obj:
+        components, rest = [], list(infos)
+        for component in self.obj["spec"]["components"]:
+            wanted = len(pod_sets_of(component))
+            if len(rest) < wanted:
+                raise PodSetInfoError(f"expecting more than {len(infos)} podset infos")
+            mine, rest = rest[:wanted], rest[wanted:]
+            components.append({**component, "podSetInfos": [stored_info(info) for info in mine]})
+        if rest:
+            raise PodSetInfoError(f"expecting fewer than {len(infos)} podset infos")
+        return {"spec": {"components": components, "suspend": False}}
+
+    def stop(self, infos: Sequence[PodSetInfo] | None) -> Obj:
+        components = [
+            {key: value for key, value in component.items() if key != "podSetInfos"}
+            for component in self.obj["spec"]["components"]
+        ]
+        return {"spec": {"components": components, "suspend": True}}
+
+    def managed_by(self) -> str | None:
+        value: str | None = self.obj["spec"].get("managedBy")
+        return value
+
+    def may_default_managed_by(self) -> bool:
+        return self.managed_by() in MANAGED_BY_US
+
+
+def _template(template: Obj) -> Obj:
+    """Whole: what Kueue does not read costs nothing, what is left out would be missing from the quota."""
+    meta = template.get("metadata") or {}
+    kept = {key: meta[key] for key in _KEPT if meta.get(key)}
+    return {"metadata": kept, "spec": template["spec"]}

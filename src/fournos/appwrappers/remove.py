@@ -1,0 +1,71 @@
+"""Taking the wrapped resources down, until the API server itself says that nothing is left.
+
+The promise to Kueue is that quota is free when ResourcesDeployed says so; a cache does not make it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from fournos.api.conditions import Condition
+from fournos.appwrappers.context import Context
+from fournos.kube.kinds import POD
+from fournos.kube.resource import Obj, is_terminating, key_of, uid_of
+from fournos.runtime.decision import LiveGet, Need, Present, Unknown
+from fournos.runtime.steps import Delete, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    done: bool
+    steps: tuple[Step, ...] = ()
+    wake_at: datetime | None = None
+    retry: bool = False
+
+
+def remove(ctx: Context) -> Removal | Need:
+    """The next move; the draft says how far it is."""
+    questions = {
+        index: question
+        for index in range(len(ctx.templates))
+        if (question := ctx.component_question(index)) is not None
+    }
+    pods_question = ctx.pods_question
+    if need := ctx.ask([*questions.values(), pods_question]):
+        return need
+    left: list[tuple[LiveGet, Obj]] = []
+    unsure = False
+    for index, question in questions.items():
+        answer = ctx.answer(question)
+        if isinstance(answer, Unknown):
+            unsure = True
+        elif isinstance(answer, Present) and ctx.owns(answer.value):
+            left.append((question, answer.value))
+            unsure = unsure or not ctx.observed.watched[index]
+        else:
+            gone = Condition("ResourcesDeployed", "False", "ComponentDeleted", "")
+            ctx.draft.component_condition(index, gone)
+    pods_answer = ctx.answer(pods_question)
+    unsure = unsure or isinstance(pods_answer, Unknown)
+    pods: tuple[Obj, ...] = pods_answer.value if isinstance(pods_answer, Present) else ()
+    if not left and not pods and not unsure:
+        ctx.draft.clear("DeletingResources", "DeletionComplete")
+        return Removal(done=True)
+    if not ctx.draft.is_true("DeletingResources"):
+        ctx.draft.condition("DeletingResources", "True", "DeletionInitiated")
+    force_at = ctx.draft.since("DeletingResources") + ctx.tolerance.forceful_deletion
+    if ctx.now >= force_at:
+        return Removal(done=False, steps=_forced(left, pods), retry=True)
+    asked = [(question, obj) for question, obj in left if not is_terminating(obj)]
+    steps = tuple(Delete(question.resource, question.key, uid_of(obj)) for question, obj in asked)
+    return Removal(done=False, steps=steps, wake_at=force_at, retry=unsure)
+
+
+def _forced(left: list[tuple[LiveGet, Obj]], pods: tuple[Obj, ...]) -> tuple[Step, ...]:
+    """Pods first; what still is there without any is deleted with no grace."""
+    if pods:
+        return tuple(Delete(POD, key_of(pod), uid_of(pod), grace_seconds=0) for pod in pods)
+    return tuple(
+        Delete(question.resource, question.key, uid_of(obj), grace_seconds=0) for question, obj in left
+    )

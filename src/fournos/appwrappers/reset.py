@@ -1,0 +1,30 @@
+"""Resetting: everything is taken down, then after a pause made anew.  The quota is kept all the while."""
+
+from __future__ import annotations
+
+from fournos.appwrappers.context import Context
+from fournos.appwrappers.finish import suspend
+from fournos.appwrappers.remove import remove
+from fournos.appwrappers.resume import claim
+from fournos.runtime.decision import Decision, Need
+
+
+def resetting(ctx: Context) -> Decision | Need:
+    if ctx.suspended:
+        return suspend(ctx)
+    ctx.draft.clear("PodsReady", "Resetting")
+    if ctx.draft.is_true("ResourcesDeployed"):
+        removal = remove(ctx)
+        if isinstance(removal, Need):
+            return removal
+        if not removal.done:
+            return ctx.decision(removal.steps, wake_at=removal.wake_at, retry=removal.retry)
+        text = "Resources deleted for resetting AppWrapper"
+        ctx.draft.condition("ResourcesDeployed", "False", "Resetting", text)
+    paused_until = ctx.draft.since("Unhealthy") + ctx.tolerance.retry_pause
+    if ctx.now < paused_until:
+        return ctx.decision(wake_at=paused_until)
+    # A fresh start: the next failure has its whole grace and pause again.
+    ctx.draft.clear("Unhealthy", "Resuming", "Reset complete; resuming")
+    ctx.draft.condition("ResourcesDeployed", "True", "Resuming", "Reset complete; resuming")
+    return claim(ctx)

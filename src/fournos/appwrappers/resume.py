@@ -1,0 +1,84 @@
+"""From Suspended to Running: what is going to be made is claimed in the status, then it is made."""
+
+from __future__ import annotations
+
+from fournos.api.conditions import Condition, is_true
+from fournos.appwrappers import build
+from fournos.appwrappers.context import Context
+from fournos.appwrappers.finish import fail, reset_or_fail, suspend
+from fournos.appwrappers.kinds import resource_of
+from fournos.appwrappers.paths import PathError
+from fournos.queueing.podsets import PodSetInfoError
+from fournos.runtime.decision import Decision, Need, StepFailure
+from fournos.runtime.steps import Create, Step
+
+_FATAL = frozenset({"InvalidError", "NoSuchResourceError", "ForeignObject"})
+"""Failures of a creation that another try would meet again."""
+
+
+def suspended(ctx: Context) -> Decision:
+    if ctx.suspended:
+        return ctx.decision()
+    finalizer = ctx.finalizer(on=True)
+    message = "Suspend is false"
+    for type_, status in (
+        ("QuotaReserved", "True"),
+        ("ResourcesDeployed", "True"),
+        ("PodsReady", "False"),
+        ("Unhealthy", "False"),
+    ):
+        ctx.draft.condition(type_, status, "Resuming", message)
+    return claim(ctx, finalizer)
+
+
+def claim(ctx: Context, steps: tuple[Step, ...] = ()) -> Decision:
+    """Names and kinds of all components are written before the first of them is made."""
+    for index, template in enumerate(ctx.templates):
+        ctx.draft.amend_component(
+            index,
+            name=build.component_name(ctx.wrapper, index),
+            kind=str(template["kind"]),
+            apiVersion=str(template["apiVersion"]),
+        )
+        initiated = Condition("ResourcesDeployed", "Unknown", "ComponentCreationInitiated", "")
+        ctx.draft.component_condition(index, initiated)
+        ctx.draft.component_condition(index, Condition("Finished", "False", "Resuming", ""))
+    ctx.draft.enter("Resuming")
+    return ctx.decision(steps)
+
+
+def resuming(ctx: Context) -> Decision | Need:
+    if ctx.suspended:
+        return suspend(ctx)
+    failure = ctx.facts.failure
+    if failure is not None and isinstance(failure.step, Create):
+        return _not_created(ctx, failure)
+    current = ctx.up_to_date()
+    if isinstance(current, Need):
+        return current
+    if not current:
+        return Decision(retry=True)
+    steps = []
+    try:
+        for index, template in enumerate(ctx.templates):
+            if is_true({"status": ctx.draft.components[index]}, "ResourcesDeployed"):
+                continue
+            body = build.component(ctx.wrapper, index, ctx.pod_sets(index), ctx.settings)
+            steps.append(Create(resource_of(template), body))
+            created = Condition("ResourcesDeployed", "True", "ComponentCreatedSuccessfully", "")
+            ctx.draft.component_condition(index, created)
+    except (PodSetInfoError, PathError) as error:
+        return fail(ctx, "CreateFailed", f"error creating components: {error}")
+    ctx.draft.enter("Running")
+    # Looks again when the time for all pods to appear is over, whatever happens until then.
+    return ctx.decision(steps, wake_at=ctx.draft.since("ResourcesDeployed") + ctx.tolerance.admission)
+
+
+def _not_created(ctx: Context, failure: StepFailure) -> Decision:
+    text = f"error creating components: {failure.message}"
+    if failure.error in _FATAL:
+        return fail(ctx, "CreateFailed", text)
+    until = ctx.draft.since("ResourcesDeployed") + ctx.tolerance.admission
+    if ctx.now < until:
+        return ctx.decision(wake_at=until, retry=True)
+    return reset_or_fail(ctx, "CreateFailed", text)

@@ -1,0 +1,178 @@
+"""The Running phase: how the components do, each by the words of its kind, and what follows from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from fournos.api.conditions import Condition, condition
+from fournos.api.times import parse_time
+from fournos.appwrappers.autopilot import uses
+from fournos.appwrappers.context import Context
+from fournos.appwrappers.finish import fail, reset_or_fail, succeed, suspend
+from fournos.appwrappers.judge import Judgement, State
+from fournos.appwrappers.kinds import wrapped_kind
+from fournos.appwrappers.pods import Count, alive, component_of, count, gave_up
+from fournos.kube.resource import Obj, is_terminating, uid_of
+from fournos.runtime.decision import Absent, Decision, LiveGet, Need, Present
+from fournos.runtime.steps import Delete
+
+
+@dataclass(slots=True)
+class Survey:
+    """What is seen of all components."""
+
+    missing: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    working: int = 0
+    """Components with pods that have not succeeded."""
+    unready: int = 0
+    counted: set[int] = field(default_factory=set)
+    """Components judged by their pods."""
+    unsure: bool = False
+
+
+def running(ctx: Context) -> Decision | Need:
+    if ctx.suspended:
+        return suspend(ctx)
+    survey = _survey(ctx)
+    if isinstance(survey, Need):
+        return survey
+    if survey.missing:
+        total = len(ctx.templates)
+        text = f"Only found {total - len(survey.missing)} deployed components, but was expecting {total}"
+        return fail(ctx, "MissingComponent", f"{text}: {', '.join(survey.missing)}")
+    if survey.failed:
+        text = f"Found {len(survey.failed)} failed components: {'; '.join(survey.failed)}"
+        return _give_up(ctx, "FailedComponent", text)
+    pods = [pod for pod in ctx.pods if component_of(pod) in (None, *survey.counted)]
+    found = count(pods) if survey.counted else Count()
+    expected = sum(ctx.pods_expected(index) for index in survey.counted)
+    done = found.succeeded >= expected and not found.there - found.succeeded and not found.failed
+    if done and not survey.working and not survey.unsure:
+        return _succeeded(ctx)
+    if found.failed:
+        ctx.draft.condition("Unhealthy", "True", "FoundFailedPods")
+        until = ctx.draft.since("Unhealthy") + ctx.tolerance.failure
+        if ctx.now >= until or gave_up(ctx.pods, ctx.tolerance):
+            return _give_up(ctx, "FoundFailedPods", f"{found.failed} pods failed")
+        return ctx.decision(wake_at=until, retry=survey.unsure)
+    bad = _on_bad_nodes(ctx)
+    if bad:
+        text = f"Workload contains pods using NoExecute resources on Nodes: {', '.join(bad)}"
+        return _give_up(ctx, "AutopilotNoExecute", text, counts=False)
+    ctx.draft.clear("Unhealthy", "FoundNoFailedPods")
+    everything = count(ctx.pods)
+    if not survey.unready and found.running + found.succeeded >= expected:
+        text = f"{everything.running} pods running; {everything.succeeded} pods succeeded"
+        ctx.draft.condition("PodsReady", "True", "SufficientPodsReady", text)
+        return ctx.decision(retry=survey.unsure)
+    return _unready(ctx, everything, unsure=survey.unsure)
+
+
+def _unready(ctx: Context, everything: Count, *, unsure: bool) -> Decision | Need:
+    """The clock starts with the resources, and again whenever readiness is lost."""
+    ctx.draft.condition("PodsReady", "False", "InsufficientPodsReady", str(everything))
+    wanted = sum(ctx.pods_expected(index) for index in range(len(ctx.templates)))
+    grace = ctx.tolerance.warmup if everything.there >= wanted else ctx.tolerance.admission
+    until = ctx.draft.since("ResourcesDeployed", "PodsReady") + grace
+    if ctx.now >= until:
+        return _give_up(ctx, "InsufficientPodsReady", str(everything))
+    return ctx.decision(wake_at=until, retry=unsure)
+
+
+def _give_up(ctx: Context, reason: str, message: str, *, counts: bool = True) -> Decision | Need:
+    """Only on what the API server itself says: a cache that has missed an event must not end anything."""
+    confirmed = ctx.confirmed()
+    if isinstance(confirmed, Need):
+        return confirmed
+    if not confirmed:
+        return ctx.decision(retry=True)
+    return reset_or_fail(
+        ctx, reason, message, terminal=counts and gave_up(ctx.pods, ctx.tolerance), counts=counts
+    )
+
+
+# --- looking at the components -----------------------------------------------------------------------------
+
+
+def _survey(ctx: Context) -> Survey | Need:
+    survey = Survey()
+    questions: list[LiveGet] = []
+    for index, template in enumerate(ctx.templates):
+        kind = wrapped_kind(template)
+        if _has_finished(ctx, index):
+            continue  # it may go when it likes
+        obj = ctx.component(index)
+        question = ctx.component_question(index)
+        if ctx.observed.watched[index] and (obj is None or is_terminating(obj)) and question is not None:
+            answer = ctx.facts.get(question)
+            if answer is None:
+                questions.append(question)
+                continue
+            present = isinstance(answer, Present) and ctx.owns(answer.value)
+            if isinstance(answer, Absent) or (isinstance(answer, Present) and not present):
+                survey.missing.append(f"{question.resource.kind} {question.key.name}")
+                continue
+            if not isinstance(answer, Present):
+                survey.unsure = True
+                survey.working += 1
+                continue
+            obj = answer.value
+        if kind is not None and kind.judge is not None and obj is not None:
+            _judged(ctx, survey, index, kind.judge(obj), obj)
+        elif ctx.pod_sets(index):
+            survey.counted.add(index)
+    return Need(tuple(questions)) if questions else survey
+
+
+def _judged(ctx: Context, survey: Survey, index: int, judgement: Judgement, obj: Obj) -> None:
+    if judgement.state is State.FAILED:
+        survey.failed.append(f"{obj['metadata']['name']}: {judgement.message}".removesuffix(": "))
+        return
+    if judgement.state is State.SUCCEEDED:
+        ctx.draft.component_condition(index, Condition("Finished", "True", "Succeeded", ""))
+        return
+    idle = ctx.pods_expected(index) == 0
+    survey.working += not idle
+    survey.unready += judgement.state is not State.READY
+
+
+def _has_finished(ctx: Context, index: int) -> bool:
+    found = condition({"status": ctx.draft.components[index]}, "Finished") or {}
+    return found.get("status") == "True"
+
+
+def _on_bad_nodes(ctx: Context) -> list[str]:
+    found = set()
+    for pod in alive(ctx.pods):
+        spec = pod.get("spec") or {}
+        resources = ctx.observed.evicting.get(str(spec.get("nodeName")), frozenset())
+        if resources and uses(spec, resources) and not is_terminating(pod):
+            found.add(str(spec["nodeName"]))
+    return sorted(found)
+
+
+def _succeeded(ctx: Context) -> Decision | Need:
+    """All say that they are done.  Pods that stay nevertheless would run without quota: after the failure
+    grace the components that leave them behind are deleted."""
+    left = alive(ctx.pods)
+    if not left:
+        succeeded = count(ctx.pods).succeeded
+        return succeed(ctx, f"{succeeded} pods succeeded and no running, pending, or failed pods")
+    ended = [
+        parse_time(found["lastTransitionTime"])
+        for one in ctx.draft.components
+        if (found := condition({"status": one}, "Finished")) and found["status"] == "True"
+    ]
+    until = max(ended, default=ctx.now) + ctx.tolerance.failure
+    if ctx.now < until:
+        return ctx.decision(wake_at=until)
+    confirmed = ctx.confirmed()
+    if isinstance(confirmed, Need):
+        return confirmed
+    steps = []
+    for index in sorted({index for pod in left if (index := component_of(pod)) is not None}):
+        obj, question = ctx.component(index), ctx.component_question(index)
+        if confirmed and obj is not None and question is not None and not is_terminating(obj):
+            steps.append(Delete(question.resource, question.key, uid_of(obj)))
+    return ctx.decision(steps, retry=not steps)
