@@ -35,11 +35,11 @@ def connectivity(ctx: Context) -> None:
         return
     failure = ctx.facts.failure
     if failure and isinstance(failure.step, Connect) and failure.error in REFUSALS:
-        _unusable(ctx, KubeconfigStatus.INVALID, "Refused", failure.message)
+        _unusable(ctx, KubeconfigStatus.INVALID, failure.reason or "Refused", failure.message)
         return
     known = ctx.draft.group("connection")
     if ctx.observed.connected != version:
-        if known.get("secretVersion") == version and ctx.draft.reason_of("KubeconfigValid") == "Refused":
+        if known.get("secretVersion") == version and ctx.draft.is_false("KubeconfigValid"):
             return  # looked at already; it is the Secret that has to change
         since = known.get("unreachableSince")
         ctx.steps.append(Connect(key_of(secret), ctx.name, version, parse_time(since) if since else None))

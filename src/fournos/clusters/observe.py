@@ -225,6 +225,8 @@ def project_secret(secret: Obj) -> Obj:
     annotations = _pick(secret["metadata"].get("annotations"), (names.OWNER_ANNOTATION,))
     return {
         "metadata": {**meta, "annotations": annotations},
+        # Data that change show in this alone.
+        "version": secret["metadata"].get("resourceVersion"),
         "hasKubeconfig": bool((secret.get("data") or {}).get(names.SECRET_KEY)),
     }
 

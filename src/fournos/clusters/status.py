@@ -64,6 +64,9 @@ class StatusDraft:
     def is_true(self, type_: str) -> bool:
         return (condition({"status": self._status}, type_) or {}).get("status") == "True"
 
+    def is_false(self, type_: str) -> bool:
+        return (condition({"status": self._status}, type_) or {}).get("status") == "False"
+
     def note(self, reason: str, message: str, *, warning: bool = False) -> StatusDraft:
         self.notes.append(Note("Warning" if warning else "Normal", reason, message[:MESSAGE_MAX]))
         return self

@@ -86,6 +86,7 @@ async def act(
                 _message(step, error),
                 transient=isinstance(error, TransientError | GoneError),
                 count=failures + 1,
+                reason=error.reason,
             )
             retry_after = error.retry_after if isinstance(error, ServerError) else None
             return Acted(tuple(done), failure, retry_after or 0.0, news=news)

@@ -110,6 +110,8 @@ class StepFailure:
     message: str
     transient: bool
     count: int
+    reason: str = ""
+    """The error's own word for it, if it has one: a Status reason, or why a kubeconfig is refused."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,9 @@ async def test_broken_kubeconfigs(hub: Hub, gpu_node: str, kubeconfig: Path) -> 
             return (await hub.status(f"{hub.name}-{name}")).get("kubeconfigStatus") == "Invalid"
 
         await hub.until(refused, f"{name} is not refused")
+    for name, reason in (("garbage", "InvalidKubeconfig"), ("plugin", "ExecNotAllowed")):
+        found = condition(await hub.cluster(f"{hub.name}-{name}"), "KubeconfigValid")
+        assert found is not None and found["reason"] == reason
     # Healed by its Secret; then the Secret goes, and everything with it.
     key = Key(hub.secrets, f"kubeconfig-{hub.name}-garbage")
     await hub.client.patch(SECRET, key, {"stringData": {"kubeconfig": content_of(kubeconfig)}})

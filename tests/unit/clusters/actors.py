@@ -11,7 +11,8 @@ from fournos.api.conditions import Condition, condition, is_true, upsert
 from fournos.clusters.controller import cluster_systems
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.settings import ClusterSettings
-from fournos.kube.errors import CredentialsError, KubeError
+from fournos.kube.checked import KubeconfigRefusedError
+from fournos.kube.errors import KubeError
 from fournos.kube.kinds import NODE, SECRET
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.kube.store import Store
@@ -55,7 +56,7 @@ class FakeFleet:
     ) -> None:
         if b"exec" in kubeconfig:
             self.connected.pop(name, None)
-            raise CredentialsError("kubeconfig: the user runs a program (exec)")
+            raise KubeconfigRefusedError("ExecNotAllowed", "kubeconfig: the user runs a program (exec)")
         self.connected[name] = version
 
     def forget(self, name: str) -> None:

@@ -352,7 +352,7 @@ async def test_a_refused_kubeconfig_says_why_and_waits_for_another() -> None:
 
     server = (await run(STORIES["refused"]())).server
     assert cluster(server)["status"]["kubeconfigStatus"] == "Invalid"
-    assert says(server, "KubeconfigValid") == ("False", "Refused")
+    assert says(server, "KubeconfigValid") == ("False", "ExecNotAllowed")
     assert quotas(server)["c1"][SLOT] == 0
     healed = await run(scenario(no_nodes, rotated))
     assert cluster(healed.server)["status"]["kubeconfigStatus"] == "Valid"
