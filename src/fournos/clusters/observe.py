@@ -221,7 +221,7 @@ def project_metadata(obj: Obj) -> Obj:
 
 def project_secret(secret: Obj) -> Obj:
     """Without a byte of its content."""
-    meta = _pick(secret["metadata"], _META)
+    meta = _pick(secret["metadata"], [name for name in _META if name != "generation"])  # Secrets have none
     annotations = _pick(secret["metadata"].get("annotations"), (names.OWNER_ANNOTATION,))
     return {
         "metadata": {**meta, "annotations": annotations},

@@ -1,0 +1,56 @@
+"""What `fournos run --enable` accepts, and how it says what it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from fournos.app.parts import PARTS
+from fournos.app.run import main
+from fournos.clusters.settings import ClusterSettings
+from fournos.runtime.clock import SystemClock
+from fournos.runtime.controller import Controller
+from fournos.runtime.metrics import Metrics
+from tests.world.server import Connection, Server
+
+
+def test_an_unknown_system_is_named_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(enable=("clusters,ovens",)) == 2
+    assert "unknown system 'ovens'; known: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("HEARTH_RECONCILE_INTERVAL_SEC", "0"),
+        ("HEARTH_KUBECONFIG_SECRET_PATTERN", "kubeconfig"),
+        ("HEARTH_LOG_LEVEL", "LOUD"),
+    ],
+)
+def test_a_setting_that_cannot_be_used_is_named(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert main(enable=("clusters",)) == 2
+    assert f"fournos: {variable}: " in capsys.readouterr().err
+
+
+def test_settings_are_the_defaults_of_the_hearth_readme() -> None:
+    found = ClusterSettings()
+    assert (found.namespace, found.secrets_namespace, found.execution_namespace) == (
+        "hearth",
+        "psap-secrets",
+        "psap-automation",
+    )
+    assert (found.reconcile_interval_sec, found.gpu_discovery_default_interval_sec) == (30, 300)
+    assert (found.gpu_discovery_timeout_sec, found.log_level) == (10, "INFO")
+    assert found.cluster_of("kubeconfig-cluster-1") == "cluster-1"
+    assert found.cluster_of("kubeconfig-") is None and found.cluster_of("other") is None
+
+
+async def test_the_clusters_start_and_report() -> None:
+    metrics = Metrics()
+    running = PARTS["clusters"].start(ClusterSettings(), SystemClock(), metrics, lambda system, key: None)
+    controller = Controller(Connection(Server()), running.systems, metrics=metrics)
+    running.refresh(controller)
+    assert metrics.value("fournos_clusters", "Valid") == 0
+    assert list(running.background) == ["fleet"]
