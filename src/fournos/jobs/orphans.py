@@ -85,17 +85,20 @@ def orphans_system(settings: JobSettings) -> System[Orphans]:
         ),
         observe=observe,
         decide=decide,
-        primary=lambda orphans: {"metadata": {"namespace": orphans.key.namespace, "name": orphans.key.name}},
+        primary=_absent_job,
         collect=collect,
     )
 
 
+def _absent_job(orphans: Orphans) -> Obj:
+    """Stands for the job that is not there; nothing is ever written to it."""
+    return {"metadata": {"namespace": orphans.key.namespace, "name": orphans.key.name, "uid": ""}}
+
+
 def _named(obj: Obj) -> Iterable[str]:
+    """What has an owner is its owner's, whatever its labels say; Kubernetes deletes it with that."""
     labels = obj["metadata"].get("labels") or {}
-    owner = controller_of(obj)
-    if labels.get(names.MANAGED_BY_LABEL) != names.MANAGED_BY or (
-        owner and owner["kind"] != FOURNOS_JOB.kind
-    ):
+    if labels.get(names.MANAGED_BY_LABEL) != names.MANAGED_BY or controller_of(obj):
         return ()
     name = labels.get(names.JOB_NAME_LABEL)
     return (name,) if name else ()
