@@ -7,7 +7,7 @@ from typing import Final
 
 import typer
 
-from fournos.cli import about, cluster, explain, get, logs, run, stop, submit, watch
+from fournos.cli import about, cluster, explain, get, logs, run, stop, submit, watch, wrap
 from fournos.cli import list as list_
 from fournos.cli.errors import MEANINGS
 from fournos.cli.verbs import (
@@ -51,7 +51,7 @@ def build() -> typer.Typer:
         rich_markup_mode="rich",
     )
     app.callback()(_options)
-    for module in (submit, list_, get, explain, watch, logs, stop, run, about):
+    for module in (submit, list_, get, explain, watch, logs, stop, wrap, run, about):
         module.install(app)
     for name, sub_app in SUB_APPS.items():
         app.add_typer(sub_app, name=name)

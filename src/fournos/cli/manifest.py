@@ -37,20 +37,26 @@ def read(path: str) -> str:
         raise Fail(f"{path} is no text in UTF-8", fix="name a YAML or JSON file") from None
 
 
-def parse(text: str, source: str) -> list[dict[str, Any]]:
-    """The FournosJobs of a YAML or JSON text; Lists are unpacked.  Raises Fail."""
+def documents(text: str, source: str) -> list[dict[str, Any]]:
+    """The objects of a YAML or JSON text; Lists are unpacked.  Raises Fail."""
     try:
-        documents = [document for document in yaml.safe_load_all(text) if document is not None]
+        read_ = [document for document in yaml.safe_load_all(text) if document is not None]
     except yaml.YAMLError as error:
         raise Fail(f"{source} is no YAML: {_yaml_problem(error)}", fix="correct the file") from None
     found: list[dict[str, Any]] = []
-    for document in documents:
+    for document in read_:
         if not isinstance(document, dict):
-            raise Fail(f"{source} holds {document!r:.60}, which is no object", fix="write a FournosJob")
+            raise Fail(f"{source} holds {document!r:.60}, which is no object", fix="write a manifest")
         if document.get("kind") == "List":
             found += [item for item in document.get("items") or () if isinstance(item, dict)]
         else:
             found.append(document)
+    return found
+
+
+def parse(text: str, source: str) -> list[dict[str, Any]]:
+    """The FournosJobs of a YAML or JSON text; Lists are unpacked.  Raises Fail."""
+    found = documents(text, source)
     for document in found:
         if document.get("kind") != FOURNOS_JOB.kind:
             raise Fail(

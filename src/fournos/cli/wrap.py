@@ -1,0 +1,57 @@
+"""fournos wrap: an AppWrapper from plain manifests, to look at or to pipe into kubectl apply."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+import yaml
+
+from fournos.appwrappers.admission import problems
+from fournos.appwrappers.wrap import WrapError
+from fournos.appwrappers.wrap import wrap as wrap_manifests
+from fournos.cli.errors import Fail
+from fournos.cli.manifest import documents, read
+from fournos.cli.verbs import Cli, verb
+
+
+def install(app: typer.Typer) -> None:
+    verb(app, "wrap", panel="AppWrappers")(wrap)
+
+
+def wrap(
+    cli: Cli,
+    files: Annotated[
+        list[str],
+        typer.Option("--file", "-f", metavar="FILE", help="Manifests of any kind; - is standard input."),
+    ],
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Its name; default: that of the first resource."),
+    ] = None,
+    queue: Annotated[
+        str | None,
+        typer.Option("--queue", "-q", metavar="NAME", help="Its LocalQueue; default: the manifests' own."),
+    ] = None,
+) -> int:
+    """Wrap manifests into one AppWrapper, which Kueue admits and which ends as one. Needs no cluster.
+
+    \b
+    fournos wrap -f pod.yaml -f service.yaml --queue user-queue | kubectl apply -f -
+    """
+    found = [document for file in files for document in documents(read(file), file)]
+    if not found:
+        raise Fail("there is no manifest in these files", fix="name a file with at least one")
+    chosen = name or str((found[0].get("metadata") or {}).get("name") or "")
+    if not chosen:
+        raise Fail("the first manifest has no name to take", fix="give one with --name")
+    try:
+        wrapper = wrap_manifests(found, name=chosen, namespace=cli.common.namespace, queue=queue)
+    except WrapError as error:
+        raise Fail(str(error), fix="correct the manifests and wrap them again") from None
+    broken = problems(wrapper)
+    if broken:
+        lines = "".join(f"\n  {violation.field}: {violation.message}" for violation in broken)
+        raise Fail(f"{chosen} would be refused:{lines}", fix="correct the manifests and wrap them again")
+    typer.echo(yaml.safe_dump(wrapper, sort_keys=False), nl=False)
+    return 0
