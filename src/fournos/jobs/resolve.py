@@ -90,11 +90,13 @@ def _under_way(ctx: Context, job: Obj) -> Decision | Need:
     if need := ctx.ask([question]):
         return need
     answer = ctx.answer(question)
-    if isinstance(answer, Present) and (problem := _no_image(answer.value)):
+    pods: tuple[Obj, ...] = answer.value if isinstance(answer, Present) else ()
+    if problem := _no_image(pods):
         reason, text = problem
         if ctx.draft.reason_of("Resolved") not in _NO_IMAGE:
             ctx.draft.note(reason, text, warning=True).condition("Resolved", "False", reason, text).say(text)
-    elif ctx.draft.reason_of("Resolved") in _NO_IMAGE:
+    elif pods and ctx.draft.reason_of("Resolved") in _NO_IMAGE:
+        # Not without a pod: the Job controller deletes it before it says that the deadline has passed.
         ctx.draft.condition("Resolved", "False", "Resolving", _RESOLVING).say("Resolving job requirements")
     return ctx.decision(wake_at=ctx.now + _LOOK_EVERY)
 

@@ -176,13 +176,15 @@ async def test_the_deadline_of_a_resolver_without_image_names_it_too() -> None:
     def resolver(server: Server) -> None:
         cast[0](server)
 
-    def deadline(server: Server) -> None:
+    def delete_pod(server: Server) -> None:
         cast[0] = lambda _: None
         server.delete(POD, Key(NS, "job-resolve-x"))
+
+    def deadline(server: Server) -> None:
         over = {"type": "Failed", "status": "True", "message": "Job was active longer than its deadline"}
         server.patch(JOB, Key(NS, "job-resolve"), {"status": {"conditions": [over]}}, subresource="status")
 
-    server = await play(submit, resolver=resolver, script=[deadline], horizon=45)
+    server = await play(submit, resolver=resolver, script=[delete_pod, deadline], horizon=45)
     told = f"Resolution failed: Job was active longer than its deadline\n{IMAGE}"
     assert (phase(server), message(server)) == ("Failed", told)
 
