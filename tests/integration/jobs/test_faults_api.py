@@ -104,7 +104,8 @@ async def test_the_api_server_restarts(stage: Stage, cluster: Cluster, seconds: 
         assert operator.running, operator.tail()
     await stage.until(stage.accepts, "Kueue's webhook does not answer")
     await stage.submit("after")
-    await stage.phase("after", "Running")
+    # Kueue's watches come back when their own backoff lets them, which may take a minute.
+    await stage.phase("after", "Running", limit=120)
     stage.executors.finish("after")
     await stage.good_end(dict.fromkeys(("before", "after"), "Succeeded"), runs=["after", "before"])
 
