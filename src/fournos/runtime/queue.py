@@ -19,6 +19,9 @@ from fournos.runtime.clock import Clock
 MAX_SLEEP = 60.0
 """Seconds after which deadlines are compared with the wall clock again, which may be stepped."""
 
+STREAK = 8
+"""How often in a row a key may go before those that wait."""
+
 
 class QueueClosedError(Exception):
     """The queue gives out no more keys."""
@@ -44,6 +47,7 @@ class Queue:
         self._base = base
         self._limit = limit
         self._jitter = jitter
+        self._streaks: dict[Key, int] = {}
         self._ready: OrderedDict[str, OrderedDict[Key, float]] = OrderedDict()  # lane -> key -> since
         self._processing: set[Key] = set()
         self._again: set[Key] = set()
@@ -151,10 +155,16 @@ class Queue:
         return key
 
     def done(self, key: Key) -> None:
+        """The pass over; a key that is to run once more goes first, so that what was begun gets finished
+        before something new is, but not for ever."""
         self._processing.discard(key)
+        streak = self._streaks.pop(key, 0) + 1
         if key in self._again:
             self._again.discard(key)
             self.add(key)
+            if streak <= STREAK and not self._closed:
+                self._ready[key.namespace].move_to_end(key, last=False)
+                self._streaks[key] = streak
         if not self._processing:
             self._idle.set()
 
@@ -195,7 +205,7 @@ class Queue:
 
     def oldest(self) -> float:
         """For how many seconds the longest-waiting ready key has been waiting."""
-        since = [next(iter(lane.values())) for lane in self._ready.values()]
+        since = [min(lane.values()) for lane in self._ready.values()]
         return self._clock.monotonic() - min(since) if since else 0.0
 
     # --- timers --------------------------------------------------------------------------------------

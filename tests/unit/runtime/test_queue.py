@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from fournos.kube.resource import Key
-from fournos.runtime.queue import MAX_SLEEP, Queue, QueueClosedError
+from fournos.runtime.queue import MAX_SLEEP, STREAK, Queue, QueueClosedError
 from tests.unit.runtime.loop import LoopClock
 
 A, B, C = Key("ns", "a"), Key("ns", "b"), Key("other", "c")
@@ -187,3 +187,16 @@ async def test_shutdown_gives_out_nothing_more_and_waits_for_what_is_worked_on(q
     await drained
     queue.add(C)
     assert len(queue) == 0
+
+
+async def test_what_was_begun_goes_before_what_waits_but_not_for_ever(queue: Queue) -> None:
+    queue.add(A)
+    queue.add(B)
+    order = []
+    for _ in range(STREAK + 2):
+        key = await queue.get()
+        order.append(key)
+        if key == A:
+            queue.add(A)
+        queue.done(key)
+    assert order == [A] * (STREAK + 1) + [B]
