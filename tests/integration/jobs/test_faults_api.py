@@ -8,12 +8,9 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
-from devcluster import Cluster, DevclusterError
 from fournos.api.conditions import Condition, condition, upsert
 from fournos.jobs.kinds import FOURNOS_JOB
-from fournos.kube.errors import ConflictError, KubeError
+from fournos.kube.errors import ConflictError
 from tests.faults.rules import Refuse
 from tests.integration.jobs.stage import WRITES, Stage
 
@@ -80,47 +77,3 @@ async def test_429_with_retry_after_and_then_5xx_for_20_s(stage: Stage) -> None:
     assert not any("Failed" in phases for phases in stage.executors.phases.values())
     refused = [call for call, code in stage.proxy.calls if code in (429, 503)]
     assert 0 < len(refused) < 40 * OUTAGE, "a hot loop"
-
-
-@pytest.mark.parametrize("seconds", [2.0, 12.0], ids=["within the lease", "past the lease"])
-async def test_the_api_server_restarts(stage: Stage, cluster: Cluster, seconds: float) -> None:
-    stage.executors.held.update(("before", "after"))
-    operator = await stage.leading()
-    await stage.submit("before")
-    await stage.phase("before", "Running")
-    cluster.stop_component("kube-apiserver")
-    try:
-        await asyncio.sleep(seconds)
-    finally:
-        cluster.start_component("kube-apiserver")
-    await stage.until(lambda: _answers(stage), "the API server does not come back")
-    _keep_alive(cluster)
-    if seconds > 10:  # it may not know whether another leads by now
-        assert await operator.ended(limit=15) == 1
-        stage.launch()
-    stage.executors.finish("before")
-    await stage.phase("before", "Succeeded")
-    if seconds < 10:
-        assert operator.running, operator.tail()
-    await stage.until(stage.accepts, "Kueue's webhook does not answer")
-    await stage.submit("after")
-    # Kueue's watches come back when their own backoff lets them, which may take a minute.
-    await stage.phase("after", "Running", limit=120)
-    stage.executors.finish("after")
-    await stage.good_end(dict.fromkeys(("before", "after"), "Succeeded"), runs=["after", "before"])
-
-
-async def _answers(stage: Stage) -> bool:
-    try:
-        return await stage.status("before") != {}
-    except KubeError:
-        return False
-
-
-def _keep_alive(cluster: Cluster) -> None:
-    """As a kubelet does: the others may give up without an API server."""
-    for component in ("kueue", "kube-controller-manager"):
-        try:
-            cluster.pid(component)
-        except DevclusterError:
-            cluster.start_component(component)
