@@ -6,13 +6,12 @@ unchanged.  The limits are new, and far beyond what Kueue can admit.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Final
 
 from pydantic import Field, WithJsonSchema
 
 from fournos.api.crd import Column, Definition
-from fournos.api.model import Model, described
+from fournos.api.model import Model, StatusCondition, described
 
 MAX_COMPONENTS: Final = 128
 MAX_POD_SETS: Final = 18
@@ -108,17 +107,6 @@ class AppWrapperSpec(Model):
     )
 
 
-class Condition(Model):
-    """One fact, by type."""
-
-    type: str = Field(description="Name of the fact.")
-    status: str = Field(description="True, False or Unknown.")
-    last_transition_time: datetime | None = described("When the status last changed.")
-    reason: str | None = described("The cause in one word.")
-    message: str | None = described("The cause in a sentence.")
-    observed_generation: int | None = described("Generation of the spec that it speaks of.", format="int64")
-
-
 class StatusPodSet(Model):
     """A pod set of a component, declared or inferred."""
 
@@ -134,7 +122,7 @@ class ComponentStatus(Model):
     kind: str = Field(description="Kind of the resource.")
     api_version: str = Field(description="Group and version of the resource.")
     pod_sets: tuple[StatusPodSet, ...] = Field(description="Its pod sets, declared or inferred.")
-    conditions: tuple[Condition, ...] = described(
+    conditions: tuple[StatusCondition, ...] = described(
         "Facts about the component, by type.", (), list_type="map", list_map_keys=("type",)
     )
 
@@ -148,7 +136,7 @@ class AppWrapperStatus(Model):
     resetting_count: int | None = described(
         "How often it was reset after a failure that counts.", format="int32"
     )
-    conditions: tuple[Condition, ...] = described(
+    conditions: tuple[StatusCondition, ...] = described(
         "Facts about the AppWrapper, by type.", (), list_type="map", list_map_keys=("type",)
     )
     component_status: tuple[ComponentStatus, ...] = described("Parallel to spec.components.", ())

@@ -9,7 +9,7 @@ from typing import Final
 from pydantic import Field
 
 from fournos.api.crd import Column, Definition
-from fournos.api.model import Model, described
+from fournos.api.model import Model, StatusCondition, described
 
 MAX_GPU_MODELS: Final = 64
 """Entries of an inventory."""
@@ -104,19 +104,6 @@ class FournosClusterSpec(Model):
     )
 
 
-class Condition(Model):
-    """One fact about the cluster, by type."""
-
-    type: str = Field(
-        description="KubeconfigValid, Reachable, GPUDiscovered, QuotaSynced, Locked or Draining."
-    )
-    status: str = Field(description="True, False or Unknown.")
-    last_transition_time: datetime | None = described("When the status last changed.")
-    reason: str | None = described("The cause in one word.")
-    message: str | None = described("The cause in a sentence.")
-    observed_generation: int | None = described("Generation of the spec that it speaks of.", format="int64")
-
-
 class Shrinking(Model):
     """GPUs that are gone, but not long enough to lower the quota."""
 
@@ -181,7 +168,7 @@ class FournosClusterStatus(Model):
     )
     decommission: str | None = described("Draining or Removing, while the object is being deleted.")
     discover_requested: str | None = described("The last request for a discovery that was carried out.")
-    conditions: tuple[Condition, ...] = described(
+    conditions: tuple[StatusCondition, ...] = described(
         "Facts about the cluster, by type.", (), maxItems=32, list_type="map", list_map_keys=("type",)
     )
     observed_generation: int | None = described(

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, WithJsonSchema
 
 from fournos.api.crd import Column, Definition
-from fournos.api.model import Model, described
+from fournos.api.model import Model, StatusCondition, described
 
 DEFAULT_PIPELINE: Final = "fournos-full"
 MAX_ATTEMPTS_KEPT: Final = 20
@@ -182,17 +182,6 @@ class FournosJobSpec(Model):
     )
 
 
-class Condition(Model):
-    """One fact about the job, by type."""
-
-    type: str = Field(description="Name of the fact, such as Resolved, WorkloadAdmitted or PipelineRunReady.")
-    status: str = Field(description="True, False or Unknown.")
-    last_transition_time: datetime | None = described("When the status last changed.")
-    reason: str | None = described("The cause in one word.")
-    message: str | None = described("The cause in a sentence.")
-    observed_generation: int | None = described("Generation of the spec that it speaks of.", format="int64")
-
-
 class Attempt(Model):
     """One run of the job."""
 
@@ -238,7 +227,7 @@ class FournosJobStatus(Model):
     engine_status: Opaque | None = described(
         "Written by the execution engine; the operator never touches it."
     )
-    conditions: tuple[Condition, ...] = described(
+    conditions: tuple[StatusCondition, ...] = described(
         "Facts about the job, by type.",
         (),
         maxItems=32,

@@ -8,6 +8,7 @@ an object stored before a limit existed can still be read.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -42,3 +43,14 @@ def described(
     if list_map_keys:
         extra["x-kubernetes-list-map-keys"] = list(list_map_keys)
     return Field(default=default, description=description, json_schema_extra=extra)
+
+
+class StatusCondition(Model):
+    """One fact about an object, by type: the shape of every `status.conditions` of ours."""
+
+    type: str = Field(description="Name of the fact.")
+    status: str = Field(description="True, False or Unknown.")
+    last_transition_time: datetime | None = described("When the status last changed.")
+    reason: str | None = described("The cause in one word.")
+    message: str | None = described("The cause in a sentence.")
+    observed_generation: int | None = described("Generation of the spec that it speaks of.", format="int64")

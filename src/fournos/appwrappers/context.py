@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,6 @@ from fournos.kube.resource import Key, Obj, controller_of, is_terminating, key_o
 from fournos.queueing.surroundings import Surroundings
 from fournos.runtime.decision import (
     Absent,
-    Answer,
     Decision,
     Facts,
     LiveGet,
@@ -135,9 +134,9 @@ class Context:
         asked = (self.component_question(index) for index in watched)
         questions: list[Question] = [self.pods_question]
         questions += [question for question in asked if question is not None]
-        if need := self.ask(questions):
+        if need := self.facts.ask(questions):
             return need
-        return not any(isinstance(self.answer(question), Unknown) for question in questions)
+        return not any(isinstance(self.facts.answer(question), Unknown) for question in questions)
 
     # --- the finalizer ---
 
@@ -156,22 +155,12 @@ class Context:
 
     # --- results ---
 
-    def ask(self, questions: Iterable[Question]) -> Need | None:
-        """A Need for those questions that this pass has no answer to yet."""
-        open_ = tuple(q for q in questions if self.facts.get(q) is None)
-        return Need(open_) if open_ else None
-
-    def answer(self, question: Question) -> Answer:
-        found = self.facts.get(question)
-        assert found is not None, "asked before"
-        return found
-
     def up_to_date(self) -> bool | Need:
         """Whether the API server has the AppWrapper as the cache shows it: asked before anything is made."""
         question = LiveGet(names.APPWRAPPER, self.observed.key)
-        if need := self.ask([question]):
+        if need := self.facts.ask([question]):
             return need
-        answer = self.answer(question)
+        answer = self.facts.answer(question)
         version = self.wrapper["metadata"]["resourceVersion"]
         return isinstance(answer, Present) and answer.value["metadata"]["resourceVersion"] == version
 

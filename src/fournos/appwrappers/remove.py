@@ -32,12 +32,12 @@ def remove(ctx: Context) -> Removal | Need:
         if (question := ctx.component_question(index)) is not None
     }
     pods_question = ctx.pods_question
-    if need := ctx.ask([*questions.values(), pods_question]):
+    if need := ctx.facts.ask([*questions.values(), pods_question]):
         return need
     left: list[tuple[LiveGet, Obj]] = []
     unsure = False
     for index, question in questions.items():
-        answer = ctx.answer(question)
+        answer = ctx.facts.answer(question)
         if isinstance(answer, Unknown):
             unsure = True
         elif isinstance(answer, Present) and ctx.owns(answer.value):
@@ -46,7 +46,7 @@ def remove(ctx: Context) -> Removal | Need:
         else:
             gone = Condition("ResourcesDeployed", "False", "ComponentDeleted", "")
             ctx.draft.component_condition(index, gone)
-    pods_answer = ctx.answer(pods_question)
+    pods_answer = ctx.facts.answer(pods_question)
     unsure = unsure or isinstance(pods_answer, Unknown)
     pods: tuple[Obj, ...] = pods_answer.value if isinstance(pods_answer, Present) else ()
     if not left and not pods and not unsure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -15,7 +15,7 @@ from fournos.clusters.settings import ClusterSettings
 from fournos.clusters.status import StatusDraft
 from fournos.clusters.steps import Verdict
 from fournos.kube.resource import Key, Obj, is_terminating
-from fournos.runtime.decision import Answer, Decision, Facts, Need, Question
+from fournos.runtime.decision import Decision, Facts
 from fournos.runtime.steps import Patch, Step
 
 
@@ -99,16 +99,6 @@ class Context:
         return version_of(self.observed.secret) if self.observed.secret is not None else None
 
     # --- results ---
-
-    def ask(self, questions: Iterable[Question]) -> Need | None:
-        """A Need for those questions that this pass has no answer to yet."""
-        open_ = tuple(q for q in questions if self.facts.get(q) is None)
-        return Need(open_) if open_ else None
-
-    def answer(self, question: Question) -> Answer:
-        found = self.facts.get(question)
-        assert found is not None, "asked before"
-        return found
 
     def wake(self, when: datetime | None) -> None:
         if when is not None:

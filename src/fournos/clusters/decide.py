@@ -50,9 +50,9 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: Cluster
 def _is_gone(ctx: Context) -> Need | Decision | None:
     """A Secret that is gone or lost its label takes the FournosCluster that it brought with it."""
     question = SecretShape(Key(ctx.settings.secrets_namespace, ctx.spec.kubeconfig_secret))
-    if need := ctx.ask([question]):
+    if need := ctx.facts.ask([question]):
         return need
-    answer = ctx.answer(question)
+    answer = ctx.facts.answer(question)
     if isinstance(answer, Present):
         if answer.value.labels.get(names.SECRET_LABEL) == "true":
             return Decision(retry=True)  # it is there, the cache is about to show it

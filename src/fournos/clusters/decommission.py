@@ -56,9 +56,9 @@ def decommission(ctx: Context) -> Decision | Need:
         return ctx.decision()
     # What the cache does not show may run all the same.
     question = LiveList(FOURNOS_JOB, ctx.settings.execution_namespace)
-    if need := ctx.ask([question]):
+    if need := ctx.facts.ask([question]):
         return need
-    answer = ctx.answer(question)
+    answer = ctx.facts.answer(question)
     if isinstance(answer, Present):
         if any(_occupies(ctx.name, job) for job in answer.value):
             ctx.retry = True
@@ -87,9 +87,9 @@ def _remove(ctx: Context) -> Decision | Need:
     flavor = LiveGet(RESOURCE_FLAVOR, Key("", ctx.name))
     queue = LiveGet(CLUSTER_QUEUE, Key("", ctx.settings.kueue_cluster_queue_name))
     removed = LiveGet(CONFIG_MAP, Key(ctx.settings.namespace, names.REMOVED_CONFIG_MAP))
-    if need := ctx.ask([flavor, queue, removed]):
+    if need := ctx.facts.ask([flavor, queue, removed]):
         return need
-    found, entry = ctx.answer(flavor), ctx.answer(queue)
+    found, entry = ctx.facts.answer(flavor), ctx.facts.answer(queue)
     foreign = isinstance(found, Present) and not ours(found.value)
     if not foreign and not (
         isinstance(found, Absent)
@@ -100,7 +100,7 @@ def _remove(ctx: Context) -> Decision | Need:
         return ctx.decision()
     last: list[Step] = []
     if ctx.observed.secret is not None:
-        answer = ctx.answer(removed)
+        answer = ctx.facts.answer(removed)
         if not isinstance(answer, Present | Absent):
             ctx.retry = True
             return ctx.decision()

@@ -146,9 +146,9 @@ def release(ctx: Context) -> Need | None:
     if job is None:
         # The cache is no proof that it is not there.
         question = LiveGet(FOURNOS_JOB, ctx.lock_key)
-        if need := ctx.ask([question]):
+        if need := ctx.facts.ask([question]):
             return need
-        answer = ctx.answer(question)
+        answer = ctx.facts.answer(question)
         if isinstance(answer, Absent):
             ctx.draft.note("LockReleased", "the cluster is unlocked")
             _released(ctx)

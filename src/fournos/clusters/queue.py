@@ -38,9 +38,8 @@ def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSetting
     known = {member.name for member in seen.members}
     orphans = [f["metadata"]["name"] for f in seen.flavors if ours(f) and f["metadata"]["name"] not in known]
     questions = [LiveGet(FOURNOS_CLUSTER, Key(settings.namespace, name)) for name in orphans]
-    missing = tuple(question for question in questions if facts.get(question) is None)
-    if missing:
-        return Need(missing)
+    if need := facts.ask(questions):
+        return need
     # Only what the API server itself denies is gone; of the others we know too little to touch them.
     doubtful = {q.key.name for q in questions if not _is_absent(facts, q)}
     if doubtful:

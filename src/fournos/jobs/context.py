@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -14,7 +14,7 @@ from fournos.jobs.status import StatusDraft
 from fournos.jobs.template import Template
 from fournos.kube.resource import Key, Obj, is_terminating
 from fournos.queueing.state import QueueState, view
-from fournos.runtime.decision import Answer, Decision, Facts, Need, Question
+from fournos.runtime.decision import Decision, Facts
 from fournos.runtime.steps import Step
 
 
@@ -108,16 +108,6 @@ class Context:
         return max(alive, key=lambda w: str(w["metadata"].get("creationTimestamp", "")), default=None)
 
     # --- results ---
-
-    def ask(self, questions: Iterable[Question]) -> Need | None:
-        """A Need for those questions that this pass has no answer to yet."""
-        open_ = tuple(q for q in questions if self.facts.get(q) is None)
-        return Need(open_) if open_ else None
-
-    def answer(self, question: Question) -> Answer:
-        found = self.facts.get(question)
-        assert found is not None, "asked before"
-        return found
 
     def decision(
         self, steps: Sequence[Step] = (), *, wake_at: datetime | None = None, retry: bool = False

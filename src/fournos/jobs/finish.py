@@ -113,11 +113,11 @@ def _copies_to_drop(ctx: Context) -> tuple[Step, ...] | Need:
     if not ctx.spec.clusterless:
         copies.append(Key(ctx.namespace, names.kubeconfig_copy_name(ctx.name)))
     questions = [SecretShape(key) for key in copies]
-    if need := ctx.ask(questions):
+    if need := ctx.facts.ask(questions):
         return need
     steps: list[Step] = []
     for question in questions:
-        answer = ctx.answer(question)
+        answer = ctx.facts.answer(question)
         if isinstance(answer, Present) and uid_of(ctx.job) in answer.value.owner_uids:
             steps.append(Delete(SECRET, question.key, answer.value.uid))
     return tuple(steps)

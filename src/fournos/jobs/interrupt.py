@@ -75,9 +75,9 @@ def _quota_lost(ctx: Context) -> Interrupt | Need | None:
     attempts: Sequence[Obj] = ctx.draft.done().get("attempts") or ({},)
     name = attempts[-1].get("workload") or names.attempt_name(ctx.name, ctx.draft.attempt)
     question = LiveGet(WORKLOAD, Key(ctx.namespace, name))
-    if need := ctx.ask([question]):
+    if need := ctx.facts.ask([question]):
         return need
-    answer = ctx.answer(question)
+    answer = ctx.facts.answer(question)
     if isinstance(answer, Absent) and not answer.no_kind:
         return Interrupt(Kind.LOST, True, grace, "Its Workload was deleted, so its quota is gone")
     return None

@@ -51,9 +51,9 @@ def _priority(ctx: Context) -> Priority | Need | Decision | None:
     if ctx.observed.priority_value is not None:
         return Priority(spec.priority, ctx.observed.priority_value)
     question = LiveGet(WORKLOAD_PRIORITY_CLASS, Key("", spec.priority))
-    if need := ctx.ask([question]):
+    if need := ctx.facts.ask([question]):
         return need
-    answer = ctx.answer(question)
+    answer = ctx.facts.answer(question)
     if isinstance(answer, Present):
         return Priority(spec.priority, int(answer.value["value"]))
     ctx.draft.enter("Pending", ctx.draft.message)
@@ -105,9 +105,9 @@ def pending(ctx: Context) -> Decision | Need:
     if queue.state is QueueState.ADMITTED and ctx.draft.attempt:
         # The cache may still show the admission of the attempt before this one.
         question = LiveGet(WORKLOAD, key_of(workload))
-        if need := ctx.ask([question]):
+        if need := ctx.facts.ask([question]):
             return need
-        answer = ctx.answer(question)
+        answer = ctx.facts.answer(question)
         if not isinstance(answer, Present) or answer.value["metadata"]["uid"] != uid_of(workload):
             return Decision(retry=True)
         workload = answer.value

@@ -44,9 +44,9 @@ def start(ctx: Context) -> Decision | Need:
         return ctx.decision()
     if ctx.spec.cluster and ctx.spec.cluster not in ctx.observed.flavors:
         question = LiveGet(RESOURCE_FLAVOR, Key("", ctx.spec.cluster))
-        if need := ctx.ask([question]):
+        if need := ctx.facts.ask([question]):
             return need
-        answer = ctx.answer(question)
+        answer = ctx.facts.answer(question)
         if isinstance(answer, Absent) and not answer.no_kind:
             return fail(
                 ctx, f"Cluster '{ctx.spec.cluster}' not found", type_="Resolved", reason="ClusterNotFound"
@@ -87,9 +87,9 @@ def _under_way(ctx: Context, job: Obj) -> Decision | Need:
     if ctx.now < look_at:
         return ctx.decision(wake_at=look_at)
     question = LiveList(POD, ctx.namespace, _pods_of(job))
-    if need := ctx.ask([question]):
+    if need := ctx.facts.ask([question]):
         return need
-    answer = ctx.answer(question)
+    answer = ctx.facts.answer(question)
     pods: tuple[Obj, ...] = answer.value if isinstance(answer, Present) else ()
     if problem := _no_image(pods):
         reason, text = problem
@@ -128,9 +128,9 @@ def _launch(ctx: Context) -> Decision | Need:
     pipeline = ctx.observed.pipeline
     if pipeline is None or _image(pipeline) is None:
         question = LiveGet(PIPELINE, Key(ctx.namespace, ctx.spec.pipeline))
-        if need := ctx.ask([question]):
+        if need := ctx.facts.ask([question]):
             return need
-        answer = ctx.answer(question)
+        answer = ctx.facts.answer(question)
         if isinstance(answer, Absent) and answer.no_kind:
             return wait(ctx, "Resolved", "TektonNotInstalled", "Waiting: Tekton Pipelines is not installed")
         if isinstance(answer, Absent):
@@ -175,10 +175,10 @@ def _image(pipeline: Obj) -> str | None:
 def _failed(ctx: Context, job: Obj) -> Decision | Need:
     """The end of the resolver's log says more than the Job's condition."""
     question = LogTail(ctx.namespace, _pods_of(job), LOG_LINES)
-    if need := ctx.ask([question]):
+    if need := ctx.facts.ask([question]):
         return need
     reason = str((condition(job, "Failed") or {}).get("message") or "Resolve Job failed")
-    answer = ctx.answer(question)
+    answer = ctx.facts.answer(question)
     log = str(answer.value).strip() if isinstance(answer, Present) else ""
     message = f"Resolution failed: {reason}"
     if ctx.draft.reason_of("Resolved") in _NO_IMAGE:  # its pod is gone by now; what it said stands here
@@ -212,9 +212,9 @@ def _check_hardware(ctx: Context) -> Decision | Need | None:
     if spec.clusterless or build.gpu_resource(hardware, ctx.settings) in ctx.observed.gpu_resources:
         return None
     question = LiveList(CLUSTER_QUEUE)
-    if need := ctx.ask([question]):
+    if need := ctx.facts.ask([question]):
         return need
-    answer = ctx.answer(question)
+    answer = ctx.facts.answer(question)
     if isinstance(answer, Absent):
         return wait(ctx, "Resolved", "KueueNotInstalled", "Waiting: Kueue is not installed")
     if isinstance(answer, Unknown):
@@ -256,10 +256,10 @@ def _check_secrets(ctx: Context) -> Decision | Need | None:
     spec = ctx.spec
     namespace = ctx.settings.secrets_namespace
     questions = {ref: SecretShape(Key(namespace, ctx.settings.vault_secret(ref))) for ref in spec.secret_refs}
-    if need := ctx.ask(questions.values()):
+    if need := ctx.facts.ask(questions.values()):
         return need
     for ref, question in questions.items():
-        answer, name = ctx.answer(question), question.key.name
+        answer, name = ctx.facts.answer(question), question.key.name
         if isinstance(answer, Unknown):
             return wait(
                 ctx, "Resolved", "SecretUnknown", f"Waiting: cannot read Secret '{name}': {answer.reason}"

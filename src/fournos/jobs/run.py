@@ -75,7 +75,7 @@ def _launch(ctx: Context) -> Decision | Need:
     shapes = {
         ref: SecretShape(Key(namespace, ctx.settings.vault_secret(ref))) for ref in ctx.spec.secret_refs
     }
-    if need := ctx.ask(shapes.values()):
+    if need := ctx.facts.ask(shapes.values()):
         return need
     steps = _mark(ctx)
     cluster = str(ctx.draft.done().get("cluster") or "")
@@ -88,7 +88,7 @@ def _launch(ctx: Context) -> Decision | Need:
         )
     keys: dict[str, tuple[str, ...]] = {}
     for ref, question in shapes.items():
-        answer = ctx.answer(question)
+        answer = ctx.facts.answer(question)
         if isinstance(answer, Unknown):
             text = f"Waiting: cannot read Secret '{question.key.name}': {answer.reason}"
             return wait(ctx, "PipelineRunReady", "SecretUnknown", text)
@@ -200,9 +200,9 @@ def _run_missing(ctx: Context) -> Decision | Need:
     """Absence is confirmed live before it counts."""
     name = names.attempt_name(ctx.name, max(1, ctx.draft.attempt))
     question = LiveGet(PIPELINE_RUN, Key(ctx.namespace, name))
-    if need := ctx.ask([question]):
+    if need := ctx.facts.ask([question]):
         return need
-    answer = ctx.answer(question)
+    answer = ctx.facts.answer(question)
     if isinstance(answer, Present):
         return Decision(retry=True)
     if isinstance(answer, Unknown) or answer.no_kind:

@@ -39,9 +39,9 @@ def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, gra
     run = next((r for r in ctx.observed.runs if r["metadata"]["name"] == run_name), None)
     if run is None:
         question = LiveGet(PIPELINE_RUN, Key(ctx.namespace, run_name))
-        if need := ctx.ask([question]):
+        if need := ctx.facts.ask([question]):
             return need
-        if not isinstance(ctx.answer(question), Absent):
+        if not isinstance(ctx.facts.answer(question), Absent):
             return Ending(ended=False, message="waiting to see the PipelineRun", retry=True)
     if run is None or run_ended(run):
         return pods_gone(ctx, run_name, force=ctx.now >= force_at, force_at=force_at)
@@ -67,9 +67,9 @@ def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, gra
 def pods_gone(ctx: Context, run_name: str, *, force: bool, force_at: datetime) -> Ending | Need:
     """Whether the API server itself says that no pod of this run may still be running."""
     question = LiveList(POD, ctx.namespace, f"tekton.dev/pipelineRun={run_name}")
-    if need := ctx.ask([question]):
+    if need := ctx.facts.ask([question]):
         return need
-    answer = ctx.answer(question)
+    answer = ctx.facts.answer(question)
     if isinstance(answer, Unknown):
         return Ending(ended=False, message=f"cannot see the run's pods: {answer.reason}", retry=True)
     pods: tuple[Obj, ...] = () if isinstance(answer, Absent) else answer.value

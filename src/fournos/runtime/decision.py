@@ -8,7 +8,7 @@ again, at most `MAX_ROUNDS` times a pass.  Answers live for one pass.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
@@ -123,6 +123,17 @@ class Facts:
 
     def get(self, question: Question) -> Answer | None:
         return self.answers.get(question)
+
+    def ask(self, questions: Iterable[Question]) -> Need | None:
+        """A Need for those questions that this pass has no answer to yet."""
+        open_ = tuple(question for question in questions if question not in self.answers)
+        return Need(open_) if open_ else None
+
+    def answer(self, question: Question) -> Answer:
+        """What `ask` was told; asking first is the caller's duty."""
+        found = self.answers.get(question)
+        assert found is not None, "asked before"
+        return found
 
 
 @dataclass(frozen=True, slots=True)

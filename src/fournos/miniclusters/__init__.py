@@ -1,0 +1,1 @@
+"""MiniCluster: a Flux cluster as a custom resource."""
