@@ -9,6 +9,7 @@ import secrets
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -97,59 +98,75 @@ async def _run(
 ) -> int:
     clock, metrics = SystemClock(), Metrics()
     identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
-    async with (
-        Client(credentials, name="lease", observer=metrics.requests("lease")) as lease_api,
-        Client(credentials, name="events", observer=metrics.requests("events")) as events_api,
-    ):
-        # One process has one lease, that of what it runs first.
-        first, settings = parts[0]
-        lease = Lease(lease_api, Key(settings.namespace, first.lease), identity, clock)
-        async with Client(
-            credentials,
-            name="local",
-            qps=_REQUESTS_PER_SECOND,
-            burst=2 * int(_REQUESTS_PER_SECOND),
-            guard=lease.check,
-            observer=metrics.requests("local"),
-        ) as api:
-            for warning in await preflight(api, dict.fromkeys(e for part, _ in parts for e in part.engines)):
-                log.warning(warning)
-            recorder = Recorder(events_api, clock, metrics, instance=identity)
-
-            def wake(system: str, key: Key) -> None:
-                controller.wake(system, key)
-
-            running = [part.start(its, clock, metrics, wake) for part, its in parts]
-            controller = Controller(
+    async with AsyncExitStack() as stack:
+        lease_api = await stack.enter_async_context(
+            Client(credentials, name="lease", observer=metrics.requests("lease"))
+        )
+        events_api = await stack.enter_async_context(
+            Client(credentials, name="events", observer=metrics.requests("events"))
+        )
+        for warning in await preflight(
+            events_api, dict.fromkeys(e for part, _ in parts for e in part.engines)
+        ):
+            log.warning(warning)
+        recorder = Recorder(events_api, clock, metrics, instance=identity)
+        controllers, running = [], []
+        for part, settings in parts:
+            # Each part is led by its own lease, whatever else its process runs: one writer a part.
+            lease = Lease(lease_api, Key(settings.namespace, part.lease), identity, clock)
+            api = await stack.enter_async_context(
+                Client(
+                    credentials,
+                    name="local",
+                    qps=_REQUESTS_PER_SECOND,
+                    burst=2 * int(_REQUESTS_PER_SECOND),
+                    guard=lease.check,
+                    observer=metrics.requests("local"),
+                )
+            )
+            wake = _Wake()
+            its = part.start(settings, clock, metrics, wake)
+            wake.controller = Controller(
                 api,
-                [system for one in running for system in one.systems],
+                its.systems,
+                lease=lease,
                 clock=clock,
                 metrics=metrics,
                 tell=recorder.tell,
                 workers=workers,
-                collect_interval=min(part.collect_interval(its) for part, its in parts),
+                collect_interval=part.collect_interval(settings),
             )
+            controllers.append(wake.controller)
+            running.append(its)
 
-            def refresh() -> None:
+        def refresh() -> None:
+            for controller, its in zip(controllers, running, strict=True):
                 controller.refresh_metrics()
-                for one in running:
-                    one.refresh(controller)
+                its.refresh(controller)
 
-            health = Health(
-                clock,
-                metrics,
-                alive=controller.stuck,
-                ready=controller.unsynced,
-                refresh=refresh,
-            )
-            return await process.run(
-                [controller],
-                clock=clock,
-                metrics=metrics,
-                lease=lease,
-                recorder=recorder,
-                background={
-                    "health": partial(health.run, port=health_port),
-                    **{name: job for one in running for name, job in one.background.items()},
-                },
-            )
+        health = Health(
+            clock,
+            metrics,
+            alive=lambda: [text for controller in controllers for text in controller.stuck()],
+            ready=lambda: [text for controller in controllers for text in controller.unsynced()],
+            refresh=refresh,
+        )
+        return await process.run(
+            controllers,
+            clock=clock,
+            metrics=metrics,
+            recorder=recorder,
+            background={
+                "health": partial(health.run, port=health_port),
+                **{name: job for one in running for name, job in one.background.items()},
+            },
+        )
+
+
+class _Wake:
+    """Wakes a key of the part's controller, which is made after the part has started."""
+
+    controller: Controller
+
+    def __call__(self, system: str, key: Key) -> None:
+        self.controller.wake(system, key)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from fournos.api.fournoscluster import KubeconfigStatus, LockState
+from fournos.clusters.inventory import read
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.system import Caches
@@ -21,5 +22,7 @@ def report(caches: Caches, metrics: Metrics) -> None:
         metrics.set("fournos_clusters", states[state], state)
     for lock in LockState:
         metrics.set("fournos_cluster_locks", locks[lock.value], lock.value)
-    gpus = sum(int((status.get("hardware") or {}).get("totalGPUs") or 0) for status in statuses)
-    metrics.set("fournos_cluster_gpus", gpus)
+    metrics.clear("fournos_cluster_gpus")
+    for cluster in caches[FOURNOS_CLUSTER]:
+        for model, count in read((cluster.get("status") or {}).get("hardware") or {}).quotas.items():
+            metrics.set("fournos_cluster_gpus", count, cluster["metadata"]["name"], model)

@@ -22,6 +22,7 @@ from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.kube.store import Store, same_but_version
 from fournos.runtime.clock import Clock, SystemClock
 from fournos.runtime.decision import Note
+from fournos.runtime.lease import Lease
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.queue import Queue, QueueClosedError
 from fournos.runtime.reconcile import Outcome, Result, reconcile
@@ -90,6 +91,7 @@ class Controller:
         api: Api,
         systems: Sequence[System[Any]],
         *,
+        lease: Lease | None = None,
         clock: Clock | None = None,
         metrics: Metrics | None = None,
         tell: Tell | None = None,
@@ -97,7 +99,11 @@ class Controller:
         collect_interval: float = COLLECT_INTERVAL,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`workers`: passes at the same time per system; `collect_interval` in seconds."""
+        """`workers`: passes at the same time per system; `collect_interval` in seconds.
+
+        `lease`: who may work, for `process.run`; without one it always works (development).
+        """
+        self.lease = lease
         self._api = api
         self._clock = clock or SystemClock()
         self._metrics = metrics or Metrics()

@@ -28,7 +28,7 @@ class Row:
 
 TABLE: tuple[Row, ...] = (
     Row("fournos_build_info", "gauge", ("version",), "1, with the version that runs."),
-    Row("fournos_leader", "gauge", (), "1 while this process holds the lease."),
+    Row("fournos_leader", "gauge", ("lease",), "1 while this process holds the lease."),
     Row(
         "fournos_reconciles_total",
         "counter",
@@ -83,7 +83,7 @@ TABLE: tuple[Row, ...] = (
     ),
     Row("fournos_clusters", "gauge", ("state",), "FournosClusters by status.kubeconfigStatus."),
     Row("fournos_cluster_locks", "gauge", ("state",), "Locks of FournosClusters by state."),
-    Row("fournos_cluster_gpus", "gauge", (), "GPUs of all FournosClusters."),
+    Row("fournos_cluster_gpus", "gauge", ("cluster", "model"), "GPUs of FournosClusters by short name."),
     Row("fournos_loop_lag_seconds", "gauge", (), "How late the event loop's last tick came."),
 )
 
@@ -123,6 +123,10 @@ class Metrics:
     def set(self, name: str, value: float, *labels: str) -> None:
         gauge = self._gauges[name]
         (gauge.labels(*labels) if labels else gauge).set(value)
+
+    def clear(self, name: str) -> None:
+        """Forget all label values of a gauge: those that are not set again are gone."""
+        self._gauges[name].clear()
 
     def observe(self, name: str, seconds: float, *labels: str) -> None:
         histogram = self._histograms[name]

@@ -13,7 +13,6 @@ from fournos.kube.errors import NotLeaderError
 from fournos.runtime.clock import Clock
 from fournos.runtime.controller import Controller
 from fournos.runtime.events import Recorder
-from fournos.runtime.lease import Lease
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.supervise import supervise
 
@@ -32,7 +31,6 @@ async def run(
     *,
     clock: Clock,
     metrics: Metrics,
-    lease: Lease | None = None,
     recorder: Recorder | None = None,
     background: Mapping[str, Callable[[], Awaitable[None]]] | None = None,
     stop: asyncio.Event | None = None,
@@ -40,7 +38,8 @@ async def run(
 ) -> int:
     """Until SIGTERM, SIGINT or `stop`.  Returns the exit code: 0, or 1 if something had to give up.
 
-    Without a lease this process always works (development).  `background` tasks run on every replica.
+    Each controller works while this process holds its lease; one lease that is lost ends all of them.
+    `background` tasks run on every replica.
     """
     gc.set_threshold(*_COLLECT_EVERY)
     stop = stop or asyncio.Event()
@@ -55,7 +54,7 @@ async def run(
         for name, job in jobs.items()
     ]
     tasks += [asyncio.create_task(controller.watch(), name="watch") for controller in controllers]
-    lead = asyncio.create_task(_lead(controllers, lease, metrics), name="lead")
+    lead = asyncio.create_task(_lead(controllers, metrics), name="lead")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:
         await asyncio.wait([stopping, lead, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -64,41 +63,50 @@ async def run(
                 _explain(task)
             return 1
         log.info("stopping: waiting for passes under way")
-        return await _end(controllers, lease, recorder, lead, grace)
+        return await _end(controllers, recorder, lead, grace)
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
-        metrics.set("fournos_leader", 0)
+        for controller in controllers:
+            metrics.set("fournos_leader", 0, _lease_name(controller))
         for task in [stopping, lead, *tasks]:
             task.cancel()
         await asyncio.gather(stopping, lead, *tasks, return_exceptions=True)
 
 
-async def _lead(controllers: Sequence[Controller], lease: Lease | None, metrics: Metrics) -> None:
+async def _lead(controllers: Sequence[Controller], metrics: Metrics) -> None:
     for controller in controllers:
         await controller.synced()
     log.info("caches are complete")
     # What the caches hold stays: the collector need not look through it again and again.
     gc.collect()
     gc.freeze()
-    if lease is not None:
-        await lease.acquire()
-    metrics.set("fournos_leader", 1)
     async with asyncio.TaskGroup() as tasks:
-        if lease is not None:
-            tasks.create_task(lease.hold())
         for controller in controllers:
-            tasks.create_task(controller.work())
+            tasks.create_task(_work(controller, metrics))
+
+
+async def _work(controller: Controller, metrics: Metrics) -> None:
+    if controller.lease is not None:
+        await controller.lease.acquire()
+    metrics.set("fournos_leader", 1, _lease_name(controller))
+    async with asyncio.TaskGroup() as tasks:
+        if controller.lease is not None:
+            tasks.create_task(controller.lease.hold())
+        tasks.create_task(controller.work())
+
+
+def _lease_name(controller: Controller) -> str:
+    return controller.lease.key.name if controller.lease is not None else ""
 
 
 async def _end(
     controllers: Sequence[Controller],
-    lease: Lease | None,
     recorder: Recorder | None,
     lead: asyncio.Task[None],
     grace: float,
 ) -> int:
-    """Drain while the lease is still being renewed, then let go of it."""
+    """Drain while the leases are still being renewed, then let go of them."""
     drained = asyncio.gather(*(controller.drain() for controller in controllers))
     futures: list[asyncio.Future[Any]] = [drained, lead]
     await asyncio.wait(futures, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
@@ -109,7 +117,7 @@ async def _end(
         await drained  # all workers have ended: nothing is under way
     elif not drained.done():
         drained.cancel()
-        log.warning("passes still under way after %g s are cut off; the lease expires by itself", grace)
+        log.warning("passes still under way after %g s are cut off; the leases expire by themselves", grace)
         return 0
     if recorder is not None:
         try:
@@ -119,8 +127,7 @@ async def _end(
             log.warning("some events were not written")
     lead.cancel()  # no renewal may cross the release
     await asyncio.wait([lead])
-    if lease is not None:
-        await lease.release()
+    await asyncio.gather(*(controller.lease.release() for controller in controllers if controller.lease))
     return 0
 
 

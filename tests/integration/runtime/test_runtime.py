@@ -245,11 +245,9 @@ async def replica(kubeconfig: Path, namespace: str, name: str, stop: asyncio.Eve
         async with Client(credentials, guard=lease.check, observer=metrics.requests("local")) as api:
             recorder = Recorder(api, clock, metrics, instance=name)
             controller = Controller(
-                api, [toys(name, namespace)], clock=clock, metrics=metrics, tell=recorder.tell
+                api, [toys(name, namespace)], lease=lease, clock=clock, metrics=metrics, tell=recorder.tell
             )
-            return await run(
-                [controller], clock=clock, metrics=metrics, lease=lease, recorder=recorder, stop=stop
-            )
+            return await run([controller], clock=clock, metrics=metrics, recorder=recorder, stop=stop)
 
 
 async def test_two_replicas_and_a_takeover(kubeconfig: Path, api: Client, toy: Obj) -> None:

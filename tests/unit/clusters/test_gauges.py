@@ -26,12 +26,15 @@ def store(*statuses: dict[str, Any]) -> Store:
 
 def test_states_locks_and_gpus_and_what_nobody_is_in_any_more() -> None:
     metrics = Metrics()
-    held = {"kubeconfigStatus": "Valid", "lock": {"state": "Held"}, "hardware": {"totalGPUs": 8}}
+    a100 = {"vendor": "nvidia", "shortName": "a100", "nodeCount": 1}
+    gpus = [{**a100, "model": "A100-40GB", "count": 3}, {**a100, "model": "A100-80GB", "count": 5}]
+    held = {"kubeconfigStatus": "Valid", "lock": {"state": "Held"}, "hardware": {"gpus": gpus}}
     report(Caches({FOURNOS_CLUSTER: store(held, {"kubeconfigStatus": "Unreachable"}, {})}), metrics)
     assert metrics.value("fournos_clusters", "Valid") == 1
     assert metrics.value("fournos_clusters", "Unreachable") == 1
     assert metrics.value("fournos_clusters", "Unknown") == 1
     assert metrics.value("fournos_cluster_locks", "Held") == 1
-    assert metrics.value("fournos_cluster_gpus") == 8
+    assert metrics.value("fournos_cluster_gpus", "c0", "a100") == 8
     report(Caches({FOURNOS_CLUSTER: store()}), metrics)
     assert metrics.value("fournos_clusters", "Valid") == metrics.value("fournos_cluster_locks", "Held") == 0
+    assert b"c0" not in metrics.render()

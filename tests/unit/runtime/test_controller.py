@@ -358,27 +358,39 @@ async def test_gauges_are_refreshed(bench: Bench) -> None:
 # --- process -------------------------------------------------------------------------------------------
 
 
-def replica(bench: Bench, name: str, stop: asyncio.Event | None = None) -> asyncio.Task[int]:
-    lease = Lease(Connection(bench.server), Key("ns", "fournos"), name, bench.clock, jitter=lambda: 0.5)
+def replica(
+    bench: Bench, name: str, stop: asyncio.Event | None = None, *, leases: tuple[str, ...] = ("fournos",)
+) -> asyncio.Task[int]:
+    """A process with a controller for each lease, which writes its name to `status.<lease>`."""
+    metrics = Metrics()
+    recorder = Recorder(Connection(bench.server), bench.clock, metrics, instance=name)
+    controllers = [_leading(bench, name, lease, recorder) for lease in leases]
+    task: asyncio.Task[int] = bench.start(
+        run(controllers, clock=bench.clock, metrics=metrics, recorder=recorder, stop=stop)
+    )
+    return task
+
+
+def _leading(bench: Bench, name: str, of: str, recorder: Recorder) -> Controller:
+    lease = Lease(Connection(bench.server), Key("ns", of), name, bench.clock, jitter=lambda: 0.5)
 
     def fence(number: int) -> None:
         lease.check()
 
-    api = Connection(bench.server, before=fence)
-    metrics = Metrics()
-    recorder = Recorder(api, bench.clock, metrics, instance=name)
     note = Note("Normal", "Seen", name)
+    by = "by" if of == "fournos" else of
 
     def decide(toy: Obj, facts: Facts) -> Decision:
-        return Decision() if toy.get("status") else Decision(status={"by": name}, notes=(note,))
+        status = toy.get("status") or {}
+        return Decision() if by in status else Decision(status={**status, by: name}, notes=(note,))
 
-    controller = Controller(
-        api, [watching("t", decide)], clock=bench.clock, metrics=metrics, tell=recorder.tell
+    return Controller(
+        Connection(bench.server, before=fence),
+        [watching("t", decide)],
+        lease=lease,
+        clock=bench.clock,
+        tell=recorder.tell,
     )
-    task: asyncio.Task[int] = bench.start(
-        run([controller], clock=bench.clock, metrics=metrics, lease=lease, recorder=recorder, stop=stop)
-    )
-    return task
 
 
 async def test_one_replica_works_stops_in_order_and_the_other_takes_over_at_once(bench: Bench) -> None:
@@ -395,6 +407,28 @@ async def test_one_replica_works_stops_in_order_and_the_other_takes_over_at_once
     before = bench.clock.monotonic()
     await until(lambda: bench.server.get(TOY, Key("ns", "b")).get("status") == {"by": "two"})
     assert bench.clock.monotonic() - before < 5
+
+
+async def test_each_part_of_a_process_is_led_by_its_own_lease(bench: Bench) -> None:
+    alone_stops = asyncio.Event()
+    alone = replica(bench, "alone", alone_stops, leases=("part",))
+    await until(lambda: bench.server.find(LEASE, Key("ns", "part")))
+    both_stops = asyncio.Event()
+    both = replica(bench, "both", both_stops, leases=("fournos", "part"))
+    await until(lambda: bench.server.find(LEASE, Key("ns", "fournos")))
+    toys(bench.server, "a")
+    await until(lambda: len(bench.server.get(TOY, Key("ns", "a")).get("status") or {}) == 2)
+    assert bench.server.get(TOY, Key("ns", "a"))["status"] == {"by": "both", "part": "alone"}
+    alone_stops.set()
+    assert await alone == 0
+    await until(lambda: bench.server.get(LEASE, Key("ns", "part"))["spec"].get("holderIdentity") == "both")
+    toys(bench.server, "b")
+    await until(lambda: len(bench.server.get(TOY, Key("ns", "b")).get("status") or {}) == 2)
+    assert bench.server.get(TOY, Key("ns", "b"))["status"] == {"by": "both", "part": "both"}
+    both_stops.set()
+    assert await both == 0
+    for name in ("fournos", "part"):
+        assert "holderIdentity" not in bench.server.get(LEASE, Key("ns", name))["spec"]
 
 
 async def test_sigterm_ends_it_in_order(bench: Bench) -> None:
@@ -448,7 +482,7 @@ async def test_without_a_lease_it_works_and_stops_within_its_grace(
     controllers = [hanging(bench, takes), bench.controller(watching("other", lambda toy, facts: Decision()))]
     only = bench.start(run(controllers, clock=bench.clock, metrics=bench.metrics, stop=stop, grace=20))
     await asyncio.sleep(1)
-    assert bench.metrics.value("fournos_leader") == 1
+    assert bench.metrics.value("fournos_leader", "") == 1
     before = bench.clock.monotonic()
     stop.set()
     assert await only == 0
