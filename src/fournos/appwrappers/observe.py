@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from fournos.api.conditions import is_true
 from fournos.appwrappers import names
 from fournos.appwrappers.autopilot import evicting
 from fournos.appwrappers.context import Observed
@@ -16,7 +15,8 @@ from fournos.kube.kinds import NODE, POD
 from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import PRIORITY_CLASS, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
-from fournos.queueing.surroundings import Ancestor, Surroundings
+from fournos.queueing.nested import ancestor_among
+from fournos.queueing.surroundings import Surroundings
 from fournos.runtime.system import Caches, Watch
 
 OWNER, OWNER_NAME, NODE_NAME, WRAPPER = "owner", "owner-name", "node", "wrapper"
@@ -103,19 +103,10 @@ class Observer:
             flavors={one["metadata"]["name"]: one for one in caches[RESOURCE_FLAVOR]},
             workload_classes={one["metadata"]["name"]: one for one in caches[WORKLOAD_PRIORITY_CLASS]},
             pod_classes={one["metadata"]["name"]: one for one in caches[PRIORITY_CLASS]},
-            ancestor=_ancestor(caches, wrapper),
+            ancestor=ancestor_among(
+                wrapper, caches[WORKLOAD].by(OWNER, (controller_of(wrapper) or {}).get("uid", ""))
+            ),
         )
-
-
-def _ancestor(caches: Caches, wrapper: Obj) -> Ancestor | None:
-    """The controller of this AppWrapper, if it has quota of its own to run on."""
-    owner = controller_of(wrapper)
-    held = caches[WORKLOAD].by(OWNER, str(owner["uid"])) if owner else ()
-    if owner is None or not held:
-        return None
-    going = [one for one in held if not is_true(one, "Finished")]
-    newest = max(going, key=lambda one: str(one["metadata"].get("creationTimestamp", "")), default=None)
-    return Ancestor(Key(key_of(wrapper).namespace, owner["name"]), str(owner["kind"]), newest)
 
 
 def _size(wrapper: Obj) -> int:

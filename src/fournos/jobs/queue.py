@@ -12,8 +12,10 @@ from fournos.jobs.finish import fail, finalizer_off, release
 from fournos.jobs.waiting import admission_message, wait, wait_if_curable
 from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.queueing.nested import live_ancestor
 from fournos.queueing.release import release_quota
 from fournos.queueing.state import QueueState, QueueView, view
+from fournos.queueing.surroundings import Ancestor
 from fournos.queueing.workload import Priority, WorkloadRequest
 from fournos.queueing.workload import build as build_workload
 from fournos.runtime.decision import Decision, LiveGet, Need, Present, Unknown
@@ -24,6 +26,11 @@ QUEUED = "Workload created, waiting for Kueue admission"
 
 def enqueue(ctx: Context, message: str) -> Decision | Need:
     """Ask Kueue for quota: create the Workload of the next attempt."""
+    ancestor = live_ancestor(ctx.job, ctx.facts)
+    if isinstance(ancestor, Need):
+        return ancestor
+    if ancestor is not None:
+        return _on_quota_of(ctx, ancestor)
     priority = _priority(ctx)
     if isinstance(priority, Need | Decision):
         return priority
@@ -31,6 +38,23 @@ def enqueue(ctx: Context, message: str) -> Decision | Need:
     ctx.draft.enter("Pending", message).condition("WorkloadAdmitted", "False", "Pending", message)
     ctx.draft.put(retryAt=None)
     return ctx.decision([Create(WORKLOAD, build_workload(request))], wake_at=_pending_deadline(ctx))
+
+
+def _on_quota_of(ctx: Context, ancestor: Ancestor | Unknown) -> Decision | Need:
+    """The job is part of another one that is queued, such as an AppWrapper: no Workload of its own.  Its
+    cluster is in the spec: the AppWrapper writes there what it was assigned."""
+    ctx.draft.enter("Pending", ctx.draft.message)
+    if isinstance(ancestor, Unknown):
+        text = f"Waiting: cannot read the Workload of its owner: {ancestor.reason}"
+        return wait(ctx, "WorkloadAdmitted", "OwnerUnknown", text)
+    owner = f"{ancestor.kind} {ancestor.key.name}"
+    held = ancestor.workload
+    if held is None or view(held).state is not QueueState.ADMITTED:
+        return wait(ctx, "WorkloadAdmitted", "OwnerNotAdmitted", f"Waiting for {owner} to be admitted")
+    if not ctx.spec.cluster:
+        text = f"Runs on the quota of {owner}, which assigns no cluster: request {names.SLOT_RESOURCE} there"
+        return fail(ctx, text, type_="WorkloadAdmitted", reason="NoFlavorAssigned")
+    return _claim(ctx, held, ctx.spec.cluster)
 
 
 def _request(ctx: Context, priority: Priority | None) -> WorkloadRequest:
@@ -150,7 +174,6 @@ def _say_why(ctx: Context, queue: QueueView) -> None:
 
 
 def _admitted(ctx: Context, workload: Obj, queue: QueueView) -> Decision | Need:
-    """Claim before make: the attempt's number and cluster are written before its first object."""
     cluster = queue.flavor(names.POD_SET, names.SLOT_RESOURCE)
     if not cluster:
         return fail(
@@ -160,6 +183,11 @@ def _admitted(ctx: Context, workload: Obj, queue: QueueView) -> Decision | Need:
             reason="NoFlavorAssigned",
             detail="Workload was admitted but no ResourceFlavor was assigned",
         )
+    return _claim(ctx, workload, cluster)
+
+
+def _claim(ctx: Context, workload: Obj, cluster: str) -> Decision:
+    """Claim before make: the attempt's number and cluster are written before its first object."""
     ctx.draft.begin_attempt(
         cluster=cluster,
         workload=workload["metadata"]["name"],

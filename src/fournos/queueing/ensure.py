@@ -16,6 +16,7 @@ from fournos.kube.resource import Key, Obj, controller_of, is_terminating, key_o
 from fournos.queueing.equivalence import equivalent
 from fournos.queueing.job import Options, QueuedJob
 from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.managed import runs_elsewhere
 from fournos.queueing.podsets import queue_name
 from fournos.queueing.priority import PRIORITY_LABEL, MissingClass, priority_of
 from fournos.queueing.report import finalizer_patch, finish_patch
@@ -75,7 +76,8 @@ def request_of(job: QueuedJob, priority: Priority | None, options: Options) -> W
         labels={**copied, JOB_UID_LABEL: uid_of(job.obj)},
         priority=priority,
         annotations={k: v for k, v in annotations.items() if k.startswith(_PROVISIONING)},
-        finalizers=(IN_USE,),
+        # A manager's job has no controller that would take it off after the job is gone.
+        finalizers=() if runs_elsewhere(job) else (IN_USE,),
         max_execution_seconds=max_execution_seconds(job.obj),
     )
 

@@ -7,6 +7,7 @@ started, and quota is released, only after the API server itself has confirmed w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 
 from fournos.api.conditions import condition, is_true
@@ -14,6 +15,8 @@ from fournos.kube.resource import Obj, is_terminating, key_of, uid_of
 from fournos.queueing.ensure import Ensured, ensure, prebuilt_name, request_of
 from fournos.queueing.job import Deactivates, Finalizes, OnFinish, Options, QueuedJob, Reclaims, StopsItself
 from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.managed import runs_elsewhere
+from fournos.queueing.nested import live_ancestor
 from fournos.queueing.podsets import (
     MissingFlavorError,
     PodSetInfo,
@@ -26,9 +29,9 @@ from fournos.queueing.priority import MissingClass, priority_of
 from fournos.queueing.release import release_quota
 from fournos.queueing.report import finalizer_patch, finish_patch, pods_ready_patch, reclaim_patch
 from fournos.queueing.state import QueueState, view
-from fournos.queueing.surroundings import Outcome, Surroundings, Verdict
+from fournos.queueing.surroundings import Ancestor, Outcome, Surroundings, Verdict
 from fournos.queueing.workload import build
-from fournos.runtime.decision import Facts, LiveGet, Need, Note, Present
+from fournos.runtime.decision import Facts, LiveGet, Need, Note, Present, Unknown
 from fournos.runtime.steps import Create, Delete, Patch, Step
 
 _DEFAULTS = Options()
@@ -37,13 +40,25 @@ _DEFAULTS = Options()
 def reconcile(
     job: QueuedJob, around: Surroundings, facts: Facts, now: datetime, *, options: Options = _DEFAULTS
 ) -> Outcome | Need:
-    """What Kueue's side of this job needs next."""
+    """What Kueue's side of this job needs next.
+
+    The verdict on a job that another cluster runs is always ELSEWHERE: its kind leaves all else alone.
+    """
+    outcome = _reconcile(job, around, facts, now, options)
+    if isinstance(outcome, Outcome) and runs_elsewhere(job):
+        return replace(outcome, verdict=Verdict.ELSEWHERE)
+    return outcome
+
+
+def _reconcile(
+    job: QueuedJob, around: Surroundings, facts: Facts, now: datetime, options: Options
+) -> Outcome | Need:
     if is_terminating(job.obj):
-        if job.is_active():  # its Workload, and so the quota, stays until it is not
+        if _active(job):  # its Workload, and so the quota, stays until it is not
             return Outcome(Verdict.STOPPING, "Deleted")
         return Outcome(Verdict.GONE, steps=(*_let_go(around.workloads), *_finalized(job)))
     if around.ancestor is not None:
-        return _nested(job, around)
+        return _nested(job, around.ancestor)
     if not queue_name(job.obj) and not options.without_queue_name:
         return Outcome(Verdict.NOT_QUEUED)
     ended = job.finished()
@@ -57,7 +72,7 @@ def reconcile(
     if workload is None:
         if ended is not None:
             return Outcome(Verdict.FINISHED, message=ended.message, steps=_finalized(job))
-        return _without_workload(job, around, options)
+        return _without_workload(job, around, facts, options)
     if isinstance(job, Deactivates) and job.wants_active() != (workload["spec"].get("active", True)):
         body = {
             "metadata": {"resourceVersion": workload["metadata"]["resourceVersion"]},
@@ -87,7 +102,7 @@ def _follow(
     if queue.state in (QueueState.EVICTED, QueueState.RELEASED):
         return _evicted(job, workload, facts, now)
     if queue.state is QueueState.ADMITTED:
-        if job.is_suspended():
+        if job.is_suspended() and not runs_elsewhere(job):
             return _start(job, workload, around, facts, now)
         return Outcome(Verdict.ADMITTED, "Admitted", queue.message)
     if not job.is_suspended():
@@ -133,7 +148,9 @@ def _strict(job: QueuedJob, body: Obj) -> Patch:
 
 
 def _stop(job: QueuedJob, workload: Obj | None, reason: str, message: str) -> Outcome | None:
-    """None: it is suspended."""
+    """None: it is suspended, or was never started here."""
+    if runs_elsewhere(job):
+        return None
     infos: Sequence[PodSetInfo] | None = original_infos(workload) if workload is not None else None
     if isinstance(job, StopsItself):
         steps: tuple[Step, ...] = tuple(job.stop_steps(infos, reason, message))
@@ -163,7 +180,7 @@ def _quiet(
     stopping = _stop(job, workload, reason, message)
     if stopping is not None:
         return stopping
-    if job.is_active():
+    if _active(job):
         return Outcome(Verdict.STOPPING, reason, message)
     question = LiveGet(job.resource, key_of(job.obj))
     answer = facts.get(question)
@@ -175,10 +192,14 @@ def _quiet(
     return None
 
 
-def _nested(job: QueuedJob, around: Surroundings) -> Outcome:
+def _active(job: QueuedJob) -> bool:
+    """A status that tells of another cluster says nothing about this one's quota."""
+    return job.is_active() and not runs_elsewhere(job)
+
+
+def _nested(job: QueuedJob, ancestor: Ancestor) -> Outcome:
     """It may run exactly while its ancestor is admitted."""
-    assert around.ancestor is not None
-    held = around.ancestor.workload
+    held = ancestor.workload
     if job.finished() is None and not job.is_suspended() and (held is None or not is_true(held, "Admitted")):
         stopping = _stop(job, None, "NotAdmitted", "Kueue managed child job suspended")
         if stopping is not None:
@@ -188,26 +209,31 @@ def _nested(job: QueuedJob, around: Surroundings) -> Outcome:
                 steps=stopping.steps,
                 notes=(Note("Normal", "Suspended", stopping.message),),
             )
-    return Outcome(
-        Verdict.NESTED, message=f"Runs on the quota of {around.ancestor.kind} {around.ancestor.key}"
-    )
+    return Outcome(Verdict.NESTED, message=f"Runs on the quota of {ancestor.kind} {ancestor.key}")
 
 
 # --- the Workload itself -------------------------------------------------------------------------------
 
 
-def _without_workload(job: QueuedJob, around: Surroundings, options: Options) -> Outcome:
+def _without_workload(job: QueuedJob, around: Surroundings, facts: Facts, options: Options) -> Outcome | Need:
     prebuilt = prebuilt_name(job.obj)
     if prebuilt or not job.is_suspended():
         message = "missing workload" if prebuilt else "Missing Workload; unable to restore pod templates"
         stopping = _stop(job, None, "NoMatchingWorkload", message)
         if stopping is not None:
             return stopping
-    if job.is_active():
+    if _active(job):
         return Outcome(Verdict.STOPPING, "NoMatchingWorkload", "Waiting for what runs without quota to stop")
     if prebuilt:
         text = f"prebuilt Workload '{prebuilt}' not found"
         return Outcome(Verdict.BLOCKED, "PrebuiltWorkloadNotFound", text, retry=True)
+    ancestor = live_ancestor(job.obj, facts)
+    if isinstance(ancestor, Need):
+        return ancestor
+    if isinstance(ancestor, Ancestor):
+        return _nested(job, ancestor)
+    if isinstance(ancestor, Unknown):
+        return Outcome(Verdict.BLOCKED, "OwnerUnknown", ancestor.reason, retry=True)
     priority = priority_of(job, around.workload_classes, around.pod_classes)
     if isinstance(priority, MissingClass):
         return Outcome(Verdict.BLOCKED, "PriorityClassNotFound", str(priority), retry=True)

@@ -47,6 +47,8 @@ class Verdict(Enum):
     """Its quota is lost, or was never there; it holds on to what it has until all has stopped."""
     BLOCKED = "Blocked"
     """Something must exist first; the message says what."""
+    ELSEWHERE = "Elsewhere"
+    """Another cluster runs it; here it has its Workload, and nothing else is done about it."""
     FINISHED = "Finished"
     GONE = "Gone"
 

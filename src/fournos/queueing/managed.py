@@ -1,0 +1,25 @@
+"""Jobs that another cluster runs (`spec.managedBy`, Kueue's MultiKueue).
+
+On the manager such a job has its Workload and nothing else: it is never started, stopped or called active
+here, nothing is made for it, and its status is MultiKueue's to write.  On the worker the copy has no
+`managedBy`, and the label kueue.x-k8s.io/prebuilt-workload-name says which Workload is its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fournos.queueing.job import ManagedBy, QueuedJob
+
+MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
+
+
+def managed_elsewhere(spec: Mapping[str, Any]) -> bool:
+    """Whether another cluster runs what this spec asks for."""
+    return spec.get("managedBy") == MULTIKUEUE
+
+
+def runs_elsewhere(job: QueuedJob) -> bool:
+    """The same of a job kind that has the field."""
+    return isinstance(job, ManagedBy) and job.managed_by() == MULTIKUEUE
