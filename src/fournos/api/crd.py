@@ -69,6 +69,22 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
+class Scale:
+    """The scale subresource: JSON paths of the wanted and the present number, and of the pods' selector."""
+
+    spec: str
+    status: str
+    selector: str
+
+    def as_json(self) -> Schema:
+        return {
+            "specReplicasPath": self.spec,
+            "statusReplicasPath": self.status,
+            "labelSelectorPath": self.selector,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Definition:
     """A kind of ours: its model and its names."""
 
@@ -80,6 +96,7 @@ class Definition:
     singular: str
     short_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
+    scale: Scale | None = None
 
     @property
     def name(self) -> str:
@@ -144,10 +161,10 @@ class _Walk:
 
     def _int_or_string(self, raw: Schema, path: str) -> Schema:
         kinds = sorted(str(option.get("type")) for option in raw.get("anyOf", ()))
-        rest = set(raw) - {*INT_OR_STRING, "description", "default"}
+        rest = set(raw) - {*INT_OR_STRING, "description", "default", "pattern"}
         if kinds != ["integer", "string"] or rest or any(len(option) != 1 for option in raw["anyOf"]):
             raise InexpressibleError(f"{path}: a CRD knows one alternative, any integer or string")
-        said: Schema = {key: raw[key] for key in ("description", "default") if key in raw}
+        said: Schema = {key: raw[key] for key in ("description", "default", "pattern") if key in raw}
         return {**said, **INT_OR_STRING}
 
     def _object(self, raw: Schema, path: str, bounded: bool, within: tuple[str, ...]) -> None:
@@ -231,7 +248,8 @@ def crd(definition: Definition, *, rules: Iterable[Rule] = ()) -> Schema:
                     "served": True,
                     "storage": True,
                     "schema": {"openAPIV3Schema": schema(definition.model, rules=rules)},
-                    "subresources": {"status": {}},
+                    "subresources": {"status": {}}
+                    | ({"scale": definition.scale.as_json()} if definition.scale else {}),
                     "additionalPrinterColumns": columns,
                 }
             ],

@@ -8,6 +8,7 @@ API server drops it, kubectl refuses it).
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -64,6 +65,8 @@ def _node(node: Schema, value: Any, path: str) -> Iterator[Violation]:
     if node.get("x-kubernetes-int-or-string"):
         if isinstance(value, bool) or not isinstance(value, int | str):
             yield Violation(path, "write a whole number or a text", "schema")
+        elif "pattern" in node and isinstance(value, str) and not re.search(node["pattern"], value):
+            yield Violation(path, f"write a text that fits {node['pattern']}", "schema")
         return
     kind = node.get("type")
     if kind is None:

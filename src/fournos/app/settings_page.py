@@ -13,12 +13,14 @@ from pydantic_settings import BaseSettings
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.clusters.settings import ClusterSettings
 from fournos.jobs.settings import JobSettings
+from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.vault.settings import VaultSettings
 
 SECTIONS: tuple[tuple[str, type[BaseSettings]], ...] = (
     ("The operator (`fournos run`)", JobSettings),
     ("The clusters (`fournos run --enable clusters`)", ClusterSettings),
     ("AppWrappers (`fournos run --enable appwrappers`)", AppWrapperSettings),
+    ("MiniClusters (`fournos run --enable miniclusters`)", MiniClusterSettings),
     ("Vault sync (`hacks/sync_vault_secrets.py`)", VaultSettings),
 )
 

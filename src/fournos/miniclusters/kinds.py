@@ -1,0 +1,11 @@
+"""The resource types of the MiniCluster system."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fournos.api.minicluster import DEFINITION
+from fournos.kube.resource import Resource
+
+MINICLUSTER: Final = Resource(DEFINITION.group, DEFINITION.version, DEFINITION.kind, DEFINITION.plural)
+SERVICE: Final = Resource("", "v1", "Service", "services")

@@ -1,0 +1,187 @@
+"""Rules on the containers of a MiniCluster, and on those of its services pod."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from fournos.api.rules import Json, Rule
+
+_SAID: Final = "(has(c.{0}) && c.{0})"
+_TEXT: Final = "(has(c.{0}) && c.{0} != '')"
+_RUNS: Final = f"(size(self.containers) == 1 || {_SAID.format('runFlux')})"
+_NAME: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+
+
+def _containers(spec: Json) -> list[Json]:
+    return list(spec.get("containers") or ())
+
+
+def _services(spec: Json) -> list[Json]:
+    return list(spec.get("services") or ())
+
+
+def _runs(spec: Json, container: Json) -> bool:
+    return len(_containers(spec)) == 1 or bool(container.get("runFlux"))
+
+
+def _volumes(spec: Json) -> Iterator[Json]:
+    for container in (*_containers(spec), *_services(spec)):
+        yield from (container.get("volumes") or {}).values()
+
+
+def _volume_rule(id_: str, message: str, cel: str, holds: Callable[[Json], bool]) -> Rule:
+    """`cel` speaks of the volume v."""
+    one = re.sub(r"\bv\b", "c.volumes[k]", cel)
+    each = f"(c, !has(c.volumes) || c.volumes.all(k, {one}))"
+    return Rule(
+        id=id_,
+        field="spec.containers",
+        message=message,
+        cel=f"self.containers.all{each} && (!has(self.services) || self.services.all{each})",
+        holds=lambda new, _: all(holds(volume) for volume in _volumes(new)),
+    )
+
+
+def _has(*names: str) -> str:
+    return " || ".join(f"(has(v.{name}) && v.{name} != '')" for name in names)
+
+
+_EMPTY: Final = "(has(v.emptyDir) && v.emptyDir)"
+_OTHERS: Final = ("secretName", "configMapName", "csiDriver")
+_SOURCES: Final = (*_OTHERS, "hostPath", "claimName")
+_HOOKS: Final = ("pre", "brokerPre", "workerPre", "preBroker", "preWorker")
+
+
+def _spelt_once(container: Json) -> bool:
+    commands = container.get("commands") or {}
+    pairs = (
+        (container, "fluxUser", "fluxuser"),
+        (commands, "workerPre", "preWorker"),
+        (commands, "brokerPre", "preBroker"),
+    )
+    return not any(one in where and other in where for where, one, other in pairs)
+
+
+def _unique(spec: Json) -> bool:
+    names = [container.get("name") for container in _containers(spec) if container.get("name")]
+    return len(names) == len(set(names))
+
+
+CONTAINERS: Final[tuple[Rule, ...]] = (
+    Rule(
+        id="one-runner",
+        field="spec.containers",
+        message="Flux runs in exactly one container: write runFlux: true there, and nowhere else",
+        cel=f"size(self.containers) == 1 || self.containers.filter(c, {_SAID.format('runFlux')}).size() == 1",
+        holds=lambda new, _: sum(_runs(new, c) for c in _containers(new)) == 1,
+    ),
+    Rule(
+        id="launcher-batch",
+        field="spec.containers",
+        message="a container is indicated for batch and launcher, choose one",
+        cel=f"self.containers.all(c, !({_SAID.format('launcher')} && {_SAID.format('batch')}))",
+        holds=lambda new, _: not any(c.get("launcher") and c.get("batch") for c in _containers(new)),
+    ),
+    Rule(
+        id="launcher-batch-spec",
+        field="spec.launcher",
+        message="the container that runs Flux says batch: remove that, or spec.launcher",
+        cel="!(has(self.launcher) && self.launcher) || "
+        f"self.containers.all(c, !({_RUNS} && {_SAID.format('batch')}))",
+        holds=lambda new, _: (
+            not new.get("launcher") or not any(_runs(new, c) and c.get("batch") for c in _containers(new))
+        ),
+    ),
+    Rule(
+        id="container-name",
+        field="spec.containers",
+        reason="FieldValueRequired",
+        message="a container is missing a name: all but the one that runs Flux need one",
+        cel=f"self.containers.all(c, {_RUNS} || {_TEXT.format('name')})",
+        holds=lambda new, _: all(_runs(new, c) or c.get("name") for c in _containers(new)),
+    ),
+    Rule(
+        id="container-names",
+        field="spec.containers",
+        message="two containers have the same name: choose another for one of them",
+        cel=f"self.containers.all(c, !{_TEXT.format('name')} || "
+        "self.containers.exists_one(d, has(d.name) && d.name == c.name))",
+        holds=lambda new, _: _unique(new),
+    ),
+    Rule(
+        id="script-command",
+        field="spec.containers",
+        message="a container has both a script and command provided, choose one",
+        cel=f"self.containers.all(c, !({_RUNS} && {_TEXT.format('command')} && has(c.commands) && "
+        "has(c.commands.script) && c.commands.script != ''))",
+        holds=lambda new, _: (
+            not any(
+                _runs(new, c) and c.get("command") and (c.get("commands") or {}).get("script")
+                for c in _containers(new)
+            )
+        ),
+    ),
+    Rule(
+        id="service-name",
+        field="spec.services",
+        reason="FieldValueRequired",
+        message="Service containers always require a name: write one",
+        cel=f"!has(self.services) || self.services.all(c, {_TEXT.format('name')})",
+        holds=lambda new, _: all(c.get("name") for c in _services(new)),
+    ),
+    Rule(
+        id="service-commands",
+        field="spec.services",
+        reason="FieldValueForbidden",
+        message="Services do not support Commands: remove pre, brokerPre and workerPre, and write command",
+        cel="!has(self.services) || self.services.all(c, !has(c.commands) || !("
+        + " || ".join(f"(has(c.commands.{name}) && c.commands.{name} != '')" for name in _HOOKS)
+        + "))",
+        holds=lambda new, _: (
+            not any((c.get("commands") or {}).get(name) for c in _services(new) for name in _HOOKS)
+        ),
+    ),
+    Rule(
+        id="container-spelling",
+        field="spec.containers",
+        message="fluxUser and fluxuser are one field, workerPre and preWorker, brokerPre and preBroker too: "
+        "keep one of each",
+        cel="self.containers.all(c, !(has(c.fluxUser) && has(c.fluxuser)) && (!has(c.commands) || "
+        "(!(has(c.commands.workerPre) && has(c.commands.preWorker)) && "
+        "!(has(c.commands.brokerPre) && has(c.commands.preBroker)))))",
+        holds=lambda new, _: all(_spelt_once(c) for c in _containers(new)),
+    ),
+    _volume_rule(
+        "volume-claim-path",
+        "a volume with a claimName is missing a path: write where it is mounted",
+        f"!({_has('claimName')}) || {_has('secretName', 'configMapName', 'path')} || {_EMPTY}",
+        lambda v: (
+            not v.get("claimName")
+            or bool(v.get("secretName") or v.get("configMapName") or v.get("path") or v.get("emptyDir"))
+        ),
+    ),
+    _volume_rule(
+        "volume-host-path",
+        "a volume with a hostPath is missing a path: write where it is mounted",
+        f"!({_has('hostPath')}) || {_has('secretName', 'configMapName', 'path')} || {_EMPTY}",
+        lambda v: (
+            not v.get("hostPath")
+            or bool(v.get("secretName") or v.get("configMapName") or v.get("path") or v.get("emptyDir"))
+        ),
+    ),
+    _volume_rule(
+        "volume-path",
+        "a volume of a Secret, ConfigMap or CSI driver is missing a path: write where it is mounted",
+        f"!({_has(*_OTHERS)}) || {_has('path')}",
+        lambda v: not any(v.get(name) for name in _OTHERS) or bool(v.get("path")),
+    ),
+    _volume_rule(
+        "volume-source",
+        "a volume does not say what it is: write claimName, hostPath, configMapName, secretName, csiDriver "
+        "or emptyDir: true",
+        f"{_has(*_SOURCES)} || {_EMPTY}",
+        lambda v: any(v.get(name) for name in (*_SOURCES, "emptyDir")),
+    ),
+)

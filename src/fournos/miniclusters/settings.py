@@ -1,0 +1,33 @@
+"""Settings of the MiniCluster system (FOURNOS_MINICLUSTER_… environment variables)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class MiniClusterSettings(BaseSettings):
+    """Every field is one variable: `FOURNOS_MINICLUSTER_` + the field's name in capitals."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="FOURNOS_MINICLUSTER_", extra="ignore", populate_by_name=True
+    )
+
+    namespace: str = Field(
+        "operator-system", min_length=1, description="Namespace of the operator itself (its lease)"
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
+        "INFO", description="Logging level"
+    )
+    view_image: str = Field(
+        "ghcr.io/converged-computing/flux-view-rocky:tag-9",
+        min_length=1,
+        description="Image that brings Flux, for MiniClusters that name none",
+    )
+    cluster_domain: str = Field("cluster.local", min_length=1, description="DNS domain of the cluster")
+    network_device: str = Field("eth0", min_length=1, description="Network device that brokers bind to")
+    drain_grace_sec: Annotated[int, Field(ge=1)] = Field(
+        60, description="Seconds that a worker which is taken away waits for its tasks to end"
+    )
