@@ -43,9 +43,10 @@ class Server:
         body: Any = None,
         *,
         content_type: str = "application/json",
+        headers: Mapping[str, str] | None = None,
         **query: str,
     ) -> tuple[int, dict[str, Any]]:
-        headers = {"Content-Type": content_type}
+        headers = {"Content-Type": content_type, **(headers or {})}
         async with self._session.request(
             method, self._url + path, json=body, params=query, headers=headers
         ) as answer:

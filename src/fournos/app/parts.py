@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ from fournos.runtime.clock import Clock
 from fournos.runtime.controller import Controller
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.system import System
+from fournos.runtime.webhook.table import Webhook
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,8 @@ class Part:
     collect_interval: Callable[[Any], float]
     engines: tuple[Engine, ...]
     """What it needs in the cluster."""
+    webhooks: Callable[[Any], Sequence[Webhook]] = lambda settings: ()
+    """Its admission webhooks, by its settings."""
 
     @property
     def prefix(self) -> str:

@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
 from fournos.app.parts import PARTS, Part
 from fournos.app.preflight import UnsupportedError, preflight
+from fournos.app.webhooks import Offer, served
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials, load
 from fournos.kube.errors import CredentialsError, KubeError
@@ -30,6 +31,7 @@ from fournos.runtime.events import Recorder
 from fournos.runtime.health import Health
 from fournos.runtime.lease import Lease
 from fournos.runtime.metrics import Metrics
+from fournos.runtime.webhook.settings import WebhookSettings
 
 log = logging.getLogger(__name__)
 
@@ -48,10 +50,12 @@ def main(
     health_port: int = 8080,
     kubeconfig: Path | None = None,
     context: str | None = None,
+    webhook_url: str = "",
 ) -> int:
     """Runs until told to stop.  Returns the exit code: 0, 1 if it had to give up, 2 if it cannot start.
 
-    `enable` names systems, each entry one or several with commas between them.
+    `enable` names systems, each entry one or several with commas between them.  `webhook_url` is the setting
+    of this name.
     """
     names = tuple(dict.fromkeys(name for entry in enable for name in entry.split(",")))
     unknown = [name for name in names if name not in PARTS]
@@ -59,16 +63,22 @@ def main(
         print(f"fournos: unknown system {unknown[0]!r}; known: {', '.join(PARTS)}", file=sys.stderr)
         return 2
     parts = [PARTS[name] for name in names]
-    found = [_settings(part) for part in parts]
+    found = [_settings(part.settings) for part in parts]
     settings = [one for one in found if one is not None]
-    if len(settings) < len(parts):
+    given = {"url": webhook_url, "service": ""} if webhook_url else {}
+    webhooks = _settings(WebhookSettings, **given)
+    if len(settings) < len(parts) or webhooks is None:
         return 2
     logs.configure(str(getattr(settings[0], "log_level", "INFO")))
     try:
         credentials = load(kubeconfig, context)
         return asyncio.run(
             _run(
-                list(zip(parts, settings, strict=True)), credentials, workers=workers, health_port=health_port
+                list(zip(parts, settings, strict=True)),
+                webhooks,
+                credentials,
+                workers=workers,
+                health_port=health_port,
             )
         )
     except (CredentialsError, UnsupportedError, KubeError, OSError) as error:
@@ -76,14 +86,18 @@ def main(
         return 2
 
 
-def _settings(part: Part) -> BaseSettings | None:
+_Settings = TypeVar("_Settings", bound=BaseSettings)
+
+
+def _settings(which: type[_Settings], **given: Any) -> _Settings | None:
     """From the environment; None: what is wrong has been said."""
     try:
-        return part.settings()
+        return which(**given)
     except ValidationError as error:
+        prefix = str(which.model_config.get("env_prefix") or "")
         for problem in error.errors():
             name = "_".join(str(one) for one in problem["loc"]).upper()
-            name = name if name.startswith(part.prefix) else f"{part.prefix}{name}"
+            name = name if name.startswith(prefix) else f"{prefix}{name}".rstrip("_")
             said = _NEEDED if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
             print(f"fournos: {name}: {said}", file=sys.stderr)
         return None
@@ -91,6 +105,7 @@ def _settings(part: Part) -> BaseSettings | None:
 
 async def _run(
     parts: Sequence[tuple[Part, Any]],
+    webhook_settings: WebhookSettings,
     credentials: Credentials,
     *,
     workers: int,
@@ -105,12 +120,22 @@ async def _run(
         events_api = await stack.enter_async_context(
             Client(credentials, name="events", observer=metrics.requests("events"))
         )
+        # Without a fence: every replica answers.
+        webhook_api = await stack.enter_async_context(
+            Client(
+                credentials,
+                name="webhooks",
+                qps=_REQUESTS_PER_SECOND,
+                burst=2 * int(_REQUESTS_PER_SECOND),
+                observer=metrics.requests("webhooks"),
+            )
+        )
         for warning in await preflight(
             events_api, dict.fromkeys(e for part, _ in parts for e in part.engines)
         ):
             log.warning(warning)
         recorder = Recorder(events_api, clock, metrics, instance=identity)
-        controllers, running = [], []
+        controllers, running, offers = [], [], []
         for part, settings in parts:
             # Each part is led by its own lease, whatever else its process runs: one writer a part.
             lease = Lease(lease_api, Key(settings.namespace, part.lease), identity, clock)
@@ -138,6 +163,8 @@ async def _run(
             )
             controllers.append(wake.controller)
             running.append(its)
+            offers.append(Offer(part.webhooks(settings), settings.namespace, lease))
+        webhooks = served(webhook_api, offers, webhook_settings, clock=clock, metrics=metrics)
 
         def refresh() -> None:
             for controller, its in zip(controllers, running, strict=True):
@@ -148,7 +175,10 @@ async def _run(
             clock,
             metrics,
             alive=lambda: [text for controller in controllers for text in controller.stuck()],
-            ready=lambda: [text for controller in controllers for text in controller.unsynced()],
+            ready=lambda: [
+                *(text for controller in controllers for text in controller.unsynced()),
+                *webhooks.complaints(),
+            ],
             refresh=refresh,
         )
         return await process.run(
@@ -159,6 +189,7 @@ async def _run(
             background={
                 "health": partial(health.run, port=health_port),
                 **{name: job for one in running for name, job in one.background.items()},
+                **webhooks.background,
             },
         )
 

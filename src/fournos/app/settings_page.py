@@ -14,6 +14,7 @@ from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.clusters.settings import ClusterSettings
 from fournos.jobs.settings import JobSettings
 from fournos.miniclusters.settings import MiniClusterSettings
+from fournos.runtime.webhook.settings import WebhookSettings
 from fournos.vault.settings import VaultSettings
 
 SECTIONS: tuple[tuple[str, type[BaseSettings]], ...] = (
@@ -21,6 +22,7 @@ SECTIONS: tuple[tuple[str, type[BaseSettings]], ...] = (
     ("The clusters (`fournos run --enable clusters`)", ClusterSettings),
     ("AppWrappers (`fournos run --enable appwrappers`)", AppWrapperSettings),
     ("MiniClusters (`fournos run --enable miniclusters`)", MiniClusterSettings),
+    ("Admission webhooks (of each system that has some)", WebhookSettings),
     ("Vault sync (`hacks/sync_vault_secrets.py`)", VaultSettings),
 )
 

@@ -35,6 +35,14 @@ def run(
             help="Port of /healthz, /readyz and /metrics.",
         ),
     ] = 8080,
+    webhook_url: Annotated[
+        str,
+        typer.Option(
+            "--webhook-url",
+            metavar="URL",
+            help="Serve the admission webhooks; the API server reaches this process at https://HOST:9443.",
+        ),
+    ] = "",
 ) -> int:
     """Run the operator. It is configured by FOURNOS_… variables; FOURNOS_NAMESPACE, or -n, is required.
     For clusters it is HEARTH_… variables, and none is required.
@@ -55,4 +63,5 @@ def run(
         health_port=health_port,
         kubeconfig=cli.common.kubeconfig,
         context=cli.common.context,
+        webhook_url=webhook_url,
     )

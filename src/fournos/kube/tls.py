@@ -43,14 +43,27 @@ def client_context(
     return context
 
 
+def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
+    """A context for a server that shows this certificate (PEM).  Raises ssl.SSLError."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    show(context, certificate, key)
+    return context
+
+
+def show(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """A server shows this certificate from its next connection on.  Raises ssl.SSLError."""
+    with _as_file(certificate + b"\n" + key) as path:
+        context.load_cert_chain(path)
+
+
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
     """A path to read `content` from: memory only on Linux, elsewhere a private file that goes at once.
 
-    `ssl` loads client keys from paths alone.
+    `ssl` loads keys from paths alone.
     """
     if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("fournos-client-key")
+        descriptor = os.memfd_create("fournos-key")
         try:
             with os.fdopen(os.dup(descriptor), "wb") as stream:
                 stream.write(content)
@@ -59,7 +72,7 @@ def _as_file(content: bytes) -> Iterator[str]:
             os.close(descriptor)
         return
     with tempfile.TemporaryDirectory() as folder:  # mode 0700
-        path = Path(folder) / "client.pem"
+        path = Path(folder) / "pair.pem"
         path.touch(mode=0o600)
         path.write_bytes(content)
         yield str(path)

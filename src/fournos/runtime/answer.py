@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from fournos.kube.api import Api
 from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
-from fournos.kube.kinds import POD, SECRET
+from fournos.kube.kinds import POD, SECRET, SUBJECT_ACCESS_REVIEW
 from fournos.kube.resource import Obj, key_of, owner_uids, uid_of
 from fournos.runtime.decision import (
     Absent,
@@ -15,6 +15,7 @@ from fournos.runtime.decision import (
     LiveGet,
     LiveList,
     LogTail,
+    MayCreate,
     Present,
     Question,
     SecretFacts,
@@ -47,6 +48,8 @@ async def _one(api: Api, question: Question) -> Answer:
                 return Present(_shape(await api.get(SECRET, question.key)))
             case LogTail():
                 return await _tail(api, question)
+            case MayCreate():
+                return await _may_create(api, question)
     except NotFoundError:
         return Absent()
     except NoSuchResourceError:
@@ -55,6 +58,30 @@ async def _one(api: Api, question: Question) -> Answer:
         return Unknown(error.message, forbidden=True)
     except KubeError as error:
         return Unknown(f"{type(error).__name__}: {error.message}")
+
+
+async def _may_create(api: Api, question: MayCreate) -> Answer:
+    user, resource = question.user, question.resource
+    spec = {
+        "user": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": {key: list(values) for key, values in user.extra},
+        "resourceAttributes": {
+            "verb": "create",
+            "group": resource.group,
+            "version": resource.version,
+            "resource": resource.plural,
+            "namespace": question.namespace,
+        },
+    }
+    kind = SUBJECT_ACCESS_REVIEW
+    body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}, "spec": spec}
+    status = (await api.create(kind, body)).get("status") or {}
+    if error := status.get("evaluationError"):
+        # An authorizer that failed has not said no; one that said yes has.
+        return Present(True) if status.get("allowed") else Unknown(str(error))
+    return Present(bool(status.get("allowed")))
 
 
 def _shape(secret: Obj) -> SecretFacts:

@@ -64,7 +64,26 @@ class LogTail:
     container: str | None = None
 
 
-Question: TypeAlias = LiveGet | LiveList | SecretShape | LogTail
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who asks for a change, as an AdmissionReview says."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MayCreate:
+    """Whether the user may create objects of this type there (a SubjectAccessReview).  Answer value: bool."""
+
+    user: User
+    resource: Resource
+    namespace: str
+
+
+Question: TypeAlias = LiveGet | LiveList | SecretShape | LogTail | MayCreate
 
 # --- answers: three-valued -------------------------------------------------------------------------
 

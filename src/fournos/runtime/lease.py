@@ -59,6 +59,7 @@ class Lease:
         self._interval = interval
         self._jitter = jitter
         self._valid_until: float | None = None
+        self._led = asyncio.Event()
         self._lease: Obj | None = None
         self._seen: Any = None
         self._seen_at = 0.0
@@ -79,10 +80,15 @@ class Lease:
                 async with asyncio.timeout(self._renew_deadline):
                     if await self._try():
                         log.info("leading as %s", self.identity)
+                        self._led.set()
                         return
             except (KubeError, TimeoutError) as error:
                 log.warning("lease %s: %s", self.key, str(error) or type(error).__name__)
             await asyncio.sleep(self._interval * (1 + 0.2 * self._jitter()))
+
+    async def leading(self) -> None:
+        """Returns once `acquire` has, whoever called it."""
+        await self._led.wait()
 
     async def hold(self) -> None:
         """Renews until the lease is lost, then raises NotLeaderError."""

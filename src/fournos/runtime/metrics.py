@@ -84,6 +84,19 @@ TABLE: tuple[Row, ...] = (
     Row("fournos_clusters", "gauge", ("state",), "FournosClusters by status.kubeconfigStatus."),
     Row("fournos_cluster_locks", "gauge", ("state",), "Locks of FournosClusters by state."),
     Row("fournos_cluster_gpus", "gauge", ("cluster", "model"), "GPUs of FournosClusters by short name."),
+    Row(
+        "fournos_webhook_reviews_total",
+        "counter",
+        ("webhook", "verdict"),
+        "Admission reviews by verdict: allowed, changed, refused, unsure (refused for now), garbled, failed.",
+    ),
+    Row("fournos_webhook_review_seconds", "histogram", ("webhook",), "Duration of an admission review."),
+    Row(
+        "fournos_webhook_certificate_end_seconds",
+        "gauge",
+        (),
+        "When the webhooks' certificate ends, seconds since 1970.",
+    ),
     Row("fournos_loop_lag_seconds", "gauge", (), "How late the event loop's last tick came."),
 )
 

@@ -1,0 +1,68 @@
+"""The webhooks of the systems that run, as tasks of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from fournos.kube.api import Api
+from fournos.kube.resource import Key
+from fournos.runtime.clock import Clock
+from fournos.runtime.lease import Lease
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.webhook.keeper import Keeper
+from fournos.runtime.webhook.server import WebhookServer
+from fournos.runtime.webhook.settings import WebhookSettings
+from fournos.runtime.webhook.table import Webhook
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What one part reviews, where its operator lives, and who leads it."""
+
+    webhooks: Sequence[Webhook]
+    namespace: str
+    lease: Lease
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What serving webhooks adds to the process; by default nothing is served."""
+
+    background: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
+    complaints: Callable[[], Iterable[str]] = tuple
+
+
+def served(
+    api: Api, offers: Iterable[Offer], settings: WebhookSettings, *, clock: Clock, metrics: Metrics
+) -> Served:
+    """`api` must not be fenced by a lease: every replica answers.
+
+    All have one port, one certificate and one keeper of the configurations: who leads the first part that
+    has webhooks.
+    """
+    found = [offer for offer in offers if offer.webhooks]
+    target = settings.target(found[0].namespace) if found else None
+    if target is None:
+        return Served()
+    webhooks = [webhook for offer in found for webhook in offer.webhooks]
+    server = WebhookServer(api, webhooks, metrics=metrics)
+    keeper = Keeper(
+        api,
+        webhooks,
+        target,
+        secret=Key(found[0].namespace, settings.secret),
+        clock=clock,
+        metrics=metrics,
+        leading=found[0].lease.leading,
+        show=server.show,
+        terms=settings.terms,
+    )
+    return Served(
+        background={
+            "webhooks": partial(server.run, port=settings.port, host=settings.host or None),
+            "webhook-certificates": keeper.run,
+        },
+        complaints=lambda: [*server.complaints(), *keeper.complaints()],
+    )

@@ -1,0 +1,1 @@
+"""Admission webhooks: a system says what it reviews, this serves it."""

@@ -1,0 +1,240 @@
+"""Keeps certificate and webhook configurations right, on every replica.
+
+The Secret is read at start, when a configuration changes and when time says so: it is not watched, so the
+operator needs no right to list Secrets.  Whoever sees first that a certificate is due makes it; the
+Secret's resourceVersion decides between two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+from fournos.kube.api import Api
+from fournos.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
+from fournos.kube.kinds import SECRET
+from fournos.kube.limiter import Backoff
+from fournos.kube.reflector import Reflector
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.kube.store import Store
+from fournos.runtime.clock import Clock
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.webhook.certificates import Kept, Pair, Terms, make_pair, next_look, read, turn, write
+from fournos.runtime.webhook.registration import LABEL, Target, carries, configurations, correction
+from fournos.runtime.webhook.table import Webhook
+
+log = logging.getLogger(__name__)
+
+_LONGEST_SLEEP: Final = 600.0
+"""Seconds between looks at the clock: a machine that slept must not believe that no time has passed."""
+
+
+class Keeper:
+    """Runs on every replica."""
+
+    def __init__(
+        self,
+        api: Api,
+        webhooks: Sequence[Webhook],
+        target: Target,
+        *,
+        secret: Key,
+        clock: Clock,
+        metrics: Metrics,
+        leading: Callable[[], Awaitable[None]],
+        show: Callable[[Pair], None],
+        terms: Terms | None = None,
+    ) -> None:
+        """`leading()` returns once this process leads.
+
+        `show(pair)` is called with each certificate to be served from now on.
+        """
+        self._api = api
+        self._webhooks = webhooks
+        self._target = target
+        self._secret = secret
+        self._clock = clock
+        self._metrics = metrics
+        self._leading = leading
+        self._show = show
+        self._terms = terms or Terms()
+        self._wake = asyncio.Event()
+        self._names = frozenset(configurations(webhooks, target, owner=secret.namespace))
+        self._stores = {resource: Store() for resource, _ in self._names}
+        self._reflectors = [
+            Reflector(
+                api,
+                resource,
+                store,
+                selector=f"{LABEL}={secret.namespace}",
+                on_change=lambda *_: self._wake.set(),
+                on_state=self._wake.set,
+            )
+            for resource, store in self._stores.items()
+        ]
+        self._leads = False
+        self._shown: Pair | None = None
+        self._carried: tuple[bytes, datetime] | None = None
+        """The next authority, and since when all configurations have been seen with it."""
+        self._problem = ""
+
+    async def run(self) -> None:
+        """Never ends but by cancellation."""
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in self._reflectors:
+                tasks.create_task(reflector.run())
+            tasks.create_task(self._lead())
+            await self._keep()
+
+    async def _lead(self) -> None:
+        await self._leading()
+        self._leads = True
+        self._wake.set()
+
+    def complaints(self) -> Iterator[str]:
+        """Why the API server cannot ask this process yet; nothing if it can."""
+        if self._shown is None:
+            yield f"webhooks: no certificate yet{self._because()}"
+        elif self._shown.ends <= self._clock.now():
+            yield f"webhooks: the certificate has expired{self._because()}"
+        elif not self._carries(self._shown.authority):
+            yield f"webhooks: the webhook configurations do not trust this process yet{self._because()}"
+
+    def _because(self) -> str:
+        return f": {self._problem}" if self._problem else ""
+
+    # --- the loop -------------------------------------------------------------------------------
+
+    async def _keep(self) -> None:
+        backoff = Backoff()
+        while True:
+            self._wake.clear()
+            try:
+                wait = await self._pass()
+                backoff.reset()
+            except ConflictError:
+                wait = backoff.next()
+            except KubeError as error:
+                wait = backoff.next()
+                self._tell(f"{type(error).__name__}: {error.message}")
+            until = self._clock.now() + timedelta(seconds=wait)
+            while not self._wake.is_set() and (left := (until - self._clock.now()).total_seconds()) > 0:
+                try:
+                    async with asyncio.timeout(min(left, _LONGEST_SLEEP)):
+                        await self._wake.wait()
+                except TimeoutError:
+                    continue
+
+    def _tell(self, problem: str) -> None:
+        if problem and problem != self._problem:
+            log.warning("webhooks: %s", problem)
+        self._problem = problem
+
+    async def _pass(self) -> float:
+        """One look at everything; in how many seconds time alone will change it."""
+        kept = await self._certificates()
+        assert kept.current is not None
+        try:
+            self._tell(await self._register(kept))
+        finally:
+            # Last where it can be: nobody should see a certificate before its authority.
+            self._present(kept.current)
+        now = self._clock.now()
+        look = next_look(kept, terms=self._terms, carried_since=self._carried_since(kept, now))
+        return (look - now).total_seconds()
+
+    def _present(self, pair: Pair) -> None:
+        if pair == self._shown:
+            return
+        self._show(pair)
+        self._shown = pair
+        self._metrics.set("fournos_webhook_certificate_end_seconds", pair.ends.timestamp())
+        log.info("webhooks: serving with a certificate that ends %s", pair.ends.isoformat())
+
+    # --- the Secret -------------------------------------------------------------------------------
+
+    async def _certificates(self) -> Kept:
+        try:
+            secret: Obj | None = await self._api.get(SECRET, self._secret)
+        except NotFoundError:
+            secret = None
+        before = read((secret or {}).get("data") or {})
+        now = self._clock.now()
+        after = turn(
+            before,
+            now,
+            hosts=self._target.hosts,
+            terms=self._terms,
+            carried_since=self._carried_since(before, now),
+            make=lambda: make_pair(self._target.hosts, now, self._terms.lifetime),
+        )
+        if after != before:
+            await self._store(secret, after)
+        return after
+
+    async def _store(self, secret: Obj | None, kept: Kept) -> None:
+        """Raises ConflictError if another was faster."""
+        data = write(kept)
+        if secret is not None:
+            version = {"resourceVersion": secret["metadata"]["resourceVersion"]}
+            await self._api.patch(SECRET, self._secret, {"metadata": version, "data": data})
+            return
+        body = {
+            "apiVersion": SECRET.api_version,
+            "kind": SECRET.kind,
+            "metadata": {"namespace": self._secret.namespace, "name": self._secret.name},
+            "type": "Opaque",
+            "data": {key: value for key, value in data.items() if value is not None},
+        }
+        try:
+            await self._api.create(SECRET, body)
+        except AlreadyExistsError as error:
+            raise ConflictError(error.message) from error
+
+    # --- the configurations -------------------------------------------------------------------------
+
+    async def _register(self, kept: Kept) -> str:
+        """What is still waited for, "" if nothing."""
+        unread = [reflector for reflector in self._reflectors if not reflector.store.synced]
+        if unread:
+            return "; ".join(str(one.error) for one in unread if one.error is not None)
+        owner = self._secret.namespace
+        wanted = configurations(self._webhooks, self._target, owner=owner, bundle=kept.bundle)
+        for (resource, name), body in wanted.items():
+            existing = self._stores[resource].get(Key("", name))
+            if existing is None and not self._leads:
+                return f"{resource.kind} {name} is not there yet; the leader makes it"
+            if existing is None:
+                await self._create(resource, name, body)
+            elif patch := correction(existing, body, whole=self._leads):
+                answer = await self._api.patch(resource, Key("", name), patch)
+                self._stores[resource].assume(answer)
+        return ""
+
+    async def _create(self, resource: Resource, name: str, body: Obj) -> None:
+        try:
+            self._stores[resource].assume(await self._api.create(resource, body))
+        except AlreadyExistsError:
+            found = await self._api.get(resource, Key("", name))
+            labels = found["metadata"].get("labels") or {}
+            if labels.get(LABEL) == self._secret.namespace:
+                raise ConflictError(f"{name} is there, the watch does not show it yet") from None
+            whose = f"of the operator in {labels[LABEL]}" if LABEL in labels else "not ours"
+            raise KubeError(
+                f"{resource.kind} {name} is {whose}: delete it, with what serves it, to use this one"
+            ) from None
+
+    def _carries(self, authority: bytes) -> bool:
+        found = [self._stores[resource].get(Key("", name)) for resource, name in self._names]
+        return all(one is not None and carries(one, authority) for one in found)
+
+    def _carried_since(self, kept: Kept, now: datetime) -> datetime | None:
+        if kept.next is None or not self._carries(kept.next.authority):
+            self._carried = None
+            return None
+        if self._carried is None or self._carried[0] != kept.next.authority:
+            self._carried = (kept.next.authority, now)
+        return self._carried[1]

@@ -1,0 +1,147 @@
+"""The webhook configurations: what the API server is told of us.  Pure.
+
+A configuration is ours by its label, whose value is the operator's namespace.  The operator that leads keeps
+ours as its table says.  Every replica sees to the authorities in them, so that a certificate of its own
+is trusted whoever leads.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from fournos.kube.kinds import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from fournos.kube.resource import Obj, Resource
+from fournos.runtime.webhook.table import Webhook
+
+LABEL: Final = "fournos.dev/webhooks-of"
+"""On each configuration of ours: the namespace of the operator that it belongs to."""
+RESOURCES: Final[Mapping[str, Resource]] = {"mutating": MUTATING_WEBHOOKS, "validating": VALIDATING_WEBHOOKS}
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A Service in front of the replicas, on port 443."""
+
+    namespace: str
+    name: str
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """Whom the certificate must name: the API server checks the first."""
+        short = f"{self.name}.{self.namespace}.svc"
+        return (short, f"{short}.cluster.local")
+
+    def client_config(self, path: str) -> dict[str, Any]:
+        service = {"namespace": self.namespace, "name": self.name, "path": path, "port": 443}
+        return {"service": service}
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A base URL at which the API server reaches this process itself: for development."""
+
+    url: str
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for what the API server would not take."""
+        parts = urlsplit(self.url)
+        if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username:
+            raise ValueError(f"{self.url!r} is no address such as https://192.0.2.7:9443")
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return (str(urlsplit(self.url).hostname),)
+
+    def client_config(self, path: str) -> dict[str, Any]:
+        return {"url": self.url.rstrip("/") + path}
+
+
+Target = Service | Address
+
+
+def configurations(
+    webhooks: Iterable[Webhook], target: Target, *, owner: str, bundle: bytes = b""
+) -> dict[tuple[Resource, str], Obj]:
+    """The whole wanted objects by resource type and name; `owner` is the label's value.
+
+    Every field has its value written out, so that what the API server answers is the same.
+    """
+    found: dict[tuple[Resource, str], dict[str, Any]] = {}
+    for webhook in webhooks:
+        resource = RESOURCES[webhook.kind]
+        body = found.setdefault(
+            (resource, webhook.configuration),
+            {
+                "apiVersion": resource.api_version,
+                "kind": resource.kind,
+                "metadata": {"name": webhook.configuration, "labels": {LABEL: owner}},
+                "webhooks": [],
+            },
+        )
+        body["webhooks"].append(_entry(webhook, target, bundle))
+    return dict(found)
+
+
+def _entry(webhook: Webhook, target: Target, bundle: bytes) -> dict[str, Any]:
+    config = target.client_config(webhook.path)
+    if bundle:
+        config["caBundle"] = base64.b64encode(bundle).decode()
+    entry: dict[str, Any] = {
+        "name": webhook.name,
+        "clientConfig": config,
+        "rules": [
+            {
+                "apiGroups": [resource.group],
+                "apiVersions": [resource.version],
+                "operations": list(webhook.operations),
+                "resources": [resource.plural],
+                "scope": "Namespaced" if resource.namespaced else "Cluster",
+            }
+            for resource in webhook.resources
+        ],
+        "admissionReviewVersions": ["v1"],
+        "failurePolicy": webhook.failure_policy,
+        "matchPolicy": "Equivalent",
+        "namespaceSelector": dict(webhook.namespaces),
+        "objectSelector": dict(webhook.objects),
+        "sideEffects": "None",
+        "timeoutSeconds": webhook.timeout,
+    }
+    if webhook.kind == "mutating":
+        entry["reinvocationPolicy"] = "IfNeeded" if webhook.again else "Never"
+    if webhook.conditions:
+        entry["matchConditions"] = [{"name": name, "expression": cel} for name, cel in webhook.conditions]
+    return entry
+
+
+def correction(existing: Obj, wanted: Obj, *, whole: bool) -> dict[str, Any] | None:
+    """The merge patch that makes a configuration of ours right, None if it is.
+
+    `whole`: as the table says; else only the authorities, whatever table another version has written.
+    """
+    entries: Sequence[Obj] = existing.get("webhooks") or ()
+    if whole:
+        better = list(wanted["webhooks"])
+    else:
+        bundle = wanted["webhooks"][0]["clientConfig"]["caBundle"]
+        better = [
+            {**entry, "clientConfig": {**entry["clientConfig"], "caBundle": bundle}} for entry in entries
+        ]
+    if better == list(entries):
+        return None
+    return {
+        "metadata": {"resourceVersion": existing["metadata"]["resourceVersion"]},
+        "webhooks": better,
+    }
+
+
+def carries(existing: Obj, authority: bytes) -> bool:
+    """Whether every entry trusts this authority."""
+    entries: Sequence[Obj] = existing.get("webhooks") or ()
+    return bool(entries) and all(
+        authority in base64.b64decode(entry["clientConfig"].get("caBundle") or "") for entry in entries
+    )

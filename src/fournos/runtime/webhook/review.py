@@ -1,0 +1,110 @@
+"""One AdmissionReview: read, decided by a system's pure review, answered."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from fournos.api.rules import Violation
+from fournos.kube.api import Api
+from fournos.kube.resource import Key
+from fournos.runtime.answer import answer
+from fournos.runtime.decision import MAX_ROUNDS, Answer, Facts, Question, Unknown, User
+from fournos.runtime.webhook.patch import json_patch
+from fournos.runtime.webhook.table import Request, Review, Webhook
+
+API_VERSION: Final = "admission.k8s.io/v1"
+
+
+class GarbledError(Exception):
+    """No AdmissionReview of a version that is served."""
+
+
+def parse(body: bytes) -> tuple[str, Request]:
+    """The request's UID and the request.  Raises GarbledError."""
+    try:
+        review = orjson.loads(body)
+        if (review["apiVersion"], review["kind"]) != (API_VERSION, "AdmissionReview"):
+            raise GarbledError(f"not an AdmissionReview of {API_VERSION}")
+        asked = review["request"]
+        user = asked.get("userInfo") or {}
+        new = asked["object"]
+        namespace = asked.get("namespace") or ""
+        if namespace:
+            # The object may leave it to the URL.
+            new = {**new, "metadata": {**(new.get("metadata") or {}), "namespace": namespace}}
+        return str(asked["uid"]), Request(
+            operation=asked["operation"],
+            user=User(
+                user.get("username") or "",
+                user.get("uid") or "",
+                tuple(user.get("groups") or ()),
+                tuple((key, tuple(values)) for key, values in sorted((user.get("extra") or {}).items())),
+            ),
+            key=Key(namespace, asked.get("name") or ""),
+            new=new,
+            old=asked.get("oldObject"),
+            dry_run=bool(asked.get("dryRun")),
+        )
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
+        raise GarbledError(f"not an AdmissionReview: {type(error).__name__}") from error
+
+
+async def decide(webhook: Webhook, request: Request, api: Api, *, seconds: float) -> Review:
+    """The system's review, its questions answered within this time.
+
+    What is not answered by then is Unknown.  Raises LookupError when it never stops asking, and whatever a
+    faulty review raises.
+    """
+    deadline = asyncio.get_running_loop().time() + seconds
+    answers: dict[Question, Answer] = {}
+    for _ in range(MAX_ROUNDS + 1):
+        result = webhook.review(request, Facts(answers))
+        if isinstance(result, Review):
+            return result
+        try:
+            async with asyncio.timeout_at(deadline):
+                answers |= await answer(api, result.questions)
+        except TimeoutError:
+            answers |= {question: Unknown("no answer in time") for question in result.questions}
+    raise LookupError(f"{webhook.name} still asks after {MAX_ROUNDS} rounds")
+
+
+def verdict(review: Review) -> str:
+    """One word, for metrics."""
+    if review.problems:
+        return "unsure" if review.transient else "refused"
+    return "changed" if review.patch else "allowed"
+
+
+def respond(uid: str, request: Request, review: Review) -> Mapping[str, Any]:
+    """The AdmissionReview that goes back."""
+    response: dict[str, Any] = {"uid": uid, "allowed": not review.problems}
+    if review.warnings:
+        response["warnings"] = list(review.warnings)
+    if review.problems:
+        response["status"] = _status(review)
+    elif operations := json_patch(request.new, review.patch):
+        response |= {"patchType": "JSONPatch", "patch": base64.b64encode(orjson.dumps(operations)).decode()}
+    return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response}
+
+
+def _status(review: Review) -> dict[str, Any]:
+    """As the API server itself refuses: 422 with the fields, or 503 for what another try may change."""
+    code, reason = (503, "ServiceUnavailable") if review.transient else (422, "Invalid")
+    causes = [_cause(problem) for problem in review.problems]
+    return {
+        "status": "Failure",
+        "code": code,
+        "reason": reason,
+        "message": "; ".join(map(str, review.problems)),
+        "details": {"causes": causes},
+    }
+
+
+def _cause(problem: Violation) -> dict[str, str]:
+    return {"reason": "FieldValueInvalid", "field": problem.field, "message": problem.message}

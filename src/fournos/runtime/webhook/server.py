@@ -1,0 +1,110 @@
+"""The HTTPS server that API servers ask: a path for each webhook."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
+
+import orjson
+from aiohttp import web
+
+from fournos.api.durations import parse_duration
+from fournos.kube.api import Api
+from fournos.kube.tls import server_context, show
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.webhook.certificates import Pair
+from fournos.runtime.webhook.review import GarbledError, decide, parse, respond, verdict
+from fournos.runtime.webhook.table import Webhook
+
+log = logging.getLogger(__name__)
+
+_LARGEST: Final = 16 * 2**20
+"""Bytes of a request: two objects, each as large as etcd takes it, with room."""
+_MARGIN: Final = 0.5
+"""Seconds of the API server's patience that are left for the way back."""
+_GOING: Final = 5.0
+"""Seconds that requests under way get at the end."""
+
+
+class WebhookServer:
+    """`run` serves until cancelled, from the first certificate on."""
+
+    def __init__(self, api: Api, webhooks: Sequence[Webhook], *, metrics: Metrics) -> None:
+        """Raises ValueError if two webhooks have one path or one name."""
+        for what in ("path", "name"):
+            found = [getattr(webhook, what) for webhook in webhooks]
+            if len(set(found)) != len(found):
+                raise ValueError(f"two webhooks have the same {what}")
+        self._api = api
+        self._webhooks = webhooks
+        self._metrics = metrics
+        self._context: ssl.SSLContext | None = None
+        self._shown = asyncio.Event()
+        self._serving = False
+
+    def show(self, pair: Pair) -> None:
+        """Serve with this certificate; connections that are open go on."""
+        if self._context is None:
+            self._context = server_context(pair.certificate, pair.key)
+        else:
+            show(self._context, pair.certificate, pair.key)
+        self._shown.set()
+
+    def complaints(self) -> Iterator[str]:
+        if not self._serving:
+            yield "webhooks: not serving yet"
+
+    def app(self) -> web.Application:
+        app = web.Application(client_max_size=_LARGEST)
+        for webhook in self._webhooks:
+            app.router.add_post(webhook.path, partial(self._answer, webhook))
+        return app
+
+    async def run(self, *, port: int, host: str | None = None) -> None:
+        """Raises OSError if the port is taken."""
+        await self._shown.wait()
+        runner = web.AppRunner(self.app(), access_log=None, shutdown_timeout=_GOING)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port, ssl_context=self._context).start()
+            self._serving = True
+            await asyncio.Event().wait()
+        finally:
+            self._serving = False
+            await runner.cleanup()
+
+    async def _answer(self, webhook: Webhook, asked: web.Request) -> web.Response:
+        started = asyncio.get_running_loop().time()
+        outcome = "failed"
+        try:
+            uid, request = parse(await asked.read())
+            seconds = max(_MARGIN, _patience(asked.query.get("timeout"), webhook.timeout) - _MARGIN)
+            review = await decide(webhook, request, self._api, seconds=seconds)
+            outcome = verdict(review)
+            body = orjson.dumps(respond(uid, request, review))
+            return web.Response(body=body, content_type="application/json")
+        except GarbledError as error:
+            outcome = "garbled"
+            return web.Response(status=400, text=f"{error}\n")
+        except (asyncio.CancelledError, web.HTTPException):
+            raise
+        except Exception:
+            # The failure policy decides what becomes of the request.
+            log.exception("webhook %s failed", webhook.name)
+            return web.Response(status=500, text="the review failed; see the operator's log\n")
+        finally:
+            self._metrics.add("fournos_webhook_reviews_total", webhook.name, outcome)
+            spent = asyncio.get_running_loop().time() - started
+            self._metrics.observe("fournos_webhook_review_seconds", spent, webhook.name)
+
+
+def _patience(text: str | None, configured: int) -> float:
+    """Seconds that the API server waits, as it says itself."""
+    try:
+        return parse_duration(text).total_seconds() if text else float(configured)
+    except ValueError:
+        return float(configured)

@@ -1,0 +1,251 @@
+"""Replicas and their Secret and configurations, on the in-memory API server in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fournos.kube.errors import ConnectionLostError, ForbiddenError
+from fournos.kube.kinds import MUTATING_WEBHOOKS, SECRET, VALIDATING_WEBHOOKS
+from fournos.kube.resource import Key
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.webhook import certificates
+from fournos.runtime.webhook.certificates import Pair, Terms
+from fournos.runtime.webhook.keeper import Keeper
+from fournos.runtime.webhook.registration import LABEL, carries, configurations
+from tests.unit.runtime.loop import LoopClock
+from tests.unit.runtime.webhook.toy import SERVICE, webhook
+from tests.world.server import Connection, Server
+
+pytestmark = pytest.mark.looptime
+
+SECRET_KEY = Key("ns", "cert")
+NAME = Key("", "fournos-toys")
+HOUR = 3600.0
+SHORT = Terms(timedelta(hours=1.5), timedelta(hours=0.5), timedelta(minutes=1))
+HOOKS = (
+    webhook(),
+    webhook(name="again.fournos.dev", path="/again", failure_policy="Ignore"),
+    webhook(kind="mutating", name="set.fournos.dev", path="/set"),
+)
+
+
+class Replica:
+    def __init__(
+        self, server: Server, *, hooks: Any = HOOKS, api: Connection | None = None, terms: Terms | None = None
+    ) -> None:
+        self.server = server
+        self.api = api or Connection(server)
+        self.metrics = Metrics()
+        self.shown: list[Pair] = []
+        self.leads = asyncio.Event()
+        self.keeper = Keeper(
+            self.api,
+            hooks,
+            SERVICE,
+            secret=SECRET_KEY,
+            clock=LoopClock(),
+            metrics=self.metrics,
+            leading=self.leads.wait,
+            show=self._show,
+            terms=terms,
+        )
+
+    def _show(self, pair: Pair) -> None:
+        self.shown.append(pair)
+
+    @property
+    def ready(self) -> bool:
+        return not list(self.keeper.complaints())
+
+    @asynccontextmanager
+    async def running(self, *, leads: bool = False) -> AsyncIterator[Replica]:
+        if leads:
+            self.leads.set()
+        task = asyncio.create_task(self.keeper.run())
+        await asyncio.sleep(5)
+        try:
+            yield self
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def stored(server: Server) -> dict[str, Any]:
+    return server.get(VALIDATING_WEBHOOKS, NAME)
+
+
+def bundle(server: Server) -> bytes:
+    bundles = {
+        entry["clientConfig"]["caBundle"]
+        for resource in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS)
+        for entry in server.get(resource, NAME)["webhooks"]
+    }
+    (found,) = bundles
+    return base64.b64decode(found)
+
+
+async def test_the_leader_makes_everything_and_then_nothing_is_asked() -> None:
+    server = Server()
+    async with Replica(server).running(leads=True) as replica:
+        assert replica.ready and len(replica.shown) == 1
+        wanted = configurations(HOOKS, SERVICE, owner="ns", bundle=replica.shown[0].authority)
+        for (resource, name), body in wanted.items():
+            found = server.get(resource, Key("", name))
+            assert found["webhooks"] == body["webhooks"]
+            assert found["metadata"]["labels"] == {LABEL: "ns"}
+        assert [entry["failurePolicy"] for entry in stored(server)["webhooks"]] == ["Fail", "Ignore"]
+        writes = list(replica.api.writes)
+        await asyncio.sleep(HOUR)
+        assert replica.api.writes == writes
+        assert replica.metrics.value("fournos_webhook_certificate_end_seconds") > 0
+
+
+async def test_one_of_two_makes_the_certificate_the_other_reads_it() -> None:
+    server = Server()
+    one, two = Replica(server), Replica(server)
+    async with one.running(leads=True), two.running():
+        assert one.ready and two.ready
+        assert one.shown == two.shown and len(one.shown) == 1
+
+
+async def test_a_race_for_the_secret_ends_with_one_certificate() -> None:
+    server = Server()
+    async with AsyncExitStack() as stack:
+        replicas = [Replica(server) for _ in range(5)]
+        tasks = [
+            asyncio.create_task(stack.enter_async_context(one.running(leads=one is replicas[0])))
+            for one in replicas
+        ]
+        await asyncio.gather(*tasks)
+        await asyncio.sleep(60)
+        assert all(one.ready for one in replicas)
+        assert len({one.shown[-1].certificate for one in replicas}) == 1
+
+
+async def test_without_a_leader_the_configuration_is_waited_for() -> None:
+    server = Server()
+    async with Replica(server).running() as replica:
+        (complaint,) = replica.keeper.complaints()
+        assert "is not there yet; the leader makes it" in complaint
+        async with Replica(server).running(leads=True):
+            assert replica.ready
+
+
+async def test_configurations_from_a_manifest_are_filled_in_by_any_replica() -> None:
+    server = Server()
+    for (resource, _), body in configurations(HOOKS, SERVICE, owner="ns").items():
+        server.create(resource, body)
+    async with Replica(server).running() as replica:
+        assert replica.ready
+        assert carries(stored(server), replica.shown[0].authority)
+
+
+async def test_a_turn_shows_nothing_that_is_not_trusted() -> None:
+    server = Server()
+    one, two = Replica(server, terms=SHORT), Replica(server, terms=SHORT)
+    async with one.running(leads=True), two.running():
+        first = one.shown[0]
+        await asyncio.sleep(HOUR - 120)
+        assert one.shown == two.shown == [first]
+        await asyncio.sleep(150)  # renewal: in the bundle, not shown yet
+        both = bundle(server)
+        assert first.authority in both and both != first.authority
+        assert one.shown == two.shown == [first]
+        await asyncio.sleep(120)
+        assert one.shown == two.shown and len(one.shown) == 2
+        second = one.shown[1]
+        assert bundle(server) == both and second.authority in both
+        assert one.ready and two.ready
+        await asyncio.sleep(HOUR / 2)
+        assert bundle(server) == second.authority
+        assert one.ready and two.ready
+
+
+async def test_a_lost_secret_is_made_anew_and_all_follow() -> None:
+    server = Server()
+    async with Replica(server).running(leads=True) as old:
+        server.delete(SECRET, SECRET_KEY)
+        async with Replica(server).running() as new:
+            assert old.ready and new.ready
+            assert old.shown[-1] == new.shown[-1] and len(old.shown) == 2
+
+
+async def test_the_leader_repairs_and_brings_back_what_was_changed_or_deleted() -> None:
+    server = Server()
+    async with Replica(server).running(leads=True) as replica:
+        whole = stored(server)["webhooks"]
+        server.patch(VALIDATING_WEBHOOKS, NAME, {"webhooks": whole[:1]})
+        await asyncio.sleep(5)
+        assert stored(server)["webhooks"] == whole
+        server.delete(VALIDATING_WEBHOOKS, NAME)
+        await asyncio.sleep(5)
+        assert stored(server)["webhooks"] == whole and replica.ready
+
+
+async def test_another_version_s_table_is_left_to_the_leader() -> None:
+    server = Server()
+    newer = (*HOOKS, webhook(name="new.fournos.dev", path="/new"))
+    async with Replica(server).running() as old, Replica(server, hooks=newer).running(leads=True) as new:
+        await asyncio.sleep(60)
+        assert len(stored(server)["webhooks"]) == 3
+        assert old.ready and new.ready
+        assert not any("webhookconfigurations" in write for write in old.api.writes)
+
+
+@pytest.mark.parametrize(("labels", "words"), [({}, "is not ours"), ({LABEL: "x"}, "of the operator in x")])
+async def test_somebody_else_s_configuration_is_left_alone(labels: dict[str, str], words: str) -> None:
+    server = Server()
+    theirs = server.create(VALIDATING_WEBHOOKS, {"metadata": {"name": NAME.name, "labels": labels}})
+    async with Replica(server).running(leads=True) as replica:
+        await asyncio.sleep(300)
+        assert stored(server) == theirs
+        (complaint,) = replica.keeper.complaints()
+        assert words in complaint
+        server.delete(VALIDATING_WEBHOOKS, NAME)
+        await asyncio.sleep(60)
+        assert replica.ready
+
+
+async def test_a_missing_right_is_named() -> None:
+    class Forbidden(Connection):
+        async def get(self, *arguments: Any) -> Any:
+            raise ForbiddenError("may not get secrets", status=403)
+
+    server = Server()
+    async with Replica(server, api=Forbidden(server)).running(leads=True) as replica:
+        assert list(replica.keeper.complaints()) == [
+            "webhooks: no certificate yet: ForbiddenError: may not get secrets"
+        ]
+
+
+async def test_a_certificate_that_cannot_be_replaced_ends_in_time() -> None:
+    server = Server()
+    async with Replica(server, terms=SHORT).running(leads=True) as replica:
+        server.refusals.append(lambda *_: ForbiddenError("no more", status=403))
+        await asyncio.sleep(1.4 * HOUR)
+        assert replica.ready
+        await asyncio.sleep(0.2 * HOUR)
+        (complaint,) = replica.keeper.complaints()
+        assert complaint.startswith("webhooks: the certificate has expired: ForbiddenError")
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_a_write_that_is_lost_is_made_up_for(moment: str, number: int) -> None:
+    def lose(write: int) -> None:
+        if write == number:
+            raise ConnectionLostError("cut")
+
+    server = Server()
+    api = Connection(server, **{moment: lose})
+    async with Replica(server, api=api).running(leads=True) as replica:
+        await asyncio.sleep(60)
+        assert replica.ready
+        assert certificates.read(server.get(SECRET, SECRET_KEY)["data"]).current == replica.shown[-1]

@@ -1,0 +1,40 @@
+"""Webhooks of a made-up kind, and pairs of certificates that cost nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from fournos.api.rules import Violation
+from fournos.kube.resource import Key
+from fournos.runtime.decision import Facts, LiveGet, Need, Present
+from fournos.runtime.webhook.registration import Address, Service
+from fournos.runtime.webhook.table import Request, Review, Webhook
+from tests.unit.runtime.toy import TOY
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+SERVICE = Service("ns", "hooks")
+ADDRESS = Address("https://192.0.2.7:9443")
+
+
+def ask_for_another(request: Request, facts: Facts) -> Review | Need:
+    """Only where an object called other is."""
+    question = LiveGet(TOY, Key(request.key.namespace, "other"))
+    if need := facts.ask([question]):
+        return need
+    if isinstance(facts.answer(question), Present):
+        return Review()
+    return Review((Violation("spec", f"{type(facts.answer(question)).__name__}", "other"),))
+
+
+def webhook(review: Any = ask_for_another, **changes: Any) -> Webhook:
+    fields: dict[str, Any] = {
+        "kind": "validating",
+        "name": "toys.fournos.dev",
+        "configuration": "fournos-toys",
+        "path": "/toys",
+        "resources": (TOY,),
+        "operations": ("CREATE", "UPDATE"),
+        "review": review,
+    }
+    return Webhook(**{**fields, **changes})
