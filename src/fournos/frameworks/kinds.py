@@ -1,0 +1,87 @@
+"""The kinds that are known, as data: PipelineRun, and what a file adds or replaces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from pydantic import ValidationError
+
+from fournos.frameworks.table import FinishRule, Framework, Hold, Requests, Stop, When, parse_name
+
+# Tekton takes "PipelineRunPending" at creation only, and no change of the spec after it but of this field;
+# users keep runs back with it, too.  A run that was begun can be cancelled, not suspended.
+PIPELINE_RUN: Final = Framework(
+    name="PipelineRun.v1.tekton.dev",
+    hold=Hold(
+        path="spec.status",
+        held="PipelineRunPending",
+        released=None,
+        only_at_creation=True,
+        users_too=True,
+    ),
+    stop=Stop(path="spec.status", value="Cancelled"),
+    requests=Requests(pod_template="spec.taskRunTemplate.podTemplate"),
+    finished=(FinishRule(condition="Succeeded"),),
+    ready=When(path="status.startTime"),
+    pods_label="tekton.dev/pipelineRun",
+)
+BUILT_IN: Final[tuple[Framework, ...]] = (PIPELINE_RUN,)
+
+
+class TableError(ValueError):
+    """A file that cannot be used; the message says where and why."""
+
+
+def load(file: str) -> tuple[Framework, ...]:
+    """The built-in kinds and those of the YAML file ("" for none), which may replace one of them.
+
+    Raises TableError.
+    """
+    found = {_kind(one): one for one in BUILT_IN}
+    if not file:
+        return tuple(found.values())
+    try:
+        body = yaml.safe_load(Path(file).read_text(encoding="utf-8")) or {}
+    except (OSError, yaml.YAMLError) as error:
+        raise TableError(f"{file} cannot be read: {error}") from None
+    rows = body.get("frameworks") if isinstance(body, dict) else None
+    if not isinstance(rows, list):
+        raise TableError(f"{file} has no list of frameworks")
+    seen: set[tuple[str, str]] = set()
+    for index, row in enumerate(rows):
+        framework = _parsed(row, f"{file}: frameworks[{index}]")
+        if _kind(framework) in seen:
+            raise TableError(f"{file}: frameworks[{index}]: {framework.name} stands there twice")
+        seen.add(_kind(framework))
+        found[_kind(framework)] = framework
+    return tuple(found.values())
+
+
+def chosen(frameworks: Iterable[Framework], names: Iterable[str]) -> tuple[Framework, ...]:
+    """Those with these names; all without any.  Raises TableError for a name that nobody knows."""
+    known = {one.name: one for one in frameworks}
+    wanted = tuple(dict.fromkeys(names))
+    for name in wanted:
+        try:
+            parse_name(name)
+        except ValueError as error:
+            raise TableError(str(error)) from None
+        if name not in known:
+            raise TableError(f"{name} is not described: known are {', '.join(known)}; add it to the file")
+    return tuple(known[name] for name in wanted) if wanted else tuple(known.values())
+
+
+def _kind(framework: Framework) -> tuple[str, str]:
+    return framework.resource.group, framework.resource.kind
+
+
+def _parsed(row: Any, where: str) -> Framework:
+    try:
+        return Framework.model_validate(row)
+    except ValidationError as error:
+        first = error.errors()[0]
+        at = "".join(f"[{one}]" if isinstance(one, int) else f".{one}" for one in first["loc"])
+        raise TableError(f"{where}{at}: {first['msg'].removeprefix('Value error, ')}") from None

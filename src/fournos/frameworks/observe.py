@@ -1,0 +1,188 @@
+"""From the caches to what a decision reads: projections, indexes, and who wakes whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from fournos.frameworks import names
+from fournos.frameworks.context import Observed
+from fournos.frameworks.paths import only
+from fournos.frameworks.table import Framework
+from fournos.kube.kinds import POD
+from fournos.kube.resource import Key, Obj, controller_of, key_of
+from fournos.queueing.ensure import prebuilt_name
+from fournos.queueing.kinds import PRIORITY_CLASS, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.queueing.nested import ancestor_among
+from fournos.queueing.surroundings import Surroundings
+from fournos.queueing.workload import QUEUE_NAME_LABEL
+from fournos.runtime.system import Caches, Watch
+
+KUEUE_MANAGED_LABEL = "kueue.x-k8s.io/managed"
+"""Kueue's pod integration puts it on each pod that it queues."""
+CONTROLLER, OWNER_NAME, PREBUILT, POD_OF = "controller", "owner-name", "prebuilt", "pod-of"
+
+
+def watches(framework: Framework) -> tuple[Watch, ...]:
+    """All namespaces; of the kind, only what names a queue.  Its CRD may come later."""
+    pods = (
+        (
+            Watch(
+                POD,
+                selector=f"{KUEUE_MANAGED_LABEL}=true,{framework.pods_label}",
+                wakes=_pods_wake(framework.pods_label),
+                indexes={POD_OF: _value_of(framework.pods_label)},
+                project=_metadata_only,
+            ),
+        )
+        if framework.pods_label
+        else ()
+    )
+    return (
+        Watch(
+            framework.resource,
+            selector=QUEUE_NAME_LABEL,
+            wakes=lambda obj, caches: (key_of(obj),),
+            indexes={CONTROLLER: _controller_uid, PREBUILT: _prebuilt},
+            project=_projection(framework),
+            required=False,
+        ),
+        Watch(
+            WORKLOAD,
+            wakes=_workload_wakes(framework),
+            indexes={CONTROLLER: _controller_uid, OWNER_NAME: _owners},
+            required=False,
+        ),
+        *pods,
+        Watch(RESOURCE_FLAVOR, wakes=_nobody, required=False),
+        Watch(WORKLOAD_PRIORITY_CLASS, wakes=_nobody, required=False),
+        Watch(PRIORITY_CLASS, wakes=_nobody),
+    )
+
+
+class Observer:
+    """Reads the caches."""
+
+    def __init__(self, framework: Framework) -> None:
+        self._framework = framework
+
+    def __call__(self, caches: Caches, key: Key) -> Observed | None:
+        resource = self._framework.resource
+        obj = caches[resource].get(key)
+        owned = caches[WORKLOAD].by(OWNER_NAME, _owner_key(resource.api_version, resource.kind, key))
+        if obj is None:
+            return Observed(key, None, Surroundings(workloads=owned)) if owned else None
+        prebuilt, owner = prebuilt_name(obj), controller_of(obj)
+        held = caches[WORKLOAD].by(CONTROLLER, str(owner["uid"])) if owner else ()
+        return Observed(
+            key,
+            obj,
+            Surroundings(
+                workloads=owned,
+                prebuilt=caches[WORKLOAD].get(Key(key.namespace, prebuilt)) if prebuilt else None,
+                flavors={one["metadata"]["name"]: one for one in caches[RESOURCE_FLAVOR]},
+                workload_classes={one["metadata"]["name"]: one for one in caches[WORKLOAD_PRIORITY_CLASS]},
+                pod_classes={one["metadata"]["name"]: one for one in caches[PRIORITY_CLASS]},
+                ancestor=ancestor_among(obj, held),
+            ),
+            gated_pods=len(caches[POD].by(POD_OF, str(key))) if POD in caches else 0,
+        )
+
+
+# --- indexes -----------------------------------------------------------------------------------------
+
+
+def _controller_uid(obj: Obj) -> Iterable[str]:
+    owner = controller_of(obj)
+    return (str(owner["uid"]),) if owner else ()
+
+
+def _owner_key(api_version: str, kind: str, key: Key) -> str:
+    return f"{api_version} {kind} {key}"
+
+
+def _owners(workload: Obj) -> Iterable[str]:
+    """By name: Workloads of an earlier object of the same name count, since they have to go."""
+    namespace = workload["metadata"]["namespace"]
+    return tuple(
+        _owner_key(one["apiVersion"], one["kind"], Key(namespace, one["name"]))
+        for one in workload["metadata"].get("ownerReferences") or ()
+    )
+
+
+def _prebuilt(obj: Obj) -> Iterable[str]:
+    name = prebuilt_name(obj)
+    return (str(Key(key_of(obj).namespace, name)),) if name else ()
+
+
+def _value_of(label: str) -> Callable[[Obj], Iterable[str]]:
+    def keys(obj: Obj) -> Iterable[str]:
+        name = (obj["metadata"].get("labels") or {}).get(label)
+        return (str(Key(obj["metadata"]["namespace"], name)),) if name else ()
+
+    return keys
+
+
+# --- who wakes whom ----------------------------------------------------------------------------------
+
+
+def _pods_wake(label: str) -> Callable[[Obj, Caches], Iterable[Key]]:
+    def wakes(pod: Obj, caches: Caches) -> Iterable[Key]:
+        name = (pod["metadata"].get("labels") or {}).get(label)
+        return (Key(pod["metadata"]["namespace"], name),) if name else ()
+
+    return wakes
+
+
+def _workload_wakes(framework: Framework) -> Callable[[Obj, Caches], Iterable[Key]]:
+    """Its owners of this kind, those that it was made for beforehand, and what runs on its quota."""
+    resource = framework.resource
+
+    def wakes(workload: Obj, caches: Caches) -> Iterable[Key]:
+        namespace = workload["metadata"]["namespace"]
+        for one in workload["metadata"].get("ownerReferences") or ():
+            if one["kind"] == resource.kind and one["apiVersion"] == resource.api_version:
+                yield Key(namespace, one["name"])
+        for obj in caches[resource].by(PREBUILT, str(key_of(workload))):
+            yield key_of(obj)
+        for uid in _controller_uid(workload):
+            for obj in caches[resource].by(CONTROLLER, uid):
+                yield key_of(obj)
+
+    return wakes
+
+
+def _nobody(obj: Obj, caches: Caches) -> Iterable[Key]:
+    return ()
+
+
+# --- projections: what decisions read, and no more ----------------------------------------------------
+
+_METADATA = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "labels",
+    "ownerReferences",
+)
+
+
+def _metadata_only(obj: Obj) -> Obj:
+    meta = obj["metadata"]
+    return {"metadata": {name: meta[name] for name in _METADATA if name in meta}}
+
+
+def _projection(framework: Framework) -> Callable[[Obj], Obj]:
+    paths = tuple(framework.paths())
+
+    def project(obj: Obj) -> Obj:
+        kept = _metadata_only(obj)["metadata"]
+        annotations = obj["metadata"].get("annotations") or {}
+        mine = {key: value for key, value in annotations.items() if key != names.LAST_APPLIED}
+        found = only(obj, paths)
+        return {"metadata": {**kept, "annotations": mine}, "spec": {}, **found}
+
+    return project

@@ -1,0 +1,195 @@
+"""What an object asks Kueue for, and where the answer goes in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from fournos.api.quantities import parse_quantity
+from fournos.frameworks.paths import joined, nested, read
+from fournos.frameworks.table import Framework, PodSetRule
+from fournos.kube.resource import Obj
+from fournos.queueing.podsets import (
+    CLUSTER_QUEUE_LABEL,
+    LOCAL_QUEUE_LABEL,
+    POD_SET_LABEL,
+    WORKLOAD_ANNOTATION,
+    PodSetInfo,
+    PodSetInfoError,
+    placed,
+)
+from fournos.queueing.workload import PodSet
+from fournos.runtime.reconcile import merge_patch
+
+MAIN: Final = "main"
+_PLACEMENT: Final = ("nodeSelector", "tolerations", "affinity", "priorityClassName", "runtimeClassName")
+_USUAL_LABELS: Final = frozenset({POD_SET_LABEL, LOCAL_QUEUE_LABEL, CLUSTER_QUEUE_LABEL})
+_RESERVED: Final = "pods"
+"""Kueue counts pods under this name itself and refuses Workloads that request it."""
+
+
+class RequestsError(Exception):
+    """What the object asks for cannot be read; the message says what to write."""
+
+
+def parse_requests(text: str) -> dict[str, str]:
+    """ "cpu=4,memory=8Gi" → {"cpu": "4", "memory": "8Gi"}.  Raises RequestsError."""
+    found: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, amount = (word.strip() for word in part.partition("="))
+        if not equals or not name:
+            raise RequestsError(f"{part!r} is no request: write name=quantity, as cpu=4,memory=8Gi")
+        try:
+            number = parse_quantity(amount)
+        except ValueError as error:
+            raise RequestsError(f"{name}: {error}") from None
+        if number < 0:
+            raise RequestsError(f"{name}: {amount} is less than nothing")
+        if name == _RESERVED:
+            raise RequestsError("pods cannot be requested: Kueue counts them itself")
+        if name in found:
+            raise RequestsError(f"{name} is requested twice")
+        found[name] = amount
+    if not found:
+        raise RequestsError("nothing is requested: write name=quantity, as cpu=4,memory=8Gi")
+    return found
+
+
+def requests_of(framework: Framework, obj: Obj) -> dict[str, str | int]:
+    """Raises RequestsError."""
+    annotation = framework.requests.annotation
+    text = (obj["metadata"].get("annotations") or {}).get(annotation)
+    if text is None:
+        return dict(framework.default_requests)
+    try:
+        return {**parse_requests(text)}
+    except RequestsError as error:
+        raise RequestsError(f"annotation {annotation}: {error}") from None
+
+
+def pod_sets(framework: Framework, obj: Obj) -> list[PodSet]:
+    """Raises RequestsError."""
+    if framework.pod_sets:
+        return [_from_template(rule, obj) for rule in framework.pod_sets]
+    where = framework.requests.pod_template
+    kept = read(obj, where) if where else None
+    spec = {name: kept[name] for name in _PLACEMENT if kept and kept.get(name)}
+    requests = {name: str(amount) for name, amount in requests_of(framework, obj).items()}
+    container = {"name": MAIN, "image": MAIN, "resources": {"requests": requests}}
+    return [PodSet(MAIN, 1, {"spec": {**spec, "containers": [container], "restartPolicy": "Never"}})]
+
+
+def _from_template(rule: PodSetRule, obj: Obj) -> PodSet:
+    template = read(obj, rule.template)
+    if not isinstance(template, Mapping) or not isinstance(template.get("spec"), Mapping):
+        raise RequestsError(f"there is no pod template at {rule.template}")
+    count = read(obj, rule.count) if rule.count else 1
+    if count is None:
+        count = 1
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise RequestsError(f"{rule.count} is no number of pods")
+    meta = template.get("metadata") or {}
+    kept = {name: meta[name] for name in ("labels", "annotations") if meta.get(name)}
+    return PodSet(rule.name, count, {"metadata": kept, "spec": template["spec"]})
+
+
+# --- what an admission puts into it ------------------------------------------------------------------
+
+
+def placement(framework: Framework, obj: Obj, infos: Sequence[PodSetInfo]) -> dict[str, Any]:
+    """The merge patch that places the pods.
+
+    Raises PodSetInfoError where the kind has no place for it: an admission is followed or refused, never
+    ignored.
+    """
+    if not framework.pod_sets:
+        return _at_once(framework, obj, infos)
+    if len(infos) != len(framework.pod_sets):
+        raise PodSetInfoError(f"expecting {len(framework.pod_sets)} podset infos, got {len(infos)}")
+    patches = []
+    for rule, info in zip(framework.pod_sets, infos, strict=True):
+        template = read(obj, rule.template)
+        patch = merge_patch(template, placed(template, info))
+        if patch and framework.hold.only_at_creation:
+            raise PodSetInfoError(_refusal(framework, info))
+        patches.append(nested(rule.template, patch))
+    return joined(*patches)
+
+
+def restored(framework: Framework, obj: Obj, infos: Sequence[PodSetInfo]) -> dict[str, Any]:
+    """The merge patch that takes out what an admission has put in, back to these infos."""
+    patches = []
+    for rule, info in zip(framework.pod_sets, infos, strict=False):
+        template = read(obj, rule.template)
+        patches.append(nested(rule.template, merge_patch(template, _bare(template, info))))
+    where = framework.requests.pod_template
+    if where and not framework.pod_sets and infos and not framework.hold.only_at_creation:
+        now = read(obj, where) or {}
+        before = {
+            "nodeSelector": dict(infos[0].node_selector) or None,
+            "tolerations": list(infos[0].tolerations) or None,
+        }
+        patches.append(nested(where, merge_patch(now, {**now, **before})))
+    return joined(*patches)
+
+
+def _bare(template: Obj, info: PodSetInfo) -> dict[str, Any]:
+    meta, spec = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
+    meta |= {"labels": dict(info.labels) or None, "annotations": dict(info.annotations) or None}
+    spec |= {
+        "nodeSelector": dict(info.node_selector) or None,
+        "tolerations": list(info.tolerations) or None,
+        "schedulingGates": [{"name": name} for name in info.scheduling_gates] or None,
+    }
+    return {**template, "metadata": meta, "spec": spec}
+
+
+def _at_once(framework: Framework, obj: Obj, infos: Sequence[PodSetInfo]) -> dict[str, Any]:
+    """All pods alike, by the one place that the kind has."""
+    if len(infos) != 1:
+        raise PodSetInfoError(f"expecting 1 podset info, got {len(infos)}")
+    (info,) = infos
+    extra = [*sorted(set(info.labels) - _USUAL_LABELS), *sorted(set(info.annotations) - {WORKLOAD_ANNOTATION})]
+    if extra:
+        raise PodSetInfoError(
+            f"admission wants {extra[0]} on the pods of a {framework.resource.kind}, which has no place for it"
+        )
+    if info.scheduling_gates:
+        raise PodSetInfoError(
+            f"a topology was assigned, which the pods of a {framework.resource.kind} cannot follow"
+        )
+    where = framework.requests.pod_template
+    now = (read(obj, where) if where else None) or {}
+    if follows(now, info.node_selector, info.tolerations):
+        return {}
+    if where is None or framework.hold.only_at_creation:
+        raise PodSetInfoError(_refusal(framework, info))
+    wanted = placed({"spec": now}, PodSetInfo(MAIN, 1, {}, {}, info.node_selector, info.tolerations))["spec"]
+    return nested(where, merge_patch(now, wanted))
+
+
+def follows(pod_template: Obj, selector: Mapping[str, str], tolerations: Sequence[Obj]) -> bool:
+    """Whether pods of this template land where a flavor says, without any change."""
+    mine: Mapping[str, str] = pod_template.get("nodeSelector") or {}
+    theirs = pod_template.get("tolerations") or ()
+    return all(mine.get(key) == value for key, value in selector.items()) and all(
+        one in theirs for one in tolerations
+    )
+
+
+def _refusal(framework: Framework, info: PodSetInfo) -> str:
+    kind, where = framework.resource.kind, framework.requests.pod_template
+    wanted = ", ".join(_words(info))
+    if where is None:
+        return f"the assigned flavor needs {wanted}, and a {kind} has no place for it: use a flavor without"
+    return (
+        f"the assigned flavor needs {wanted}, and a {kind} cannot be changed after its creation: "
+        f"write it into {where}, or use a flavor without"
+    )
+
+
+def _words(info: PodSetInfo) -> Iterator[str]:
+    for key, value in sorted(info.node_selector.items()):
+        yield f"nodeSelector {key}={value}"
+    for one in info.tolerations:
+        yield f"a toleration of {one.get('key') or 'every taint'}"

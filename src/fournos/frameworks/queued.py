@@ -1,0 +1,126 @@
+"""An object of a configured kind as Kueue's job framework sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fournos.api.conditions import condition
+from fournos.frameworks import names
+from fournos.frameworks.paths import joined, nested, read
+from fournos.frameworks.podsets import placement, pod_sets, restored
+from fournos.frameworks.table import FinishRule, Framework
+from fournos.kube.resource import Obj, Resource, key_of
+from fournos.queueing.job import Ended
+from fournos.queueing.podsets import PodSetInfo
+from fournos.queueing.workload import PodSet
+from fournos.runtime.steps import Patch, Step
+
+
+def annotations_of(obj: Obj) -> Mapping[str, str]:
+    return obj["metadata"].get("annotations") or {}
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedObject:
+    """One that is held again when it has to stop."""
+
+    framework: Framework
+    obj: Obj
+    evicted: str = ""
+    """Why its Workload is evicted: Kueue's reason."""
+
+    @property
+    def resource(self) -> Resource:
+        return self.framework.resource
+
+    def pod_sets(self) -> Sequence[PodSet]:
+        """Raises RequestsError."""
+        return pod_sets(self.framework, self.obj)
+
+    def is_suspended(self) -> bool:
+        hold = self.framework.hold
+        return bool(read(self.obj, hold.path) == hold.held)
+
+    def is_active(self) -> bool:
+        active = self.framework.active
+        if active is not None:
+            return active.holds(read(self.obj, active.path))
+        return not self.is_suspended() and self.finished() is None
+
+    def finished(self) -> Ended | None:
+        ended = next(filter(None, (_ended(rule, self.obj) for rule in self.framework.finished)), None)
+        why = annotations_of(self.obj).get(names.STOPPED_ANNOTATION)
+        if ended is not None and why and not ended.succeeded:
+            return Ended(False, f"Stopped by the queue: {why}")
+        return ended
+
+    def pods_ready(self) -> bool:
+        ready = self.framework.ready
+        return ready.holds(read(self.obj, ready.path)) if ready is not None else not self.is_suspended()
+
+    def start(self, infos: Sequence[PodSetInfo]) -> Obj:
+        return joined(placement(self.framework, self.obj, infos), self.released())
+
+    def released(self) -> dict[str, Any]:
+        return nested(self.framework.hold.path, self.framework.hold.released)
+
+    def stop(self, infos: Sequence[PodSetInfo] | None) -> Obj:
+        hold = nested(self.framework.hold.path, self.framework.hold.held)
+        return joined(restored(self.framework, self.obj, infos), hold) if infos is not None else hold
+
+    def managed_by(self) -> str | None:
+        path = self.framework.managed_by
+        value: str | None = read(self.obj, path) if path else None
+        return value
+
+    def may_default_managed_by(self) -> bool:
+        return self.framework.managed_by is not None and not self.managed_by()
+
+
+@dataclass(frozen=True, slots=True)
+class EndedByStop(QueuedObject):
+    """One that cannot be held again: it is ended, and says why."""
+
+    def stop_steps(self, infos: Sequence[PodSetInfo] | None, reason: str, message: str) -> Sequence[Step]:
+        if self.is_suspended() or self.is_stopped() or self.finished() is not None:
+            return ()
+        return (self.ending(self.evicted or reason, message),)
+
+    def is_stopped(self) -> bool:
+        """Asked to end, by whomever."""
+        stop = self.framework.stop
+        return stop is not None and bool(read(self.obj, stop.path) == stop.value)
+
+    def ending(self, reason: str, message: str) -> Patch:
+        stop = self.framework.stop
+        assert stop is not None
+        said = f"{reason}: {message}"[: names.TEXT_MAX]
+        meta = {
+            "resourceVersion": self.obj["metadata"]["resourceVersion"],
+            "annotations": {names.STOPPED_ANNOTATION: said},
+        }
+        return Patch(self.resource, key_of(self.obj), {"metadata": meta, **nested(stop.path, stop.value)})
+
+
+def queued(framework: Framework, obj: Obj, evicted: str = "") -> QueuedObject:
+    return (EndedByStop if framework.stop is not None else QueuedObject)(framework, obj, evicted)
+
+
+def _ended(rule: FinishRule, obj: Obj) -> Ended | None:
+    text = str(read(obj, rule.message) or "") if rule.message else ""
+    if rule.path:
+        found = read(obj, rule.path)
+        if found in rule.succeeded and found is not None:
+            return Ended(True, text or f"{rule.path} is {found}")
+        if found in rule.failed and found is not None:
+            return Ended(False, text or f"{rule.path} is {found}")
+        return None
+    said = condition(obj, rule.condition) or {}
+    text = text or str(said.get("message") or said.get("reason") or "")
+    if said.get("status") == "True":
+        return Ended(rule.means != "failed", text)
+    if said.get("status") == "False" and rule.means == "both":
+        return Ended(False, text)
+    return None
