@@ -17,6 +17,8 @@ from fournos.clusters.controller import CLUSTERS, cluster_systems
 from fournos.clusters.gauges import report
 from fournos.clusters.observe import project_node
 from fournos.clusters.settings import ClusterSettings
+from fournos.frameworks.controller import framework_systems
+from fournos.frameworks.settings import FrameworkSettings
 from fournos.jobs.controller import jobs_system
 from fournos.jobs.orphans import orphans_system
 from fournos.jobs.settings import JobSettings
@@ -91,6 +93,10 @@ def _appwrappers(settings: AppWrapperSettings, clock: Clock, metrics: Metrics, w
     return Running([appwrappers_system(settings)])
 
 
+def _frameworks(settings: FrameworkSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
+    return Running(list(framework_systems(settings)))
+
+
 _COLLECT_INTERVAL = 300.0
 """Seconds, for parts without a setting of their own."""
 
@@ -101,5 +107,8 @@ PARTS: Mapping[str, Part] = {
     ),
     "appwrappers": Part(
         AppWrapperSettings, _appwrappers, "appwrappers", lambda settings: _COLLECT_INTERVAL, (KUEUE,)
+    ),
+    "frameworks": Part(
+        FrameworkSettings, _frameworks, "frameworks", lambda settings: _COLLECT_INTERVAL, (KUEUE,)
     ),
 }

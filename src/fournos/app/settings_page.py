@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings
 
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.clusters.settings import ClusterSettings
+from fournos.frameworks.settings import FrameworkSettings
 from fournos.jobs.settings import JobSettings
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.runtime.webhook.settings import WebhookSettings
@@ -23,6 +24,7 @@ SECTIONS: tuple[tuple[str, type[BaseSettings]], ...] = (
     ("AppWrappers (`fournos run --enable appwrappers`)", AppWrapperSettings),
     ("MiniClusters (`fournos run --enable miniclusters`)", MiniClusterSettings),
     ("Admission webhooks (of each system that has some)", WebhookSettings),
+    ("Kinds by configuration (`fournos run --enable frameworks`)", FrameworkSettings),
     ("Vault sync (`hacks/sync_vault_secrets.py`)", VaultSettings),
 )
 

@@ -19,7 +19,9 @@ def run(
     enable: Annotated[
         list[str] | None,
         typer.Option(
-            "--enable", metavar="SYSTEM", help="Systems: jobs, clusters, appwrappers, or several with commas."
+            "--enable",
+            metavar="SYSTEM",
+            help="Systems: jobs, clusters, appwrappers, frameworks, or several with commas.",
         ),
     ] = None,
     workers: Annotated[

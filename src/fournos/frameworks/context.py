@@ -13,9 +13,10 @@ from fournos.frameworks.queued import QueuedObject, annotations_of, queued
 from fournos.frameworks.table import Framework
 from fournos.kube.resource import Key, Obj, key_of
 from fournos.queueing.ensure import prebuilt_name
+from fournos.queueing.job import Options
 from fournos.queueing.surroundings import Surroundings
-from fournos.runtime.decision import Decision, Facts, Note
-from fournos.runtime.steps import Patch, Step
+from fournos.runtime.decision import Facts
+from fournos.runtime.steps import Patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,10 @@ class Context:
     framework: Framework
     obj: Obj
     around: Surroundings
-    gated_pods: int
     facts: Facts
     now: datetime
-    max_attempts: int
+    max_attempts: int = 1
+    gated_pods: int = 0
 
     @property
     def key(self) -> Key:
@@ -54,8 +55,8 @@ class Context:
         return annotations_of(self.obj)
 
     @property
-    def prebuilt(self) -> bool:
-        return bool(prebuilt_name(self.obj))
+    def prebuilt(self) -> str:
+        return prebuilt_name(self.obj)
 
     @property
     def workloads(self) -> tuple[Obj, ...]:
@@ -64,17 +65,19 @@ class Context:
 
     @property
     def job(self) -> QueuedObject:
-        evicted = (condition(one, "Evicted") for one in self.workloads if not is_true(one, "Finished"))
-        reasons = [str(one["reason"]) for one in evicted if one and one.get("status") == "True"]
-        return queued(self.framework, self.obj, reasons[0] if reasons else "")
+        going = [one for one in self.workloads if not is_true(one, "Finished")]
+        evicted = next((one for one in going if is_true(one, "Evicted")), None)
+        reason = str((condition(evicted, "Evicted") or {}).get("reason") or "") if evicted else ""
+        return queued(self.framework, self.obj, reason, going[0] if len(going) == 1 else None)
+
+    @property
+    def options(self) -> Options:
+        return Options(labels_to_copy=self.framework.labels_to_copy)
 
     @property
     def held_by_queue(self) -> bool:
         """Whether its hold, now or once, is the queue's."""
-        return (
-            not self.framework.hold.users_too
-            or self.annotations.get(names.HELD_ANNOTATION) == names.HELD_BY_QUEUE
-        )
+        return self.annotations.get(names.HELD_ANNOTATION) == names.HELD_BY_QUEUE
 
     def patch(self, body: Mapping[str, Any]) -> Patch:
         """Of the object; refused if it has changed since it was seen."""
@@ -82,22 +85,5 @@ class Context:
         meta = {**(body.get("metadata") or {}), **version}
         return Patch(self.framework.resource, self.key, {**body, "metadata": meta})
 
-    def annotate(self, **values: str | None) -> Patch:
-        raise NotImplementedError
-
-    def say(
-        self,
-        reason: str,
-        message: str,
-        *,
-        steps: tuple[Step, ...] = (),
-        kind: str = "Warning",
-        retry: bool = False,
-    ) -> Decision:
-        """Told once, and written on the object as long as it is so."""
-        raise NotImplementedError
-
-
-def warning(reason: str, message: str) -> tuple[str, Note]:
-    """The annotation's text and the event."""
-    return f"{reason}: {message}"[: names.TEXT_MAX], Note("Warning", reason, message)
+    def annotate(self, values: Mapping[str, str | None]) -> Patch:
+        return self.patch({"metadata": {"annotations": dict(values)}})

@@ -93,6 +93,14 @@ def _from_template(rule: PodSetRule, obj: Obj) -> PodSet:
     return PodSet(rule.name, count, {"metadata": kept, "spec": template["spec"]})
 
 
+def known_pod_sets(workload: Obj) -> list[PodSet]:
+    """What a Workload asks for already."""
+    return [
+        PodSet(one["name"], one.get("count", 1), one["template"], one.get("minCount"))
+        for one in workload["spec"]["podSets"]
+    ]
+
+
 # --- what an admission puts into it ------------------------------------------------------------------
 
 
@@ -149,10 +157,13 @@ def _at_once(framework: Framework, obj: Obj, infos: Sequence[PodSetInfo]) -> dic
     if len(infos) != 1:
         raise PodSetInfoError(f"expecting 1 podset info, got {len(infos)}")
     (info,) = infos
-    extra = [*sorted(set(info.labels) - _USUAL_LABELS), *sorted(set(info.annotations) - {WORKLOAD_ANNOTATION})]
+    extra = [
+        *sorted(set(info.labels) - _USUAL_LABELS),
+        *sorted(set(info.annotations) - {WORKLOAD_ANNOTATION}),
+    ]
     if extra:
         raise PodSetInfoError(
-            f"admission wants {extra[0]} on the pods of a {framework.resource.kind}, which has no place for it"
+            f"admission wants {extra[0]} on the pods of a {framework.resource.kind}: it has no place for it"
         )
     if info.scheduling_gates:
         raise PodSetInfoError(

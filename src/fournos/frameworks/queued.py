@@ -9,7 +9,7 @@ from typing import Any
 from fournos.api.conditions import condition
 from fournos.frameworks import names
 from fournos.frameworks.paths import joined, nested, read
-from fournos.frameworks.podsets import placement, pod_sets, restored
+from fournos.frameworks.podsets import known_pod_sets, placement, pod_sets, restored
 from fournos.frameworks.table import FinishRule, Framework
 from fournos.kube.resource import Obj, Resource, key_of
 from fournos.queueing.job import Ended
@@ -30,6 +30,8 @@ class QueuedObject:
     obj: Obj
     evicted: str = ""
     """Why its Workload is evicted: Kueue's reason."""
+    workload: Obj | None = None
+    """The one that it has, if it is clear which."""
 
     @property
     def resource(self) -> Resource:
@@ -37,7 +39,13 @@ class QueuedObject:
 
     def pod_sets(self) -> Sequence[PodSet]:
         """Raises RequestsError."""
+        if self.workload is not None and not self._may_change():
+            return known_pod_sets(self.workload)
         return pod_sets(self.framework, self.obj)
+
+    def _may_change(self) -> bool:
+        """Whether it may ask for something else now; what runs to its end keeps what it was let go with."""
+        return True
 
     def is_suspended(self) -> bool:
         hold = self.framework.hold
@@ -88,6 +96,9 @@ class EndedByStop(QueuedObject):
             return ()
         return (self.ending(self.evicted or reason, message),)
 
+    def _may_change(self) -> bool:
+        return self.is_suspended()
+
     def is_stopped(self) -> bool:
         """Asked to end, by whomever."""
         stop = self.framework.stop
@@ -104,8 +115,9 @@ class EndedByStop(QueuedObject):
         return Patch(self.resource, key_of(self.obj), {"metadata": meta, **nested(stop.path, stop.value)})
 
 
-def queued(framework: Framework, obj: Obj, evicted: str = "") -> QueuedObject:
-    return (EndedByStop if framework.stop is not None else QueuedObject)(framework, obj, evicted)
+def queued(framework: Framework, obj: Obj, evicted: str = "", workload: Obj | None = None) -> QueuedObject:
+    kind = EndedByStop if framework.stop is not None else QueuedObject
+    return kind(framework, obj, evicted, workload)
 
 
 def _ended(rule: FinishRule, obj: Obj) -> Ended | None:

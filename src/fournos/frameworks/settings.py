@@ -16,7 +16,9 @@ class FrameworkSettings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="FOURNOS_FRAMEWORKS_", extra="ignore", populate_by_name=True)
 
-    namespace: str = Field("fournos", min_length=1, description="Namespace of the operator itself (its lease)")
+    namespace: str = Field(
+        "fournos", min_length=1, description="Namespace of the operator itself (its lease)"
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
         "INFO", description="Logging level"
     )

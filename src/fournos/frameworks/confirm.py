@@ -1,0 +1,76 @@
+"""Ending something for good needs the API server's word: a cache may be behind.
+
+A kind that is held and let go at will is stopped on the cache's word, as Kueue does it; the next pass would
+let it go again.  What cannot be held again is ended only for what its Workload is now.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from fournos.frameworks.context import Context
+from fournos.frameworks.paths import read
+from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.reconcile import reconcile
+from fournos.queueing.surroundings import Outcome, Surroundings, Verdict
+from fournos.queueing.workload import JOB_UID_LABEL
+from fournos.runtime.decision import Absent, LiveGet, LiveList, Need, Present, Question, Unknown
+from fournos.runtime.steps import Patch
+
+
+def confirmed(ctx: Context) -> Outcome | Need:
+    """Kueue's side of the object.  Raises RequestsError."""
+    outcome = _ask(ctx)
+    if isinstance(outcome, Need) or not _ends(ctx, outcome):
+        return outcome
+    around = _live(ctx)
+    if isinstance(around, Need):
+        return around
+    if around is None:
+        return Outcome(Verdict.WAITING, "Unconfirmed", "Waiting to see its Workload as it is now", retry=True)
+    return _ask(replace(ctx, around=around))
+
+
+def _ask(ctx: Context) -> Outcome | Need:
+    return reconcile(ctx.job, ctx.around, ctx.facts, ctx.now, options=ctx.options)
+
+
+def _ends(ctx: Context, outcome: Outcome) -> bool:
+    stop = ctx.framework.stop
+    return stop is not None and any(
+        isinstance(step, Patch)
+        and step.resource == ctx.framework.resource
+        and read(step.body, stop.path) == stop.value
+        for step in outcome.steps
+    )
+
+
+def _live(ctx: Context) -> Surroundings | Need | None:
+    """None: it could not be learnt."""
+    mine = LiveList(WORKLOAD, ctx.key.namespace, f"{JOB_UID_LABEL}={uid_of(ctx.obj)}")
+    named = {key_of(one) for one in ctx.workloads}
+    if ctx.prebuilt:
+        named.add(Key(ctx.key.namespace, ctx.prebuilt))
+    gets = [LiveGet(WORKLOAD, key) for key in sorted(named)]
+    questions: list[Question] = [mine, *gets]
+    if need := ctx.facts.ask(questions):
+        return need
+    answers = [ctx.facts.answer(question) for question in questions]
+    if any(isinstance(answer, Unknown) for answer in answers):
+        return None
+    found: dict[str, Obj] = {}
+    for answer in answers:
+        if isinstance(answer, Absent):
+            continue
+        assert isinstance(answer, Present)
+        for one in answer.value if isinstance(answer.value, tuple) else (answer.value,):
+            found[uid_of(one)] = one
+    owned = tuple(one for one in found.values() if _owned(ctx, one))
+    prebuilt = next((one for one in found.values() if one["metadata"]["name"] == ctx.prebuilt), None)
+    return replace(ctx.around, workloads=owned, prebuilt=prebuilt)
+
+
+def _owned(ctx: Context, workload: Obj) -> bool:
+    owner = controller_of(workload) or {}
+    return owner.get("uid") == uid_of(ctx.obj)

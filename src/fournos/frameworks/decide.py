@@ -1,0 +1,141 @@
+"""What happens next to an object of a configured kind: what keeps it from the queue, then Kueue's side, then
+a new attempt.
+
+(held) → Workload → admitted → released → ended → Workload finished
+                       evicted → held again, or ended and perhaps made anew
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from fournos.api.conditions import condition, is_true
+from fournos.frameworks.confirm import confirmed
+from fournos.frameworks.context import Context, Observed
+from fournos.frameworks.leftovers import left_behind
+from fournos.frameworks.podsets import RequestsError
+from fournos.frameworks.queued import EndedByStop
+from fournos.frameworks.recreate import next_attempt, taken
+from fournos.frameworks.table import Framework
+from fournos.frameworks.trouble import (
+    CANNOT_BE_HELD,
+    HELD_BY_USER,
+    QUEUED_TWICE,
+    Trouble,
+    tell,
+)
+from fournos.kube.resource import is_terminating
+from fournos.queueing.managed import runs_elsewhere
+from fournos.queueing.nested import live_ancestor
+from fournos.queueing.reconcile import reconcile
+from fournos.queueing.surroundings import Ancestor, Outcome, Verdict
+from fournos.runtime.decision import Decision, Facts, Need, Note, Unknown
+
+_SHOWN_AFTER = 3
+
+
+def decide(
+    observed: Observed, facts: Facts, now: datetime, *, framework: Framework, max_attempts: int
+) -> Decision | Need:
+    """Pure; see `fournos.runtime.decision`."""
+    if observed.obj is None:
+        return left_behind(observed, framework, facts)
+    ctx = Context(framework, observed.obj, observed.around, facts, now, max_attempts, observed.gated_pods)
+    if facts.failure is not None:
+        return taken(ctx) or _failed(ctx)
+    if is_terminating(ctx.obj):
+        return _done(reconcile(ctx.job, ctx.around, facts, now))
+    if ctx.around.ancestor is not None:
+        return _nested(ctx, ctx.around.ancestor)
+    if not runs_elsewhere(ctx.job) and ctx.job.finished() is None:
+        kept_out = _kept_out(ctx)
+        if kept_out is not None:
+            return kept_out
+    try:
+        outcome = confirmed(ctx)
+    except RequestsError as error:
+        return tell(ctx, Trouble("InvalidRequests", str(error)))
+    if isinstance(outcome, Need):
+        return outcome
+    if outcome.steps or outcome.verdict is Verdict.ELSEWHERE:
+        return _done(outcome)
+    if outcome.verdict is Verdict.FINISHED:
+        return _hopeless(ctx) or next_attempt(ctx) or Decision()
+    told = tell(ctx, _trouble(ctx, outcome))
+    return replace(told, retry=told.retry or outcome.retry)
+
+
+def _done(outcome: Outcome | Need) -> Decision | Need:
+    if isinstance(outcome, Need):
+        return outcome
+    return Decision(steps=outcome.steps, notes=outcome.notes, retry=outcome.retry)
+
+
+def _kept_out(ctx: Context) -> Decision | Need | None:
+    """Why Kueue must not hear of it; None: it may."""
+    hold, job = ctx.framework.hold, ctx.job
+    if job.is_suspended():
+        if hold.users_too and not ctx.held_by_queue and not ctx.prebuilt:
+            return tell(ctx, HELD_BY_USER)
+        return None
+    begun = ctx.held_by_queue or ctx.workloads or ctx.prebuilt
+    if not hold.only_at_creation or begun or (isinstance(job, EndedByStop) and job.is_stopped()):
+        return None
+    ancestor = live_ancestor(ctx.obj, ctx.facts)
+    if isinstance(ancestor, Need):
+        return ancestor
+    if isinstance(ancestor, Ancestor):
+        return _nested(ctx, ancestor)
+    if isinstance(ancestor, Unknown):
+        return Decision(retry=True)
+    return tell(ctx, CANNOT_BE_HELD)
+
+
+def _nested(ctx: Context, ancestor: Ancestor) -> Decision | Need:
+    """It runs on its owner's quota, and the owner sees to it; the queue's own hold is let go."""
+    if ctx.job.is_suspended():
+        held = ancestor.workload
+        if not ctx.held_by_queue or held is None or not is_true(held, "Admitted"):
+            return Decision()
+        note = Note("Normal", "Started", f"Runs on the quota of {ancestor.kind} {ancestor.key}")
+        return Decision(steps=(ctx.patch(ctx.job.released()),), notes=(note,))
+    if ctx.framework.stop is not None:
+        return Decision()
+    return _done(reconcile(ctx.job, ctx.around, ctx.facts, ctx.now))
+
+
+def _hopeless(ctx: Context) -> Decision | None:
+    """Its Workload is over and it was never let go: it would wait for ever."""
+    job = ctx.job
+    if not job.is_suspended() or job.finished() is not None:
+        return None
+    over = next((one for one in ctx.workloads if is_true(one, "Finished")), None)
+    said = condition(over, "Finished") if over is not None else None
+    if said is None:
+        return None
+    reason, message = str(said.get("reason") or "Finished"), str(said.get("message") or "")
+    if not isinstance(job, EndedByStop):
+        return tell(ctx, Trouble(reason, message))
+    return Decision(steps=(job.ending(reason, message),), notes=(Note("Warning", reason, message),))
+
+
+def _trouble(ctx: Context, outcome: Outcome) -> Trouble | None:
+    if outcome.reason in ("PriorityClassNotFound", "FlavorNotFound"):
+        return Trouble(outcome.reason, outcome.message)
+    return QUEUED_TWICE if ctx.gated_pods else None
+
+
+def _failed(ctx: Context) -> Decision:
+    failure = ctx.facts.failure
+    assert failure is not None
+    what = type(failure.step).__name__
+    if failure.error == "NotFoundError":
+        return Decision(retry=True)  # the cache has yet to see that it is gone
+    if not failure.transient:
+        told = tell(ctx, Trouble(failure.error, f"{what} was refused: {failure.message}"))
+        return replace(told, retry=True)
+    if failure.count != _SHOWN_AFTER:
+        return Decision(retry=True)
+    text = f"{what} failed {failure.count} times in a row, retrying: {failure.message}"
+    return Decision(notes=(Note("Warning", failure.error, text),), retry=True)

@@ -1,0 +1,41 @@
+"""Workloads whose object is gone, or has left the queue.
+
+Kueue's rule: whoever runs a job takes the finalizer off its Workload; a kind that has no finalizer of its own
+is gone before that.
+"""
+
+from __future__ import annotations
+
+from fournos.frameworks.context import Observed
+from fournos.frameworks.table import Framework
+from fournos.kube.resource import Obj, controller_of, is_terminating, key_of, uid_of
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.podsets import queue_name
+from fournos.queueing.report import finalizer_patch
+from fournos.runtime.decision import Decision, Facts, LiveGet, Need, Present, Unknown
+from fournos.runtime.steps import Delete, Step
+
+
+def left_behind(observed: Observed, framework: Framework, facts: Facts) -> Decision | Need:
+    """Of Workloads whose object the cache does not have."""
+    question = LiveGet(framework.resource, observed.key)
+    if need := facts.ask([question]):
+        return need
+    answer = facts.answer(question)
+    if isinstance(answer, Unknown) or facts.failure is not None:
+        return Decision(retry=True)
+    if isinstance(answer, Present) and queue_name(answer.value):
+        return Decision(retry=True)  # the cache has yet to see it
+    there = uid_of(answer.value) if isinstance(answer, Present) else ""
+    steps: list[Step] = []
+    for workload in observed.around.workloads:
+        steps += _let_go(workload, left=(controller_of(workload) or {}).get("uid") == there)
+    return Decision(steps=tuple(steps))
+
+
+def _let_go(workload: Obj, *, left: bool) -> list[Step]:
+    """Without its object it is collected; that of an object that has left the queue is deleted."""
+    if is_terminating(workload):
+        patch = finalizer_patch(workload)
+        return [patch] if patch is not None else []
+    return [Delete(WORKLOAD, key_of(workload), uid_of(workload))] if left else []

@@ -1,0 +1,163 @@
+"""A new attempt after an eviction, for what cannot be held again and asks for it by annotation.
+
+Claim before make: the name of the attempt stands on the old object before the new one is created, and the new
+one carries the old one's UID, so that it is made once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+from fournos.frameworks import names
+from fournos.frameworks.context import Context
+from fournos.frameworks.paths import joined, nested
+from fournos.kube.resource import Obj, key_of, uid_of
+from fournos.queueing.ensure import PREBUILT_LABEL
+from fournos.runtime.decision import Decision, LiveGet, Need, Note, Present, Unknown
+from fournos.runtime.steps import Create
+
+_AGAIN: Final = frozenset(
+    {
+        "Preempted",
+        "PodsReadyTimeout",
+        "AdmissionCheck",
+        "ClusterQueueStopped",
+        "LocalQueueStopped",
+        "NodeFailures",
+        "WorkloadDeleted",
+    }
+)
+"""Reasons for which Kueue itself would queue a job again; a deactivated one waits for a human."""
+_STATE: Final = frozenset(
+    {
+        names.LAST_APPLIED,
+        names.STOPPED_ANNOTATION,
+        names.WARNING_ANNOTATION,
+        names.NEXT_ATTEMPT_ANNOTATION,
+        names.NEXT_MADE_ANNOTATION,
+    }
+)
+
+
+def next_attempt(ctx: Context) -> Decision | Need | None:
+    """None: there is to be none, or it is made.  To be asked when the Workload is finished."""
+    if not _wanted(ctx):
+        return None
+    number = _number(ctx) + 1
+    if number > ctx.max_attempts:
+        return _given_up(ctx)
+    claimed = ctx.annotations.get(names.NEXT_ATTEMPT_ANNOTATION)
+    if not claimed:
+        name = attempt_name(_first(ctx), number)
+        return Decision(steps=(ctx.annotate({names.NEXT_ATTEMPT_ANNOTATION: name}),))
+    question = LiveGet(ctx.framework.resource, ctx.key)
+    if need := ctx.facts.ask([question]):
+        return need
+    answer = ctx.facts.answer(question)
+    if isinstance(answer, Unknown):
+        return Decision(retry=True)
+    if not isinstance(answer, Present) or uid_of(answer.value) != uid_of(ctx.obj):
+        return None
+    create = Create(
+        ctx.framework.resource, _body(ctx, answer.value, claimed, number), own_label=names.PREDECESSOR_LABEL
+    )
+    made = ctx.annotate({names.NEXT_MADE_ANNOTATION: "true"})
+    note = Note("Normal", "Recreated", f"Attempt {number} of {_first(ctx)} is {claimed}")
+    return Decision(steps=(create, made), notes=(note,))
+
+
+def taken(ctx: Context) -> Decision | None:
+    """Another name where somebody else has the one that was claimed; None: that is not what failed."""
+    failure = ctx.facts.failure
+    if failure is None or failure.error != "ForeignObject" or not isinstance(failure.step, Create):
+        return None
+    if failure.step.resource != ctx.framework.resource:
+        return None
+    other = attempt_name(_first(ctx), _number(ctx) + 1, uid_of(ctx.obj))
+    if failure.step.body["metadata"]["name"] == other:
+        return None
+    return Decision(steps=(ctx.annotate({names.NEXT_ATTEMPT_ANNOTATION: other}),), retry=True)
+
+
+def attempt_name(first: str, number: int, uid: str = "") -> str:
+    """`first-rN`, or with five digits of the UID where that is taken; at most 63 characters."""
+    digest = hashlib.sha256(uid.encode()).hexdigest()[:5] if uid else ""
+    suffix = f"-r{number}" + (f"-{digest}" if digest else "")
+    return first[: names.NAME_MAX - len(suffix)].rstrip("-.") + suffix
+
+
+def _wanted(ctx: Context) -> bool:
+    reason = ctx.annotations.get(names.STOPPED_ANNOTATION, "").partition(":")[0]
+    ended = ctx.job.finished()
+    return (
+        ctx.annotations.get(names.ON_EVICTION_ANNOTATION) == names.RECREATE
+        and names.NEXT_MADE_ANNOTATION not in ctx.annotations
+        and ended is not None
+        and not ended.succeeded
+        and reason in _AGAIN
+        and not ctx.prebuilt  # whoever made the Workload sees to that
+    )
+
+
+def _given_up(ctx: Context) -> Decision:
+    text = f"{_first(ctx)} was stopped in each of {ctx.max_attempts} attempts: no more are made"
+    return Decision(
+        steps=(ctx.annotate({names.NEXT_MADE_ANNOTATION: "never"}),),
+        notes=(Note("Warning", "AttemptsExhausted", text),),
+    )
+
+
+def _number(ctx: Context) -> int:
+    text = ctx.annotations.get(names.ATTEMPT_ANNOTATION, "1")
+    return int(text) if text.isdecimal() else 1
+
+
+def _first(ctx: Context) -> str:
+    return ctx.annotations.get(names.FIRST_ATTEMPT_ANNOTATION) or key_of(ctx.obj).name
+
+
+def _body(ctx: Context, old: Obj, name: str, number: int) -> dict[str, Any]:
+    """As the old one was created, on hold for the queue."""
+    meta, framework = old["metadata"], ctx.framework
+    assert framework.stop is not None
+    labels = {**(meta.get("labels") or {}), names.PREDECESSOR_LABEL: uid_of(old)}
+    labels.pop(PREBUILT_LABEL, None)
+    annotations = {
+        key: value
+        for key, value in (meta.get("annotations") or {}).items()
+        if key not in _STATE and not key.startswith(framework.forget)
+    }
+    annotations |= {
+        names.HELD_ANNOTATION: names.HELD_BY_QUEUE,
+        names.ATTEMPT_ANNOTATION: str(number),
+        names.FIRST_ATTEMPT_ANNOTATION: _first(ctx),
+    }
+    owners = [one for one in meta.get("ownerReferences") or () if not one.get("controller")]
+    body = {
+        "apiVersion": framework.resource.api_version,
+        "kind": framework.resource.kind,
+        "metadata": {
+            "name": name,
+            "namespace": meta["namespace"],
+            "labels": labels,
+            "annotations": annotations,
+            **({"ownerReferences": owners} if owners else {}),
+        },
+    }
+    rest = {
+        key: value for key, value in old.items() if key not in ("metadata", "status", "apiVersion", "kind")
+    }
+    return _without_none(joined(body, rest, nested(framework.stop.path, None), _hold(ctx)))
+
+
+def _hold(ctx: Context) -> dict[str, Any]:
+    return nested(ctx.framework.hold.path, ctx.framework.hold.held)
+
+
+def _without_none(body: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: _without_none(value) if isinstance(value, dict) else value
+        for key, value in body.items()
+        if value is not None
+    }

@@ -1,0 +1,52 @@
+"""What keeps an object from being queued as its owner expects.
+
+It is said once, as an event, and stands on the object for as long as it is so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from fournos.frameworks import names
+from fournos.frameworks.context import Context
+from fournos.runtime.decision import Decision, Note
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    reason: str
+    message: str
+    type: Literal["Normal", "Warning"] = "Warning"
+
+    @property
+    def text(self) -> str:
+        return f"{self.reason}: {self.message}"[: names.TEXT_MAX]
+
+
+HELD_BY_USER: Final = Trouble(
+    "HeldByUser",
+    "It was created on hold by its user, who alone lets it go; "
+    f"annotate it with {names.HELD_ANNOTATION}={names.HELD_BY_QUEUE} to leave that to the queue",
+    "Normal",
+)
+CANNOT_BE_HELD: Final = Trouble(
+    "CannotBeHeld",
+    "It names a queue but was not on hold when it was created, so it runs without quota: "
+    "turn the admission webhook on, or create it on hold with the annotation "
+    f"{names.HELD_ANNOTATION}={names.HELD_BY_QUEUE}",
+)
+QUEUED_TWICE: Final = Trouble(
+    "PodsQueuedTwice",
+    "Kueue's pod integration queues its pods, too, and they need quota a second time: "
+    "exclude the namespace from that integration, or turn it off",
+)
+
+
+def tell(ctx: Context, trouble: Trouble | None) -> Decision:
+    """An event when it begins; a decision without steps while it lasts; None takes the annotation off."""
+    before = ctx.annotations.get(names.WARNING_ANNOTATION)
+    text = trouble.text if trouble is not None else None
+    if before == text:
+        return Decision()
+    notes = (Note(trouble.type, trouble.reason, trouble.message),) if trouble is not None else ()
+    return Decision(steps=(ctx.annotate({names.WARNING_ANNOTATION: text}),), notes=notes)

@@ -1,0 +1,207 @@
+"""Kueue, Tekton and the controller of an invented kind, played on the in-memory API server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from fournos.api.conditions import Condition, condition, is_true, upsert
+from fournos.frameworks.kinds import PIPELINE_RUN
+from fournos.frameworks.table import Framework
+from fournos.kube.errors import InvalidError, KubeError
+from fournos.kube.resource import Key, Obj, Resource, is_terminating, key_of
+from fournos.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD
+from tests.world.server import Server
+
+NS = "team"
+RUN = PIPELINE_RUN.resource
+FOO_ROW = {
+    "name": "Foo.v1.example.com",
+    "hold": {"path": "spec.suspend"},
+    "podSets": [{"name": "workers", "template": "spec.template", "count": "spec.replicas"}],
+    "finished": [{"path": "status.phase", "succeeded": ["Done"], "failed": ["Broken"]}],
+    "active": {"path": "status.active"},
+}
+FOO_KIND = Framework.model_validate(FOO_ROW)
+FOO = FOO_KIND.resource
+SELECTOR = {"pool": "a"}
+
+
+def set_conditions(server: Server, resource: Resource, obj: Any, *wanted: Condition, **status: Any) -> None:
+    conditions = (obj.get("status") or {}).get("conditions") or []
+    for one in wanted:
+        conditions = upsert(conditions, one, now=server.clock.now())
+    body = {"status": {"conditions": conditions, **status}}
+    server.patch(resource, key_of(obj), body, subresource="status")
+
+
+@dataclass
+class Kueue:
+    """Admits one Workload a round while slots last; evicts once when told; frees finished ones."""
+
+    slots: int = 2
+    evict: dict[str, str] = field(default_factory=dict)
+    """Owner's name -> reason: evicted once, while it is ready."""
+
+    def __call__(self, server: Server) -> None:
+        workloads = server.list(WORKLOAD)
+        for workload in workloads:
+            owner = _owner(workload)
+            going = is_true(workload, "Admitted") and not is_true(workload, "Finished")
+            if owner in self.evict and going and is_true(workload, "PodsReady"):
+                evicted = Condition("Evicted", "True", self.evict.pop(owner), "to make room")
+                set_conditions(server, WORKLOAD, workload, evicted)
+                return
+        used = sum(is_true(one, "QuotaReserved") and not is_true(one, "Finished") for one in workloads)
+        for workload in workloads:
+            gone = is_true(workload, "Finished") or is_terminating(workload)
+            waits = condition(workload, "Requeued") or {}
+            blocked = is_true(workload, "Evicted") and waits.get("status") != "True"
+            if used < self.slots and not gone and not blocked and not is_true(workload, "QuotaReserved"):
+                _admit(server, workload)
+                return
+
+
+def _owner(workload: Any) -> str:
+    return str((workload["metadata"].get("ownerReferences") or [{"name": ""}])[0]["name"])
+
+
+def _admit(server: Server, workload: Any) -> None:
+    assignments = [
+        {"name": one["name"], "count": one["count"], "flavors": {"cpu": "default"}}
+        for one in workload["spec"]["podSets"]
+    ]
+    set_conditions(
+        server,
+        WORKLOAD,
+        workload,
+        Condition("QuotaReserved", "True", "QuotaReserved", "Quota reserved"),
+        Condition("Admitted", "True", "Admitted", "The workload is admitted"),
+        Condition("Evicted", "False", "QuotaReserved", "Previously evicted"),
+        admission={"clusterQueue": "cq", "podSetAssignments": assignments},
+    )
+
+
+@dataclass
+class Tekton:
+    """Starts what is not pending, ends it unless it is endless, cancels; one move a round."""
+
+    endless: set[str] = field(default_factory=set)
+    fails: set[str] = field(default_factory=set)
+
+    def __call__(self, server: Server) -> None:
+        for run in server.list(RUN):
+            if (
+                run["spec"].get("managedBy") or "tekton.dev/pipeline"
+            ) == "tekton.dev/pipeline" and self._moved(server, run):
+                return
+
+    def _moved(self, server: Server, run: Any) -> bool:
+        said, wish = condition(run, "Succeeded") or {}, run["spec"].get("status")
+        if said.get("status") in ("True", "False") or wish == "PipelineRunPending" or is_terminating(run):
+            return False
+        name = run["metadata"]["name"]
+        if wish == "Cancelled":
+            text = f'PipelineRun "{name}" was cancelled'
+            set_conditions(server, RUN, run, Condition("Succeeded", "False", "Cancelled", text))
+        elif not (run.get("status") or {}).get("startTime"):
+            going = Condition("Succeeded", "Unknown", "Running", "Tasks Completed: 0")
+            set_conditions(server, RUN, run, going, startTime="2030-01-01T00:00:00Z")
+        elif name in self.endless:
+            return False
+        else:
+            failed = name in self.fails
+            end = Condition(
+                "Succeeded", "False" if failed else "True", "Failed" if failed else "Done", "over"
+            )
+            set_conditions(server, RUN, run, end)
+        return True
+
+
+@dataclass
+class FooController:
+    """Runs pods while it may, counts them, and is done unless it is endless."""
+
+    endless: set[str] = field(default_factory=set)
+
+    def __call__(self, server: Server) -> None:
+        for foo in server.list(FOO):
+            status = foo.get("status") or {}
+            if status.get("phase") or is_terminating(foo):
+                continue
+            active = 0 if foo["spec"].get("suspend") else foo["spec"].get("replicas", 1)
+            done = status.get("active") and active and foo["metadata"]["name"] not in self.endless
+            wanted = {"active": 0, "phase": "Done"} if done else {"active": active}
+            if {key: status.get(key) for key in wanted} != wanted:
+                server.patch(FOO, key_of(foo), {"status": wanted}, subresource="status")
+                return
+
+
+def tekton_refuses(verb: str, resource: Resource, body: Obj) -> KubeError | None:
+    """Its webhook: no change of a spec but of the wished status."""
+    if verb == "patch" and resource == RUN and set(body.get("spec") or ()) - {"status"}:
+        return InvalidError("Once the PipelineRun has started, only status updates are allowed", status=422)
+    return None
+
+
+# --- what users write --------------------------------------------------------------------------------
+
+
+def flavor(server: Server, *, selector: dict[str, str] | None = None) -> None:
+    server.create(RESOURCE_FLAVOR, {"metadata": {"name": "default"}, "spec": {"nodeLabels": selector or {}}})
+
+
+def pipeline_run(
+    name: str = "run", *, held: bool = True, pending: bool = True, queue: str = "lq", **annotations: str
+) -> dict[str, Any]:
+    """As the webhook leaves it."""
+    mine = {f"fournos.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    return {
+        "apiVersion": RUN.api_version,
+        "kind": RUN.kind,
+        "metadata": {
+            "name": name,
+            "namespace": NS,
+            "labels": {"kueue.x-k8s.io/queue-name": queue},
+            "annotations": {**({"fournos.dev/held": "queue"} if held else {}), **mine},
+        },
+        "spec": {"pipelineRef": {"name": "p"}, **({"status": "PipelineRunPending"} if pending else {})},
+    }
+
+
+def foo(name: str = "foo", **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
+    return {
+        "apiVersion": FOO.api_version,
+        "kind": FOO.kind,
+        "metadata": {"name": name, "namespace": NS, "labels": {"kueue.x-k8s.io/queue-name": "lq"}},
+        "spec": {"suspend": True, "replicas": 2, "template": template, **spec},
+    }
+
+
+def submitted(
+    *objects: dict[str, Any], resource: Resource = RUN, selector: dict[str, str] | None = None
+) -> Callable[[Server], None]:
+    def setup(server: Server) -> None:
+        server.refusals.append(tekton_refuses)
+        flavor(server, selector=selector)
+        for obj in objects:
+            server.create(resource, obj)
+
+    return setup
+
+
+def get(server: Server, name: str = "run", resource: Resource = RUN) -> Any:
+    return server.get(resource, Key(NS, name))
+
+
+def ended(server: Server, name: str = "run") -> tuple[str, str]:
+    said = condition(get(server, name), "Succeeded") or {}
+    return str(said.get("status")), str(said.get("reason"))
+
+
+def workload_of(server: Server, name: str = "run") -> Any:
+    (found,) = (one for one in server.list(WORKLOAD) if _owner(one) == name)
+    return found

@@ -1,0 +1,389 @@
+"""Lives of queued objects in the in-memory world: each also runs through every crash, stale view, lost event
+and failed write, and must end alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fournos.api.conditions import condition, is_true
+from fournos.frameworks.controller import framework_system
+from fournos.frameworks.kinds import PIPELINE_RUN
+from fournos.frameworks.table import Framework
+from fournos.kube.resource import Key
+from fournos.queueing.kinds import WORKLOAD
+from tests.unit.frameworks.actors import (
+    FOO,
+    FOO_KIND,
+    NS,
+    RUN,
+    SELECTOR,
+    FooController,
+    Kueue,
+    Tekton,
+    ended,
+    foo,
+    get,
+    pipeline_run,
+    submitted,
+    workload_of,
+)
+from tests.world.harness import (
+    Scenario,
+    blind_everywhere,
+    crash_everywhere,
+    fail_everywhere,
+    run,
+    stale_everywhere,
+)
+from tests.world.server import Server
+
+
+def quota_covers_what_runs(server: Server) -> None:
+    """A queued run that Tekton may work on implies a Workload that holds quota."""
+    for one in server.list(RUN):
+        status = (condition(one, "Succeeded") or {}).get("status")
+        ours = (one["metadata"].get("annotations") or {}).get("fournos.dev/held") == "queue"
+        begun = (one.get("status") or {}).get("startTime") or one["spec"].get("status") is None
+        if status in ("True", "False") or not begun or not ours:
+            continue
+        if one["metadata"].get("ownerReferences") or one["metadata"].get("deletionTimestamp"):
+            continue
+        assert _held(server, one["metadata"]["name"]), f"{one['metadata']['name']} runs without quota"
+    for one in server.list(FOO):
+        if (one.get("status") or {}).get("active"):
+            assert _held(server, one["metadata"]["name"]), "a Foo runs without quota"
+
+
+def _held(server: Server, name: str) -> list[Any]:
+    return [
+        one
+        for one in server.list(WORKLOAD)
+        if (one["metadata"].get("ownerReferences") or [{}])[0].get("name") == name
+        and is_true(one, "QuotaReserved")
+        and not is_true(one, "Finished")
+    ]
+
+
+def one_workload_each(server: Server) -> None:
+    owners = [
+        one["metadata"]["ownerReferences"][0]["uid"]
+        for one in server.list(WORKLOAD)
+        if not one["metadata"].get("deletionTimestamp") and one["metadata"].get("ownerReferences")
+    ]
+    assert len(owners) == len(set(owners))
+
+
+def one_attempt_at_a_time(server: Server) -> None:
+    going = [
+        one["metadata"]["name"]
+        for one in server.list(RUN)
+        if one["metadata"]["name"].startswith("again")
+        and (condition(one, "Succeeded") or {}).get("status") not in ("True", "False")
+    ]
+    assert len(going) <= 1, going
+
+
+INVARIANTS = (quota_covers_what_runs, one_workload_each, one_attempt_at_a_time)
+
+
+def scenario(
+    setup: Callable[[Server], None],
+    *,
+    kind: Framework = PIPELINE_RUN,
+    kueue: Callable[[], Any] = Kueue,
+    world: Callable[[], Any] = Tekton,
+    max_attempts: int = 3,
+    **kwargs: Any,
+) -> Scenario:
+    """Actors are made anew for every run: they remember."""
+    cast: list[Callable[[Server], None]] = []
+
+    def begin(server: Server) -> None:
+        cast[:] = [kueue(), world()]
+        setup(server)
+
+    def play(index: int) -> Callable[[Server], None]:
+        def act(server: Server) -> None:
+            cast[index](server)
+
+        return act
+
+    return Scenario(
+        framework_system(kind, max_attempts),
+        begin,
+        actors=[play(0), play(1)],
+        **{"end": outcome, "invariants": INVARIANTS, **kwargs},
+    )
+
+
+def outcome(server: Server) -> Any:
+    runs = [
+        (
+            one["metadata"]["name"],
+            (condition(one, "Succeeded") or {}).get("reason"),
+            one["spec"].get("status"),
+            one["metadata"].get("annotations"),
+        )
+        for one in server.list(RUN)
+    ]
+    foos = [(one["metadata"]["name"], one["spec"], one.get("status")) for one in server.list(FOO)]
+    workloads = sorted(
+        (
+            (one["metadata"].get("ownerReferences") or [{"name": ""}])[0]["name"],
+            is_true(one, "QuotaReserved"),
+            (condition(one, "Finished") or {}).get("message"),
+            "finalizers" in one["metadata"],
+        )
+        for one in server.list(WORKLOAD)
+    )
+    return runs, foos, workloads
+
+
+def deleted(server: Server) -> None:
+    server.delete(RUN, Key(NS, "run"))
+
+
+def left_the_queue(server: Server) -> None:
+    server.patch(RUN, Key(NS, "run"), {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": None}}})
+
+
+def workload_deleted(server: Server) -> None:
+    for workload in server.list(WORKLOAD):
+        server.delete(WORKLOAD, Key(NS, workload["metadata"]["name"]))
+
+
+def preempting(*names: str, reason: str = "Preempted") -> Callable[[], Kueue]:
+    return lambda: Kueue(evict=dict.fromkeys(names, reason))
+
+
+def endless(*names: str) -> Callable[[], Tekton]:
+    return lambda: Tekton(endless=set(names))
+
+
+PLACED = pipeline_run("run")
+PLACED["spec"]["taskRunTemplate"] = {"podTemplate": {"nodeSelector": SELECTOR}}
+
+STORIES: dict[str, Callable[[], Scenario]] = {
+    "queued, released, done": lambda: scenario(submitted(pipeline_run())),
+    "three for one slot": lambda: scenario(
+        submitted(*(pipeline_run(name) for name in "abc")), kueue=lambda: Kueue(slots=1)
+    ),
+    "fails": lambda: scenario(submitted(pipeline_run()), world=lambda: Tekton(fails={"run"})),
+    "preempted for good": lambda: scenario(
+        submitted(pipeline_run()), kueue=preempting("run"), world=endless("run")
+    ),
+    "preempted and made anew": lambda: scenario(
+        submitted(pipeline_run("again", on_eviction="recreate")),
+        kueue=preempting("again", "again-r2"),
+        world=endless("again", "again-r2"),
+    ),
+    "made anew no more": lambda: scenario(
+        submitted(pipeline_run("again", on_eviction="recreate")),
+        kueue=preempting("again", "again-r2"),
+        world=endless("again", "again-r2"),
+        max_attempts=2,
+    ),
+    "deleted while it runs": lambda: scenario(
+        submitted(pipeline_run()), world=endless("run"), script=[deleted]
+    ),
+    "workload is deleted": lambda: scenario(
+        submitted(pipeline_run()), world=endless("run"), script=[workload_deleted]
+    ),
+    "held by its user": lambda: scenario(submitted(pipeline_run(held=False))),
+    "never held": lambda: scenario(submitted(pipeline_run(held=False, pending=False)), world=endless("run")),
+    "a flavor it cannot follow": lambda: scenario(submitted(pipeline_run(), selector=SELECTOR)),
+    "a flavor it follows": lambda: scenario(submitted(PLACED, selector=SELECTOR)),
+    "requests that are none": lambda: scenario(submitted(pipeline_run(requests="cpu"))),
+    "an invented kind": lambda: scenario(
+        submitted(foo(), resource=FOO, selector=SELECTOR), kind=FOO_KIND, world=FooController
+    ),
+    "an invented kind is preempted": lambda: scenario(
+        submitted(foo(), resource=FOO, selector=SELECTOR),
+        kind=FOO_KIND,
+        world=lambda: FooController(endless={"foo"}),
+        kueue=preempting("foo"),
+    ),
+    "an invented kind started by its user": lambda: scenario(
+        submitted(foo(suspend=False), resource=FOO),
+        kind=FOO_KIND,
+        world=lambda: FooController(endless={"foo"}),
+        invariants=(one_workload_each,),  # it did run, before it could be stopped
+    ),
+}
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_survives_a_crash_at_every_write(story: str) -> None:
+    assert await crash_everywhere(STORIES[story]()) > 1
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_survives_a_crash_at_every_write_with_an_old_view(story: str) -> None:
+    assert await crash_everywhere(STORIES[story](), lag=3) > 1
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_survives_an_error_at_every_write(story: str) -> None:
+    assert await fail_everywhere(STORIES[story]()) > 1
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_survives_stale_caches(story: str) -> None:
+    assert await stale_everywhere(STORIES[story]()) > 1
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_survives_lost_events(story: str) -> None:
+    found = STORIES[story]()
+    if found.script:  # its user acts on what is there, and that may be less
+        found = replace(found, end=lambda server: [one["metadata"]["name"] for one in server.list(RUN)])
+    assert await blind_everywhere(found) > 0
+
+
+async def test_the_straight_way() -> None:
+    server = (await run(STORIES["queued, released, done"]())).server
+    assert ended(server) == ("True", "Done")
+    workload = workload_of(server)
+    assert workload["metadata"]["name"].startswith("pipelinerun-run-")
+    container = workload["spec"]["podSets"][0]["template"]["spec"]["containers"][0]
+    assert container["resources"]["requests"] == {"tekton.dev/pipelineruns": "1"}
+    finished = condition(workload, "Finished")
+    assert finished is not None and (finished["reason"], finished["message"]) == ("Succeeded", "over")
+    assert "finalizers" not in workload["metadata"]
+
+
+async def test_one_slot_is_one_run_at_a_time() -> None:
+    at_once: list[int] = []
+
+    def counting(server: Server) -> None:
+        at_once.append(
+            sum(
+                bool((one.get("status") or {}).get("startTime"))
+                and (condition(one, "Succeeded") or {}).get("status") == "Unknown"
+                for one in server.list(RUN)
+            )
+        )
+
+    story = STORIES["three for one slot"]()
+    server = (await run(replace(story, invariants=(*INVARIANTS, counting)))).server
+    assert max(at_once) == 1
+    assert [ended(server, name)[0] for name in "abc"] == ["True"] * 3
+
+
+async def test_an_evicted_run_is_cancelled_and_says_why() -> None:
+    server = (await run(STORIES["preempted for good"]())).server
+    assert ended(server) == ("False", "Cancelled")
+    assert get(server)["metadata"]["annotations"]["fournos.dev/stopped"] == "Preempted: to make room"
+    finished = condition(workload_of(server), "Finished")
+    assert finished is not None and finished["reason"] == "Failed"
+    assert finished["message"] == "Stopped by the queue: Preempted: to make room"
+    assert [one["metadata"]["name"] for one in server.list(RUN)] == ["run"]
+
+
+async def test_an_evicted_run_is_made_anew_where_it_asks_for_it() -> None:
+    server = (await run(STORIES["preempted and made anew"]())).server
+    names = [one["metadata"]["name"] for one in server.list(RUN)]
+    assert names == ["again", "again-r2", "again-r3"]
+    assert [ended(server, name)[1] for name in names] == ["Cancelled", "Cancelled", "Done"]
+    third = get(server, "again-r3")["metadata"]
+    assert third["annotations"] == {
+        "fournos.dev/held": "queue",
+        "fournos.dev/on-eviction": "recreate",
+        "fournos.dev/attempt": "3",
+        "fournos.dev/first-attempt": "again",
+    }
+    assert "ownerReferences" not in third
+
+
+async def test_attempts_are_bounded() -> None:
+    server = (await run(STORIES["made anew no more"]())).server
+    assert [one["metadata"]["name"] for one in server.list(RUN)] == ["again", "again-r2"]
+    assert get(server, "again-r2")["metadata"]["annotations"]["fournos.dev/next-attempt-made"] == "never"
+
+
+@pytest.mark.parametrize("reason", ["Deactivated", "DeactivatedDueToMaximumExecutionTimeExceeded"])
+async def test_a_deactivated_one_is_not_made_anew(reason: str) -> None:
+    story = scenario(
+        submitted(pipeline_run("again", on_eviction="recreate")),
+        kueue=preempting("again", reason=reason),
+        world=endless("again"),
+    )
+    assert [one["metadata"]["name"] for one in (await run(story)).server.list(RUN)] == ["again"]
+
+
+async def test_an_attempt_takes_another_name_where_its_own_is_taken() -> None:
+    other = pipeline_run("again-r2", queue="lq")
+    story = scenario(
+        submitted(pipeline_run("again", on_eviction="recreate"), other),
+        kueue=preempting("again"),
+        world=endless("again"),
+        invariants=(quota_covers_what_runs, one_workload_each),
+    )
+    server = (await run(story)).server
+    names = [one["metadata"]["name"] for one in server.list(RUN)]
+    assert len(names) == 3 and names[2].startswith("again-r2-")
+    assert "fournos.dev/attempt-after" not in get(server, "again-r2")["metadata"]["labels"]
+
+
+async def test_a_users_own_hold_is_never_taken_off() -> None:
+    server = (await run(STORIES["held by its user"]())).server
+    assert get(server)["spec"]["status"] == "PipelineRunPending"
+    assert server.list(WORKLOAD) == []
+    assert get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"].startswith("HeldByUser: ")
+
+
+async def test_a_run_that_was_never_held_goes_on_and_says_so() -> None:
+    server = (await run(STORIES["never held"]())).server
+    assert ended(server) == ("Unknown", "Running") and server.list(WORKLOAD) == []
+    assert get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"].startswith("CannotBeHeld: ")
+
+
+async def test_a_flavor_that_a_run_cannot_follow_is_refused() -> None:
+    server = (await run(STORIES["a flavor it cannot follow"]())).server
+    assert ended(server) == ("False", "Cancelled")
+    said = get(server)["metadata"]["annotations"]["fournos.dev/stopped"]
+    assert said.startswith("FailedToStart: the assigned flavor needs nodeSelector pool=a")
+    assert (await run(STORIES["a flavor it follows"]())).server.get(RUN, Key(NS, "run"))["spec"].get(
+        "status"
+    ) is None
+
+
+async def test_requests_that_cannot_be_read_are_told() -> None:
+    server = (await run(STORIES["requests that are none"]())).server
+    said = get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"]
+    assert said.startswith("InvalidRequests: annotation fournos.dev/requests: 'cpu' is no request")
+    assert server.list(WORKLOAD) == []
+
+
+async def test_nothing_is_left_of_a_deleted_run() -> None:
+    server = (await run(STORIES["deleted while it runs"]())).server
+    assert server.list(RUN) == [] and server.list(WORKLOAD) == []
+
+
+async def test_a_run_that_left_the_queue_gives_its_place_back() -> None:
+    server = (
+        await run(scenario(submitted(pipeline_run()), world=endless("run"), script=[left_the_queue]))
+    ).server
+    assert len(server.list(RUN)) == 1
+
+
+async def test_an_invented_kind_is_placed_and_put_back() -> None:
+    server = (await run(STORIES["an invented kind"]())).server
+    template = get(server, "foo", FOO)["spec"]["template"]
+    assert template["spec"]["nodeSelector"] == SELECTOR
+    assert template["metadata"]["labels"]["kueue.x-k8s.io/podset"] == "workers"
+    assert get(server, "foo", FOO)["status"]["phase"] == "Done"
+    held: list[Any] = []
+
+    def seen(server: Server) -> None:
+        one = get(server, "foo", FOO)
+        if one["spec"]["suspend"]:
+            held.append(one["spec"]["template"])
+
+    story = STORIES["an invented kind is preempted"]()
+    await run(replace(story, invariants=(*INVARIANTS, seen)))
+    assert held[-1] == foo()["spec"]["template"]  # as its user wrote it
