@@ -144,7 +144,10 @@ class Lock(Model):
     owner: str | None = described("For whom.")
     held_since: datetime | None = described("When it was first held.")
     behind: tuple[str, ...] = described(
-        f"Jobs that have to end before it is held; at most {MAX_NAMED} are named.", (), maxItems=MAX_NAMED
+        f"Jobs that have to end before it is held, as workload/NAME if they are no FournosJobs; at most "
+        f"{MAX_NAMED} are named.",
+        (),
+        maxItems=MAX_NAMED,
     )
     waiting: tuple[str, ...] = described(
         f"Jobs that wait for its end; at most {MAX_NAMED} are named.", (), maxItems=MAX_NAMED
@@ -164,7 +167,8 @@ class FournosClusterStatus(Model):
     hardware: StatusHardware | None = described("What the nodes have.")
     connection: Connection | None = described("The last probe of the cluster's API server.")
     running_jobs: int | None = described(
-        "Jobs that occupy the cluster, the lock not counted.", format="int32"
+        "Jobs that occupy the cluster, and Workloads of others that hold its quota; the lock not counted.",
+        format="int32",
     )
     decommission: str | None = described("Draining or Removing, while the object is being deleted.")
     discover_requested: str | None = described("The last request for a discovery that was carried out.")

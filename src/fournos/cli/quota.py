@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from fournos.api.quantities import parse_quantity
 from fournos.cli.words import name_of, spec_of, status_of
 from fournos.jobs.names import CLUSTER_NODE_LABEL
 from fournos.kube.resource import Obj
+from fournos.queueing.slots import UNAVAILABLE_TAINT, why_unavailable
 
 ZERO: Final = Decimal(0)
 
@@ -51,6 +52,8 @@ class Quota:
     uncovered: tuple[str, ...]
     """Resources that the ClusterQueue knows nothing of."""
     cohort: str
+    closed: Mapping[str, str] = field(default_factory=dict)
+    """Flavors of clusters that take no jobs, which it may use otherwise, and why."""
 
     @property
     def flavors(self) -> tuple[str, ...]:
@@ -89,7 +92,7 @@ def selector(workload: Obj) -> Mapping[str, str]:
     return result
 
 
-def quota(workload: Obj, cluster_queue: Obj, flavors: Iterable[Obj]) -> Quota:
+def quota(workload: Obj, cluster_queue: Obj, flavors: Sequence[Obj]) -> Quota:
     """`flavors` are the ResourceFlavors; one that is not among them is taken to carry its own name as the
     cluster's label, as the shipped configuration has it."""
     asks, wanted = requests(workload), selector(workload)
@@ -100,6 +103,8 @@ def quota(workload: Obj, cluster_queue: Obj, flavors: Iterable[Obj]) -> Quota:
     lines: list[Line] = []
     elsewhere: list[str] = []
     covered: set[str] = set()
+    closed = {} if _tolerates(workload) else _closed(flavors)
+    away: dict[str, str] = {}
     for group in spec.get("resourceGroups") or ():
         covered |= set(group.get("coveredResources") or ())
         entries = group.get("flavors") or ()
@@ -112,12 +117,34 @@ def quota(workload: Obj, cluster_queue: Obj, flavors: Iterable[Obj]) -> Quota:
                 for resource in entry.get("resources") or ()
                 if resource["name"] in asks
             ]
-            if all(known[entry["name"]].get(key) == wanted[key] for key in keys):
+            eligible = all(known[entry["name"]].get(key) == wanted[key] for key in keys)
+            if entry["name"] in closed:
+                away |= {entry["name"]: closed[entry["name"]]} if eligible else {}
+            elif eligible:
                 lines += own
             elif own and all(line.fits for line in own):
                 elsewhere.append(entry["name"])
     uncovered = tuple(sorted(set(asks) - covered))
-    return Quota(tuple(lines), tuple(elsewhere), uncovered, cohort)
+    return Quota(tuple(lines), tuple(elsewhere), uncovered, cohort, away)
+
+
+def _closed(flavors: Iterable[Obj]) -> dict[str, str]:
+    """Flavor → why its cluster takes no jobs."""
+    return {
+        name_of(flavor): why_unavailable(str(taint.get("value") or ""))
+        for flavor in flavors
+        for taint in spec_of(flavor).get("nodeTaints") or ()
+        if taint.get("key") == UNAVAILABLE_TAINT
+    }
+
+
+def _tolerates(workload: Obj) -> bool:
+    """Whether it takes a cluster that takes no jobs, as locks do."""
+    return any(
+        toleration.get("key") == UNAVAILABLE_TAINT
+        for pod_set in spec_of(workload).get("podSets") or ()
+        for toleration in ((pod_set.get("template") or {}).get("spec") or {}).get("tolerations") or ()
+    )
 
 
 def _line(

@@ -10,6 +10,7 @@ from fournos.cli.quota import Line, Quota, amount
 from fournos.cli.words import count, hardware, name_of, spec_of, status_of
 from fournos.jobs.names import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 from fournos.kube.resource import Obj, key_of
+from fournos.queueing.slots import no_jobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,13 @@ def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -
             base,
             verdict=f"{name} can never be admitted: no quota for {', '.join(found.uncovered)} exists.",
             advice=(_other_hardware(facts), f"remove it: fournos stop {name}"),
+        )
+    if found.closed and not (found.lines and found.possible):
+        first_closed = next(iter(found.closed))
+        return replace(
+            base,
+            verdict=f"{name} waits. {no_jobs(found.closed)}.",
+            advice=(f"see what it lacks: fournos cluster get {first_closed}", *elsewhere),
         )
     if not found.lines:
         where = _flavor_text(pinned)

@@ -45,10 +45,17 @@ class Observed:
     """Jobs that occupy the cluster, the lock not counted."""
     stoppable: tuple[str, ...] = ()
     """Those of them that nobody has told to stop."""
+    foreign: tuple[str, ...] = ()
+    """Workloads of the execution namespace that hold its quota and are of no FournosJob."""
     waiting: tuple[str, ...] = ()
     """Jobs that wait for this very cluster."""
     classes: frozenset[str] = frozenset()
     """Priority classes that exist."""
+
+    @property
+    def occupants(self) -> tuple[str, ...]:
+        """Whoever is there but the lock."""
+        return self.running + tuple(f"workload/{name}" for name in self.foreign)
 
 
 @dataclass(slots=True)

@@ -43,7 +43,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: Cluster
         return need
     drain(ctx)
     _quota(ctx)
-    ctx.draft.put(runningJobs=len(observed.running))
+    ctx.draft.put(runningJobs=len(observed.occupants))
     return ctx.decision()
 
 

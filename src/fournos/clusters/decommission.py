@@ -1,7 +1,8 @@
 """Draining a cluster, and taking one out of service with everything that was made for it.
 
-Deletion: Draining (no new jobs, those that run end or are stopped) → Removing (lock, quota and flavor go)
-→ the finalizer comes off.  The planner reads `status.decommission` and does its part.
+Deletion: Draining (no new jobs, those that run end or are stopped, the lock goes; whoever else holds quota
+is named and waited for) → Removing (quota and flavor go) → the finalizer comes off.  The planner reads
+`status.decommission` and does its part.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from __future__ import annotations
 from fournos.api.fournoscluster import MAX_NAMED, Drain
 from fournos.clusters import names
 from fournos.clusters.context import Context
+from fournos.clusters.holders import foreign_holds
 from fournos.clusters.lock import release
-from fournos.clusters.planner import ours
+from fournos.clusters.planner import in_use, ours
 from fournos.clusters.steps import Forget
 from fournos.kube.kinds import CONFIG_MAP
-from fournos.kube.resource import Key
-from fournos.queueing.kinds import CLUSTER_QUEUE, FOURNOS_JOB, RESOURCE_FLAVOR
+from fournos.kube.resource import Key, Obj
+from fournos.queueing.kinds import CLUSTER_QUEUE, FOURNOS_JOB, RESOURCE_FLAVOR, WORKLOAD
 from fournos.runtime.decision import Absent, Decision, LiveGet, LiveList, Need, Present
 from fournos.runtime.steps import Create, Patch, Step
 
@@ -27,19 +29,27 @@ def drain(ctx: Context) -> None:
         if ctx.draft.reason_of("Draining"):
             ctx.draft.condition("Draining", "False", "NotAsked", "takes jobs")
         return
-    running = ctx.observed.running
-    if not running:
+    running, foreign = ctx.observed.running, ctx.observed.foreign
+    if not running and not foreign:
         ctx.draft.tell("Draining", "True", "Drained", "no job runs here, none is started")
         return
-    shown = ", ".join(running[:MAX_NAMED]) + (" …" if len(running) > MAX_NAMED else "")
-    if ctx.spec.drain is Drain.STOP:
+    reason, said = "Waiting", []
+    if running and ctx.spec.drain is Drain.STOP:
         for name in ctx.observed.stoppable:
             key = Key(ctx.settings.execution_namespace, name)
             ctx.steps.append(Patch(FOURNOS_JOB, key, {"spec": {"shutdown": "Stop"}}))
-        ctx.draft.tell("Draining", "True", "Stopping", f"jobs are being stopped: {shown}")
-    else:
-        text = f"waits for {len(running)} jobs to end: {shown} (spec.drain: Stop ends them)"
-        ctx.draft.tell("Draining", "True", "Waiting", text)
+        reason = "Stopping"
+        said.append(f"jobs are being stopped: {_shown(running)}")
+    elif running:
+        many = f"{len(running)} jobs" if len(running) > 1 else "1 job"
+        said.append(f"waits for {many} to end: {_shown(running)} (spec.drain: Stop ends them)")
+    if foreign:
+        said.append(f"waits for Workloads that are of no FournosJob, end or delete them: {_shown(foreign)}")
+    ctx.draft.tell("Draining", "True", reason, "; ".join(said))
+
+
+def _shown(them: tuple[str, ...]) -> str:
+    return ", ".join(them[:MAX_NAMED]) + (" …" if len(them) > MAX_NAMED else "")
 
 
 def decommission(ctx: Context) -> Decision | Need:
@@ -52,26 +62,42 @@ def decommission(ctx: Context) -> Decision | Need:
     if state is None:
         ctx.draft.put(decommission=DRAINING).note("Decommission", "the cluster is taken out of service")
         return ctx.decision()
-    if ctx.observed.running:
+    if ctx.observed.occupants:
         return ctx.decision()
-    # What the cache does not show may run all the same.
-    question = LiveList(FOURNOS_JOB, ctx.settings.execution_namespace)
-    if need := ctx.facts.ask([question]):
+    need = release(ctx)
+    if need is not None:
         return need
-    answer = ctx.facts.answer(question)
-    if isinstance(answer, Present):
-        if any(_occupies(ctx.name, job) for job in answer.value):
-            ctx.retry = True
-            return ctx.decision()
-    elif not (isinstance(answer, Absent) and answer.no_kind):
+    if ctx.draft.get("lock") is not None:
+        return ctx.decision()
+    # What the cache does not show may hold its quota all the same.
+    namespace = ctx.settings.execution_namespace
+    jobs, workloads = LiveList(FOURNOS_JOB, namespace), LiveList(WORKLOAD, namespace)
+    queue = LiveGet(CLUSTER_QUEUE, Key("", ctx.settings.kueue_cluster_queue_name))
+    if need := ctx.facts.ask([jobs, workloads, queue]):
+        return need
+    answers = [ctx.facts.answer(question) for question in (jobs, workloads, queue)]
+    if not all(isinstance(answer, Present | Absent) for answer in answers):
+        ctx.retry = True
+        return ctx.decision()
+    found, holding, queued = (answer.value if isinstance(answer, Present) else None for answer in answers)
+    if any(_occupies(ctx.name, job) for job in found or ()) or any(
+        ctx.name in foreign_holds(workload) for workload in holding or ()
+    ):
+        ctx.retry = True  # the cache is about to show them
+        return ctx.decision()
+    if left := [f"{n} of {of}" for (flavor, of), n in in_use(queued).items() if n and flavor == ctx.name]:
+        text = (
+            f"Kueue counts {', '.join(sorted(left))} as in use; if that lasts, Workloads of other "
+            "namespaces hold it: end or delete them"
+        )
+        ctx.draft.condition("QuotaSynced", "False", "InUse", text)
         ctx.retry = True
         return ctx.decision()
     ctx.draft.put(decommission=REMOVING)
     return ctx.decision()
 
 
-def _occupies(cluster: str, job: object) -> bool:
-    assert isinstance(job, dict)
+def _occupies(cluster: str, job: Obj) -> bool:
     status, spec = job.get("status") or {}, job.get("spec") or {}
     labels = job["metadata"].get("labels") or {}
     held = status.get("cluster") == cluster and status.get("phase") in names.HOLDING
@@ -79,11 +105,6 @@ def _occupies(cluster: str, job: object) -> bool:
 
 
 def _remove(ctx: Context) -> Decision | Need:
-    need = release(ctx)
-    if need is not None:
-        return need
-    if ctx.draft.get("lock") is not None:
-        return ctx.decision()
     flavor = LiveGet(RESOURCE_FLAVOR, Key("", ctx.name))
     queue = LiveGet(CLUSTER_QUEUE, Key("", ctx.settings.kueue_cluster_queue_name))
     removed = LiveGet(CONFIG_MAP, Key(ctx.settings.namespace, names.REMOVED_CONFIG_MAP))

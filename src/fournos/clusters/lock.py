@@ -119,14 +119,14 @@ def _keep(ctx: Context, owner: str, before: dict[str, Any], job: Obj) -> None:
 
 def _requested(ctx: Context, owner: str, before: dict[str, Any], reason: str, message: str) -> None:
     state = {"state": str(LockState.REQUESTED), "owner": owner}
-    behind = {"behind": _named(ctx.observed.running)} if ctx.observed.running else {}
+    behind = {"behind": _named(ctx.observed.occupants)} if ctx.observed.occupants else {}
     ctx.draft.put(locked=False, lock=state | behind)
     ctx.draft.condition("Locked", "False", reason, message)
 
 
 def _behind(ctx: Context, workload: Obj | None) -> str:
-    if ctx.observed.running:
-        return f"waits for jobs to end: {', '.join(_named(ctx.observed.running))}"
+    if ctx.observed.occupants:
+        return f"waits for jobs to end: {', '.join(_named(ctx.observed.occupants))}"
     said = view(workload).message if workload is not None else ""
     return f"waits for admission: {said}" if said else "waits for admission"
 

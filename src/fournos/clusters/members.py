@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fournos.api.fournoscluster import LockState
 from fournos.clusters.decommission import REMOVING
 from fournos.clusters.inventory import read
 from fournos.clusters.planner import Member
@@ -14,9 +15,16 @@ def member_of(cluster: Obj) -> Member:
         name=cluster["metadata"]["name"],
         gpus=read(status.get("hardware") or {}).quotas,
         closed=_closed(cluster),
-        locked=bool(spec.get("owner")),
+        for_lock=_for_lock(spec, status),
         removing=is_terminating(cluster) and status.get("decommission") == REMOVING,
     )
+
+
+def _for_lock(spec: Obj, status: Obj) -> bool:
+    """Only between the end of the last job and the lock's admission: at any other time a closed cluster has
+    no slots, so that its opening always changes its quota."""
+    held = (status.get("lock") or {}).get("state") == LockState.HELD
+    return bool(spec.get("owner")) and not status.get("runningJobs") and not held
 
 
 def _closed(cluster: Obj) -> str:

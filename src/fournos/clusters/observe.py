@@ -9,6 +9,7 @@ from fournos.api.fournoscluster import FournosClusterSpec
 from fournos.clusters import names
 from fournos.clusters.context import Observed
 from fournos.clusters.gpus import is_gpu_resource, is_product_label
+from fournos.clusters.holders import flavors_held, foreign_holds, is_of_job
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.members import member_of
 from fournos.clusters.planner import Plan, above_quota, plan
@@ -26,7 +27,7 @@ from fournos.queueing.kinds import (
 )
 from fournos.runtime.system import Caches, Watch
 
-OWNER, RUNNING, WAITING, BY_SECRET = "owner", "running", "waiting", "secret"
+OWNER, HOLDS, RUNNING, WAITING, BY_SECRET = "owner", "holds", "running", "waiting", "secret"
 
 
 def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
@@ -45,7 +46,9 @@ def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
 
     def of_workload(workload: Obj, caches: Caches) -> Iterable[Key]:
         owner = controller_of(workload)
-        name = str(owner["name"]) if owner and owner["kind"] == FOURNOS_JOB.kind else ""
+        if not is_of_job(workload):
+            return tuple(cluster_key(name) for name in flavors_held(workload))
+        name = str(owner["name"]) if owner else ""
         found = name.startswith(names.LOCK_PREFIX)
         return (cluster_key(name.removeprefix(names.LOCK_PREFIX)),) if found else ()
 
@@ -79,7 +82,7 @@ def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
             namespace=settings.execution_namespace,
             wakes=of_workload,
             project=project_workload,
-            indexes={OWNER: _controller_uid},
+            indexes={OWNER: _controller_uid, HOLDS: foreign_holds},
             required=False,
         ),
         Watch(RESOURCE_FLAVOR, wakes=everybody, project=project_flavor, required=False),
@@ -126,6 +129,7 @@ class Observer:
             sync=self._plan(caches).syncs.get(name),
             running=tuple(job["metadata"]["name"] for job in running),
             stoppable=tuple(job["metadata"]["name"] for job in running if not job["spec"].get("shutdown")),
+            foreign=tuple(sorted(key_of(found).name for found in caches[WORKLOAD].by(HOLDS, name))),
             waiting=tuple(sorted(key_of(job).name for job in caches[FOURNOS_JOB].by(WAITING, name))),
             classes=frozenset(found["metadata"]["name"] for found in caches[WORKLOAD_PRIORITY_CLASS]),
         )

@@ -32,8 +32,8 @@ class Member:
     """By short name."""
     closed: str = ""
     """Why it takes no jobs, as a word; "" when it does."""
-    locked: bool = False
-    """It has an owner: then only the lock gets its slots."""
+    for_lock: bool = False
+    """Though closed it has slots, which only the lock can take."""
     removing: bool = False
 
 
@@ -277,8 +277,9 @@ def _taints(member: Member) -> list[Obj]:
 def _amount(member: Member, resource: str, prefix: str) -> int | None:
     """The quota that a cluster gives; None: not ours to say."""
     if resource == SLOT_RESOURCE:
-        # The taint keeps jobs away; that quotas change, too, makes Kueue look again at who waits.
-        return SLOTS_PER_CLUSTER if member.locked or not member.closed else 0
+        # The taint keeps jobs away.  That quotas change, too, when it goes makes Kueue look again at who
+        # waits: it does so for a change of the ClusterQueue, not for one of a flavor.
+        return SLOTS_PER_CLUSTER if member.for_lock or not member.closed else 0
     if resource.startswith(prefix):
         return member.gpus.get(resource.removeprefix(prefix), 0)
     return None

@@ -120,9 +120,12 @@ def _project_flavor(flavor: Obj) -> Obj:
 
 def _project_cluster(cluster: Obj) -> Obj:
     """What `member_of` reads."""
-    spec, status = cluster.get("spec") or {}, cluster.get("status") or {}
+    spec, status = cluster.get("spec") or {}, dict(cluster.get("status") or {})
+    if "lock" in status:
+        status["lock"] = {"state": status["lock"].get("state")}
+    read = ("hardware", "kubeconfigStatus", "decommission", "runningJobs", "lock")
     return {
         "metadata": {name: value for name, value in cluster["metadata"].items() if name != "annotations"},
         "spec": {name: spec[name] for name in ("owner", "drain") if name in spec},
-        "status": {n: status[n] for n in ("hardware", "kubeconfigStatus", "decommission") if n in status},
+        "status": {name: status[name] for name in read if name in status},
     }

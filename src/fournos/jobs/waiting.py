@@ -7,12 +7,16 @@ import re
 from fournos.jobs.context import Context
 from fournos.jobs.names import SLOT_RESOURCE
 from fournos.kube.resource import Obj
+from fournos.queueing.slots import no_jobs, unavailable_in
 from fournos.runtime.decision import Decision, StepFailure
 
 NAMING_AT_MOST = 50
 """How many waiting jobs name the one that they wait for: each of them is written again when it ends."""
 
 _NAMED = re.compile(r" is exclusively locked by job (\S+), waiting ")
+
+
+_ELSEWHERE = re.compile(r"(?:, )?flavor \S+ doesn't match node affinity")
 
 
 def waits_for(job: Obj) -> tuple[str, ...]:
@@ -56,6 +60,12 @@ def admission_message(ctx: Context, kueue_message: str) -> str:
         return "Waiting for Kueue admission"
     seen = ctx.observed
     cluster = ctx.spec.cluster
+    closed, kueue_message = unavailable_in(kueue_message)
+    if cluster in closed:
+        return f"{no_jobs({cluster: closed[cluster]})}. Waiting until it does"
+    others = _ELSEWHERE.sub("", kueue_message).partition(": ")[2].strip(" ,")
+    if closed and not cluster and not others:
+        return f"{no_jobs(closed)}. Waiting until one does"
     if SLOT_RESOURCE in kueue_message:
         if cluster and seen.exclusive_holders:
             holder = f"job {seen.exclusive_holders[0]}" if seen.may_name_holder else "another job"
@@ -64,4 +74,6 @@ def admission_message(ctx: Context, kueue_message: str) -> str:
             return f"Waiting for exclusive access to cluster {cluster} (other jobs are still running)"
         if not cluster and seen.all_locked:
             return "All eligible clusters are exclusively locked, waiting for availability"
+    if closed and not cluster:
+        kueue_message += " (" + "; ".join(f"{name}: {why}" for name, why in sorted(closed.items())) + ")"
     return f"Waiting for admission: {kueue_message}"

@@ -78,7 +78,7 @@ async def test_the_life_of_a_cluster(hub: Hub, gpu_node: str, kubeconfig: Path) 
     assert job["status"]["phase"] == "Admitted" and job["status"]["cluster"] == name
     assert (await hub.client.get(WORKLOAD, lock))["spec"]["priority"] == 1_000_000_000
     blocked = Key(hub.name, "test-blocked-job")
-    await hub.client.create(WORKLOAD, _workload(blocked, name))
+    await hub.client.create(WORKLOAD, workload_of(blocked, name))
 
     async def says_why() -> bool:
         found = condition(await hub.client.get(WORKLOAD, blocked), "QuotaReserved") or {}
@@ -115,7 +115,7 @@ async def test_the_life_of_a_cluster(hub: Hub, gpu_node: str, kubeconfig: Path) 
 
     await hub.until(drained, "no slots are taken away")
     late = Key(hub.name, "late")
-    await hub.client.create(WORKLOAD, _workload(late, name))
+    await hub.client.create(WORKLOAD, workload_of(late, name))
 
     async def kept_out() -> bool:
         found = condition(await hub.client.get(WORKLOAD, late), "QuotaReserved") or {}
@@ -183,7 +183,7 @@ async def test_locks_push_nobody_out_and_are_not_pushed_out(
 
     # Whoever runs, however unimportant, is not pushed out by a lock that is requested.
     humble, mighty = Key(hub.name, "humble"), Key(hub.name, "mighty")
-    await hub.client.create(WORKLOAD, _workload(humble, name, priority=-10))
+    await hub.client.create(WORKLOAD, workload_of(humble, name, priority=-10))
     await hub.until(lambda: admitted(humble), "the first is not admitted")
     await hub.edit(name, owner="ann", drain="Wait")
     lock = Key(hub.name, f"cluster-lock-{name}")
@@ -197,7 +197,7 @@ async def test_locks_push_nobody_out_and_are_not_pushed_out(
 
     await hub.until(waits, "the lock is not queued")
     # Draining keeps newcomers out, however important, so that the lock comes next.
-    await hub.client.create(WORKLOAD, _workload(mighty, name, priority=1000))
+    await hub.client.create(WORKLOAD, workload_of(mighty, name, priority=1000))
     await asyncio.sleep(2)
     assert await admitted(humble) and not await admitted(mighty)
     assert not (await hub.status(name)).get("locked")
@@ -301,7 +301,7 @@ def content_of(kubeconfig: Path) -> str:
     return kubeconfig.read_text()
 
 
-def _workload(key: Key, cluster: str, *, priority: int = 0) -> dict[str, Any]:
+def workload_of(key: Key, cluster: str, *, priority: int = 0) -> dict[str, Any]:
     container = {
         "name": "placeholder",
         "image": "registry.k8s.io/pause:3.9",

@@ -289,3 +289,35 @@ def test_borrowing_from_a_cohort_makes_more_possible() -> None:
     assert quota(asks, queue, FLAVORS).possible == ["cluster-1"]
     queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["borrowingLimit"] = "2"
     assert quota(asks, queue, FLAVORS).possible == []
+
+
+def tainted(*names: str) -> list[dict[str, Any]]:
+    taint = {"key": "fournos.dev/unavailable", "value": "draining", "effect": "NoSchedule"}
+    return [
+        {
+            "metadata": {"name": name},
+            "spec": {
+                "nodeLabels": {"fournos.dev/cluster": name},
+                **({"nodeTaints": [taint]} if name in names else {}),
+            },
+        }
+        for name in ("cluster-1", "cluster-2")
+    ]
+
+
+def test_a_cluster_that_takes_no_jobs_is_the_reason() -> None:
+    api = world(pending(), workload(cluster="cluster-1"), flavors=tainted("cluster-1"))
+    result = Program(api)("explain", "one")
+    assert "one waits. Cluster cluster-1 takes no jobs: it is being drained." in result.stdout
+    assert "fournos cluster get cluster-1" in result.stdout
+    assert "cluster-2 has room now: submit it with --set cluster=cluster-2" in result.stdout
+    assert "never" not in result.stdout
+
+
+def test_no_cluster_takes_jobs() -> None:
+    api = world(pending(), workload(), flavors=tainted("cluster-1", "cluster-2"))
+    assert verdict(api) == (
+        "one waits. No cluster takes jobs: cluster-1: it is being drained; cluster-2: it is being drained."
+    )
+    busy = world(pending(), workload(), flavors=tainted("cluster-1"))
+    assert verdict(busy) == "one should be admitted any moment: cluster-2 has what it asks for."

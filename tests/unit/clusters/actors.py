@@ -258,6 +258,12 @@ def finish(server: Server, name: str) -> None:
     server.patch(FOURNOS_JOB, Key(NS, name), {"status": {"phase": "Succeeded"}}, subresource="status")
 
 
+def foreign(server: Server, name: str = "test-blocked-job", cluster: str = "c1") -> None:
+    """A Workload that no FournosJob asked for, as the Hearth README makes one."""
+    meta = {"name": name, "namespace": NS}
+    server.create(WORKLOAD, {"metadata": meta, "spec": {"cluster": cluster, "slots": 1, "priority": 0}})
+
+
 def edit(server: Server, name: str = "c1", **spec: Any) -> None:
     server.patch(FOURNOS_CLUSTER, Key(HUB, name), {"spec": spec})
 

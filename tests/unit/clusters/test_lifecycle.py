@@ -25,6 +25,7 @@ from tests.unit.clusters.actors import (
     cluster,
     edit,
     finish,
+    foreign,
     hub,
     node,
     quotas,
@@ -47,6 +48,7 @@ from tests.world.harness import (
 from tests.world.server import Server
 
 LOCK = Key(NS, "cluster-lock-c1")
+FOREIGN = Key(NS, "test-blocked-job")
 
 
 def queue_is_valid(server: Server) -> None:
@@ -189,11 +191,18 @@ STORIES: dict[str, Callable[[], Scenario]] = {
     "deleted": lambda: scenario(two, deleted),
     "deleted while locked": lambda: scenario(one, owned(owner="ann"), deleted),
     "deleted while jobs run": lambda: scenario(one, busy, deleted, ends("job-1", "job-2")),
+    "deleted while somebody else's Workload holds quota": lambda: scenario(
+        one, foreign, owned(owner="ann", drain="Stop"), deleted, foreign_ends
+    ),
     "its Secret goes": lambda: scenario(two, secret_deleted),
     "its label goes": lambda: scenario(one, unlabelled),
     "is looked at anew": lambda: scenario(one, asked),
     "refused": lambda: scenario(lambda s: secret(s, "c1", content="exec: rm")),
 }
+
+
+def foreign_ends(server: Server) -> None:
+    server.delete(WORKLOAD, FOREIGN)
 
 
 def asked(server: Server) -> None:

@@ -157,7 +157,7 @@ def test_a_closed_cluster_gives_no_slots_but_to_its_owner() -> None:
     ((flavor, taints),) = a_plan.taint
     assert flavor["metadata"]["name"] == "c1"
     assert taints == [{"key": "fournos.dev/unavailable", "value": "draining", "effect": "NoSchedule"}]
-    locked = Member("c1", closed="draining", locked=True)
+    locked = Member("c1", closed="draining", for_lock=True)
     assert plan([locked], ours(closed), before, prefix=PREFIX).queue is None
     reopened = plan([open_], ours(closed), before, prefix=PREFIX)
     assert reopened.taint[0][1] == []
@@ -216,7 +216,7 @@ MEMBERS = st.dictionaries(
         dict,
         gpus=st.dictionaries(SHORT, st.integers(0, 16)),
         closed=st.sampled_from(["", "draining"]),
-        locked=st.booleans(),
+        for_lock=st.booleans(),
         removing=st.booleans(),
     ),
 )

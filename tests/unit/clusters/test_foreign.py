@@ -1,0 +1,44 @@
+"""Workloads that no FournosJob asked for: seen, named, waited for, and never touched."""
+
+from __future__ import annotations
+
+from fournos.api.conditions import is_true
+from fournos.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
+from tests.unit.clusters import actors
+from tests.unit.clusters.actors import QUEUE, SLOT, cluster, foreign, hub, quotas, says
+from tests.unit.clusters.test_lifecycle import FOREIGN, deleted, one, owned, scenario
+from tests.world.harness import Scenario, run
+from tests.world.server import Server
+
+
+async def test_somebody_else_s_workload_keeps_a_deleted_cluster_and_is_named_and_left_alone() -> None:
+    server = (await run(scenario(one, foreign, owned(drain="Stop"), deleted))).server
+    assert is_true(server.get(WORKLOAD, FOREIGN), "Admitted")
+    assert cluster(server)["status"]["decommission"] == "Draining" and "c1" in quotas(server)
+    assert says(server, "Draining") == ("True", "Waiting")
+    (said,) = [c for c in cluster(server)["status"]["conditions"] if c["type"] == "Draining"]
+    assert said["message"].endswith("end or delete them: test-blocked-job")
+
+
+async def test_quota_that_kueue_counts_for_another_namespace_keeps_a_deleted_cluster() -> None:
+    def used(server: Server) -> None:
+        """Kueue counts a Workload in a namespace that is not watched."""
+        reserved = [{"name": "c1", "resources": [{"name": SLOT, "total": "1"}]}]
+        status = {"flavorsReservation": reserved}
+        server.patch(CLUSTER_QUEUE, QUEUE, {"status": status}, subresource="status")
+
+    def begin(server: Server) -> None:
+        hub(server)
+        one(server)
+
+    first, *others = actors.systems()
+    story = Scenario(first, begin, others=others, script=(used, deleted), horizon=300.0)
+    server = (await run(story)).server
+    assert cluster(server)["status"]["decommission"] == "Draining" and "c1" in quotas(server)
+    assert says(server, "QuotaSynced") == ("False", "InUse")
+
+
+async def test_a_lock_behind_somebody_else_s_workload_names_it() -> None:
+    server = (await run(scenario(one, foreign, owned(owner="ann")))).server
+    assert cluster(server)["status"]["lock"]["behind"] == ["workload/test-blocked-job"]
+    assert cluster(server)["status"]["runningJobs"] == 1

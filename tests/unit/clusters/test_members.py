@@ -1,0 +1,37 @@
+"""What of a FournosCluster the planner is told."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+from fournos.clusters.members import member_of
+from fournos.clusters.planner import Member, plan
+from tests.unit.clusters.test_planner import PREFIX, SLOT, applied, ours, queue, quotas
+
+OPEN = {"status": {"kubeconfigStatus": "Valid"}}
+
+
+def member(**cluster: Any) -> Member:
+    return member_of({"metadata": {"name": "c1"}, **cluster})
+
+
+def test_a_closed_cluster_has_slots_for_a_lock_that_is_about_to_be_held_and_else_none() -> None:
+    about_to: list[tuple[Any, ...]] = []
+    for owner, drain, jobs, state, health in product(
+        ("", "ann"), (None, "Wait"), (0, 2), (None, "Requested", "Held"), ("Valid", "Unreachable")
+    ):
+        lock = {"lock": {"state": state}} if state else {}
+        status = {"kubeconfigStatus": health, "runningJobs": jobs, **lock}
+        spec = {"owner": owner, **({"drain": drain} if drain else {})}
+        found = member(spec=spec, status=status)
+        if not found.closed:
+            continue
+        if found.for_lock:
+            about_to.append((owner, jobs, state))
+            continue
+        # Kueue looks again at who waits when the ClusterQueue changes: opening it must change that.
+        closed = applied(queue(), plan([found], ours(found), queue(), prefix=PREFIX))
+        reopened = plan([member(**OPEN)], ours(found), closed, prefix=PREFIX)
+        assert quotas(reopened) == {"c1": {SLOT: "100"}}, (spec, status)
+    assert set(about_to) == {("ann", 0, None), ("ann", 0, "Requested")}

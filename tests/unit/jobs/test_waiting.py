@@ -1,0 +1,68 @@
+"""What a queued job says when clusters take no jobs: plain words instead of Kueue's taints."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from fournos.jobs.context import Context
+from fournos.jobs.waiting import admission_message
+
+PREFIX = "couldn't assign flavors to pod set launcher: "
+DRAINED = "untolerated taint {fournos.dev/unavailable draining NoSchedule <nil>} in flavor c1"
+LOST = "untolerated taint {fournos.dev/unavailable unreachable NoSchedule <nil>} in flavor c2.lab"
+SHORT = "insufficient unused quota for fournos/gpu-a100 in flavor c3, 2 more needed"
+ELSEWHERE = "flavor c4 doesn't match node affinity"
+SPOT = "untolerated taint {instance spot NoSchedule <nil>} in flavor c5"
+
+
+def says(*reasons: str, cluster: str | None = None) -> str:
+    """As Kueue joins them (its flavor assigner sorts the reasons)."""
+    seen = SimpleNamespace(exclusive_holders=(), holders=(), all_locked=False)
+    ctx: Any = SimpleNamespace(observed=seen, spec=SimpleNamespace(cluster=cluster, exclusive=False))
+    return admission_message(cast(Context, ctx), PREFIX + ", ".join(sorted(reasons)))
+
+
+@pytest.mark.parametrize(
+    ("word", "text"),
+    [
+        ("draining", "it is being drained"),
+        ("removing", "it is being taken out of service"),
+        ("unreachable", "it cannot be reached"),
+        ("kubeconfig-invalid", "its kubeconfig is not accepted"),
+        ("kubeconfig-missing", "its kubeconfig Secret is missing"),
+        ("not-ready", "it is not ready yet"),
+        ("tuesday", "tuesday"),
+    ],
+)
+def test_the_wanted_cluster_takes_no_jobs(word: str, text: str) -> None:
+    reason = DRAINED.replace("draining", word)
+    expected = f"Cluster c1 takes no jobs: {text}. Waiting until it does"
+    assert says(reason, cluster="c1") == expected
+    assert says(reason, LOST, ELSEWHERE, cluster="c1") == expected
+
+
+def test_another_cluster_s_trouble_is_not_the_reason() -> None:
+    assert says(DRAINED, LOST, SHORT, cluster="c3") == f"Waiting for admission: {PREFIX}{SHORT}"
+    assert says(SHORT, LOST, cluster="c3") == f"Waiting for admission: {PREFIX}{SHORT}"
+
+
+def test_none_of_the_clusters_takes_jobs() -> None:
+    assert says(DRAINED) == "Cluster c1 takes no jobs: it is being drained. Waiting until one does"
+    assert says(DRAINED, LOST) == (
+        "No cluster takes jobs: c1: it is being drained; c2.lab: it cannot be reached. Waiting until one does"
+    )
+
+
+def test_some_take_jobs_and_have_no_room() -> None:
+    expected = (
+        f"Waiting for admission: {PREFIX}{SHORT} (c1: it is being drained; c2.lab: it cannot be reached)"
+    )
+    assert says(DRAINED, LOST, SHORT) == expected
+
+
+def test_other_people_s_taints_are_kueue_s_business() -> None:
+    assert says(SPOT) == f"Waiting for admission: {PREFIX}{SPOT}"
+    assert says(DRAINED, SPOT) == f"Waiting for admission: {PREFIX}{SPOT} (c1: it is being drained)"
