@@ -5,8 +5,10 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from fournos.api.fournoscluster import KubeconfigStatus
 from fournos.clusters.members import member_of
 from fournos.clusters.planner import Member, plan
+from fournos.queueing.slots import UNAVAILABLE
 from tests.unit.clusters.test_planner import PREFIX, SLOT, applied, ours, queue, quotas
 
 OPEN = {"status": {"kubeconfigStatus": "Valid"}}
@@ -35,3 +37,14 @@ def test_a_closed_cluster_has_slots_for_a_lock_that_is_about_to_be_held_and_else
         reopened = plan([member(**OPEN)], ours(found), closed, prefix=PREFIX)
         assert quotas(reopened) == {"c1": {SLOT: "100"}}, (spec, status)
     assert set(about_to) == {("ann", 0, None), ("ann", 0, "Requested")}
+
+
+def test_every_reason_for_taking_no_jobs_has_words() -> None:
+    gone = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
+    found = {
+        member_of({"metadata": {"name": "c1", **gone}}).closed,
+        member(spec={"drain": "Stop"}).closed,
+        member().closed,
+        *(member(status={"kubeconfigStatus": status.value}).closed for status in KubeconfigStatus),
+    }
+    assert found - {""} == set(UNAVAILABLE)
