@@ -1,0 +1,150 @@
+"""The containers of the pods: the one that brings Flux, the one that runs it, those beside it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fournos.api.minicluster_container import Container
+from fournos.api.minicluster_values import quantities
+from fournos.miniclusters import entrypoint, names, volumes
+from fournos.miniclusters.cluster import Cluster
+from fournos.miniclusters.volumes import Volumes
+
+_POD_LEVEL: Final = frozenset({"cpu", "memory"})
+
+
+def pod_level(resource: str) -> bool:
+    """Whether Kubernetes takes it for a pod as a whole."""
+    return resource in _POD_LEVEL or resource.startswith("hugepages-")
+
+
+def _common(container: Container) -> dict[str, Any]:
+    """What any container says of itself."""
+    policy = "Always" if container.pull_always else container.image_pull_policy or "IfNotPresent"
+    found: dict[str, Any] = {
+        "image": container.image,
+        "imagePullPolicy": policy,
+        "stdin": True,
+        "tty": True,
+    }
+    if container.working_dir:
+        found["workingDir"] = container.working_dir
+    variables: list[dict[str, Any]] = [
+        {"name": name, "value": value} for name, value in container.environment.items()
+    ]
+    variables += [
+        {"name": name, "valueFrom": {"secretKeyRef": {"name": one.name, "key": one.key}}}
+        for name, one in container.secrets.items()
+    ]
+    if variables:
+        found["env"] = variables
+    if container.ports:
+        found["ports"] = [{"containerPort": port, "protocol": "TCP"} for port in container.ports]
+    resources = container.resources.as_json()
+    if resources:
+        found["resources"] = resources
+    if container.security_context:
+        found["securityContext"] = container.security_context.as_json()
+    return found
+
+
+def _hooks(container: Container) -> dict[str, Any]:
+    """The user's hooks as shell code."""
+    hooks = {
+        "postStart": container.life_cycle.post_start_exec,
+        "preStop": container.life_cycle.pre_stop_exec,
+    }
+    return {name: {"exec": {"command": ["/bin/sh", "-c", code]}} for name, code in hooks.items() if code}
+
+
+def _script(key: str) -> list[str]:
+    return ["/bin/bash", f"{names.ENTRYPOINT_PATH}/{volumes.file_of(key)}"]
+
+
+def flux_view(cluster: Cluster) -> dict[str, Any]:
+    """The init container: it copies the view, and sets up what the brokers read."""
+    flux = cluster.spec.flux.container
+    found: dict[str, Any] = {
+        "name": flux.name,
+        "image": flux.image or cluster.settings.view_image,
+        "imagePullPolicy": "Always" if flux.pull_always else "IfNotPresent",
+        "command": _script(entrypoint.INIT),
+        "stdin": True,
+        "tty": True,
+        "volumeMounts": volumes.base_mounts(cluster),
+    }
+    if flux.working_dir:
+        found["workingDir"] = flux.working_dir
+    resources = flux.resources.as_json()
+    if resources:
+        found["resources"] = resources
+    if flux.security_context:
+        found["securityContext"] = flux.security_context.as_json()
+    return found
+
+
+def runner(cluster: Cluster, pod: Volumes) -> dict[str, Any]:
+    """The container that runs Flux; it has the MiniCluster's name."""
+    index, container = cluster.spec.runner_index, cluster.runner
+    found = {"name": cluster.name, **_common(container)}
+    found["command"] = _script(f"wait-{index}")
+    found["volumeMounts"] = [
+        *volumes.base_mounts(cluster),
+        *_software(cluster),
+        *volumes.runner_mounts(cluster),
+        *pod.mounts(container),
+    ]
+    found["lifecycle"] = {
+        **_hooks(container),
+        "preStop": {"exec": {"command": _script(f"stop-{index}")}},
+    }
+    if not cluster.spec.flux.disable_socket:
+        found["readinessProbe"] = {
+            "exec": {"command": ["/bin/bash", "-c", f"[[ -S {cluster.socket} ]]"]},
+            "periodSeconds": 5,
+            "failureThreshold": 1,
+        }
+    extended = {
+        name: amount for name, amount in quantities(cluster.spec.pod.resources).items() if not pod_level(name)
+    }
+    if extended:
+        resources = found.get("resources", {})
+        found["resources"] = {
+            **resources,
+            **{part: {**extended, **resources.get(part, {})} for part in ("requests", "limits")},
+        }
+    return found
+
+
+def sidecar(cluster: Cluster, index: int, pod: Volumes) -> dict[str, Any]:
+    """A container beside the one that runs Flux."""
+    container = cluster.spec.containers[index]
+    found = {"name": container.name, **_common(container)}
+    mounts = pod.mounts(container)
+    if not container.no_wrap_entrypoint:
+        mounts = [*volumes.base_mounts(cluster), *_software(cluster), *mounts]
+    if entrypoint.wrapped(container):
+        found["command"] = _script(f"start-{index}")
+    if mounts:
+        found["volumeMounts"] = mounts
+    hooks = _hooks(container)
+    return found | ({"lifecycle": hooks} if hooks else {})
+
+
+def service(container: Container, pod: Volumes) -> dict[str, Any]:
+    """A container of the services pod; it runs its image's entrypoint, or its command by a shell."""
+    found = {"name": container.name, **_common(container)}
+    commands = container.commands
+    main = commands.script or container.command
+    if main:
+        code = "\n".join(filter(None, (commands.init, commands.service_pre, main, commands.post)))
+        found["command"] = ["/bin/sh", "-c", code]
+    mounts = pod.mounts(container)
+    if mounts:
+        found["volumeMounts"] = mounts
+    hooks = _hooks(container)
+    return found | ({"lifecycle": hooks} if hooks else {})
+
+
+def _software(cluster: Cluster) -> list[dict[str, Any]]:
+    return [] if cluster.spec.flux.container.disable else [volumes.software_mount()]

@@ -1,0 +1,48 @@
+"""The entrypoint ConfigMap: every script and file that the pods of a MiniCluster find in /flux_operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fournos.api.minicluster_container import Container
+from fournos.kube.kinds import CONFIG_MAP
+from fournos.miniclusters import broker, launch, names, script
+from fournos.miniclusters.cluster import Cluster
+from fournos.miniclusters.shell import lines, unescaped
+
+INIT = "flux-init"
+
+
+def wrapped(container: Container) -> bool:
+    """Whether a sidecar is started by our script; one without a command keeps its image's entrypoint."""
+    return not container.no_wrap_entrypoint and bool(container.command or container.commands.script)
+
+
+def data(cluster: Cluster) -> dict[str, str]:
+    """Key to content.  Keys without a dot are scripts."""
+    runner = cluster.spec.runner_index
+    found = {
+        INIT: script.init(cluster),
+        f"wait-{runner}": script.runner(cluster),
+        f"stop-{runner}": script.stop(cluster),
+        "broker.toml": broker.toml(cluster),
+        "hostlist": broker.hostlist(cluster),
+        "environment.sh": script.environment(cluster),
+    }
+    for index, container in enumerate(cluster.spec.containers):
+        if index != runner and wrapped(container):
+            found[f"start-{index}"] = script.sidecar(cluster, index)
+        if container.commands.script and (index == runner or wrapped(container)):
+            found[f"script-{index}"] = lines(unescaped(container.commands.script))
+    if cluster.runner.batch and not cluster.interactive:
+        found[f"batch-{runner}"] = launch.batch_script(cluster)
+    return found
+
+
+def config_map(cluster: Cluster) -> dict[str, Any]:
+    return {
+        "apiVersion": CONFIG_MAP.api_version,
+        "kind": CONFIG_MAP.kind,
+        "metadata": cluster.metadata(names.entrypoint(cluster.name)),
+        "data": data(cluster),
+    }

@@ -1,0 +1,50 @@
+"""The Indexed Job: one pod a broker.
+
+A failed command ends it (its exit code is no reason to try again), pods that were killed are replaced, and it
+has succeeded when the lead broker has.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from fournos.kube.kinds import JOB
+from fournos.miniclusters import names
+from fournos.miniclusters.cluster import Cluster
+
+KILLED: Final = (137, 143)
+"""Exit codes of SIGKILL and SIGTERM; a lead broker whose command ends so exits with 1 (scripts/end.sh)."""
+
+
+def _failure_policy(cluster: Cluster) -> list[dict[str, Any]]:
+    rules: list[dict[str, Any]] = [
+        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    ]
+    if cluster.spec.backoff_limit is None:
+        codes = {"containerName": cluster.name, "operator": "NotIn", "values": list(KILLED)}
+        rules.append({"action": "FailJob", "onExitCodes": codes})
+    return rules
+
+
+def job(cluster: Cluster, placed: dict[str, Any]) -> dict[str, Any]:
+    """The Job with this pod template (Kubernetes' API: a failure policy needs restartPolicy Never)."""
+    spec = cluster.spec
+    metadata = cluster.metadata(cluster.name)
+    body: dict[str, Any] = {
+        "backoffLimit": names.BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit,
+        "completionMode": "Indexed",
+        "completions": spec.size,
+        "parallelism": spec.size,
+        "activeDeadlineSeconds": spec.deadline_seconds,
+        "template": placed,
+    }
+    if not cluster.bursted:
+        body["successPolicy"] = {"rules": [{"succeededIndexes": "0"}]}
+    if placed["spec"]["restartPolicy"] == "Never":
+        body["podFailurePolicy"] = {"rules": _failure_policy(cluster)}
+    return {
+        "apiVersion": JOB.api_version,
+        "kind": JOB.kind,
+        "metadata": {**metadata, "labels": {**spec.job_labels, **metadata["labels"]}},
+        "spec": body,
+    }

@@ -1,0 +1,221 @@
+"""The scripts of the entrypoint ConfigMap: a header, the user's own code, and the parts in `scripts`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+
+from fournos.api.minicluster_container import Container
+from fournos.miniclusters import broker, launch, names
+from fournos.miniclusters.cluster import Cluster
+from fournos.miniclusters.shell import lines, quote
+
+_SHEBANG = "#!/bin/bash\n"
+_PACKAGE = "fournos.miniclusters.scripts"
+
+
+@cache
+def _part(name: str) -> str:
+    return "\n" + files(_PACKAGE).joinpath(f"{name}.sh").read_text(encoding="utf-8")
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _assignments(values: Mapping[str, str]) -> str:
+    return "".join(f"{name}={quote(value)}\n" for name, value in values.items())
+
+
+def _array(name: str, values: list[str]) -> str:
+    return f"{name}=(\n" + "".join(f"  {quote(value)}\n" for value in values) + ")\n"
+
+
+def _user(title: str, code: str | None, *, quiet: bool = False) -> str:
+    """Code of the user's at its place; with `quiet` what it prints is dropped, errors are not."""
+    if not code:
+        return ""
+    body = f"{{\n:\n{lines(code)}}} >/dev/null\n" if quiet else lines(code)
+    return f"\n# {title}\n{body}"
+
+
+def _paths(cluster: Cluster) -> dict[str, str]:
+    logging = cluster.spec.logging
+    return {
+        "lead": cluster.lead,
+        "mount": cluster.mount,
+        "view": f"{cluster.mount}/view",
+        "config": cluster.config,
+        "socket": cluster.socket,
+        "entrypoint": names.ENTRYPOINT_PATH,
+        "quiet": _flag(logging.quiet),
+    }
+
+
+def _strict(cluster: Cluster) -> str:
+    return "set -eEu -o pipefail\n" if cluster.spec.logging.strict else ""
+
+
+def _view(cluster: Cluster) -> Iterator[str]:
+    """How Flux is found, unless the image has it."""
+    flux = cluster.spec.flux
+    if flux.container.disable:
+        return
+    rc_extra = "" if flux.scheduler.simple else f"{cluster.mount}/view/etc/flux/rc1.d"
+    yield "\n" + _assignments(
+        {
+            "software": names.SOFTWARE_PATH,
+            "python_path": flux.container.python_path or "",
+            "rc_extra": rc_extra,
+        }
+    )
+    yield _part("view")
+
+
+def _user_switch(container: Container) -> Iterator[str]:
+    """asFlux: empty, unless a user was asked for."""
+    if container.commands.run_flux_as_root:
+        yield "\n" + _assignments({"user": "root", "uid": "0"})
+    elif container.user:
+        yield "\n" + _assignments({"user": container.user.name, "uid": str(container.user.uid)})
+    else:
+        yield _part("user_image")
+        return
+    yield _part("user_given")
+
+
+def runner(cluster: Cluster) -> str:
+    """The script of the container that runs Flux: wait-<index>.sh."""
+    return "".join(_runner(cluster))
+
+
+def _runner(cluster: Cluster) -> Iterator[str]:
+    container, spec = cluster.runner, cluster.spec
+    commands, quiet = container.commands, spec.logging.quiet
+    yield _SHEBANG + f"# Starts Flux for MiniCluster {cluster.name}: the lead broker, or a worker.\n"
+    yield _strict(cluster)
+    yield _assignments(
+        {
+            **_paths(cluster),
+            "curve": f"{names.CURVE_PATH}/{names.CURVE_KEY}",
+            "cores": str(container.cores or ""),
+            "logs": launch.logs(cluster),
+            "timed": _flag(spec.logging.timed),
+            "complete_workers": _flag(spec.flux.complete_workers),
+            "disable_socket": _flag(spec.flux.disable_socket),
+            "retried": _flag(spec.backoff_limit is not None),
+        }
+    )
+    yield _part("begin")
+    yield _user("commands.init", commands.init, quiet=quiet)
+    if spec.logging.timed:
+        yield _part("timed")
+    yield from _view(cluster)
+    yield from _user_switch(container)
+    yield _user("preCommand", container.pre_command, quiet=quiet)
+    yield _part("files")
+    yield "\n" + _array("options", broker.options(cluster))
+    yield from _archive(cluster)
+    yield _user("commands.pre", commands.pre, quiet=quiet)
+    yield _part("run")
+    yield f"\nafter() {{\n:\n{lines(commands.post or ':')}}}\n"
+    yield from _roles(cluster)
+    yield _part("end")
+
+
+def _archive(cluster: Cluster) -> Iterator[str]:
+    """State is loaded by the lead broker at its start and written by it as it shuts down."""
+    path = cluster.spec.archive.path
+    if path:
+        yield (
+            f"\narchive={quote(path)}\n"
+            'if [[ $HOSTNAME == "$lead" ]]; then\n'
+            '  mkdir -p "$(dirname "$archive")"\n'
+            '  options+=("-Scontent.dump=$archive")\n'
+            "  if [[ -e $archive ]]; then\n"
+            '    options+=("-Scontent.restore=$archive")\n'
+            "  fi\n"
+            "fi\n"
+        )
+
+
+def _start(cluster: Cluster) -> str:
+    wrap = cluster.spec.flux.wrap
+    parts = (
+        "flux start",
+        f"--wrap={quote(wrap)}" if wrap else "",
+        '--config-path="$config/etc/flux/config"',
+        '"${options[@]}"',
+    )
+    return " ".join(filter(None, parts))
+
+
+def _roles(cluster: Cluster) -> Iterator[str]:
+    commands, program = cluster.runner.commands, launch.program(cluster)
+    before = launch.prefix(cluster)
+    yield '\nif [[ $HOSTNAME == "$lead" ]]; then\n'
+    yield _part("lead_before").lstrip("\n")
+    yield _user("commands.brokerPre", commands.on_broker, quiet=cluster.spec.logging.quiet)
+    yield "# shellcheck disable=SC2086 # a prefix of several words\n"
+    if program:
+        yield f'program=({program})\nrun $asFlux {_start(cluster)} "${{program[@]}}"\n'
+    else:
+        yield (f'run $asFlux {before}flux broker --config-path="$config/etc/flux/config" "${{options[@]}}"\n')
+    yield _part("lead_after")
+    yield "else\n"
+    yield _user("commands.workerPre", commands.on_workers, quiet=cluster.spec.logging.quiet).lstrip("\n")
+    yield "run_worker() {\n# shellcheck disable=SC2086 # a prefix of several words\n"
+    yield f"run {launch.timed(cluster, 'fluxstart')}$asFlux {before}{_start(cluster)}\n}}\n"
+    yield _part("worker")
+    yield "fi\n"
+
+
+def init(cluster: Cluster) -> str:
+    """The script of the container that brings Flux."""
+    view = "" if cluster.spec.flux.container.disable else _part("init_view")
+    return (
+        _SHEBANG
+        + f"# Sets up the files of MiniCluster {cluster.name}.\nset -eu -o pipefail\n"
+        + _assignments(_paths(cluster))
+        + _part("init")
+        + view
+        + _part("init_done")
+    )
+
+
+def sidecar(cluster: Cluster, index: int) -> str:
+    """The script of a container beside Flux: start-<index>.sh."""
+    container = cluster.spec.containers[index]
+    commands, quiet = container.commands, cluster.spec.logging.quiet
+    wait = not (cluster.spec.flux.no_wait_socket or cluster.spec.flux.disable_socket)
+    command = f"/bin/bash {launch.script_path(index)}" if commands.script else container.command
+    return "".join(
+        (
+            _SHEBANG,
+            f"# Container {container.name} of MiniCluster {cluster.name}.\n",
+            _assignments({**_paths(cluster), "wait_socket": _flag(wait)}),
+            _part("begin"),
+            _user("commands.init", commands.init, quiet=quiet),
+            _strict(cluster),
+            *_view(cluster),
+            _user("commands.servicePre", commands.service_pre, quiet=quiet),
+            _part("sidecar"),
+            _user("command", command),
+            _user("commands.post", commands.post),
+        )
+    )
+
+
+def stop(cluster: Cluster) -> str:
+    """What runs before the container that runs Flux is stopped: the user's hook, then a worker's drain."""
+    hook = cluster.runner.life_cycle.pre_stop_exec
+    values = {**_paths(cluster), "grace": str(cluster.settings.drain_grace_sec)}
+    head = _SHEBANG + f"# Before a pod of MiniCluster {cluster.name} goes.\n" + _assignments(values)
+    return head + _user("lifeCycle.preStopExec", f"(\n:\n{lines(hook)})" if hook else None) + _part("stop")
+
+
+def environment(cluster: Cluster) -> str:
+    """Variables of flux.environment, as a file to source."""
+    found = [f"export {name}={quote(value)}\n" for name, value in cluster.spec.flux.environment.items()]
+    return "# flux.environment\n" + "".join(found)

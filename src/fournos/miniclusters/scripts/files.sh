@@ -1,0 +1,29 @@
+# What the broker needs: directories, certificate, resources, and the files that people source.
+# Reads: mount config socket entrypoint curve cores logs uid asFlux
+mkdir -p "$config/etc/flux/system/cron.d" "$config/etc/flux/config" "$config/curve" \
+  "$config/run/flux" "$config/var/lib/flux" "$logs"
+install -m 0600 "$curve" "$config/curve/curve.cert"
+resources=(--local)
+if [[ -n $cores ]]; then
+  resources=("--cores=0-$((cores - 1))")
+fi
+# shellcheck disable=SC2086 # a prefix of several words
+$asFlux flux R encode "--hosts=$(<"$entrypoint/hostlist")" "${resources[@]}" >"$config/etc/flux/system/R"
+if [[ $(id -u) != "$uid" ]]; then
+  chown -R "$uid" "$config/curve" "$config/run" "$config/var" "$logs"
+fi
+{
+  printf 'export PATH=%q\n' "$PATH"
+  printf 'export PYTHONPATH=%q\n' "$PYTHONPATH"
+  printf 'export LD_LIBRARY_PATH=%q\n' "$LD_LIBRARY_PATH"
+  printf 'export fluxsocket=%q\n' "local://$socket"
+  printf 'asFlux=%q\n' "$asFlux"
+  cat "$entrypoint/environment.sh"
+} >"$mount/flux-view.sh"
+cat >"$mount/flux-connect.sh" <<'CONNECT'
+#!/bin/bash
+. "$(dirname "$0")/flux-view.sh"
+$asFlux flux proxy "$fluxsocket" bash
+CONNECT
+chmod 0755 "$mount/flux-connect.sh"
+. "$entrypoint/environment.sh"

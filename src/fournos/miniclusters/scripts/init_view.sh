@@ -1,0 +1,8 @@
+# The view itself: the image has one directory with it.
+mkdir -p "$mount/view" "$mount/software"
+for folder in /opt/views/._view/*; do
+  cp -R "$folder/." "$mount/view/"
+done
+if [[ -d /opt/software ]]; then
+  cp -R /opt/software/. "$mount/software/"
+fi

@@ -1,0 +1,3 @@
+if [[ $stopping == false ]]; then
+  remember "$result"
+fi

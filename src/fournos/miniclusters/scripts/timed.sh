@@ -1,0 +1,3 @@
+# Timing was asked for.
+[[ -x /usr/bin/time ]] ||
+  fail "logging.timed needs /usr/bin/time, which the image does not have: add it, or leave logging.timed out"

@@ -1,0 +1,3 @@
+# Flux runs as the image's own user.
+uid=$(id -u)
+asFlux=""

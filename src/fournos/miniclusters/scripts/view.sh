@@ -1,0 +1,20 @@
+# Flux from the view: found on the PATH, with its software where it was built for.
+# Reads: mount view config software python_path rc_extra
+export PATH="$PATH:$view/bin"
+if [[ -d $mount/software && -w $software ]]; then
+  cp -R "$mount/software/." "$software/"
+fi
+if [[ ${HOME:-/} == / ]]; then
+  export HOME=/home/flux-operator USER=flux-operator
+fi
+if [[ -z $python_path ]]; then
+  for folder in "$view"/lib/python3*/site-packages; do
+    if [[ -d $folder ]]; then
+      python_path=$folder
+    fi
+  done
+fi
+export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$python_path"
+if [[ -n $rc_extra ]]; then
+  export FLUX_RC_EXTRA=$rc_extra
+fi
