@@ -23,6 +23,7 @@ class Operator:
         namespace: str,
         log: Path,
         *,
+        enable: str = "jobs",
         settings: dict[str, str] | None = None,
         inactivity: float | None = None,
     ) -> None:
@@ -40,7 +41,7 @@ class Operator:
         }
         environment |= {f"FOURNOS_{name}": value for name, value in (settings or {}).items()}
         if inactivity is None:
-            words = ["-m", "fournos", "run", "--health-port", str(self._port)]
+            words = ["-m", "fournos", "run", "--enable", enable, "--health-port", str(self._port)]
         else:
             words = ["-m", "tests.integration.jobs.impatient", str(inactivity), str(self._port)]
         with log.open("ab") as out:

@@ -1,0 +1,160 @@
+"""Our Workloads before the real Kueue: admission, stops, eviction, deactivation, the end."""
+
+from __future__ import annotations
+
+import pytest
+
+from fournos.api.conditions import is_true
+from fournos.appwrappers.names import APPWRAPPER
+from fournos.kube.kinds import JOB, POD
+from fournos.kube.resource import Key, uid_of
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.slots import CLUSTER_NODE_LABEL
+from fournos.queueing.workload import IN_USE, generic_name
+from tests.integration.appwrappers.own.conftest import PODS_READY_WITHIN
+from tests.integration.appwrappers.stage import FLAVOR, Stage, job, pod
+
+
+async def test_from_the_queue_to_the_end(stage: Stage) -> None:
+    """Placed as it was admitted; its Workload stays, finished, until the AppWrapper goes."""
+    name = await stage.submit("whole", pod("whole-pod"), job("whole-job", parallelism=2, completions=2))
+    wrapper = await stage.phase(name, "Succeeded")
+    workload = await stage.workload(name)
+    assert workload["metadata"]["name"] == generic_name(
+        kind="AppWrapper", group=APPWRAPPER.group, name=name, uid=uid_of(wrapper)
+    )
+    counts = [(one["name"], one["count"]) for one in workload["spec"]["podSets"]]
+    assert counts == [("whole-0", 1), ("whole-1", 2)]
+    made = await stage.get(JOB, "whole-job")
+    template = made["spec"]["template"]
+    assert template["spec"]["nodeSelector"] == {CLUSTER_NODE_LABEL: FLAVOR}
+    assert template["metadata"]["labels"]["kueue.x-k8s.io/podset"] == "whole-1"
+    finished = await stage.condition(name, "Finished", "True", "Succeeded")
+    assert finished["message"] == "AppWrapper finished successfully"
+    await stage.until(lambda: _let_go(stage, name), "the finalizer stays")
+    await stage.until(lambda: _free(stage), "quota stays taken")
+    await stage.client.delete(APPWRAPPER, Key(stage.namespace, name))
+    await stage.gone(APPWRAPPER, name)
+    await stage.gone(POD, "whole-pod")
+    # The garbage collector learns of a new CRD within half a minute.
+    await stage.gone(WORKLOAD, workload["metadata"]["name"], limit=60)
+
+
+async def _let_go(stage: Stage, name: str) -> bool:
+    return IN_USE not in ((await stage.workload(name))["metadata"].get("finalizers") or ())
+
+
+async def _free(stage: Stage) -> bool:
+    return await stage.reserved() == "0"
+
+
+async def test_hold_lets_run_what_runs_and_starts_nothing(stage: Stage) -> None:
+    stage.kubelet.endless.add("running")
+    await stage.submit("running", pod("running"))
+    await stage.phase("running", "Running")
+    await stage.stop_policy("Hold")
+    await stage.submit("waiting", pod("waiting"))
+    await stage.condition("waiting", "QuotaReserved", "False", "Inadmissible")
+    await stage.phase("waiting", "Suspended")
+    assert len(stage.kubelet.live("running")) == 1
+    stage.kubelet.finish("running")
+    await stage.phase("running", "Succeeded")
+    await stage.stop_policy("None")
+    await stage.phase("waiting", "Succeeded")
+
+
+async def test_hold_and_drain_takes_everything_down_and_it_comes_back(stage: Stage) -> None:
+    stage.kubelet.endless.add("drained")
+    await stage.submit("drained", pod("drained", cpu="3"))
+    await stage.condition("drained", "PodsReady", "True")
+    await stage.stop_policy("HoldAndDrain")
+    wrapper = await stage.phase("drained", "Suspended")
+    assert stage.kubelet.live() == []
+    assert "podSetInfos" not in wrapper["spec"]["components"][0]
+    requeued = await stage.condition("drained", "Requeued", "False", "ClusterQueueStopped")
+    assert requeued["message"]
+    await stage.until(lambda: _free(stage), "quota stays taken")
+    stage.kubelet.finish("drained")
+    await stage.stop_policy("None")
+    await stage.phase("drained", "Succeeded")
+
+
+async def test_pods_that_do_not_get_ready(stage: Stage) -> None:
+    """Evicted after Kueue's timeout, queued again, deactivated the second time; made active it runs."""
+    stage.kubelet.stuck.add("slow")
+    await stage.submit("slow", pod("slow"))
+    await stage.condition("slow", "Evicted", "True", "PodsReadyTimeout", limit=PODS_READY_WITHIN + 10)
+    await stage.phase("slow", "Suspended")
+    await stage.condition("slow", "Admitted", "True", limit=10)  # after Kueue's backoff
+    await stage.phase("slow", "Running", limit=10)
+    limit = PODS_READY_WITHIN + 10
+    await stage.condition("slow", "Evicted", "True", "DeactivatedDueToRequeuingLimitExceeded", limit=limit)
+    await stage.phase("slow", "Suspended")
+    workload = await stage.workload("slow")
+    assert workload["spec"]["active"] is False
+    assert workload["status"]["schedulingStats"]["evictions"]
+    await stage.condition("slow", "Requeued", "False", "Deactivated")
+    assert stage.kubelet.live() == []
+    stage.kubelet.finish("slow")
+    await stage.patch(WORKLOAD, workload["metadata"]["name"], {"spec": {"active": True}})
+    await stage.phase("slow", "Succeeded")
+
+
+async def test_the_longest_execution_time(stage: Stage) -> None:
+    stage.kubelet.endless.add("long")
+    await stage.submit("long", pod("long"), labels={"kueue.x-k8s.io/max-exec-time-seconds": "2"})
+    await stage.phase("long", "Running")
+    assert (await stage.workload("long"))["spec"]["maximumExecutionTimeSeconds"] == 2
+    await stage.condition("long", "Evicted", "True", "DeactivatedDueToMaximumExecutionTimeExceeded")
+    await stage.phase("long", "Suspended")
+    assert stage.kubelet.live() == []
+
+
+async def test_deactivated_and_reactivated(stage: Stage) -> None:
+    stage.kubelet.endless.add("paused")
+    await stage.submit("paused", job("paused", parallelism=2))
+    await stage.condition("paused", "PodsReady", "True")
+    workload = (await stage.workload("paused"))["metadata"]["name"]
+    await stage.patch(WORKLOAD, workload, {"spec": {"active": False}})
+    await stage.phase("paused", "Suspended")
+    await stage.until(lambda: _free(stage), "quota stays taken")
+    assert stage.kubelet.live() == []
+    stage.kubelet.finish("paused")
+    await stage.patch(WORKLOAD, workload, {"spec": {"active": True}})
+    await stage.phase("paused", "Succeeded")
+    assert (await stage.workload("paused"))["metadata"]["name"] == workload
+
+
+async def test_a_failed_one_gives_its_quota_back_when_its_resources_are_gone(stage: Stage) -> None:
+    stage.kubelet.failing.add("bad")
+    await stage.submit("bad", pod("bad"), annotations={"retryLimit": "0", "failureGracePeriodDuration": "0s"})
+    await stage.phase("bad", "Failed")
+    finished = await stage.condition("bad", "Finished", "True", "Failed")
+    assert finished["message"] == "AppWrapper failed"
+    await stage.gone(POD, "bad")
+    assert not is_true(await stage.get(APPWRAPPER, "bad"), "QuotaReserved")
+
+
+@pytest.mark.parametrize("deleted", ["workload", "appwrapper"])
+async def test_deleted_while_it_runs(stage: Stage, deleted: str) -> None:
+    """Quota stays taken until the last pod is gone; a Workload is made anew, an AppWrapper is not."""
+    stage.kubelet.endless.add("cut")
+    await stage.submit("cut", pod("cut"))
+    await stage.condition("cut", "PodsReady", "True")
+    workload = await stage.workload("cut")
+    name = workload["metadata"]["name"]
+    if deleted == "appwrapper":
+        await stage.client.delete(APPWRAPPER, Key(stage.namespace, "cut"))
+        await stage.gone(APPWRAPPER, "cut")
+        await stage.gone(WORKLOAD, name)
+        await stage.gone(POD, "cut")
+        return
+    await stage.client.delete(WORKLOAD, Key(stage.namespace, name))
+
+    async def anew() -> bool:
+        found = await stage.workloads("cut")
+        return len(found) == 1 and uid_of(found[0]) != uid_of(workload)
+
+    await stage.until(anew, "no new Workload")
+    stage.kubelet.finish("cut")
+    await stage.phase("cut", "Succeeded")

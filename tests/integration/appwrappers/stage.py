@@ -1,0 +1,220 @@
+"""A namespace with a queue of its own, users, a node that is played, and what is looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from fournos.api.conditions import condition, is_true
+from fournos.appwrappers.names import APPWRAPPER
+from fournos.kube.client import Client
+from fournos.kube.errors import NotFoundError
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.queueing.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
+from tests.integration.appwrappers.kubelet import Kubelet
+from tests.integration.conftest import Server
+
+KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
+QUEUE = "user-queue"
+FLAVOR = "appwrappers-a"
+CLASSES = {"appwrappers-low": 10, "appwrappers-mid": 20, "appwrappers-high": 30}
+
+
+class Stage:
+    def __init__(self, namespace: str, client: Client, server: Server, kubelet: Kubelet) -> None:
+        self.namespace = namespace
+        self.client = client
+        self.kubelet = kubelet
+        self.tail: Callable[[], str] = lambda: ""
+        """The operator's log, for a test that has failed."""
+        self._server = server
+
+    # --- what an administrator sets up ------------------------------------------------------------------
+
+    async def furnish(self, *, cpu: str = "4") -> None:
+        """A ClusterQueue of the test's own: its usage and its stops are this test's alone."""
+        flavor = self.whole("ResourceFlavor", FLAVOR, spec={"nodeLabels": {CLUSTER_NODE_LABEL: FLAVOR}})
+        await self._server.apply(f"{KUEUE}/resourceflavors/{FLAVOR}", flavor)
+        for name, value in CLASSES.items():
+            body = self.whole("WorkloadPriorityClass", name, value=value)
+            await self._server.apply(f"{KUEUE}/workloadpriorityclasses/{name}", body)
+        quotas = [{"name": "cpu", "nominalQuota": cpu}, {"name": SLOT_RESOURCE, "nominalQuota": "100"}]
+        spec = {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
+            "preemption": {"withinClusterQueue": "LowerPriority"},
+            "resourceGroups": [
+                {
+                    "coveredResources": ["cpu", SLOT_RESOURCE],
+                    "flavors": [{"name": FLAVOR, "resources": quotas}],
+                }
+            ],
+        }
+        await self._server.apply(
+            f"{KUEUE}/clusterqueues/{self.namespace}", self.whole("ClusterQueue", self.namespace, spec=spec)
+        )
+        for queue in (QUEUE, "fournos-queue"):
+            local = self.whole("LocalQueue", queue, spec={"clusterQueue": self.namespace})
+            await self._server.apply(f"{KUEUE}/namespaces/{self.namespace}/localqueues/{queue}", local)
+        await self.until(self._queue_active, "the queue is not active")
+
+    async def _queue_active(self) -> bool:
+        return is_true(await self.get(LOCAL_QUEUE, QUEUE), "Active")
+
+    async def stop_policy(self, policy: str) -> None:
+        body = {"spec": {"stopPolicy": policy}}
+        await self.client.patch(CLUSTER_QUEUE, Key("", self.namespace), body)
+
+    # --- users ------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def whole(kind: str, name: str, **content: Any) -> dict[str, Any]:
+        body = {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": {"name": name}}
+        return {**body, **content}
+
+    async def submit(
+        self,
+        name: str,
+        *templates: Obj,
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        queue: str | None = QUEUE,
+        **spec: Any,
+    ) -> str:
+        marks = {**({"kueue.x-k8s.io/queue-name": queue} if queue else {}), **(labels or {})}
+        tuned = {f"workload.codeflare.dev.appwrapper/{k}": v for k, v in (annotations or {}).items()}
+        body = {
+            "apiVersion": APPWRAPPER.api_version,
+            "kind": APPWRAPPER.kind,
+            "metadata": {
+                "name": name,
+                "namespace": self.namespace,
+                "labels": marks,
+                "annotations": tuned,
+            },
+            "spec": {
+                "suspend": queue is not None,
+                "components": [{"template": one} for one in templates],
+                **spec,
+            },
+        }
+        await self.client.create(APPWRAPPER, body)
+        return name
+
+    async def get(self, resource: Resource, name: str) -> Obj:
+        return await self.client.get(resource, Key(self.namespace, name))
+
+    async def patch(self, resource: Resource, name: str, body: Obj, **kwargs: Any) -> Obj:
+        return await self.client.patch(resource, Key(self.namespace, name), body, **kwargs)
+
+    # --- looking ----------------------------------------------------------------------------------------
+
+    async def phase(self, name: str, *phases: str, limit: float = 30) -> Obj:
+        """Waits until the AppWrapper is in one of these phases; it, then."""
+        found: Obj = {}
+
+        async def there() -> bool:
+            nonlocal found
+            found = await self.get(APPWRAPPER, name)
+            return (found.get("status") or {}).get("phase") in phases
+
+        await self.until(there, lambda: f"{name} is not {' or '.join(phases)}: {told(found)}", limit=limit)
+        return found
+
+    async def workloads(self, name: str) -> list[Obj]:
+        """Those that an object of this name controls."""
+        found = (await self.client.list(WORKLOAD, namespace=self.namespace)).items
+        return [w for w in found if (w["metadata"].get("ownerReferences") or [{}])[0].get("name") == name]
+
+    async def workload(self, name: str) -> Obj:
+        (found,) = await self.workloads(name)
+        return found
+
+    async def condition(
+        self, name: str, type_: str, status: str, reason: str = "", *, limit: float = 30
+    ) -> Obj:
+        """Waits until its one Workload says so; the condition."""
+        found: Obj = {}
+
+        async def there() -> bool:
+            nonlocal found
+            held = await self.workloads(name)
+            found = (condition(held[0], type_) if len(held) == 1 else None) or {}
+            return found.get("status") == status and str(found.get("reason")).startswith(reason)
+
+        await self.until(there, lambda: f"{name}: no {type_}={status} {reason}: {found}", limit=limit)
+        return found
+
+    async def gone(self, resource: Resource, name: str, *, limit: float = 30) -> None:
+        async def absent() -> bool:
+            try:
+                await self.get(resource, name)
+            except NotFoundError:
+                return True
+            return False
+
+        await self.until(absent, f"{resource.kind} {name} stays", limit=limit)
+
+    async def reserved(self, resource: str = "cpu") -> str:
+        """What Kueue counts as taken."""
+        queue = await self.client.get(CLUSTER_QUEUE, Key("", self.namespace))
+        for flavor in (queue.get("status") or {}).get("flavorsReservation") or ():
+            for one in flavor["resources"]:
+                if one["name"] == resource:
+                    return str(one["total"])
+        return "0"
+
+    async def until(
+        self, look: Callable[[], Any], complaint: str | Callable[[], str], *, limit: float = 30
+    ) -> Any:
+        """Polls: nothing tells when another client has written.  `look` may be asynchronous."""
+        try:
+            async with asyncio.timeout(limit):
+                while True:
+                    found = look()
+                    if asyncio.iscoroutine(found):
+                        found = await found
+                    if found:
+                        return found
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            text = complaint if isinstance(complaint, str) else complaint()
+            raise AssertionError(f"{text} after {limit:g} s\n{self.tail()}") from None
+
+
+def told(obj: Obj) -> str:
+    return json.dumps(obj.get("status"), indent=1)
+
+
+# --- templates ---------------------------------------------------------------------------------------
+
+
+def pod_spec(cpu: str = "1", *, slots: str = "") -> dict[str, Any]:
+    """Slots are an extended resource: the API server wants limits, too."""
+    limits = {SLOT_RESOURCE: slots} if slots else {}
+    container = {
+        "name": "main",
+        "image": "busybox",
+        "resources": {"requests": {"cpu": cpu, **limits}, "limits": limits},
+    }
+    return {"restartPolicy": "Never", "containers": [container]}
+
+
+def pod(name: str, cpu: str = "1", *, slots: str = "") -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": pod_spec(cpu, slots=slots),
+    }
+
+
+def job(name: str, cpu: str = "1", *, slots: str = "", **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {**spec, "template": {"spec": pod_spec(cpu, slots=slots)}},
+    }
