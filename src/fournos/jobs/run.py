@@ -12,6 +12,7 @@ from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.jobs.stop import pods_gone
 from fournos.jobs.waiting import wait, wait_if_curable
 from fournos.kube.resource import Key, Obj, key_of
+from fournos.queueing.report import pods_ready_patch
 from fournos.runtime.decision import (
     Absent,
     Decision,
@@ -32,7 +33,7 @@ def admitted(ctx: Context) -> Decision | Need:
     if ctx.facts.failure:
         return _launch_failed(ctx, ctx.facts.failure)
     if ctx.spec.lock_only:
-        return ctx.decision(_mark(ctx))
+        return ctx.decision([*_mark(ctx), *_ready(ctx)])
     if ctx.run is not None:
         return running(ctx)
     return _leftovers(ctx) or _launch(ctx)
@@ -156,7 +157,14 @@ def running(ctx: Context) -> Decision | Need:
     reason = "Running" if told else "Started"
     ctx.draft.enter("Running", message).condition("PipelineRunReady", "Unknown", reason, message)
     _name_run(ctx, run)
-    return ctx.decision()
+    return ctx.decision(_ready(ctx))
+
+
+def _ready(ctx: Context) -> tuple[Step, ...]:
+    """Told once an attempt: where Kueue waits for pods (waitForPodsReady) it evicts who does not say so."""
+    workload = ctx.workload
+    patch = pods_ready_patch(workload, True, ctx.now) if workload is not None else None
+    return (patch,) if patch is not None else ()
 
 
 def _name_run(ctx: Context, run: Obj) -> None:

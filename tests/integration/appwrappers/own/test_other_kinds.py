@@ -1,0 +1,101 @@
+"""AppWrappers beside and around other queued kinds: a batch Job of Kueue's own, a FournosJob of ours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fournos.appwrappers.names import APPWRAPPER
+from fournos.kube.kinds import JOB, NAMESPACE
+from fournos.kube.resource import Key
+from fournos.queueing.kinds import FOURNOS_JOB
+from fournos.queueing.slots import SLOT_RESOURCE
+from tests.integration.appwrappers.stage import QUEUE, Stage, job, pod, told
+from tests.integration.jobs.operator import Operator
+
+HIGH, MID, LOW = (f"appwrappers-{level}" for level in ("high", "mid", "low"))
+PRIORITY = "kueue.x-k8s.io/priority-class"
+
+
+@pytest.fixture
+async def jobs_operator(stage: Stage, kubeconfig: Path, tmp_path: Path) -> AsyncIterator[Operator]:
+    secrets = {"metadata": {"name": f"{stage.namespace}-secrets"}}
+    await stage.client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", **secrets})
+    found = Operator(kubeconfig, stage.namespace, tmp_path / "jobs.log")
+    stage.tail = found.tail
+    yield await found.ready()
+    found.kill()
+    await stage.client.delete(NAMESPACE, Key("", f"{stage.namespace}-secrets"))
+
+
+def lock(name: str, **spec: Any) -> dict[str, Any]:
+    """A FournosJob that takes a whole cluster and runs nothing."""
+    return {
+        "apiVersion": FOURNOS_JOB.api_version,
+        "kind": FOURNOS_JOB.kind,
+        "metadata": {"name": name},
+        "spec": {"lockOnly": True, **spec},
+    }
+
+
+async def job_phase(stage: Stage, name: str, *phases: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+
+    async def there() -> bool:
+        found.update(await stage.get(FOURNOS_JOB, name))
+        return (found.get("status") or {}).get("phase") in phases
+
+    await stage.until(there, lambda: f"{name} is not {' or '.join(phases)}: {told(found)}")
+    return found
+
+
+async def test_priorities_reach_across_kinds(stage: Stage, jobs_operator: Operator) -> None:
+    """One cluster for three: the AppWrapper yields to a Job, the Job to a FournosJob, and all come back."""
+    stage.kubelet.endless.update({"low", "mid"})
+    await stage.submit("low", pod("low", slots="100"), labels={PRIORITY: LOW})
+    await stage.condition("low", "PodsReady", "True")
+    mid = job("mid", slots="100", suspend=True)
+    mid["metadata"] |= {
+        "namespace": stage.namespace,
+        "labels": {"kueue.x-k8s.io/queue-name": QUEUE, PRIORITY: MID},
+    }
+    await stage.client.create(JOB, mid)
+    await stage.phase("low", "Suspended")
+    await stage.condition("low", "Requeued", "True", "Preempted")
+    await stage.until(lambda: bool(stage.kubelet.live("mid")), "the Job does not run")
+    assert stage.kubelet.live("low") == []
+    high = lock("high", cluster="appwrappers-a", priority=HIGH)
+    high["metadata"]["namespace"] = stage.namespace
+    await stage.client.create(FOURNOS_JOB, high)
+    await job_phase(stage, "high", "Admitted")
+    await stage.condition("high", "PodsReady", "True")
+    assert stage.kubelet.live() == []
+    assert await stage.reserved(SLOT_RESOURCE) == "100"
+    await stage.patch(FOURNOS_JOB, "high", {"spec": {"shutdown": "Stop"}})
+    await stage.until(lambda: bool(stage.kubelet.live("mid")), "the Job does not come back")
+    stage.kubelet.finish("low", "mid")
+    await stage.phase("low", "Succeeded")
+
+
+async def test_a_wrapped_fournos_job(stage: Stage, jobs_operator: Operator) -> None:
+    """It asks for its cluster through the AppWrapper, is told which it was given, and has no Workload."""
+    await stage.submit("outer", lock("inner", exclusive=True, cluster=None))
+    await stage.phase("outer", "Running")
+    found = await job_phase(stage, "inner", "Admitted")
+    assert found["spec"]["cluster"] == "appwrappers-a"
+    (workload,) = await stage.workloads("outer")
+    assert await stage.workloads("inner") == []
+    assert found["status"]["attempts"][0]["workload"] == workload["metadata"]["name"]
+    assert await stage.reserved(SLOT_RESOURCE) == "100"
+    await stage.stop_policy("HoldAndDrain")
+    await stage.phase("outer", "Suspended")
+    await stage.gone(FOURNOS_JOB, "inner")
+    await stage.stop_policy("None")
+    await job_phase(stage, "inner", "Admitted")
+    await stage.patch(FOURNOS_JOB, "inner", {"spec": {"shutdown": "Stop"}})
+    await stage.phase("outer", "Failed", "Succeeded")
+    await stage.client.delete(APPWRAPPER, Key(stage.namespace, "outer"))
+    await stage.gone(FOURNOS_JOB, "inner")
