@@ -14,8 +14,8 @@ from typing import Any
 from fournos.api.rules import Violation
 from fournos.appwrappers import names
 from fournos.appwrappers.kinds import InferenceError, infer, resource_of, wrapped_kind
-from fournos.appwrappers.paths import PathError, pod_template
-from fournos.appwrappers.podsets import declared
+from fournos.appwrappers.paths import PathError
+from fournos.appwrappers.podsets import declared, template_of
 from fournos.appwrappers.rules import check
 from fournos.appwrappers.settings import AdmissionSettings
 from fournos.kube.resource import Obj, Resource
@@ -66,7 +66,7 @@ def review(
     """The verdict, or the questions that it needs answers to."""
     if old is not None:
         return Review(tuple(changes(old, new)))
-    found = problems(new)
+    found = problems(new, own_workloads=settings.workloads == "own")
     if found or not settings.user_rbac_admission_check:
         return Review(tuple(found))
     questions = tuple(dict.fromkeys(_creations(new, facts.user)))
@@ -100,13 +100,24 @@ def _creations(new: Obj, user: User) -> Iterator[MayCreate]:
 # --- creation ----------------------------------------------------------------------------------
 
 
-def problems(new: Obj) -> list[Violation]:
-    """What is wrong with an AppWrapper whoever made it."""
+def problems(new: Obj, *, own_workloads: bool = True) -> list[Violation]:
+    """What is wrong with an AppWrapper whoever made it.
+
+    `own_workloads`: this operator talks to Kueue about it, not Kueue's own integration.
+    """
     found = check(new)
+    queued = (new["metadata"].get("labels") or {}).get(QUEUE_NAME_LABEL)
     total = 0
     for index, component in enumerate((new.get("spec") or {}).get("components") or ()):
         at = f"spec.components[{index}]"
         found += _component(component, new["metadata"].get("namespace") or "", at)
+        kind = wrapped_kind(component.get("template") or {})
+        if kind is not None and kind.bare and queued and not own_workloads:
+            text = (
+                f"Kueue's own AppWrapper integration cannot queue a {kind.resource.kind}: "
+                "the operator needs FOURNOS_APPWRAPPER_WORKLOADS=own"
+            )
+            found.append(Violation(f"{at}.template", text, "own-workloads"))
         try:
             inferred = len(infer(component["template"]))
         except InferenceError:
@@ -136,10 +147,10 @@ def _component(component: Mapping[str, Any], namespace: str, at: str) -> Iterato
     written = declared(component)
     try:
         for one in written:
-            pod_template(template, one.path)
+            template_of(template, one.path)
         inferred = infer(template)
         for one in inferred:
-            pod_template(template, one.path)
+            template_of(template, one.path)
     except (PathError, InferenceError) as error:
         yield Violation(f"{at}.podSets", str(error), "pod-sets")
         return
@@ -205,7 +216,7 @@ def defaults(new: Obj, user: User, *, settings: AdmissionSettings) -> dict[str, 
 
 def _with_pod_sets(component: Mapping[str, Any]) -> Mapping[str, Any]:
     kind = wrapped_kind(component.get("template") or {})
-    if kind is None or kind.kueue_infers or component.get("podSets"):
+    if kind is None or kind.kueue_infers or kind.bare or component.get("podSets"):
         return component
     try:
         found = infer(component["template"])

@@ -8,7 +8,8 @@ from typing import Any
 
 from fournos.appwrappers import names
 from fournos.appwrappers.autopilot import keep_away
-from fournos.appwrappers.kinds import PodSetSpec
+from fournos.appwrappers.bare import marks
+from fournos.appwrappers.kinds import PodSetSpec, wrapped_kind
 from fournos.appwrappers.paths import replaced
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.kube.resource import Obj, uid_of
@@ -59,15 +60,18 @@ def component(
     """
     spec, name = wrapper["spec"]["components"][index], wrapper["metadata"]["name"]
     body: Obj = spec["template"]
-    infos = spec.get("podSetInfos") or ()
-    for number, pod_set in enumerate(pod_sets):
-        stored = infos[number] if number < len(infos) else {}
-        info = pod_set_info(stored)
+    stored = spec.get("podSetInfos") or ()
+    infos = [pod_set_info(stored[i] if i < len(stored) else {}) for i in range(len(pod_sets))]
+    kind = wrapped_kind(body)
+    if kind is not None and kind.bare is not None:
+        body = kind.bare.place(body, [marks(name, index, info) for info in infos])
+    else:
+        for pod_set, info in zip(pod_sets, infos, strict=True):
 
-        def change(template: Obj, info: PodSetInfo = info) -> Obj:
-            return _pods(template, info, name, index, settings)
+            def change(template: Obj, info: PodSetInfo = info) -> Obj:
+                return _pods(template, info, name, index, settings)
 
-        body = replaced(body, pod_set.path, change)
+            body = replaced(body, pod_set.path, change)
     meta = {key: value for key, value in (body.get("metadata") or {}).items() if key != "generateName"}
     meta["name"] = component_name(wrapper, index)
     meta["namespace"] = wrapper["metadata"]["namespace"]

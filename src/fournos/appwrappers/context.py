@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from fournos.appwrappers import names
-from fournos.appwrappers.kinds import PodSetSpec, resource_of
+from fournos.appwrappers.kinds import PodSetSpec, resource_of, wrapped_kind
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.status import StatusDraft
 from fournos.appwrappers.tolerance import Tolerance, tolerance
@@ -97,6 +97,11 @@ class Context:
             PodSetSpec(one["path"], one.get("replicas", 1), one.get("annotations") or {})
             for one in self.draft.components[index]["podSets"]
         )
+
+    def pods_seen(self, index: int) -> bool:
+        """Whether its pods carry our label: a kind without a pod template may not pass it on to them."""
+        kind = wrapped_kind(self.templates[index])
+        return kind is None or kind.bare is None
 
     def pods_expected(self, index: int) -> int:
         return sum(one.replicas for one in self.pod_sets(index))

@@ -83,7 +83,7 @@ def _troubled(ctx: Context) -> Decision:
 
 def _begin(ctx: Context) -> Decision:
     """A new one.  Without webhooks its rules are looked at here, too."""
-    broken = problems(ctx.wrapper)
+    broken = problems(ctx.wrapper, own_workloads=ctx.settings.workloads == "own")
     if broken:
         ctx.draft.fill_components([() for _ in ctx.templates])
         return fail(ctx, "Invalid", "; ".join(map(str, broken)))

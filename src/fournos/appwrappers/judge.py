@@ -116,3 +116,40 @@ def ray_job(obj: Obj) -> Judgement:
 
 def leader_worker_set(obj: Obj) -> Judgement:
     return _READY if is_true(obj, "Available") else _PENDING
+
+
+def train_job(obj: Obj) -> Judgement:
+    if is_true(obj, "Failed"):
+        return _failed(obj, "Failed")
+    if is_true(obj, "Complete"):
+        return _SUCCEEDED
+    jobs = _status(obj).get("jobsStatus") or ()
+    return _READY if any(int(one.get("ready") or 0) for one in jobs) else _PENDING
+
+
+def pipeline_run(obj: Obj) -> Judgement:
+    found = condition(obj, "Succeeded") or {}
+    if found.get("status") == "True":
+        return _SUCCEEDED
+    # Tekton says False before all that runs has been stopped.
+    if found.get("status") == "False" and _status(obj).get("completionTime"):
+        return _failed(obj, "Succeeded")
+    return _READY if found.get("reason") == "Running" else _PENDING
+
+
+def fournos_job(obj: Obj) -> Judgement:
+    status = _status(obj)
+    phase = str(status.get("phase") or "")
+    if phase == "Succeeded":
+        return _SUCCEEDED
+    if phase in ("Failed", "Stopped"):
+        return Judgement(State.FAILED, ": ".join(filter(None, (phase, status.get("message")))))
+    return _READY if phase in ("Admitted", "Running", "Stopping") else _PENDING
+
+
+def mini_cluster(obj: Obj) -> Judgement:
+    status = _status(obj)
+    if is_true(obj, "JobFinished"):
+        code = int(status.get("exitCode") or 0)
+        return Judgement(State.FAILED, f"exit code {code}") if code else _SUCCEEDED
+    return _READY if is_true(obj, "JobMiniClusterReady") or is_true(obj, "JobRunning") else _PENDING

@@ -1,7 +1,8 @@
 """The kinds that an AppWrapper knows: their pod sets by inference, and how they are judged.
 
-Inference is the AppWrapper documentation's; Kueue's built-in integration has the same table without the
-last two kinds, for which admission writes the pod sets into the spec.
+Inference is the AppWrapper documentation's; Kueue's built-in integration has the same table up to RayJob.
+For the two kinds that follow, admission writes the pod sets into the spec; the last four, which have no pod
+template, need Workloads that this operator makes.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fournos.appwrappers import judge
+from fournos.appwrappers import bare, judge
+from fournos.appwrappers.bare import Bare
 from fournos.appwrappers.judge import Judgement
 from fournos.appwrappers.names import ANNOTATION
 from fournos.kube.kinds import DEPLOYMENT, JOB, POD
 from fournos.kube.resource import Obj, Resource
+from fournos.queueing.kinds import FOURNOS_JOB
 
 _INDEX, _GROUP_INDEX, _GROUP_COUNT = (
     f"{ANNOTATION}tas-{name}" for name in ("pod-index-label", "sub-group-index-label", "sub-group-count")
@@ -42,6 +45,8 @@ class WrappedKind:
     judge: Callable[[Obj], Judgement] | None
     """None: judged by its pods."""
     kueue_infers: bool = True
+    bare: Bare | None = None
+    """Of a kind that has no pod template in it."""
 
 
 def _number(value: Any, default: int, where: str) -> int:
@@ -132,6 +137,17 @@ def _leader_worker_set(template: Obj) -> Iterator[PodSetSpec]:
         yield PodSetSpec(f"{path}.workerTemplate", replicas * size)
 
 
+def _bare(resource: Resource, how: Bare, judged: Callable[[Obj], Judgement]) -> WrappedKind:
+    def infer(template: Obj) -> Iterator[PodSetSpec]:
+        try:
+            for ask in how.asks(template):
+                yield PodSetSpec(ask.path, ask.count)
+        except ValueError as error:
+            raise InferenceError(str(error)) from None
+
+    return WrappedKind(resource, infer, judged, kueue_infers=False, bare=how)
+
+
 STATEFUL_SET: Final = Resource("apps", "v1", "StatefulSet", "statefulsets")
 JOB_SET: Final = Resource("jobset.x-k8s.io", "v1alpha2", "JobSet", "jobsets")
 PYTORCH_JOB: Final = Resource("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs")
@@ -139,6 +155,9 @@ MPI_JOB: Final = Resource("kubeflow.org", "v2beta1", "MPIJob", "mpijobs")
 RAY_CLUSTER: Final = Resource("ray.io", "v1", "RayCluster", "rayclusters")
 RAY_JOB: Final = Resource("ray.io", "v1", "RayJob", "rayjobs")
 LEADER_WORKER_SET: Final = Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
+TRAIN_JOB: Final = Resource("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs")
+PIPELINE_RUN: Final = Resource("tekton.dev", "v1", "PipelineRun", "pipelineruns")
+MINI_CLUSTER: Final = Resource("flux-framework.org", "v1alpha2", "MiniCluster", "miniclusters")
 
 _TORCH_HINTS: Final = {_INDEX: "training.kubeflow.org/replica-index"}
 
@@ -157,6 +176,10 @@ WRAPPED: Final[tuple[WrappedKind, ...]] = (
         MPI_JOB, _by_role("mpiReplicaSpecs", ("Launcher", "Worker"), {}), judge.kubeflow, kueue_infers=False
     ),
     WrappedKind(LEADER_WORKER_SET, _leader_worker_set, judge.leader_worker_set, kueue_infers=False),
+    _bare(TRAIN_JOB, bare.TRAIN_JOB, judge.train_job),
+    _bare(PIPELINE_RUN, bare.PIPELINE_RUN, judge.pipeline_run),
+    _bare(FOURNOS_JOB, bare.FOURNOS_JOB, judge.fournos_job),
+    _bare(MINI_CLUSTER, bare.MINI_CLUSTER, judge.mini_cluster),
 )
 _BY_KIND: Final = {(one.resource.api_version, one.resource.kind): one for one in WRAPPED}
 

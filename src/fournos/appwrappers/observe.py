@@ -181,6 +181,27 @@ def _metadata(obj: Obj, *more: str) -> dict[str, Any]:
     return {name: meta[name] for name in (*_METADATA, *more) if name in meta}
 
 
+_JUDGED = (
+    "phase",
+    "state",
+    "reason",
+    "message",
+    "conditions",
+    "observedGeneration",
+    "ready",
+    "succeeded",
+    "availableReplicas",
+    "readyReplicas",
+    "replicatedJobsStatus",
+    "jobsStatus",
+    "jobStatus",
+    "jobDeploymentStatus",
+    "completionTime",
+    "exitCode",
+)
+"""Of a status: some kinds' hold every pod, or every step that they took."""
+
+
 def project_component(obj: Obj) -> Obj:
     """Counts of the spec, and the status."""
     spec = obj.get("spec") or {}
@@ -189,7 +210,9 @@ def project_component(obj: Obj) -> Obj:
         kept["replicatedJobs"] = [
             {"name": one["name"], "replicas": one.get("replicas", 1)} for one in spec["replicatedJobs"]
         ]
-    return {"metadata": _metadata(obj), "spec": kept, "status": obj.get("status") or {}}
+    status = obj.get("status") or {}
+    told = {name: status[name] for name in _JUDGED if name in status}
+    return {"metadata": _metadata(obj), "spec": kept, "status": told}
 
 
 def project_pod(pod: Obj) -> Obj:

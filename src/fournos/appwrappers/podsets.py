@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fournos.appwrappers.kinds import PodSetSpec, infer
-from fournos.appwrappers.paths import pod_template
+from fournos.appwrappers.kinds import InferenceError, PodSetSpec, infer, wrapped_kind
+from fournos.appwrappers.paths import PathError, pod_template
 from fournos.kube.resource import Obj
 
 
@@ -24,8 +24,25 @@ def pod_sets_of(component: Mapping[str, Any]) -> tuple[PodSetSpec, ...]:
     return declared(component) or infer(component["template"])
 
 
+def template_of(template: Obj, path: str) -> Obj:
+    """The pod template of a pod set: what is at the path, or what a kind that has none asks for.
+
+    Raises InferenceError and PathError.
+    """
+    kind = wrapped_kind(template)
+    if kind is None or kind.bare is None:
+        return pod_template(template, path)
+    try:
+        found = {ask.path: ask.pod for ask in kind.bare.asks(template)}
+    except ValueError as error:
+        raise InferenceError(str(error)) from None
+    if path not in found:
+        raise PathError(f"{path!r} is no pod set of a {kind.resource.kind}: {', '.join(found)}")
+    return found[path]
+
+
 def all_pod_sets(wrapper: Obj) -> Iterator[tuple[int, PodSetSpec, Obj]]:
     """Component, pod set, pod template.  Raises InferenceError and PathError."""
     for index, component in enumerate((wrapper.get("spec") or {}).get("components") or ()):
         for pod_set in pod_sets_of(component):
-            yield index, pod_set, pod_template(component["template"], pod_set.path)
+            yield index, pod_set, template_of(component["template"], pod_set.path)

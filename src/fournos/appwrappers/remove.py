@@ -34,14 +34,14 @@ def remove(ctx: Context) -> Removal | Need:
     pods_question = ctx.pods_question
     if need := ctx.facts.ask([*questions.values(), pods_question]):
         return need
-    left: list[tuple[LiveGet, Obj]] = []
+    left: list[tuple[int, LiveGet, Obj]] = []
     unsure = False
     for index, question in questions.items():
         answer = ctx.facts.answer(question)
         if isinstance(answer, Unknown):
             unsure = True
         elif isinstance(answer, Present) and ctx.owns(answer.value):
-            left.append((question, answer.value))
+            left.append((index, question, answer.value))
             unsure = unsure or not ctx.observed.watched[index]
         else:
             gone = Condition("ResourcesDeployed", "False", "ComponentDeleted", "")
@@ -57,15 +57,24 @@ def remove(ctx: Context) -> Removal | Need:
     force_at = ctx.draft.since("DeletingResources") + ctx.tolerance.forceful_deletion
     if ctx.now >= force_at:
         return Removal(done=False, steps=_forced(left, pods), retry=True)
-    asked = [(question, obj) for question, obj in left if not is_terminating(obj)]
-    steps = tuple(Delete(question.resource, question.key, uid_of(obj)) for question, obj in asked)
+    steps = tuple(
+        Delete(
+            question.resource,
+            question.key,
+            uid_of(obj),
+            # Pods that cannot be seen are gone when their owner is.
+            propagation="Background" if ctx.pods_seen(index) else "Foreground",
+        )
+        for index, question, obj in left
+        if not is_terminating(obj)
+    )
     return Removal(done=False, steps=steps, wake_at=force_at, retry=unsure)
 
 
-def _forced(left: list[tuple[LiveGet, Obj]], pods: tuple[Obj, ...]) -> tuple[Step, ...]:
+def _forced(left: list[tuple[int, LiveGet, Obj]], pods: tuple[Obj, ...]) -> tuple[Step, ...]:
     """Pods first; what still is there without any is deleted with no grace."""
     if pods:
         return tuple(Delete(POD, key_of(pod), uid_of(pod), grace_seconds=0) for pod in pods)
     return tuple(
-        Delete(question.resource, question.key, uid_of(obj), grace_seconds=0) for question, obj in left
+        Delete(question.resource, question.key, uid_of(obj), grace_seconds=0) for _, question, obj in left
     )

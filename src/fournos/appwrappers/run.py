@@ -72,7 +72,7 @@ def running(ctx: Context) -> Decision | Need:
 def _unready(ctx: Context, everything: Count, *, unsure: bool) -> Decision | Need:
     """The clock starts with the resources, and again whenever readiness is lost."""
     ctx.draft.condition("PodsReady", "False", "InsufficientPodsReady", str(everything))
-    wanted = sum(ctx.pods_expected(index) for index in range(len(ctx.templates)))
+    wanted = sum(ctx.pods_expected(index) for index in range(len(ctx.templates)) if ctx.pods_seen(index))
     grace = ctx.tolerance.warmup if everything.there >= wanted else ctx.tolerance.admission
     until = ctx.draft.since("ResourcesDeployed", "PodsReady") + grace
     if ctx.now >= until:

@@ -14,6 +14,8 @@ SLOTS_PER_CLUSTER: Final = 100
 """An exclusive job takes them all, a shared one takes one."""
 CLUSTER_NODE_LABEL: Final = "fournos.dev/cluster"
 """Node label of a cluster's ResourceFlavor; its value is the cluster's name."""
+GPU_PREFIX: Final = "fournos/gpu-"
+"""Of the names under which clusters give GPUs of a type, where no setting says otherwise."""
 UNAVAILABLE_TAINT: Final = "fournos.dev/unavailable"
 """Taint of the ResourceFlavor of a cluster that takes no jobs; its value says why.  Locks tolerate it."""
 UNAVAILABLE: Final[Mapping[str, str]] = {

@@ -43,7 +43,7 @@ def operator(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     log = tmp_path_factory.mktemp("operator") / "operator.log"
     found = Operator(kubeconfig, "default", log, enable="appwrappers", settings=OWN)
     yield found
-    found.kill()
+    found.stop()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 
 from fournos.appwrappers.names import APPWRAPPER
+from fournos.kube.errors import NotFoundError
 from fournos.kube.kinds import JOB, NAMESPACE
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import FOURNOS_JOB
@@ -25,9 +27,9 @@ async def jobs_operator(stage: Stage, kubeconfig: Path, tmp_path: Path) -> Async
     secrets = {"metadata": {"name": f"{stage.namespace}-secrets"}}
     await stage.client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", **secrets})
     found = Operator(kubeconfig, stage.namespace, tmp_path / "jobs.log")
-    stage.tail = found.tail
+    tail, stage.tail = stage.tail, lambda: f"{tail()}\n{found.tail()}"
     yield await found.ready()
-    found.kill()
+    found.stop()
     await stage.client.delete(NAMESPACE, Key("", f"{stage.namespace}-secrets"))
 
 
@@ -45,11 +47,16 @@ async def job_phase(stage: Stage, name: str, *phases: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     async def there() -> bool:
-        found.update(await stage.get(FOURNOS_JOB, name))
+        with contextlib.suppress(NotFoundError):  # its AppWrapper makes it soon
+            found.update(await stage.get(FOURNOS_JOB, name))
         return (found.get("status") or {}).get("phase") in phases
 
     await stage.until(there, lambda: f"{name} is not {' or '.join(phases)}: {told(found)}")
     return found
+
+
+async def _cluster_taken(stage: Stage) -> bool:
+    return await stage.reserved(SLOT_RESOURCE) == "100"
 
 
 async def test_priorities_reach_across_kinds(stage: Stage, jobs_operator: Operator) -> None:
@@ -73,7 +80,7 @@ async def test_priorities_reach_across_kinds(stage: Stage, jobs_operator: Operat
     await job_phase(stage, "high", "Admitted")
     await stage.condition("high", "PodsReady", "True")
     assert stage.kubelet.live() == []
-    assert await stage.reserved(SLOT_RESOURCE) == "100"
+    await stage.until(lambda: _cluster_taken(stage), "Kueue does not count its slots")
     await stage.patch(FOURNOS_JOB, "high", {"spec": {"shutdown": "Stop"}})
     await stage.until(lambda: bool(stage.kubelet.live("mid")), "the Job does not come back")
     stage.kubelet.finish("low", "mid")
@@ -89,7 +96,7 @@ async def test_a_wrapped_fournos_job(stage: Stage, jobs_operator: Operator) -> N
     (workload,) = await stage.workloads("outer")
     assert await stage.workloads("inner") == []
     assert found["status"]["attempts"][0]["workload"] == workload["metadata"]["name"]
-    assert await stage.reserved(SLOT_RESOURCE) == "100"
+    await stage.until(lambda: _cluster_taken(stage), "Kueue does not count its slots")
     await stage.stop_policy("HoldAndDrain")
     await stage.phase("outer", "Suspended")
     await stage.gone(FOURNOS_JOB, "inner")

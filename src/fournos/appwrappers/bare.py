@@ -1,0 +1,262 @@
+"""Kinds without a pod template in them: what they ask quota for, and where they take an admission.
+
+What is asked for is written on the object (annotation fournos.dev/requests), or follows from its spec, or is
+one object of its kind.  Kueue's own AppWrapper integration knows nothing of this: such kinds need Workloads
+that this operator makes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fournos.appwrappers.names import COMPONENT_ANNOTATION, LABEL
+from fournos.kube.resource import Obj
+from fournos.queueing.podsets import PodSetInfo, PodSetInfoError, distinct, union
+from fournos.queueing.requests import REQUESTS_ANNOTATION, parse_requests
+from fournos.queueing.slots import (
+    CLUSTER_NODE_LABEL,
+    GPU_PREFIX,
+    SLOT_RESOURCE,
+    SLOTS_PER_CLUSTER,
+    UNAVAILABLE_TAINT,
+)
+
+WHOLE: Final = "template"
+"""The path of the one pod set of most of them."""
+_CONTAINERS, _SERVICES = "template.spec.containers", "template.spec.services"
+_PLACEMENT: Final = ("nodeSelector", "tolerations")
+_TRAINER: Final = "node"
+"""The Job of a TrainJob that trains, in the runtimes that Kubeflow ships."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Some pods alike."""
+
+    path: str
+    count: int
+    pod: Obj
+    """A pod template that requests what they need."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    asks: Callable[[Obj], Iterator[Ask]]
+    """Raises ValueError with what to write."""
+    place: Callable[[Obj, Sequence[PodSetInfo]], Obj]
+    """The object with the infos, one for each ask, in it.  Raises PodSetInfoError."""
+
+
+def _pod(requests: Mapping[str, Any], *, limits: Mapping[str, Any] | None = None, **spec: Any) -> Obj:
+    resources = {"requests": dict(requests), **({"limits": dict(limits)} if limits else {})}
+    container = {"name": "main", "image": "main", "resources": resources}
+    kept = {name: value for name, value in spec.items() if value}
+    return {"spec": {"restartPolicy": "Never", **kept, "containers": [container]}}
+
+
+def _annotated(template: Obj) -> dict[str, str] | None:
+    text = ((template.get("metadata") or {}).get("annotations") or {}).get(REQUESTS_ANNOTATION)
+    if text is None:
+        return None
+    try:
+        return parse_requests(str(text))
+    except ValueError as error:
+        raise ValueError(f"annotation {REQUESTS_ANNOTATION}: {error}") from None
+
+
+def _count(value: Any, where: str, default: int = 1) -> int:
+    if value is None:
+        return default
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise ValueError(f"{where} is no whole number")
+    return value
+
+
+def _section(obj: Any, *names: str) -> Mapping[str, Any]:
+    """{} where there is none."""
+    for name in names:
+        obj = obj.get(name) if isinstance(obj, Mapping) else None
+    return obj if isinstance(obj, Mapping) else {}
+
+
+def _placement(of: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: of[name] for name in _PLACEMENT if of.get(name)}
+
+
+def _placed(of: Mapping[str, Any], info: PodSetInfo) -> dict[str, Any]:
+    selector = union("nodeSelector", of.get("nodeSelector"), info.node_selector)
+    tolerations = distinct(of.get("tolerations"), info.tolerations)
+    found = {"nodeSelector": selector, "tolerations": tolerations}
+    return {**of, **{name: value for name, value in found.items() if value}}
+
+
+def _with(obj: Obj, value: Any, *path: str) -> Obj:
+    """A copy that has the value there."""
+    name, *rest = path
+    return {**obj, name: _with(obj.get(name) or {}, value, *rest) if rest else value}
+
+
+def _one(infos: Sequence[PodSetInfo]) -> PodSetInfo:
+    return infos[0] if infos else PodSetInfo(WHOLE, 1)
+
+
+def _no_topology(kind: str, infos: Sequence[PodSetInfo]) -> None:
+    if any(info.scheduling_gates for info in infos):
+        raise PodSetInfoError(f"a topology was assigned, which the pods of a {kind} cannot follow")
+
+
+# --- TrainJob --------------------------------------------------------------------------------------------
+
+
+def _train_job(template: Obj) -> Iterator[Ask]:
+    trainer = _section(template, "spec", "trainer")
+    resources = _section(trainer, "resourcesPerNode")
+    limits = _section(resources, "limits")
+    requests = _annotated(template) or {**limits, **_section(resources, "requests")}
+    pod = _pod(requests or {"trainer.kubeflow.org/trainjobs": "1"})
+    yield Ask(WHOLE, _count(trainer.get("numNodes"), "spec.trainer.numNodes"), pod)
+
+
+def _place_train_job(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
+    info = _one(infos)
+    override = {
+        "targetJobs": [{"name": _TRAINER}],
+        "metadata": {"labels": dict(info.labels), "annotations": dict(info.annotations)},
+        "spec": _placed({}, info),
+    }
+    overrides = [*(_section(body, "spec").get("podTemplateOverrides") or ()), override]
+    return _with(body, overrides, "spec", "podTemplateOverrides")
+
+
+# --- PipelineRun -----------------------------------------------------------------------------------------
+
+_RUN_PODS: Final = ("spec", "taskRunTemplate", "podTemplate")
+
+
+def _pipeline_run(template: Obj) -> Iterator[Ask]:
+    requests = _annotated(template) or {"tekton.dev/pipelineruns": "1"}
+    yield Ask(WHOLE, 1, _pod(requests, **_placement(_section(template, *_RUN_PODS))))
+
+
+def _place_pipeline_run(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
+    """Tekton hands labels and annotations of a run on to its pods."""
+    _no_topology("PipelineRun", infos)
+    info = _one(infos)
+    marked = _marked(body, ("metadata",), info)
+    pods = _placed(_section(marked, *_RUN_PODS), info)
+    return _with(marked, pods, *_RUN_PODS) if pods else marked
+
+
+def _marked(body: Obj, at: Sequence[str], info: PodSetInfo) -> Obj:
+    for name, wanted in (("labels", info.labels), ("annotations", info.annotations)):
+        found = union(name[:-1], _section(body, *at, name), wanted)
+        body = _with(body, found, *at, name) if found else body
+    return body
+
+
+# --- FournosJob ------------------------------------------------------------------------------------------
+
+
+def _fournos_job(template: Obj) -> Iterator[Ask]:
+    spec = _section(template, "spec")
+    hardware = _section(spec, "hardware")
+    lock = spec.get("lockOnly")
+    whole = spec.get("exclusive", True) or lock
+    requests = {SLOT_RESOURCE: str(SLOTS_PER_CLUSTER if whole else 1)}
+    gpus = _count(hardware.get("gpuCount"), "spec.hardware.gpuCount", 0)
+    if hardware.get("gpuType") and gpus:
+        requests[f"{GPU_PREFIX}{str(hardware['gpuType']).lower()}"] = str(gpus)
+    cluster = spec.get("cluster")
+    yield Ask(
+        WHOLE,
+        1,
+        _pod(
+            _annotated(template) or requests,
+            nodeSelector={CLUSTER_NODE_LABEL: cluster} if cluster else {},
+            tolerations=[{"key": UNAVAILABLE_TAINT, "operator": "Exists"}] if lock else [],
+        ),
+    )
+
+
+def _place_fournos_job(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
+    """A FournosJob runs on another cluster: of a flavor it follows the cluster's name."""
+    given = _one(infos).node_selector.get(CLUSTER_NODE_LABEL)
+    asked = _section(body, "spec").get("cluster")
+    if given and asked and given != asked:
+        raise PodSetInfoError(f"admitted on cluster {given}, and spec.cluster is {asked}")
+    return _with(body, given, "spec", "cluster") if given else body
+
+
+# --- MiniCluster -----------------------------------------------------------------------------------------
+
+
+def _mini_cluster(template: Obj) -> Iterator[Ask]:
+    spec = _section(template, "spec")
+    placement = _placement(_section(spec, "pod"))
+    requests = _annotated(template)
+    size = _count(spec.get("size"), "spec.size")
+    containers = _containers(spec, "containers")
+    if not containers:
+        raise ValueError("spec has no containers")
+    pod = _pod(requests, **placement) if requests else {"spec": {**placement, "containers": containers}}
+    yield Ask(_CONTAINERS, size, pod)
+    services = _containers(spec, "services")
+    if services:
+        yield Ask(_SERVICES, 1, {"spec": {**placement, "containers": services}})
+
+
+def _containers(spec: Mapping[str, Any], section: str) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": str(one.get("name") or f"{section}-{number}"),
+            "image": str(one.get("image") or ""),
+            "resources": dict(_section(one, "resources")),
+        }
+        for number, one in enumerate(spec.get(section) or ())
+    ]
+
+
+def _place_mini_cluster(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
+    """All its pods have one description: what their pod sets were given must agree."""
+    _no_topology("MiniCluster", infos)
+    first, *others = infos or (PodSetInfo(WHOLE, 1),)
+    if any(
+        (one.node_selector, one.tolerations) != (first.node_selector, first.tolerations) for one in others
+    ):
+        raise PodSetInfoError("the pods of a MiniCluster were given different flavors")
+    agreed = PodSetInfo(
+        first.name,
+        first.count,
+        labels=_common([one.labels for one in infos]),
+        annotations=_common([one.annotations for one in infos]),
+        node_selector=first.node_selector,
+        tolerations=first.tolerations,
+    )
+    marked = _marked(body, ("spec", "pod"), agreed)
+    return _with(marked, _placed(_section(marked, "spec", "pod"), agreed), "spec", "pod")
+
+
+def _common(maps: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    first, *others = maps or ({},)
+    return {key: value for key, value in first.items() if all(one.get(key) == value for one in others)}
+
+
+TRAIN_JOB: Final = Bare(_train_job, _place_train_job)
+PIPELINE_RUN: Final = Bare(_pipeline_run, _place_pipeline_run)
+FOURNOS_JOB: Final = Bare(_fournos_job, _place_fournos_job)
+MINI_CLUSTER: Final = Bare(_mini_cluster, _place_mini_cluster)
+
+
+def marks(name: str, index: int, info: PodSetInfo) -> PodSetInfo:
+    """The info with what says whose pods they are."""
+    return PodSetInfo(
+        info.name,
+        info.count,
+        labels={LABEL: name, **info.labels},
+        annotations={COMPONENT_ANNOTATION: str(index), **info.annotations},
+        node_selector=info.node_selector,
+        tolerations=info.tolerations,
+        scheduling_gates=info.scheduling_gates,
+    )

@@ -1,0 +1,256 @@
+"""Kinds without a pod template: what they ask for, what an admission puts into them, how they end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from fournos.api.conditions import Condition, upsert
+from fournos.appwrappers import bare
+from fournos.appwrappers.admission import problems
+from fournos.appwrappers.judge import State
+from fournos.appwrappers.kinds import PIPELINE_RUN, InferenceError, infer, wrapped_kind
+from fournos.appwrappers.names import APPWRAPPER
+from fournos.appwrappers.paths import PathError
+from fournos.appwrappers.podsets import template_of
+from fournos.kube.resource import Key
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.podsets import PodSetInfo, PodSetInfoError
+from tests.unit.appwrappers.actors import NS, phase, set_conditions, submit, wrapper
+from tests.unit.appwrappers.test_lifecycle import scenario
+from tests.world.harness import Scenario, blind_everywhere, crash_everywhere, run, stale_everywhere
+from tests.world.server import Server
+
+INFO = PodSetInfo(
+    "p",
+    1,
+    labels={"kueue.x-k8s.io/podset": "p"},
+    node_selector={"pool": "a"},
+    tolerations=({"key": "t", "operator": "Exists"},),
+)
+
+
+def obj(kind: str, spec: Any = None, **annotations: str) -> dict[str, Any]:
+    groups = {
+        "TrainJob": "trainer.kubeflow.org/v1alpha1",
+        "PipelineRun": "tekton.dev/v1",
+        "FournosJob": "fournos.dev/v1",
+        "MiniCluster": "flux-framework.org/v1alpha2",
+    }
+    marks = {f"fournos.dev/{key}": value for key, value in annotations.items()}
+    meta = {"name": "x", **({"annotations": marks} if marks else {})}
+    return {"apiVersion": groups[kind], "kind": kind, "metadata": meta, "spec": spec or {}}
+
+
+def asked(template: dict[str, Any]) -> list[tuple[int, dict[str, str]]]:
+    """Pods, and the requests of each one's first container."""
+    found = []
+    for one in infer(template):
+        containers = template_of(template, one.path)["spec"]["containers"]
+        found.append((one.replicas, containers[0]["resources"].get("requests")))
+    return found
+
+
+ASKED = {
+    "a run is one run": (obj("PipelineRun"), [(1, {"tekton.dev/pipelineruns": "1"})]),
+    "an annotation says more": (
+        obj("PipelineRun", requests="cpu=4,memory=8Gi"),
+        [(1, {"cpu": "4", "memory": "8Gi"})],
+    ),
+    "a training": (
+        obj("TrainJob", {"trainer": {"numNodes": 3, "resourcesPerNode": {"limits": {"cpu": "2"}}}}),
+        [(3, {"cpu": "2"})],
+    ),
+    "a training of its runtime": (obj("TrainJob"), [(1, {"trainer.kubeflow.org/trainjobs": "1"})]),
+    "a job with its cluster to itself": (
+        obj("FournosJob", {"hardware": {"gpuType": "H200", "gpuCount": 4}}),
+        [(1, {"fournos/cluster-slot": "100", "fournos/gpu-h200": "4"})],
+    ),
+    "a job that shares": (obj("FournosJob", {"exclusive": False}), [(1, {"fournos/cluster-slot": "1"})]),
+    "a cluster with services": (
+        obj(
+            "MiniCluster",
+            {
+                "size": 4,
+                "containers": [{"image": "i", "resources": {"requests": {"cpu": "2"}}}],
+                "services": [{"image": "s", "resources": {"requests": {"cpu": "1"}}}],
+            },
+        ),
+        [(4, {"cpu": "2"}), (1, {"cpu": "1"})],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ASKED)
+def test_what_is_asked_for(case: str) -> None:
+    template, expected = ASKED[case]
+    assert asked(template) == expected
+
+
+@pytest.mark.parametrize(
+    ("template", "told"),
+    [
+        (obj("PipelineRun", requests="cpu"), "annotation fournos.dev/requests: 'cpu' is no request"),
+        (obj("PipelineRun", requests="pods=1"), "Kueue counts them itself"),
+        (obj("TrainJob", {"trainer": {"numNodes": "2"}}), "spec.trainer.numNodes is no whole number"),
+        (obj("MiniCluster", {"size": 2}), "no containers"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(template: dict[str, Any], told: str) -> None:
+    with pytest.raises(InferenceError, match=told):
+        infer(template)
+    assert [told in one.message for one in problems(wrapper(template))] == [True]
+
+
+def test_other_paths_lead_nowhere() -> None:
+    with pytest.raises(PathError, match="no pod set of a PipelineRun"):
+        template_of(obj("PipelineRun"), "template.spec")
+
+
+def test_kueue_s_own_integration_cannot_queue_them() -> None:
+    (found,) = problems(wrapper(obj("TrainJob")), own_workloads=False)
+    assert "FOURNOS_APPWRAPPER_WORKLOADS=own" in found.message
+    assert problems(wrapper(obj("TrainJob"), queue=None), own_workloads=False) == []
+    assert problems(wrapper(obj("TrainJob"))) == []
+
+
+def test_where_an_admission_goes() -> None:
+    run = bare.PIPELINE_RUN.place(obj("PipelineRun"), [bare.marks("aw", 0, INFO)])
+    pods = run["spec"]["taskRunTemplate"]["podTemplate"]
+    assert (pods["nodeSelector"], pods["tolerations"][0]["key"]) == ({"pool": "a"}, "t")
+    assert run["metadata"]["annotations"]["workload.codeflare.dev.appwrapper/component"] == "0"
+    training = bare.TRAIN_JOB.place(obj("TrainJob"), [INFO])
+    (override,) = training["spec"]["podTemplateOverrides"]
+    assert override["spec"]["nodeSelector"] == {"pool": "a"}
+    job = bare.FOURNOS_JOB.place(obj("FournosJob"), [PodSetInfo("p", 1, node_selector=_cluster("c1"))])
+    assert job["spec"]["cluster"] == "c1"
+    infos = [INFO, replace(INFO, name="q", labels={"kueue.x-k8s.io/podset": "q"})]
+    cluster = bare.MINI_CLUSTER.place(obj("MiniCluster"), infos)
+    assert cluster["spec"]["pod"] == {"nodeSelector": {"pool": "a"}, "tolerations": list(INFO.tolerations)}
+
+
+def _cluster(name: str) -> dict[str, str]:
+    return {"fournos.dev/cluster": name}
+
+
+@pytest.mark.parametrize(
+    ("how", "template", "infos"),
+    [
+        (bare.PIPELINE_RUN, obj("PipelineRun"), [replace(INFO, scheduling_gates=("g",))]),
+        (
+            bare.FOURNOS_JOB,
+            obj("FournosJob", {"cluster": "c2"}),
+            [PodSetInfo("p", 1, node_selector=_cluster("c1"))],
+        ),
+        (bare.MINI_CLUSTER, obj("MiniCluster"), [INFO, replace(INFO, node_selector={"pool": "b"})]),
+    ],
+)
+def test_an_admission_that_cannot_be_followed_is_refused(
+    how: bare.Bare, template: Any, infos: list[PodSetInfo]
+) -> None:
+    with pytest.raises(PodSetInfoError):
+        how.place(template, infos)
+
+
+def _status(*wanted: Condition, **status: Any) -> dict[str, Any]:
+    conditions: list[Any] = []
+    for one in wanted:
+        conditions = upsert(conditions, one, now=NOW)
+    return {"metadata": {}, "status": {"conditions": conditions, **status}}
+
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+YES, NO = "True", "False"
+
+JUDGED = {
+    "TrainJob": [
+        (_status(), State.PENDING),
+        (_status(jobsStatus=[{"name": "node", "ready": 1}]), State.READY),
+        (_status(Condition("Complete", YES, "", "")), State.SUCCEEDED),
+        (_status(Condition("Failed", YES, "", "")), State.FAILED),
+    ],
+    "PipelineRun": [
+        (_status(), State.PENDING),
+        (_status(Condition("Succeeded", "Unknown", "Running", "")), State.READY),
+        (_status(Condition("Succeeded", YES, "Succeeded", "")), State.SUCCEEDED),
+        (_status(Condition("Succeeded", NO, "Failed", "")), State.PENDING),
+        (_status(Condition("Succeeded", NO, "Failed", ""), completionTime="t"), State.FAILED),
+    ],
+    "FournosJob": [
+        (_status(phase="Pending"), State.PENDING),
+        (_status(phase="Running"), State.READY),
+        (_status(phase="Succeeded"), State.SUCCEEDED),
+        (_status(phase="Stopped", message="by user"), State.FAILED),
+    ],
+    "MiniCluster": [
+        (_status(), State.PENDING),
+        (_status(Condition("JobMiniClusterReady", YES, "", "")), State.READY),
+        (_status(Condition("JobFinished", YES, "", ""), exitCode=0), State.SUCCEEDED),
+        (_status(Condition("JobFinished", YES, "", ""), exitCode=3), State.FAILED),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", JUDGED)
+def test_how_it_is_judged(kind: str) -> None:
+    known = wrapped_kind(obj(kind))
+    assert known is not None
+    assert known.judge is not None
+    assert [known.judge(status).state for status, _ in JUDGED[kind]] == [state for _, state in JUDGED[kind]]
+
+
+# --- lives ---
+
+
+def tekton(server: Server) -> None:
+    for a_run in server.list(PIPELINE_RUN):
+        conditions = (a_run.get("status") or {}).get("conditions") or [{"status": ""}]
+        if conditions[0]["status"] == "":
+            set_conditions(server, PIPELINE_RUN, a_run, Condition("Succeeded", "Unknown", "Running", ""))
+            return
+        if conditions[0]["status"] == "Unknown":
+            ended = Condition("Succeeded", "True", "Succeeded", "")
+            set_conditions(server, PIPELINE_RUN, a_run, ended, completionTime="2030-01-01T00:00:00Z")
+            return
+
+
+def wrapped_run(server: Server) -> None:
+    submit(server, obj("PipelineRun"))
+
+
+def a_run_s_life() -> Scenario:
+    return replace(scenario(wrapped_run, world=lambda: tekton), end=phase)
+
+
+async def test_a_wrapped_run_lives_and_ends() -> None:
+    server = (await run(a_run_s_life())).server
+    assert phase(server) == "Succeeded"
+    (workload,) = server.list(WORKLOAD)
+    (pod_set,) = workload["spec"]["podSets"]
+    requests = pod_set["template"]["spec"]["containers"][0]["resources"]["requests"]
+    assert requests == {"tekton.dev/pipelineruns": "1"}
+    (made,) = server.list(PIPELINE_RUN)
+    assert made["spec"]["taskRunTemplate"]["podTemplate"]["nodeSelector"] == {"pool": "a"}
+
+
+@pytest.mark.parametrize("everywhere", [crash_everywhere, stale_everywhere, blind_everywhere])
+async def test_it_does_so_through_everything(everywhere: Any) -> None:
+    await everywhere(a_run_s_life())
+
+
+# --- another cluster's ---
+
+
+async def test_managed_elsewhere_it_has_a_workload_and_nothing_else() -> None:
+    def setup(server: Server) -> None:
+        submit(server, obj("PipelineRun"))
+        body = {"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}
+        server.patch(APPWRAPPER, Key(NS, "aw"), body)
+
+    server = (await run(replace(scenario(setup), invariants=(), end=phase))).server
+    assert "status" not in server.get(APPWRAPPER, Key(NS, "aw"))
+    assert len(server.list(WORKLOAD)) == 1
+    assert server.list(PIPELINE_RUN) == []
