@@ -13,6 +13,7 @@ from fournos.app.files import roots
 from fournos.app.preflight import KUEUE, TEKTON, Engine
 from fournos.appwrappers.controller import appwrappers_system
 from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.appwrappers.webhooks import appwrapper_webhooks
 from fournos.clusters.controller import CLUSTERS, cluster_systems
 from fournos.clusters.gauges import report
 from fournos.clusters.observe import project_node
@@ -106,7 +107,12 @@ PARTS: Mapping[str, Part] = {
         ClusterSettings, _clusters, "hearth", lambda settings: settings.reconcile_interval_sec, (KUEUE,)
     ),
     "appwrappers": Part(
-        AppWrapperSettings, _appwrappers, "appwrappers", lambda settings: _COLLECT_INTERVAL, (KUEUE,)
+        AppWrapperSettings,
+        _appwrappers,
+        "appwrappers",
+        lambda settings: _COLLECT_INTERVAL,
+        (KUEUE,),
+        webhooks=appwrapper_webhooks,
     ),
     "frameworks": Part(
         FrameworkSettings, _frameworks, "frameworks", lambda settings: _COLLECT_INTERVAL, (KUEUE,)

@@ -1,6 +1,6 @@
 """Admission of AppWrappers, pure: what is set, what is refused, and what has to be asked first.
 
-`review(old, new, facts)` is the webhook's decision.  Without webhooks the controller makes the checks that
+`default` and `review` are the webhooks' reviews.  Without webhooks the controller makes the checks that
 need no user.
 """
 
@@ -8,93 +8,70 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from fournos.api.rules import Violation
 from fournos.appwrappers import names
-from fournos.appwrappers.kinds import InferenceError, infer, resource_of, wrapped_kind
+from fournos.appwrappers.kinds import InferenceError, PodSetSpec, infer, resource_of, wrapped_kind
 from fournos.appwrappers.paths import PathError
 from fournos.appwrappers.podsets import declared, template_of
 from fournos.appwrappers.rules import check
-from fournos.appwrappers.settings import AdmissionSettings
-from fournos.kube.resource import Obj, Resource
+from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.appwrappers.warn import warnings
+from fournos.kube.resource import Key, Obj
+from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.queueing.workload import QUEUE_NAME_LABEL
+from fournos.runtime.decision import Facts, LiveGet, MayCreate, Need, Present, Unknown
+from fournos.runtime.webhook.table import Request, Review
 
 _LABEL_MAX = 63
 _NO_LABEL = re.compile(r"[^-_.A-Za-z0-9]")
+# What is written here becomes part of a request's path: nothing but names.
+_API_VERSION = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-z][a-z0-9]*", re.ASCII)
+_KIND = re.compile(r"[A-Z][A-Za-z0-9]*", re.ASCII)
+_DEFAULT_QUEUE = "default"
+"""The LocalQueue that Kueue gives to jobs without one, where it exists."""
 
 
-@dataclass(frozen=True, slots=True)
-class User:
-    """Who asks, as the AdmissionReview says."""
-
-    name: str
-    uid: str = ""
-    groups: tuple[str, ...] = ()
-    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class MayCreate:
-    """Question: whether the user may create this type in this namespace (a SubjectAccessReview)."""
-
-    user: User
-    resource: Resource
-    namespace: str
+def review(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> Review | Need:
+    """The validating webhook: whether this AppWrapper may be created, or changed so."""
+    if request.old is not None:
+        return Review(tuple(changes(request.old, request.new)))
+    found = tuple(problems(request.new, own_workloads=settings.workloads == "own"))
+    if not found and settings.user_rbac_admission_check:
+        rights = _rights(request, facts)
+        if isinstance(rights, Need) or rights.problems:
+            return rights
+    return Review(found, warnings=tuple(warnings(request.new, settings)))
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewFacts:
-    user: User
-    allowed: Mapping[MayCreate, bool | None] = field(default_factory=dict)
-    """None: it could not be learnt."""
-
-
-@dataclass(frozen=True, slots=True)
-class Review:
-    """Admitted if nothing is wrong."""
-
-    problems: tuple[Violation, ...] = ()
-    transient: bool = False
-    """Refused for now: another try may succeed."""
-
-
-def review(
-    old: Obj | None, new: Obj, facts: ReviewFacts, *, settings: AdmissionSettings
-) -> Review | tuple[MayCreate, ...]:
-    """The verdict, or the questions that it needs answers to."""
-    if old is not None:
-        return Review(tuple(changes(old, new)))
-    found = problems(new, own_workloads=settings.workloads == "own")
-    if found or not settings.user_rbac_admission_check:
-        return Review(tuple(found))
-    questions = tuple(dict.fromkeys(_creations(new, facts.user)))
-    missing = tuple(question for question in questions if question not in facts.allowed)
-    if missing:
-        return missing
-    unknown = [question for question in questions if facts.allowed[question] is None]
-    if unknown:
-        text = f"could not learn whether {facts.user.name} may create {unknown[0].resource.plural}: try again"
-        return Review((Violation("spec.components", text, "user-rights"),), transient=True)
-    denied = [question for question in questions if not facts.allowed[question]]
+def _rights(request: Request, facts: Facts) -> Review | Need:
+    """Whether the user may create every wrapped resource: the operator creates them with its own rights."""
+    questions = tuple(dict.fromkeys(_creations(request)))
+    if need := facts.ask(questions):
+        return need
+    name = request.user.name
+    for question in questions:
+        answer = facts.answer(question)
+        if isinstance(answer, Unknown):
+            text = f"could not learn whether {name} may create {question.resource.plural}, try again: "
+            return Review((_forbidden(text + answer.reason),), transient=True)
     return Review(
         tuple(
-            Violation(
-                "spec.components",
-                f"User {facts.user.name} is not authorized to create {one.resource.plural} "
-                f"in {one.namespace}",
-                "user-rights",
-            )
-            for one in denied
+            _forbidden(f"User {name} is not authorized to create {one.resource.plural} in {one.namespace}")
+            for one in questions
+            if facts.answer(one) != Present(True)
         )
     )
 
 
-def _creations(new: Obj, user: User) -> Iterator[MayCreate]:
-    namespace = new["metadata"].get("namespace") or ""
-    for component in new["spec"]["components"]:
-        yield MayCreate(user, resource_of(component["template"]), namespace)
+def _forbidden(text: str) -> Violation:
+    return Violation("spec.components", text, "user-rights")
+
+
+def _creations(request: Request) -> Iterator[MayCreate]:
+    for component in request.new["spec"]["components"]:
+        yield MayCreate(request.user, resource_of(component["template"]), request.key.namespace)
 
 
 # --- creation ----------------------------------------------------------------------------------
@@ -119,7 +96,7 @@ def problems(new: Obj, *, own_workloads: bool = True) -> list[Violation]:
             )
             found.append(Violation(f"{at}.template", text, "own-workloads"))
         try:
-            inferred = len(infer(component["template"]))
+            inferred = len(_inferred(component["template"]))
         except InferenceError:
             inferred = 0
         total += max(len(component.get("podSets") or ()), inferred)
@@ -135,8 +112,11 @@ def problems(new: Obj, *, own_workloads: bool = True) -> list[Violation]:
 
 def _component(component: Mapping[str, Any], namespace: str, at: str) -> Iterator[Violation]:
     template = component.get("template") or {}
-    if not template.get("apiVersion") or not template.get("kind"):
-        yield Violation(f"{at}.template", "write apiVersion and kind", "template")
+    if not _API_VERSION.fullmatch(str(template.get("apiVersion"))) or not _KIND.fullmatch(
+        str(template.get("kind"))
+    ):
+        text = "write apiVersion and kind as its API has them, such as batch/v1 and Job"
+        yield Violation(f"{at}.template", text, "template")
         return
     meta = template.get("metadata") or {}
     if not meta.get("name") and not meta.get("generateName"):
@@ -146,10 +126,8 @@ def _component(component: Mapping[str, Any], namespace: str, at: str) -> Iterato
         yield Violation(f"{at}.template.metadata.namespace", text, "namespace")
     written = declared(component)
     try:
-        for one in written:
-            template_of(template, one.path)
-        inferred = infer(template)
-        for one in inferred:
+        inferred = _inferred(template)
+        for one in (*inferred, *written):
             template_of(template, one.path)
     except (PathError, InferenceError) as error:
         yield Violation(f"{at}.podSets", str(error), "pod-sets")
@@ -188,41 +166,82 @@ def changes(old: Obj, new: Obj) -> Iterator[Violation]:
 # --- defaults ----------------------------------------------------------------------------------
 
 
-def defaults(new: Obj, user: User, *, settings: AdmissionSettings) -> dict[str, Any]:
-    """The merge patch of the mutating webhook at creation; {} where all is set.
+def default(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> Review | Need:
+    """The mutating webhook, at creation.  It comes before the schema is looked at: anything may be there.
 
     Labels say who made it.  Pod sets are written for kinds that Kueue's own inference does not know.  With
     our own Workloads an AppWrapper of a queue starts suspended; else that is Kueue's webhook to do.
     """
-    labels = new["metadata"].get("labels") or {}
-    wanted = {names.USER_LABEL: label_value(user.name), names.USER_ID_LABEL: label_value(user.uid)}
-    if settings.default_queue_name and not labels.get(QUEUE_NAME_LABEL):
-        wanted[QUEUE_NAME_LABEL] = settings.default_queue_name
+    new = request.new
+    labels = _section(_section(new, "metadata"), "labels")
+    wanted = {
+        names.USER_LABEL: label_value(request.user.name),
+        names.USER_ID_LABEL: label_value(request.user.uid),
+    }
+    queue = labels.get(QUEUE_NAME_LABEL) or settings.default_queue_name
+    if not queue and settings.workloads == "own":
+        question = LiveGet(LOCAL_QUEUE, Key(request.key.namespace, _DEFAULT_QUEUE))
+        if need := facts.ask([question]):
+            return need
+        match facts.answer(question):
+            case Unknown(reason):
+                at = f"metadata.labels[{QUEUE_NAME_LABEL}]"
+                text = f"could not learn whether there is a default queue, try again: {reason}"
+                return Review((Violation(at, text, "queue"),), transient=True)
+            case Present():
+                queue = _DEFAULT_QUEUE
+    if queue:
+        wanted[QUEUE_NAME_LABEL] = queue
     patch: dict[str, Any] = {}
     differing = {key: value for key, value in wanted.items() if labels.get(key) != value}
     if differing:
         patch["metadata"] = {"labels": differing}
-    spec: dict[str, Any] = {}
-    queued = wanted.get(QUEUE_NAME_LABEL) or labels.get(QUEUE_NAME_LABEL)
-    if settings.workloads == "own" and queued and not new["spec"].get("suspend"):
-        spec["suspend"] = True
-    components = [_with_pod_sets(component) for component in new["spec"].get("components") or ()]
-    if components != list(new["spec"].get("components") or ()):
-        spec["components"] = components
+    spec = _spec(new, suspend=settings.workloads == "own" and _waits(queue, settings))
     if spec:
         patch["spec"] = spec
+    return Review(patch=patch)
+
+
+def _waits(queue: str, settings: AppWrapperSettings) -> bool:
+    """Kueue's rule: what has a queue waits; what has none waits, too, where it is told so."""
+    return bool(queue) or settings.manage_jobs_without_queue_name
+
+
+def _spec(new: Obj, *, suspend: bool) -> dict[str, Any]:
+    spec = _section(new, "spec")
+    patch: dict[str, Any] = {"suspend": True} if suspend and spec.get("suspend") is not True else {}
+    before = spec.get("components")
+    if isinstance(before, list):
+        after = [_with_pod_sets(component) for component in before]
+        if after != before:
+            patch["components"] = after
     return patch
 
 
-def _with_pod_sets(component: Mapping[str, Any]) -> Mapping[str, Any]:
-    kind = wrapped_kind(component.get("template") or {})
+def _section(obj: Any, name: str) -> Mapping[str, Any]:
+    """{} where there is none."""
+    found = obj.get(name) if isinstance(obj, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _with_pod_sets(component: Any) -> Any:
+    template = _section(component, "template")
+    kind = wrapped_kind(template)
     if kind is None or kind.kueue_infers or kind.bare or component.get("podSets"):
         return component
     try:
-        found = infer(component["template"])
+        found = _inferred(template)
     except InferenceError:
         return component  # refused by the validating webhook, with the reason
     return {**component, "podSets": [{"path": one.path, "replicas": one.replicas} for one in found]}
+
+
+def _inferred(template: Obj) -> tuple[PodSetSpec, ...]:
+    """Raises InferenceError, for anything that is not even an object of its kind, too."""
+    try:
+        return infer(template)
+    except (AttributeError, TypeError) as error:
+        raise InferenceError(f"the template is no {template.get('kind')}") from error
 
 
 def label_value(text: str) -> str:

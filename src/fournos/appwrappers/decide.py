@@ -21,6 +21,7 @@ from fournos.appwrappers.reset import resetting
 from fournos.appwrappers.resume import resuming, suspended
 from fournos.appwrappers.run import running
 from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.queueing.job import Options
 from fournos.queueing.reconcile import reconcile
 from fournos.queueing.surroundings import Outcome
 from fournos.runtime.decision import Decision, Facts, Need, Note
@@ -56,7 +57,8 @@ def _queue(ctx: Context) -> Outcome | Need | None:
     """None: Kueue's own integration sees to it."""
     if ctx.settings.workloads == "kueue":
         return None
-    return reconcile(QueuedAppWrapper(ctx.wrapper), ctx.observed.around, ctx.facts, ctx.now)
+    options = Options(without_queue_name=ctx.settings.manage_jobs_without_queue_name)
+    return reconcile(QueuedAppWrapper(ctx.wrapper), ctx.observed.around, ctx.facts, ctx.now, options=options)
 
 
 def _handled(ctx: Context) -> bool:

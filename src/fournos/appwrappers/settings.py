@@ -29,6 +29,15 @@ class AppWrapperSettings(BaseSettings):
         description="Who makes the Workloads: Kueue's built-in AppWrapper integration, or this operator "
         "(Kueue then lists AppWrapper under externalFrameworks)",
     )
+    manage_jobs_without_queue_name: bool = Field(
+        False,
+        description="Kueue's setting of this name, where this operator makes the Workloads: AppWrappers "
+        "without a queue wait for one, too",
+    )
+    default_queue_name: str = Field("", description="Queue of AppWrappers that name none")
+    user_rbac_admission_check: bool = Field(
+        True, description="Refuse AppWrappers whose user may not create the wrapped resources"
+    )
     scheduler_name: str = Field("", description="Scheduler of pods that name none")
     admission_grace: str = Field("1m", description="Time for all pods to appear")
     warmup_grace: str = Field("5m", description="Time for all pods to get ready")
@@ -67,12 +76,3 @@ class AppWrapperSettings(BaseSettings):
         if parse_duration(self.admission_grace) > parse_duration(self.warmup_grace):
             raise ValueError("admission_grace must not be longer than warmup_grace")
         return self
-
-
-class AdmissionSettings(AppWrapperSettings):
-    """What admission needs besides."""
-
-    default_queue_name: str = Field("", description="Queue of AppWrappers that name none")
-    user_rbac_admission_check: bool = Field(
-        True, description="Refuse AppWrappers whose user may not create the wrapped resources"
-    )

@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from fournos.appwrappers.admission import MayCreate, Review, ReviewFacts, User, defaults, label_value, review
+from fournos.appwrappers.admission import default, label_value, review
+from fournos.appwrappers.kinds import WRAPPED, WrappedKind
 from fournos.appwrappers.rules import RULES
-from fournos.appwrappers.settings import AdmissionSettings
+from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.appwrappers.webhooks import appwrapper_webhooks
 from fournos.kube.kinds import POD
+from fournos.kube.resource import Key
+from fournos.queueing.kinds import LOCAL_QUEUE
+from fournos.runtime.decision import Absent, Answer, Facts, LiveGet, MayCreate, Need, Present, Unknown, User
+from fournos.runtime.webhook.table import Request, Review
 from tests.unit.appwrappers.actors import (
     NS,
     SERVICE,
@@ -20,14 +28,19 @@ from tests.unit.appwrappers.actors import (
 )
 
 ALICE = User("alice", "u-1", ("dev",))
-FREE = AdmissionSettings(user_rbac_admission_check=False)
-CHECKED = AdmissionSettings()
+FREE = AppWrapperSettings(user_rbac_admission_check=False)
+CHECKED = AppWrapperSettings()
 
 
 def refusals(new: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
-    found = review(old, new, ReviewFacts(ALICE), settings=FREE)
+    found = review(asked(new, old), Facts(), settings=FREE)
     assert isinstance(found, Review)
     return [one.rule for one in found.problems]
+
+
+def asked(new: dict[str, Any], old: dict[str, Any] | None = None) -> Request:
+    name = new["metadata"].get("name", "")
+    return Request("UPDATE" if old else "CREATE", ALICE, Key(NS, name), new, old)
 
 
 def changed(template: dict[str, Any], **metadata: Any) -> dict[str, Any]:
@@ -90,48 +103,188 @@ def test_every_rule_is_refused_somewhere() -> None:
 
 def test_the_user_must_be_entitled_to_every_resource() -> None:
     new = wrapper(pod_template("p"), pod_template("q"), SERVICE)
-    questions = review(None, new, ReviewFacts(ALICE), settings=CHECKED)
-    assert isinstance(questions, tuple)
-    assert questions[0] == MayCreate(ALICE, POD, NS) and len(questions) == 2
+    need = review(asked(new), Facts(), settings=CHECKED)
+    assert isinstance(need, Need)
+    assert need.questions[0] == MayCreate(ALICE, POD, NS) and len(need.questions) == 2
 
-    def verdict(*allowed: bool | None) -> Review:
-        facts = ReviewFacts(ALICE, dict(zip(questions, allowed, strict=True)))  # type: ignore[arg-type]
-        found = review(None, new, facts, settings=CHECKED)
+    def verdict(*answers: Answer) -> Review:
+        found = review(asked(new), Facts(dict(zip(need.questions, answers, strict=True))), settings=CHECKED)
         assert isinstance(found, Review)
         return found
 
-    assert verdict(True, True) == Review()
-    (denied,) = verdict(True, False).problems
+    assert verdict(Present(True), Present(True)) == Review()
+    (denied,) = verdict(Present(True), Present(False)).problems
     assert denied.message == f"User alice is not authorized to create services in {NS}"
-    assert verdict(None, True).transient
+    unsure = verdict(Unknown("down"), Present(True))
+    assert unsure.transient and unsure.problems
+    # Rights are asked at creation only: whoever may change it need not be who made it.
+    assert refusals(new, new) == []
 
 
-def test_defaults() -> None:
-    settings = AdmissionSettings(workloads="own", default_queue_name="standard")
+@pytest.mark.parametrize(
+    ("version", "kind"),
+    [
+        ("v1", "pods"),
+        ("v1", "../../other/Secret"),
+        ("v1", "Pod/exec"),
+        ("apps/v1/../..", "Deployment"),
+        ("v1?x=y", "Pod"),
+        ("", "Pod"),
+    ],
+)
+def test_what_is_no_name_does_not_get_into_a_path(version: str, kind: str) -> None:
+    template = {**pod_template("p"), "apiVersion": version, "kind": kind}
+    new = wrapper(template, pod_template("q"))
+    assert refusals(new) == ["template"]
+
+
+KEYS = st.sampled_from(
+    [
+        "spec", "template", "parallelism", "replicatedJobs", "pytorchReplicaSpecs", "Master", "replicas",
+        "headGroupSpec", "workerGroupSpecs", "rayClusterSpec", "leaderWorkerTemplate", "size",
+        "mpiReplicaSpecs", "Launcher", "workerTemplate", "containers",
+    ]
+)  # fmt: skip
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-1, 3) | st.sampled_from(["", "x"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.sampled_from(WRAPPED), ANYTHING)
+def test_whatever_a_template_holds_there_is_a_verdict(kind: WrappedKind, spec: Any) -> None:
+    resource = kind.resource
+    meta = {"metadata": {"name": "t"}}
+    template = {"apiVersion": resource.api_version, "kind": resource.kind, **meta, "spec": spec}
+    new = wrapper(template)
+    assert isinstance(review(asked(new), Facts(), settings=FREE), Review)
+    assert isinstance(default(asked(new), Facts(), settings=FREE), Review)
+
+
+@pytest.mark.parametrize(
+    "spec", [None, "x", [], {}, {"components": "x"}, {"components": [None, "x", {"template": 1}]}]
+)
+def test_what_the_schema_will_refuse_is_left_to_it(spec: Any) -> None:
+    new = {**wrapper(pod_template("p")), "spec": spec}
+    found = default(asked(new), Facts(), settings=FREE)
+    assert isinstance(found, Review) and "spec" not in found.patch
+
+
+# --- what is set ----------------------------------------------------------------------------------
+
+
+def patch(new: dict[str, Any], *, queue: Answer = Absent(), **changes: Any) -> Any:  # noqa: B008
+    question = LiveGet(LOCAL_QUEUE, Key(NS, "default"))
+    found = default(asked(new), Facts({question: queue}), settings=AppWrapperSettings(**changes))
+    assert isinstance(found, Review) and not found.problems
+    return found.patch
+
+
+QUEUE = "kueue.x-k8s.io/queue-name"
+
+
+def unqueued(**spec: Any) -> dict[str, Any]:
     new = wrapper(pod_template("p"), queue=None)
+    return {**new, "spec": {**new["spec"], **spec}}
+
+
+def test_labels_say_who_made_it_whatever_they_said_before() -> None:
+    new = unqueued()
     new["metadata"]["labels"]["workload.codeflare.dev/user"] = "somebody-else"
-    assert defaults(new, ALICE, settings=settings) == {
+    assert patch(new) == {
         "metadata": {
-            "labels": {
-                "workload.codeflare.dev/user": "alice",
-                "workload.codeflare.dev/userid": "u-1",
-                "kueue.x-k8s.io/queue-name": "standard",
-            }
-        },
-        "spec": {"suspend": True},
+            "labels": {"workload.codeflare.dev/user": "alice", "workload.codeflare.dev/userid": "u-1"}
+        }
     }
-    assert "spec" not in defaults(new, ALICE, settings=AdmissionSettings())
-    group = {"size": 2, "workerTemplate": pod_template()}
-    template = {
+
+
+@pytest.mark.parametrize(
+    ("queued", "changes", "there", "expected"),
+    [
+        # Whose Workloads Kueue makes, those its own webhook suspends.
+        (True, {}, False, (None, None)),
+        (False, {"default_queue_name": "std"}, False, ("std", None)),
+        (False, {"manage_jobs_without_queue_name": True}, False, (None, None)),
+        (True, {"workloads": "own"}, False, (None, True)),
+        (False, {"workloads": "own"}, False, (None, None)),
+        (False, {"workloads": "own"}, True, ("default", True)),
+        (False, {"workloads": "own", "default_queue_name": "std"}, True, ("std", True)),
+        (False, {"workloads": "own", "manage_jobs_without_queue_name": True}, False, (None, True)),
+    ],
+)
+def test_the_queue_and_whether_it_waits(
+    queued: bool, changes: dict[str, Any], there: bool, expected: tuple[str | None, bool | None]
+) -> None:
+    new = wrapper(pod_template("p")) if queued else unqueued(suspend=False)
+    new["spec"]["suspend"] = False
+    found = patch(new, queue=Present({}) if there else Absent(), **changes)
+    assert (found["metadata"]["labels"].get(QUEUE), found.get("spec", {}).get("suspend")) == expected
+
+
+def test_a_default_queue_that_cannot_be_looked_for_is_no_way_past_the_queues() -> None:
+    own = AppWrapperSettings(workloads="own")
+    need = default(asked(unqueued()), Facts(), settings=own)
+    assert isinstance(need, Need)
+    found = default(asked(unqueued()), Facts({need.questions[0]: Unknown("down")}), settings=own)
+    assert isinstance(found, Review) and found.transient and found.problems
+
+
+def test_pod_sets_are_written_where_kueue_knows_none() -> None:
+    group = {"size": 3, "workerTemplate": pod_template()}
+    group_set = {
         "apiVersion": "leaderworkerset.x-k8s.io/v1",
         "kind": "LeaderWorkerSet",
         "metadata": {"name": "l"},
-        "spec": {"leaderWorkerTemplate": group},
+        "spec": {"replicas": 2, "leaderWorkerTemplate": group},
     }
-    (component,) = defaults(wrapper(template), ALICE, settings=CHECKED)["spec"]["components"]
-    assert component["podSets"] == [
-        {"path": "template.spec.leaderWorkerTemplate.workerTemplate", "replicas": 2}
+    roles = {"Launcher": {"template": pod_template()}, "Worker": {"replicas": 4, "template": pod_template()}}
+    mpi = {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {"name": "m"},
+        "spec": {"mpiReplicaSpecs": roles},
+    }
+    new = wrapper(group_set, mpi, pod_template("p"))
+    after = [one.get("podSets") for one in patch(new)["spec"]["components"]]
+    assert after == [
+        [{"path": "template.spec.leaderWorkerTemplate.workerTemplate", "replicas": 6}],
+        [
+            {"path": "template.spec.mpiReplicaSpecs.Launcher.template", "replicas": 1},
+            {"path": "template.spec.mpiReplicaSpecs.Worker.template", "replicas": 4},
+        ],
+        None,
     ]
+    # What is set is admitted, and set once.
+    made = {**new, "spec": {**new["spec"], **patch(new)["spec"]}}
+    assert refusals(made) == [] and "spec" not in patch(made)
+
+
+def test_what_is_probably_not_meant_is_said() -> None:
+    def said(name: str = "w", template: Any = None, **annotations: str) -> list[str]:
+        new = wrapper(template or pod_template("p"), name=name)
+        prefixed = {f"workload.codeflare.dev.appwrapper/{key}": text for key, text in annotations.items()}
+        new["metadata"]["annotations"] = prefixed
+        found = review(asked(new), Facts(), settings=FREE)
+        assert isinstance(found, Review) and not found.problems
+        return list(found.warnings)
+
+    assert said(retryLimit="2", warmupGracePeriodDuration="1h30m", terminalExitCodes="1,2") == []
+    for name, text in (("retryLimit", "few"), ("successTTLDuration", "7d"), ("retryableExitCodes", "1;2")):
+        (line,) = said(**{name: text})
+        assert name in line and "the default counts" in line
+    assert "cannot be queued" in said("a.b")[0] and "cannot be queued" in said("n" * 62)[0]
+    job = job_template("j")
+    (line,) = said(template={**job, "spec": {**job["spec"], "suspend": True}})
+    assert "never runs" in line
+
+
+def test_mutating_first_and_both_firm() -> None:
+    mutating, validating = appwrapper_webhooks(AppWrapperSettings())
+    assert mutating.configuration < "kueue-mutating-webhook-configuration"
+    assert {mutating.failure_policy, validating.failure_policy} == {"Fail"}
+    assert (mutating.operations, validating.operations) == (("CREATE",), ("CREATE", "UPDATE"))
 
 
 def test_user_labels_are_label_values() -> None:

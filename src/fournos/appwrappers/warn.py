@@ -1,0 +1,65 @@
+"""What is accepted and probably not meant, in one line each: shown to who creates the AppWrapper."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from fournos.api.durations import parse_duration
+from fournos.appwrappers.names import ANNOTATION
+from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.kube.resource import Obj
+
+_POD_SET_NAME_MAX: Final = 61
+"""Characters that Kueue takes for a pod set, without the number that is added."""
+
+
+def _number(text: str) -> None:
+    int(text)
+
+
+def _codes(text: str) -> None:
+    for part in text.split(","):
+        int(part)
+
+
+_READ_AS: Final[Mapping[str, tuple[Callable[[str], object], str]]] = {
+    **{
+        f"{name}Duration": (parse_duration, "a duration such as 90s or 1h30m")
+        for name in (
+            "admissionGracePeriod",
+            "warmupGracePeriod",
+            "failureGracePeriod",
+            "retryPausePeriod",
+            "forcefulDeletionGracePeriod",
+            "deletionOnFailureGracePeriod",
+            "successTTL",
+        )
+    },
+    "retryLimit": (_number, "a number"),
+    "terminalExitCodes": (_codes, "numbers with commas between them"),
+    "retryableExitCodes": (_codes, "numbers with commas between them"),
+}
+
+
+def warnings(new: Obj, settings: AppWrapperSettings) -> Iterator[str]:
+    """Of an AppWrapper that keeps the rules."""
+    meta = new["metadata"]
+    for name, (read, what) in _READ_AS.items():
+        text = (meta.get("annotations") or {}).get(ANNOTATION + name)
+        try:
+            if text is not None:
+                read(text)
+        except ValueError:
+            yield f"annotation {ANNOTATION}{name} is not {what}: the default counts"
+    name = meta.get("name") or ""
+    # Our own Workloads write dots as hyphens.
+    if len(name) > _POD_SET_NAME_MAX or (settings.workloads == "kueue" and "." in name):
+        yield (
+            "pod sets are named after the AppWrapper, and Kueue takes no dots there nor more than "
+            f"{_POD_SET_NAME_MAX} characters: it cannot be queued under this name"
+        )
+    for index, component in enumerate(new["spec"]["components"]):
+        spec = component["template"].get("spec")
+        if isinstance(spec, Mapping) and spec.get("suspend") is True:
+            yield f"spec.components[{index}].template.spec.suspend is true: what is wrapped never runs so"

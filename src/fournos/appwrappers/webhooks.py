@@ -1,0 +1,34 @@
+"""The admission webhooks of AppWrappers, under the names that the published operator gives them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fournos.appwrappers.admission import default, review
+from fournos.appwrappers.names import APPWRAPPER
+from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.runtime.webhook.table import Webhook
+
+
+def appwrapper_webhooks(settings: AppWrapperSettings) -> tuple[Webhook, ...]:
+    """Nobody gets past them: without the review a user could make what only the operator may."""
+    return (
+        Webhook(
+            kind="mutating",
+            name="mappwrapper.kb.io",
+            configuration="appwrapper-mutating-webhook-configuration",
+            path="/mutate-workload-codeflare-dev-v1beta2-appwrapper",
+            resources=(APPWRAPPER,),
+            operations=("CREATE",),
+            review=partial(default, settings=settings),
+        ),
+        Webhook(
+            kind="validating",
+            name="vappwrapper.kb.io",
+            configuration="appwrapper-validating-webhook-configuration",
+            path="/validate-workload-codeflare-dev-v1beta2-appwrapper",
+            resources=(APPWRAPPER,),
+            operations=("CREATE", "UPDATE"),
+            review=partial(review, settings=settings),
+        ),
+    )
