@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_settings import BaseSettings
 
 from fournos.app.files import roots
-from fournos.app.preflight import KUEUE, TEKTON, Engine
+from fournos.app.preflight import APPWRAPPER, FOURNOS, KUEUE, TEKTON, Engine
 from fournos.appwrappers.controller import appwrappers_system
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
@@ -102,16 +102,22 @@ _COLLECT_INTERVAL = 300.0
 """Seconds, for parts without a setting of their own."""
 
 PARTS: Mapping[str, Part] = {
-    "jobs": Part(JobSettings, _jobs, "fournos", lambda settings: settings.gc_interval_sec, (KUEUE, TEKTON)),
+    "jobs": Part(
+        JobSettings, _jobs, "fournos", lambda settings: settings.gc_interval_sec, (FOURNOS, KUEUE, TEKTON)
+    ),
     "clusters": Part(
-        ClusterSettings, _clusters, "hearth", lambda settings: settings.reconcile_interval_sec, (KUEUE,)
+        ClusterSettings,
+        _clusters,
+        "hearth",
+        lambda settings: settings.reconcile_interval_sec,
+        (FOURNOS, KUEUE),
     ),
     "appwrappers": Part(
         AppWrapperSettings,
         _appwrappers,
         "appwrappers",
         lambda settings: _COLLECT_INTERVAL,
-        (KUEUE,),
+        (APPWRAPPER, KUEUE),
         webhooks=appwrapper_webhooks,
     ),
     "frameworks": Part(

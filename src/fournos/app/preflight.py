@@ -17,14 +17,26 @@ MIN_KUBERNETES = (1, 30)
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An API that we build on: absent, jobs wait for it; present in other versions only, we refuse."""
+    """An API that we need: absent, jobs wait for it; present in other versions only, we refuse."""
 
     name: str
     group: str
     version: str
     fix: str
+    ours: bool = False
+    """Its CRDs are of this product: absent, we refuse."""
 
 
+FOURNOS = Engine(
+    "Fournos", "fournos.dev", "v1", "apply its CRDs with: kubectl apply -f manifests/crd.yaml", ours=True
+)
+APPWRAPPER = Engine(
+    "AppWrapper",
+    "workload.codeflare.dev",
+    "v1beta2",
+    "apply its CRD with: kubectl apply --server-side -f deploy/crd/appwrappers.yaml",
+    ours=True,
+)
 KUEUE = Engine("Kueue", "kueue.x-k8s.io", "v1beta2", "upgrade Kueue to 0.15 or newer")
 TEKTON = Engine("Tekton Pipelines", "tekton.dev", "v1", "upgrade Tekton Pipelines to 0.44 or newer")
 
@@ -33,20 +45,18 @@ class UnsupportedError(Exception):
     """The message says what is there, what is needed, and what to do."""
 
 
-async def preflight(api: Client, engines: Iterable[Engine] = (KUEUE, TEKTON)) -> list[str]:
+async def preflight(api: Client, engines: Iterable[Engine]) -> list[str]:
     """Warnings about what is missing.  Raises UnsupportedError, or KubeError if nothing can be asked."""
     version = await api.server_version()
     found = re.match(r"v(\d+)\.(\d+)", version)
     if found and (int(found[1]), int(found[2])) < MIN_KUBERNETES:
         need = ".".join(map(str, MIN_KUBERNETES))
         raise UnsupportedError(f"Kubernetes {version} is too old: Fournos needs {need} or newer")
-    if "v1" not in (await _versions(api, "fournos.dev") or ()):
-        raise UnsupportedError(
-            "the CRDs are not installed; apply them with: kubectl apply -f manifests/crd.yaml"
-        )
     warnings = []
     for engine in engines:
         served = await _versions(api, engine.group)
+        if served is None and engine.ours:
+            raise UnsupportedError(f"{engine.name} is not installed: {engine.fix}")
         if served is None:
             warnings.append(f"{engine.name} is not installed: jobs wait for it")
         elif engine.version not in served:
