@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from fournos.api.conditions import condition, is_true
@@ -58,11 +58,16 @@ async def gather(api: Api, job: Obj) -> Facts:
     draft = Facts(job, found)
     if is_terminal(job) or phase_of(job) in ("New", "Resolving"):
         return draft
-    namespace, _ = key_of(job)
     workload = draft.workload
     name = str(
         spec_of(workload).get("queueName") if workload else os.environ.get(_QUEUE_VARIABLE, draft.queue_name)
     )
+    return replace(await queue_facts(api, job, name), found=found, holders=await _holders(api, job))
+
+
+async def queue_facts(api: Api, obj: Obj, name: str) -> Facts:
+    """Of whatever is queued there: the queues, the flavors, and who waits."""
+    namespace, _ = key_of(obj)
     local = await _or_error(api.get(LOCAL_QUEUE, Key(namespace, name)))
     cluster: Obj | KubeError | None = None
     line: tuple[Waiting, ...] = ()
@@ -72,13 +77,11 @@ async def gather(api: Api, job: Obj) -> Facts:
         line = await _line(api, namespace, above)
     flavors = await _or_error(api.list(RESOURCE_FLAVOR))
     return Facts(
-        job,
-        found,
+        obj,
         queue_name=name,
         local_queue=local,
         cluster_queue=cluster,
         flavors=() if isinstance(flavors, KubeError) else tuple(flavors.items),
-        holders=await _holders(api, job),
         line=line,
     )
 

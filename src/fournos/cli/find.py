@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -16,36 +16,45 @@ from fournos.cli.words import created, name_of, phase_of, spec_of
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.api import Api
 from fournos.kube.errors import NotFoundError
-from fournos.kube.resource import Key, Obj
+from fournos.kube.resource import Key, Obj, Resource
 
 LAST: Final = ("@last", "@latest")
 _COMPLETION_SECONDS = 2.0
 
 
-def complete_name(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Names of live jobs for the shell; silent when there is no answer in time."""
-    root = ctx.find_object(Root) or Root()
-    given = ctx.params
-    kubeconfig = given.get("kubeconfig") or root.common.kubeconfig
-    common = root.common
-    options = type(common)(
-        namespace=given.get("namespace") or common.namespace,
-        kubeconfig=Path(kubeconfig) if kubeconfig else None,
-        context=given.get("context") or common.context,
-    )
-    try:
-        jobs = asyncio.run(_listed(Cli(root, options)))
-    except Exception:
-        return []
-    found = [(name_of(job), phase_of(job)) for job in newest_first(jobs)]
-    found += [(word, "the newest job") for word in LAST]
-    return [(name, text) for name, text in found if name.startswith(incomplete)]
+Completion = Callable[[typer.Context, str], list[tuple[str, str]]]
 
 
-async def _listed(cli: Cli) -> Sequence[Obj]:
+def completion(resource: Resource, *, words: Sequence[str] = ()) -> Completion:
+    """Names of live objects for the shell, and other words; silent when there is no answer in time."""
+
+    def complete(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+        root = ctx.find_object(Root) or Root()
+        given = ctx.params
+        kubeconfig = given.get("kubeconfig") or root.common.kubeconfig
+        common = root.common
+        options = type(common)(
+            namespace=given.get("namespace") or common.namespace,
+            kubeconfig=Path(kubeconfig) if kubeconfig else None,
+            context=given.get("context") or common.context,
+        )
+        try:
+            listed = asyncio.run(_listed(Cli(root, options), resource))
+        except Exception:
+            return []
+        found = [(name_of(one), phase_of(one)) for one in newest_first(listed)]
+        found += [(word, "the newest job") for word in words]
+        return [(name, text) for name, text in found if name.startswith(incomplete)]
+
+    return complete
+
+
+async def _listed(cli: Cli, resource: Resource) -> Sequence[Obj]:
     async with asyncio.timeout(_COMPLETION_SECONDS), cli.session() as session:
-        return (await session.api.list(FOURNOS_JOB, namespace=session.namespace)).items
+        return (await session.api.list(resource, namespace=session.namespace)).items
 
+
+complete_name = completion(FOURNOS_JOB, words=LAST)
 
 NameArgument = Annotated[
     str,
@@ -88,14 +97,16 @@ async def _names(api: Api, namespace: str) -> Sequence[Obj]:
     return (await api.list(FOURNOS_JOB, namespace=namespace)).items
 
 
-def missing(name: str, others: Sequence[str], namespace: str) -> str:
+def missing(
+    name: str, others: Sequence[str], namespace: str, *, command: str = "fournos", what: str = "jobs"
+) -> str:
     """What to do about a name that is not there."""
     near = difflib.get_close_matches(name, others, n=3, cutoff=0.6)
     if near:
         return "did you mean " + " or ".join(near) + "?"
     if not others:
-        return f"namespace {namespace} has no jobs: choose another with -n, or submit one"
-    return "see what there is: fournos list; other namespaces: fournos list -A"
+        return f"namespace {namespace} has no {what}: choose another with -n, or submit one"
+    return f"see what there is: {command} list; other namespaces: {command} list -A"
 
 
 def newest_first(jobs: Iterable[Obj]) -> list[Obj]:

@@ -57,17 +57,17 @@ def detail(job: Obj, found: Children, now: datetime, *, width: int | None) -> li
     lines = [headline(job), *_facts(job, now)]
     for title, body in (
         ("Phases", _phases(job, found, now)),
-        ("Conditions", _conditions(job, now, width)),
+        ("Conditions", condition_table(job, now, width)),
         ("Attempts", _attempts(job, now, width)),
         ("Children", _children(found, now, width)),
         ("Next", next_steps(job)),
     ):
         if body:
-            lines += [Text(), Text(title, style="bold"), *(_indented(line) for line in body)]
+            lines += [Text(), Text(title, style="bold"), *(indented(line) for line in body)]
     return lines
 
 
-def _indented(line: Text) -> Text:
+def indented(line: Text) -> Text:
     return Text("  ").append_text(line)
 
 
@@ -116,7 +116,7 @@ def _phases(job: Obj, found: Children, now: datetime) -> list[Text]:
     return lines
 
 
-def _conditions(job: Obj, now: datetime, width: int | None) -> list[Text]:
+def condition_table(job: Obj, now: datetime, width: int | None) -> list[Text]:
     rows = [
         (
             str(c.get("type")),

@@ -148,13 +148,13 @@ def _pending(facts: Facts, now: datetime) -> Explanation:
     job, name = facts.job, name_of(facts.job)
     said = _said(job)
     if spec_of(job).get("suspend"):
-        fix = _patch("fournosjob", job, '{"spec":{"suspend":false}}')
+        fix = patch_command("fournosjob", job, '{"spec":{"suspend":false}}')
         return Explanation(f"{name} is suspended by its own spec.suspend.", advice=(f"queue it: {fix}",))
     retry_at = moment(status_of(job).get("retryAt"))
     if retry_at and retry_at > now:
         wait = between(now.isoformat(), retry_at.isoformat(), now)
         return Explanation(f"{name} failed and is tried again in {wait}.", said)
-    if broken := _queues(facts):
+    if broken := queue_trouble(facts):
         return replace(broken, because=(*broken.because, *said))
     workload = facts.workload
     if workload is None:
@@ -165,7 +165,7 @@ def _pending(facts: Facts, now: datetime) -> Explanation:
         )
     queue = view(workload)
     if not queue.active:
-        fix = _patch("workload", workload, '{"spec":{"active":true}}')
+        fix = patch_command("workload", workload, '{"spec":{"active":true}}')
         return Explanation(f"{name} was deactivated in Kueue.", said, (f"queue it again: {fix}",))
     if queue.state is QueueState.WAITING and is_true(workload, "QuotaReserved"):
         return Explanation(
@@ -174,21 +174,23 @@ def _pending(facts: Facts, now: datetime) -> Explanation:
         )
     cluster_queue = facts.cluster_queue
     if not isinstance(cluster_queue, dict):
-        return Explanation(f"{name} waits for Kueue to admit it.", _kueue(queue.message, said))
-    return short(facts, workload, quota(workload, cluster_queue, facts.flavors), _kueue(queue.message, said))
+        return Explanation(f"{name} waits for Kueue to admit it.", with_kueue(queue.message, said))
+    return short(
+        facts, workload, quota(workload, cluster_queue, facts.flavors), with_kueue(queue.message, said)
+    )
 
 
-def _patch(kind: str, obj: Obj, body: str) -> str:
+def patch_command(kind: str, obj: Obj, body: str) -> str:
     key = key_of(obj)
     return f"kubectl patch {kind} {key.name} -n {key.namespace} --type merge -p '{body}'"
 
 
-def _kueue(message: str, said: tuple[str, ...]) -> tuple[str, ...]:
+def with_kueue(message: str, said: tuple[str, ...]) -> tuple[str, ...]:
     text = one_line(message)
     return said if not text or any(text in line for line in said) else (*said, f"Kueue: {text}")
 
 
-def _queues(facts: Facts) -> Explanation | None:
+def queue_trouble(facts: Facts) -> Explanation | None:
     """What is wrong with the queues themselves."""
     name, namespace = name_of(facts.job), facts.job["metadata"]["namespace"]
     local, cluster = facts.local_queue, facts.cluster_queue

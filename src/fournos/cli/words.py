@@ -21,6 +21,12 @@ STYLES: Final = {
     "Failed": "bold red",
     "Stopping": "magenta",
     "Stopped": "magenta",
+    # of AppWrappers
+    "Suspended": "yellow",
+    "Resuming": "blue",
+    "Resetting": "magenta",
+    "Suspending": "magenta",
+    "Terminating": "magenta",
 }
 NEW: Final = "New"
 """Shown for a job that the operator has not seen yet."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
+from fournos.appwrappers.names import APPWRAPPER
 from fournos.cli.app import build
 from fournos.cli.connect import Connection, World
 from fournos.cli.verbs import Root
@@ -23,6 +24,7 @@ from fournos.runtime.selector import matcher
 from tests.unit.cli.objects import NOW, NS
 
 KINDS = {
+    "AppWrapper": APPWRAPPER,
     "FournosCluster": FOURNOS_CLUSTER,
     "FournosJob": FOURNOS_JOB,
     "Workload": WORKLOAD,

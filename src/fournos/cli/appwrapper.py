@@ -1,0 +1,289 @@
+"""fournos appwrapper …: groups of resources that are queued as one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from fournos.api.conditions import condition, is_true
+from fournos.appwrappers.judge import State
+from fournos.appwrappers.kinds import resource_of, wrapped_kind
+from fournos.appwrappers.names import APPWRAPPER, LABEL, USER_LABEL
+from fournos.appwrappers.pods import component_of, count
+from fournos.appwrappers.pods import phase_of as pod_phase
+from fournos.cli.appwrapper_reasons import Members, explain, why
+from fournos.cli.errors import Exit, Fail
+from fournos.cli.explain import data
+from fournos.cli.explain import view as explanation
+from fournos.cli.facts import queue_facts
+from fournos.cli.find import completion, missing, newest_first
+from fournos.cli.get import condition_table, indented
+from fournos.cli.output import Format, table
+from fournos.cli.timeline import headline
+from fournos.cli.verbs import Cli, Session, verb
+from fournos.cli.words import created, name_of, phase_of, phase_text, since, spec_of, status_of
+from fournos.kube.api import Api
+from fournos.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
+from fournos.kube.kinds import POD
+from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.podsets import queue_name
+from fournos.queueing.priority import PRIORITY_LABEL
+from fournos.queueing.state import view as queue_view
+
+app = typer.Typer(
+    help="AppWrappers: resources that Kueue admits, and that end, as one.", no_args_is_help=True
+)
+
+NameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="Name of the AppWrapper.",
+        autocompletion=completion(APPWRAPPER),
+        show_default=False,
+    ),
+]
+
+
+@verb(app, "list", "ls")
+async def list_appwrappers(
+    cli: Cli,
+    phase: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--phase", metavar="PHASE", help="Only those in this phase, such as Running; repeat it."
+        ),
+    ] = None,
+    selector: Annotated[
+        str,
+        typer.Option("--selector", "-l", metavar="LABELS", help="Only those with these labels: a=b,c!=d."),
+    ] = "",
+    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
+) -> None:
+    """List AppWrappers, newest first.
+
+    \b
+    fournos appwrapper list
+    fournos appwrapper list -A --phase Running -o wide    users, priorities, tries
+    """
+    async with cli.session() as session:
+        namespace = "" if everywhere else session.namespace
+        found = (await session.api.list(APPWRAPPER, namespace=namespace, selector=selector)).items
+    wanted = {one.lower() for one in phase or ()}
+    shown = [one for one in newest_first(found) if not wanted or phase_of(one).lower() in wanted]
+    if cli.output.objects(APPWRAPPER, shown):
+        return
+    if not shown:
+        where = "any namespace" if everywhere else f"namespace {session.namespace}"
+        cli.output.hint(f"No AppWrappers in {where}." if not found else "None of them is in that phase.")
+        return
+    wide = cli.output.form is Format.WIDE
+    cli.output.lines(
+        view(shown, now=cli.world.now(), wide=wide, everywhere=everywhere, width=cli.output.width)
+    )
+
+
+def view(
+    wrappers: Sequence[Obj], *, now: datetime, wide: bool, everywhere: bool, width: int | None
+) -> list[Text]:
+    header = ["NAME", "PHASE", "QUEUE", "COMPONENTS", "AGE"]
+    header += ["USER", "PRIORITY", "RESETS"] if wide else []
+    rows = [[*_row(wrapper, now, wide), why(wrapper)] for wrapper in wrappers]
+    if everywhere:
+        header.insert(0, "NAMESPACE")
+        rows = [[key_of(one).namespace, *row] for one, row in zip(wrappers, rows, strict=True)]
+    return table([*header, "MESSAGE"], rows, width=width)
+
+
+def _row(wrapper: Obj, now: datetime, wide: bool) -> list[str | Text]:
+    labels = wrapper["metadata"].get("labels") or {}
+    row: list[str | Text] = [
+        name_of(wrapper),
+        phase_text(phase_of(wrapper)),
+        queue_name(wrapper) or "-",
+        ", ".join(_kinds(wrapper)),
+        since(created(wrapper), now),
+    ]
+    if wide:
+        resets = status_of(wrapper).get("resettingCount")
+        row += [str(labels.get(USER_LABEL) or "-"), str(labels.get(PRIORITY_LABEL) or "-"), str(resets or 0)]
+    return row
+
+
+def _kinds(wrapper: Obj) -> list[str]:
+    """Such as Pod, 2 Service."""
+    kinds = [str(one["template"].get("kind")) for one in spec_of(wrapper).get("components") or ()]
+    counts = {kind: kinds.count(kind) for kind in kinds}
+    return [kind if number == 1 else f"{number} {kind}" for kind, number in counts.items()]
+
+
+@verb(app, "get", "show")
+async def get_appwrapper(cli: Cli, name: NameArgument) -> None:
+    """Show one: its components and how they do, its Workload, every condition with its reason.
+
+    \b
+    fournos appwrapper get sample
+    fournos appwrapper get sample -o yaml
+    """
+    async with cli.session() as session:
+        wrapper = await _find(session, name)
+        if cli.output.objects(APPWRAPPER, [wrapper], single=True):
+            return
+        found = await members(session.api, wrapper)
+    cli.output.lines(detail(wrapper, found, cli.world.now(), width=cli.output.width))
+
+
+def detail(wrapper: Obj, found: Members, now: datetime, *, width: int | None) -> list[Text]:
+    labels = wrapper["metadata"].get("labels") or {}
+    facts = [
+        ("Namespace", key_of(wrapper).namespace),
+        ("User", labels.get(USER_LABEL)),
+        ("Queue", queue_name(wrapper)),
+        ("Priority", labels.get(PRIORITY_LABEL)),
+        ("Managed by", spec_of(wrapper).get("managedBy")),
+        ("Created", f"{created(wrapper)} ({since(created(wrapper), now)} ago)"),
+        ("Resets", status_of(wrapper).get("resettingCount")),
+        ("Message", why(wrapper)),
+    ]
+    lines = [headline(wrapper)]
+    lines += [Text.assemble("  ", (f"{label:<13}", "dim"), str(value)) for label, value in facts if value]
+    inner = width and width - 2
+    for title, body in (
+        ("Components", _components(wrapper, found, inner)),
+        ("Conditions", condition_table(wrapper, now, width)),
+        ("Workloads", _workloads(found, now, inner)),
+        ("Pods", _pods(found, now, inner)),
+        ("Next", [Text(f"fournos appwrapper explain {name_of(wrapper)}")]),
+    ):
+        if body:
+            lines += [Text(), Text(title, style="bold"), *(indented(line) for line in body)]
+    return lines
+
+
+def _components(wrapper: Obj, found: Members, width: int | None) -> list[Text]:
+    statuses = status_of(wrapper).get("componentStatus") or ()
+    rows = []
+    for index, component in enumerate(spec_of(wrapper).get("components") or ()):
+        template = component["template"]
+        status = statuses[index] if index < len(statuses) else {}
+        asked = (template.get("metadata") or {}).get("name") or "(generated)"
+        pods = [pod for pod in found.pods if component_of(pod) == index]
+        rows.append(
+            (
+                str(template.get("kind")),
+                str(status.get("name") or asked),
+                _state(template, status, found.components.get(index)),
+                str(count(pods)) if pods else "-",
+            )
+        )
+    return table(("KIND", "NAME", "STATE", "PODS"), rows, width=width)
+
+
+def _state(template: Obj, status: Any, live: Obj | None) -> str:
+    if is_true({"status": status}, "Finished"):
+        return State.SUCCEEDED.value
+    if live is None:
+        deployed = condition({"status": status}, "ResourcesDeployed") or {}
+        return "gone" if deployed.get("status") == "True" else "not made"
+    kind = wrapped_kind(template)
+    if kind is None or kind.judge is None:
+        return "there"
+    judgement = kind.judge(live)
+    return f"{judgement.state.value}: {judgement.message}".removesuffix(": ")
+
+
+def _workloads(found: Members, now: datetime, width: int | None) -> list[Text]:
+    rows = [(name_of(one), since(created(one), now), queue_view(one).state.value) for one in found.workloads]
+    return table(("NAME", "AGE", "STATE"), rows, width=width) if rows else []
+
+
+def _pods(found: Members, now: datetime, width: int | None) -> list[Text]:
+    rows = [
+        (
+            name_of(pod),
+            since(created(pod), now),
+            pod_phase(pod).lower(),
+            str(spec_of(pod).get("nodeName") or "-"),
+        )
+        for pod in found.pods
+    ]
+    return table(("NAME", "AGE", "STATE", "NODE"), rows, width=width) if rows else []
+
+
+@verb(app, "explain", "why")
+async def explain_appwrapper(cli: Cli, name: NameArgument) -> None:
+    """Say why an AppWrapper waits, is made anew or has failed, and what to do about it.
+
+    \b
+    fournos appwrapper explain sample
+    fournos appwrapper explain sample -o json
+    """
+    async with cli.session() as session:
+        wrapper = await _find(session, name)
+        found = await members(session.api, wrapper)
+        queue = queue_name(wrapper)
+        facts = await queue_facts(session.api, wrapper, queue) if queue else None
+    told = explain(wrapper, found, facts, cli.world.now())
+    if cli.output.structured:
+        cli.output.data(data(wrapper, told))
+    else:
+        cli.output.lines(explanation(wrapper, told, cli.world.now(), width=cli.output.width))
+
+
+# --- shared ------------------------------------------------------------------------------------------
+
+
+async def _find(session: Session, name: str) -> Obj:
+    """Raises Fail when there is none."""
+    bare = name.rpartition("/")[2]
+    try:
+        return await session.api.get(APPWRAPPER, Key(session.namespace, bare))
+    except NotFoundError:
+        others = (await session.api.list(APPWRAPPER, namespace=session.namespace)).items
+        raise Fail(
+            f"no AppWrapper {bare} in namespace {session.namespace}",
+            fix=missing(
+                bare,
+                [name_of(one) for one in others],
+                session.namespace,
+                command="fournos appwrapper",
+                what="AppWrappers",
+            ),
+            code=Exit.NOT_FOUND,
+        ) from None
+
+
+async def members(api: Api, wrapper: Obj) -> Members:
+    """What belongs to it; kinds that are not installed, or not ours to see, count as having none."""
+    namespace, name = key_of(wrapper)
+
+    async def listed(resource: Any, selector: str) -> list[Obj]:
+        try:
+            return (await api.list(resource, namespace=namespace, selector=selector)).items
+        except (NoSuchResourceError, ForbiddenError):
+            return []
+
+    components: dict[int, Obj] = {}
+    for index, status in enumerate(status_of(wrapper).get("componentStatus") or ()):
+        if status.get("name"):
+            resource = resource_of(spec_of(wrapper)["components"][index]["template"])
+            try:
+                live = await api.get(resource, Key(namespace, status["name"]))
+            except (NotFoundError, NoSuchResourceError, ForbiddenError):
+                continue
+            if _controlled(live, wrapper):
+                components[index] = live
+    return Members(
+        workloads=tuple(one for one in await listed(WORKLOAD, "") if _controlled(one, wrapper)),
+        pods=tuple(await listed(POD, f"{LABEL}={name}")),
+        components=components,
+    )
+
+
+def _controlled(obj: Obj, wrapper: Obj) -> bool:
+    return (controller_of(obj) or {}).get("uid") == uid_of(wrapper)

@@ -1,0 +1,224 @@
+"""Why an AppWrapper is where it is, and what to do about it: from facts to words.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from fournos.api.conditions import condition, is_true
+from fournos.appwrappers.judge import State
+from fournos.appwrappers.kinds import wrapped_kind
+from fournos.appwrappers.names import ANNOTATION, APPWRAPPER
+from fournos.appwrappers.pods import alive
+from fournos.cli.facts import Facts
+from fournos.cli.quota import Quota, amount, quota
+from fournos.cli.reasons import patch_command, pod_trouble, queue_trouble, with_kueue
+from fournos.cli.shortage import Explanation
+from fournos.cli.words import count, name_of, one_line, phase_of, since, spec_of, status_of
+from fournos.kube.resource import Obj, key_of
+from fournos.queueing.podsets import queue_name
+from fournos.queueing.state import QueueState, view
+
+_KIND = f"{APPWRAPPER.plural}.{APPWRAPPER.group}"
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """What belongs to an AppWrapper, as far as it is there."""
+
+    workloads: tuple[Obj, ...] = ()
+    pods: tuple[Obj, ...] = ()
+    components: Mapping[int, Obj] = field(default_factory=dict)
+    """Index → the wrapped resource."""
+
+    @property
+    def workload(self) -> Obj | None:
+        live = [one for one in self.workloads if not is_true(one, "Finished")]
+        return live[-1] if live else None
+
+
+def why(wrapper: Obj) -> str:
+    """The condition that says most, in a line."""
+    wanted = {
+        "Failed": "Unhealthy",
+        "Resetting": "Unhealthy",
+        "Running": "PodsReady",
+        "Succeeded": "PodsReady",
+        "Suspending": "DeletingResources",
+        "Terminating": "DeletingResources",
+    }.get(phase_of(wrapper))
+    found = (condition(wrapper, wanted) if wanted else None) or {}
+    text = one_line(found.get("message"))
+    reason = str(found.get("reason") or "")
+    return f"{reason}: {text}".removesuffix(": ") if wanted == "Unhealthy" else text
+
+
+def explain(wrapper: Obj, found: Members, facts: Facts | None, now: datetime) -> Explanation:
+    """`facts`: of its queue; None: it names none."""
+    name, phase = name_of(wrapper), phase_of(wrapper)
+    if wrapper["metadata"].get("deletionTimestamp"):
+        return replace(_going(wrapper, found), verdict=f"{name} is being deleted; its resources go first.")
+    match phase:
+        case "New":
+            return _new(wrapper, now)
+        case "Suspended":
+            return _suspended(wrapper, found, facts)
+        case "Resuming":
+            text = f"{name} is admitted; its resources are being made."
+            return Explanation(text, _conditions(wrapper))
+        case "Running":
+            return _running(wrapper, found)
+        case "Resetting":
+            return _resetting(wrapper, now)
+        case "Suspending":
+            return replace(
+                _going(wrapper, found), verdict=f"{name} is being suspended; its resources go first."
+            )
+        case _:
+            return _ended(wrapper)
+
+
+def _new(wrapper: Obj, now: datetime) -> Explanation:
+    name, manager = name_of(wrapper), spec_of(wrapper).get("managedBy")
+    if manager:
+        return Explanation(f"{name} is run by {manager}, which its spec.managedBy names.")
+    return Explanation(
+        f"No operator has looked at {name} yet ({since(wrapper['metadata'].get('creationTimestamp'), now)}).",
+        advice=(
+            "see whether one runs: kubectl get pods -n appwrapper-system",
+            "or start one here: fournos run --enable appwrappers",
+        ),
+    )
+
+
+def _suspended(wrapper: Obj, found: Members, facts: Facts | None) -> Explanation:
+    name = name_of(wrapper)
+    if not queue_name(wrapper) or facts is None:
+        fix = patch_command(_KIND, wrapper, '{"spec":{"suspend":false}}')
+        text = f"{name} is suspended by its own spec.suspend, and names no queue that would end that."
+        return Explanation(text, advice=(f"start it: {fix}",))
+    if broken := queue_trouble(facts):
+        return broken
+    workload = found.workload
+    if workload is None:
+        return Explanation(
+            f"{name} is not queued yet.",
+            advice=(
+                f"its events say why: kubectl describe {_KIND} {name} -n {key_of(wrapper).namespace}",
+                "one of Kueue (its AppWrapper integration) and the operator "
+                "(FOURNOS_APPWRAPPER_WORKLOADS=own) makes its Workload",
+            ),
+        )
+    queue = view(workload)
+    because = with_kueue(queue.message, ())
+    if not queue.active:
+        fix = patch_command("workload", workload, '{"spec":{"active":true}}')
+        return Explanation(f"{name} was deactivated in Kueue.", because, (f"queue it again: {fix}",))
+    if queue.state is QueueState.EVICTED:
+        return Explanation(f"{name} was evicted ({queue.reason}) and gives its quota back.", because)
+    if queue.state is QueueState.WAITING and is_true(workload, "QuotaReserved"):
+        return Explanation(f"{name} has its quota, and waits for admission checks.", because)
+    if queue.state is QueueState.ADMITTED:
+        return Explanation(f"{name} is admitted and starts any moment.", because)
+    if not isinstance(facts.cluster_queue, dict):
+        return Explanation(f"{name} waits for Kueue to admit it.", because)
+    return _short(wrapper, workload, quota(workload, facts.cluster_queue, facts.flavors), facts, because)
+
+
+def _short(wrapper: Obj, workload: Obj, found: Quota, facts: Facts, because: tuple[str, ...]) -> Explanation:
+    """Which quota is short."""
+    name, order, key = name_of(wrapper), [one.key for one in facts.line], key_of(workload)
+    ahead = tuple(map(str, order[: order.index(key)])) if key in order else None
+    base = Explanation("", because, quota=found, ahead=ahead, in_line=len(order))
+    if found.uncovered:
+        text = f"{name} can never be admitted: no quota for {', '.join(found.uncovered)} exists."
+        fix = f"add it to the ClusterQueue, or wrap without it: kubectl delete {_KIND} {name}"
+        return replace(base, verdict=text, advice=(fix,))
+    if not found.possible:
+        worst = next((line for line in found.lines if not line.possible), None)
+        if worst is None:
+            text = (
+                f"{name} can never be admitted: no flavor of the ClusterQueue has the node labels it wants."
+            )
+            return replace(base, verdict=text)
+        text = (
+            f"{name} can never be admitted: it asks for {amount(worst.asks)} of {worst.resource}, "
+            f"and no flavor has more than {amount(worst.most or worst.nominal)}."
+        )
+        return replace(base, verdict=text, advice=("ask for less: its components count together",))
+    if found.fitting:
+        if ahead:
+            text = f"{name} waits for its turn: {count(len(ahead), 'workload')} of the queue come first."
+            return replace(base, verdict=text)
+        text = f"{name} should be admitted any moment: {found.fitting[0]} has what it asks for."
+        return replace(base, verdict=text)
+    short = sorted({line.resource for line in found.lines if not line.fits})
+    advice = "a higher priority is served first: the label kueue.x-k8s.io/priority-class names it"
+    return replace(base, verdict=f"{name} waits: too much of {', '.join(short)} is in use.", advice=(advice,))
+
+
+def _running(wrapper: Obj, found: Members) -> Explanation:
+    name = name_of(wrapper)
+    if is_true(wrapper, "PodsReady"):
+        return Explanation(f"{name} does not wait, it runs: {why(wrapper)}.")
+    stuck = tuple(trouble for pod in found.pods if (trouble := pod_trouble(pod)))
+    return Explanation(
+        f"{name} runs, and not all of it is ready.",
+        (*_conditions(wrapper), *_unready(wrapper, found), *stuck),
+    )
+
+
+def _unready(wrapper: Obj, found: Members) -> tuple[str, ...]:
+    lines = []
+    for index, live in found.components.items():
+        kind = wrapped_kind(spec_of(wrapper)["components"][index]["template"])
+        if kind is None or kind.judge is None:
+            continue
+        judgement = kind.judge(live)
+        if judgement.state in (State.PENDING, State.FAILED):
+            text = f"{kind.resource.kind} {name_of(live)} is {judgement.state.value}"
+            lines.append(f"{text}: {judgement.message}" if judgement.message else text)
+    return tuple(lines)
+
+
+def _resetting(wrapper: Obj, now: datetime) -> Explanation:
+    name, status = name_of(wrapper), status_of(wrapper)
+    then = since((condition(wrapper, "Unhealthy") or {}).get("lastTransitionTime"), now)
+    text = f"{name} met a failure {then} ago and is made anew (reset {status.get('resettingCount') or 0})."
+    return Explanation(
+        text,
+        _conditions(wrapper),
+        (f"how often and how soon: annotations {ANNOTATION}retryLimit and retryPausePeriodDuration",),
+    )
+
+
+def _going(wrapper: Obj, found: Members) -> Explanation:
+    """What stands in the way of its end."""
+    left = [
+        f"{one.get('kind') or 'component'} {name_of(one)} is still there" for one in found.components.values()
+    ]
+    left += [f"pod {name_of(pod)} is still there" for pod in alive(found.pods)]
+    advice = f"what stays is deleted by force: annotation {ANNOTATION}forcefulDeletionGracePeriodDuration"
+    return Explanation("", tuple(left), (advice,) if left else ())
+
+
+def _ended(wrapper: Obj) -> Explanation:
+    name, phase = name_of(wrapper), phase_of(wrapper)
+    verdict = f"{name} does not wait, it has ended: {phase}."
+    if phase != "Failed":
+        return Explanation(verdict)
+    hold = (
+        f"keep its pods for a look the next time: annotation {ANNOTATION}deletionOnFailureGracePeriodDuration"
+    )
+    return Explanation(verdict, (why(wrapper),), (hold,))
+
+
+def _conditions(wrapper: Obj) -> tuple[str, ...]:
+    """Those that tell of trouble."""
+    lines = []
+    for type_, bad in (("Unhealthy", "True"), ("PodsReady", "False")):
+        found = condition(wrapper, type_) or {}
+        if found.get("status") == bad and one_line(found.get("message")):
+            lines.append(f"{type_}: {found.get('reason')}: {one_line(found.get('message'))}")
+    return tuple(lines)
