@@ -63,7 +63,8 @@ class Fleet:
 
     `on_change` gets the name of a cluster when the verdict on it, what is stored of it, or what hinders a
     watch of it changed; changes within 0.1 s are one call.  It must not block.  Changes that a projection
-    hides are none.
+    hides are none.  `on_object` gets each changed object as it was and as it is, at once.  `qps` limits the
+    requests to each cluster.
     """
 
     def __init__(
@@ -71,8 +72,10 @@ class Fleet:
         *,
         watches: Sequence[FleetWatch],
         on_change: Callable[[str], None],
+        on_object: Callable[[str, Obj | None, Obj | None], None] = lambda name, old, new: None,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
+        qps: float = _QPS,
         probe_interval: float = 30.0,
         timeout: float = 10.0,
         observer: Observer | None = None,
@@ -83,6 +86,8 @@ class Fleet:
         if len(self._watches) != len(watches):
             raise ValueError("a resource type can be watched once only")
         self._on_change = on_change
+        self._on_object = on_object
+        self._qps = qps
         self._now = now
         self._monotonic = monotonic
         self._interval = probe_interval
@@ -238,6 +243,7 @@ class Fleet:
             def stored(_: str, old: Obj | None, new: Obj | None) -> None:
                 if not same_but_version(old, new):
                     on_change()
+                    self._on_object(name, old, new)
 
             watch = self._watches[resource]
             return Reflector(
@@ -258,8 +264,8 @@ class Fleet:
         return Client(
             credentials,
             name=name,
-            qps=_QPS,
-            burst=_BURST,
+            qps=self._qps,
+            burst=max(_BURST, int(2 * self._qps)),
             timeout=timeout,
             observer=self._observer,
             max_bytes=_MAX_BYTES,

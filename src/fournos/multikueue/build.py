@@ -1,0 +1,97 @@
+"""What is made on a worker, as pure functions.
+
+Only name, namespace, labels, annotations and spec travel: an ownerReference would name an owner that the
+worker does not have, whose garbage collection deletes the copy; a finalizer would wait for a controller
+that is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fournos.kube.resource import Obj, Resource, uid_of
+from fournos.multikueue import names
+from fournos.multikueue.kinds import held_back
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.workload import JOB_UID_LABEL
+
+_STAYS = ("kubectl.kubernetes.io/last-applied-configuration",)
+
+
+def remote_workload(workload: Obj, *, origin: str, attempt: str) -> Obj:
+    """Its twin on a worker; active, whatever this one was asked meanwhile."""
+    meta = workload["metadata"]
+    labels = {name: value for name, value in (meta.get("labels") or {}).items() if name != JOB_UID_LABEL}
+    spec = {name: value for name, value in workload["spec"].items() if name != "active"}
+    return {
+        "apiVersion": WORKLOAD.api_version,
+        "kind": WORKLOAD.kind,
+        "metadata": {
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "labels": {**labels, names.ORIGIN_LABEL: origin},
+            "annotations": {
+                **_annotations(meta),
+                names.WORKLOAD_UID: uid_of(workload),
+                names.ATTEMPT: attempt,
+            },
+        },
+        "spec": spec,
+    }
+
+
+def mirror(job: Obj, kind: Resource, *, workload: str, origin: str, attempt: str) -> Obj:
+    """The job's copy on a worker: without managedBy, bound to the Workload that is there already."""
+    meta = job["metadata"]
+    spec: dict[str, Any] = {
+        name: value for name, value in (job.get("spec") or {}).items() if name != "managedBy"
+    }
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {
+            "name": meta["name"],
+            "namespace": meta["namespace"],
+            "labels": {**(meta.get("labels") or {}), names.PREBUILT: workload, names.ORIGIN_LABEL: origin},
+            "annotations": {
+                **_annotations(meta),
+                names.PREBUILT: workload,
+                names.JOB_UID: uid_of(job),
+                names.ATTEMPT: attempt,
+            },
+        },
+        "spec": {**spec, **held_back(kind, spec)},
+    }
+
+
+def _annotations(meta: Mapping[str, Any]) -> dict[str, str]:
+    return {name: value for name, value in (meta.get("annotations") or {}).items() if name not in _STAYS}
+
+
+def mirrored_status(job: Obj, remote: Obj) -> dict[str, Any]:
+    """The status that the manager's object is to have: the worker's, but for what is the manager's own.
+
+    Generations are counted by each API server for itself: "up to date" there is said with the number here.
+    Conditions with a qualified type (`example.com/Audited`) that the worker does not know stay.
+    """
+    found = dict(remote.get("status") or {})
+    seen, current = remote["metadata"].get("generation"), job["metadata"].get("generation")
+
+    def translated(part: Mapping[str, Any]) -> dict[str, Any]:
+        if "observedGeneration" not in part:
+            return dict(part)
+        rest = {name: value for name, value in part.items() if name != "observedGeneration"}
+        return {**rest, "observedGeneration": current} if part["observedGeneration"] == seen else rest
+
+    found = translated(found)
+    conditions = [translated(one) for one in found.get("conditions") or ()]
+    types = {one.get("type") for one in conditions}
+    conditions += [
+        one
+        for one in (job.get("status") or {}).get("conditions") or ()
+        if "/" in str(one.get("type")) and one["type"] not in types
+    ]
+    if conditions:
+        found["conditions"] = conditions
+    return found

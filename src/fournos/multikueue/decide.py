@@ -1,0 +1,111 @@
+"""What happens next to a Workload that is to run on a worker: nothing there, a choice, or a run.
+
+no quota, evicted, over, gone      →  withdraw: what workers have of it goes
+quota, no winner                   →  nominate: twins on workers; the first to be admitted wins
+quota, a winner                    →  follow: the copy of the job runs there, its status comes back
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from fournos.kube.resource import controller_of, is_terminating, uid_of
+from fournos.multikueue import names
+from fournos.multikueue.context import Context, Observed, Remote
+from fournos.multikueue.follow import follow
+from fournos.multikueue.nominate import nominate
+from fournos.multikueue.over import Why, over
+from fournos.multikueue.settings import MultiKueueSettings
+from fournos.multikueue.withdraw import clear, withdraw
+from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Need
+
+
+def decide(
+    observed: Observed, facts: Facts, now: datetime, *, settings: MultiKueueSettings
+) -> Decision | Need:
+    """Pure; see `fournos.runtime.decision`."""
+    if facts.failure is not None and facts.failure.transient:
+        return Decision(retry=True)
+    ctx = Context(observed, facts, now, settings)
+    decision = _next(ctx)
+    if facts.failure is None or isinstance(decision, Need):
+        return decision
+    # The job's status was refused: its CRD has no status subresource, or another schema than the worker's.
+    if facts.failure.count == 1:
+        ctx.note(
+            "StatusRefused", f"the worker's status cannot be written: {facts.failure.message}", warning=True
+        )
+    steps = tuple(step for step in decision.steps if step != facts.failure.step)
+    return Decision(steps, decision.status, tuple(ctx.notes), decision.wake_at, retry=True)
+
+
+def _next(ctx: Context) -> Decision | Need:
+    why = over(ctx.observed)
+    if why is not None:
+        return withdraw(ctx, why)
+    if ctx.state in ("Retry", "Rejected"):
+        return ctx.decision()  # Kueue is about to evict it
+    if _checks_before(ctx):
+        return ctx.decision()
+    trouble = _unfit(ctx)
+    if trouble is not None:
+        return trouble
+    earlier = [remote for remote in ctx.observed.remotes if _has_earlier(ctx, remote)]
+    for remote in earlier:
+        clear(ctx, remote, Why("an earlier attempt", hard=not _is_ours(ctx, remote), at=ctx.reserved_at))
+    if ctx.claim:
+        return follow(ctx)
+    if any(remote.usable for remote in earlier):
+        return ctx.decision()  # it must not run twice
+    return nominate(ctx)
+
+
+def _has_earlier(ctx: Context, remote: Remote) -> bool:
+    """What is there is not of this attempt, or has been told to stop."""
+    twin = remote.workload
+    if twin is not None and (not ctx.is_current(twin) or twin["spec"].get("active", True) is False):
+        return True
+    return any(not ctx.is_current(job) for _, job in remote.jobs)
+
+
+def _is_ours(ctx: Context, remote: Remote) -> bool:
+    """An earlier attempt of this very Workload is stopped gently, one of another is only in the way."""
+    found = (remote.workload or {"metadata": {}})["metadata"].get("annotations") or {}
+    return bool(found.get(names.WORKLOAD_UID) == uid_of(ctx.workload))
+
+
+def _checks_before(ctx: Context) -> bool:
+    """Other checks come first: what they say may still change."""
+    mine = ctx.observed.check
+    assert mine is not None
+    return any(
+        one.get("state") != "Ready"
+        for one in ctx.status.get("admissionChecks") or ()
+        if one["name"] != mine["metadata"]["name"]
+    )
+
+
+def _unfit(ctx: Context) -> Decision | Need | None:
+    """Whether the job is one that can be taken to a worker at all."""
+    owner, kind, job = controller_of(ctx.workload), ctx.observed.kind, ctx.observed.job
+    if owner is None or kind is None:
+        whose = f"{owner['apiVersion']}, Kind={owner['kind']}" if owner else "none"
+        ctx.tell("Rejected", f"No multikueue adapter found for owner kind {whose}")
+        return ctx.decision()
+    if job is None:
+        question = LiveGet(kind, ctx.observed.key._replace(name=str(owner["name"])))
+        if need := ctx.facts.ask([question]):
+            return need
+        # Gone: its Workload goes with it.  There: the cache is about to show it.
+        return Decision(retry=not isinstance(ctx.facts.answer(question), Absent))
+    if uid_of(job) != str(owner["uid"]) or is_terminating(job):
+        return Decision()
+    managed_by = (job.get("spec") or {}).get("managedBy")
+    if managed_by != names.MULTIKUEUE:
+        ctx.tell(
+            "Rejected",
+            "The owner is not managed by Kueue: "
+            f'Expecting .spec.managedBy to be "{names.MULTIKUEUE}" not "{managed_by or ""}"',
+        )
+        return ctx.decision()
+    return None

@@ -1,0 +1,99 @@
+"""A worker has won: the job's copy runs there, its status comes back, and what becomes of it is told."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from fournos.api.conditions import condition, is_true
+from fournos.kube.resource import Obj, key_of
+from fournos.multikueue.build import mirror
+from fournos.multikueue.context import Context, Remote
+from fournos.multikueue.nominate import keep_priority, runs
+from fournos.multikueue.over import Why
+from fournos.multikueue.sync import sync
+from fournos.multikueue.withdraw import clear
+from fournos.multikueue.workers import Look, Make
+from fournos.runtime.decision import Decision
+
+
+def follow(ctx: Context) -> Decision:
+    name = ctx.claim
+    remote = next((one for one in ctx.observed.remotes if one.name == name), None)
+    for other in ctx.observed.remotes:
+        if other is not remote:
+            clear(ctx, other, Why("another worker has won", hard=True))
+    if remote is None or not remote.listed:
+        return _again(ctx, f'"{name}" is not among the workers any more')
+    if not remote.usable:
+        return _lost(ctx, remote)
+    twin = ctx.current(remote)
+    if twin is None:
+        return ctx.decision() if remote.busy else _again(ctx, f'its Workload on "{name}" is gone')
+    if is_true(twin, "Finished"):
+        return _finished(ctx, remote, twin)
+    if not runs(twin):
+        sync(ctx, ctx.mirror(remote))
+        evicted = condition(twin, "Evicted") or {}
+        return _again(ctx, f'"{name}" has evicted it: {evicted.get("message") or "not admitted any more"}')
+    keep_priority(ctx, remote, twin)
+    return _running(ctx, remote)
+
+
+def _running(ctx: Context, remote: Remote) -> Decision:
+    kind, job = ctx.observed.kind, ctx.observed.job
+    assert kind is not None and job is not None
+    if ctx.mirror(remote) is None:
+        if remote.trouble is not None and ctx.refused(remote):
+            return _again(ctx, f'"{remote.name}" does not take it: {remote.trouble.message}')
+        if not remote.busy:
+            copy = mirror(
+                job,
+                kind,
+                workload=ctx.observed.key.name,
+                origin=ctx.settings.the_origin,
+                attempt=ctx.attempt,
+            )
+            ctx.send(remote, Make(kind, copy))
+        return ctx.decision()
+    sync(ctx, ctx.mirror(remote))
+    ctx.tell("Ready", f'The workload got reservation on "{remote.name}"')
+    return ctx.decision()
+
+
+def _finished(ctx: Context, remote: Remote, twin: Obj) -> Decision:
+    """The end is told when the job's last status is here: it comes by another watch, perhaps later."""
+    ended = condition(twin, "Finished") or {}
+    reason, message = str(ended.get("reason") or "Succeeded"), str(ended.get("message") or "")
+    if reason == "OutOfSync":
+        return _again(ctx, f'on "{remote.name}" it does not fit its Workload: {message}', evict=True)
+    kind, job, version = ctx.observed.kind, ctx.observed.job, str(twin["metadata"]["resourceVersion"])
+    assert kind is not None and job is not None
+    if remote.looked != version:
+        if not remote.busy:
+            ctx.send(remote, Look(kind, key_of(job), version))
+        return ctx.decision()
+    sync(ctx, ctx.mirror(remote))
+    ctx.finish(reason, message)
+    ctx.note("FinishedOnWorker", f'{reason} on "{remote.name}": {message}')
+    return ctx.decision()
+
+
+def _lost(ctx: Context, remote: Remote) -> Decision:
+    """A line that is cut for a while ends nothing; the clock is the AdmissionCheck's, not this process's."""
+    if remote.lost_since is None:
+        return ctx.decision()  # not told yet
+    due = remote.lost_since + timedelta(seconds=ctx.settings.worker_lost)
+    if ctx.now < due:
+        ctx.wake(due)
+        return ctx.decision()
+    return _again(ctx, f'"{remote.name}" is lost: {remote.hindrance or "not connected"}')
+
+
+def _again(ctx: Context, why: str, *, evict: bool = False) -> Decision:
+    """Kueue evicts what was admitted and queues it anew; what was not is only put to the choice again."""
+    if evict or ctx.state == "Ready":
+        ctx.tell("Retry", why)
+    else:
+        ctx.put(cluster=None)
+        ctx.tell("Pending", why)
+    return ctx.decision()

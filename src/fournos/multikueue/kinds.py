@@ -1,0 +1,84 @@
+"""The resource types of the adapter, and the kinds that it takes to workers, by their names in Kueue's
+configuration: `Kind.version.group`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from fournos.kube.resource import Obj, Resource
+from fournos.queueing.kinds import GROUP, VERSION
+
+ADMISSION_CHECK = Resource(GROUP, VERSION, "AdmissionCheck", "admissionchecks", namespaced=False)
+MULTIKUEUE_CONFIG = Resource(GROUP, VERSION, "MultiKueueConfig", "multikueueconfigs", namespaced=False)
+MULTIKUEUE_CLUSTER = Resource(GROUP, VERSION, "MultiKueueCluster", "multikueueclusters", namespaced=False)
+FOURNOS_CLUSTER = Resource("fournos.dev", "v1", "FournosCluster", "fournosclusters")
+
+_NAME = re.compile(r"([A-Za-z0-9]+)\.(v[0-9]+(?:(?:alpha|beta)[0-9]+)?)\.([a-z0-9](?:[-a-z0-9.]*[a-z0-9])?)")
+_PLURAL = re.compile(r"[a-z][a-z0-9]*")
+
+
+class BadNameError(ValueError):
+    """The name of a kind that cannot be right; the message says why."""
+
+
+def parse(name: str) -> Resource:
+    """`Kind.version.group`, or `Kind.version.group=plural` where the plural is not the usual one.
+
+    Raises BadNameError.
+    """
+    text, _, plural = name.strip().partition("=")
+    found = _NAME.fullmatch(text)
+    if found is None:
+        raise BadNameError(f"'{name}' must be Kind.version.group, such as PipelineRun.v1.tekton.dev")
+    kind, version, group = found.groups()
+    if not kind[0].isupper():
+        raise BadNameError(
+            f"'{name}': a Kind begins with a capital letter, such as PipelineRun.v1.tekton.dev; "
+            "with another case no worker would know it"
+        )
+    if plural and not _PLURAL.fullmatch(plural):
+        raise BadNameError(f"'{name}': the plural after '=' is not the name of a resource type")
+    return Resource(group, version, kind, plural or usual_plural(kind))
+
+
+def parse_all(names: Iterable[str]) -> tuple[Resource, ...]:
+    """Raises BadNameError, also for a kind that is named twice."""
+    found: dict[tuple[str, str], Resource] = {}
+    for name in names:
+        resource = parse(name)
+        if found.setdefault((resource.group, resource.kind), resource) is not resource:
+            raise BadNameError(f"'{name}': the kind is named twice")
+    return tuple(found.values())
+
+
+def usual_plural(kind: str) -> str:
+    """The plural as API machinery guesses it from a kind."""
+    name = kind.lower()
+    if name.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{name}es"
+    if name.endswith("y") and not name.endswith(("ay", "ey", "oy", "uy")):
+        return f"{name[:-1]}ies"
+    return f"{name}s"
+
+
+def name_of(resource: Resource) -> str:
+    return f"{resource.kind}.{resource.version}.{resource.group}"
+
+
+_HOLD: dict[tuple[str, str], Obj] = {
+    ("tekton.dev", "PipelineRun"): {"status": "PipelineRunPending"},
+    # Its spec.suspend is a person's word: what holds a job back is its prebuilt Workload alone.
+    ("fournos.dev", "FournosJob"): {},
+}
+
+
+def held_back(resource: Resource, spec: Obj) -> Obj:
+    """The fields of spec with which an object waits on the worker until its Workload lets it start.
+
+    A kind that nobody here has heard of waits with spec.suspend, if it has that.
+    """
+    known = _HOLD.get((resource.group, resource.kind))
+    if known is not None:
+        return known
+    return {"suspend": True} if "suspend" in spec else {}

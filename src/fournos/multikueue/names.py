@@ -1,0 +1,31 @@
+"""Names, labels and fixed words of the MultiKueue adapter (Kueue's MultiKueue API and its labels page)."""
+
+from __future__ import annotations
+
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+"""In `spec.managedBy`: the object runs on a worker cluster, whichever adapter takes it there."""
+CONTROLLER = "fournos.dev/multikueue"
+"""The `controllerName` of the AdmissionChecks that are ours; Kueue's own adapter has `MULTIKUEUE` there."""
+ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
+PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
+"""Label, and since Kueue 0.18 annotation, that binds an object to a Workload made before it."""
+
+WORKLOAD_UID = "fournos.dev/multikueue-workload-uid"
+"""On what we make on a worker: which Workload of the manager it belongs to."""
+JOB_UID = "fournos.dev/multikueue-job-uid"
+ATTEMPT = "fournos.dev/multikueue-attempt"
+"""On what we make on a worker: which reservation of quota on the manager it serves; a later one is another
+attempt."""
+
+OPT_IN = "fournos.dev/multikueue-worker"
+"""Label of a FournosCluster that is to be a worker: "true"."""
+MADE_FOR = "fournos.dev/multikueue-cluster"
+"""On the MultiKueueCluster and Secret of a FournosCluster: its name."""
+SOURCE_VERSION = "fournos.dev/source-version"
+KUBECONFIG = "kubeconfig"
+"""The key of a Secret that Kueue reads a worker's kubeconfig from."""
+
+WORKER_CONDITION = "workers.fournos.dev/"
+"""Begins the type of an AdmissionCheck's condition about one worker: since when it can, or cannot, be used."""
+MAX_WORKERS = 10
+"""Kueue 0.15 takes as many clusters in a MultiKueueConfig, and in a Workload's nominatedClusterNames."""

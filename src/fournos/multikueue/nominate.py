@@ -1,0 +1,113 @@
+"""Asking workers for quota: a twin of the Workload on each that is nominated; the first to be admitted wins.
+
+Who is nominated is written down before a winner may be (Kueue's rule for clusterName), and the winner
+before the job's copy is made: there is never more than one.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from fournos.api.conditions import is_true
+from fournos.api.times import parse_time
+from fournos.kube.resource import Obj, key_of
+from fournos.multikueue import names
+from fournos.multikueue.build import remote_workload
+from fournos.multikueue.context import Context, Remote, since
+from fournos.multikueue.over import Why
+from fournos.multikueue.withdraw import clear
+from fournos.multikueue.workers import Change, Make
+from fournos.queueing.kinds import WORKLOAD
+from fournos.runtime.decision import Decision
+
+
+def nominate(ctx: Context) -> Decision:
+    listed = [remote for remote in ctx.observed.remotes if remote.listed]
+    fit = [remote for remote in listed if remote.usable and not ctx.refused(remote)]
+    winner = _winner(ctx, fit)
+    if winner is not None:
+        ctx.put(cluster=winner.name)
+        ctx.tell("Pending", f'"{winner.name}" has admitted it; the job is on its way there')
+        return ctx.decision()
+    if not fit:
+        return _nobody(ctx, listed)
+    wanted = fit[: _how_many(ctx)]
+    for remote in ctx.observed.remotes:
+        if remote not in wanted:
+            clear(ctx, remote, Why("not nominated", hard=True))
+        elif not remote.busy:
+            _ask(ctx, remote)
+    chosen = tuple(remote.name for remote in wanted)
+    ctx.put(cluster=None, nominated=chosen)
+    ctx.tell("Pending", f"waits for quota on {_quoted(chosen)}")
+    return ctx.decision()
+
+
+def _winner(ctx: Context, fit: list[Remote]) -> Remote | None:
+    """The earliest admitted of those whose nomination is on record."""
+    admitted = [
+        (since(workload, "Admitted"), remote.name, remote)
+        for remote in fit
+        if remote.name in ctx.nominated and (workload := ctx.current(remote)) is not None and runs(workload)
+    ]
+    return min(admitted)[2] if admitted else None
+
+
+def runs(workload: Obj) -> bool:
+    return (
+        is_true(workload, "Admitted")
+        and not is_true(workload, "Evicted")
+        and workload["spec"].get("active", True) is not False
+    )
+
+
+def _nobody(ctx: Context, listed: list[Remote]) -> Decision:
+    refusals = [f'"{one.name}": {one.trouble.message}' for one in listed if one.trouble and ctx.refused(one)]
+    for remote in ctx.observed.remotes:
+        clear(ctx, remote, Why("no worker takes it", hard=True))
+    ctx.put(cluster=None)
+    if refusals and len(refusals) == len(listed):
+        ctx.tell("Rejected", f"No worker can take it: {'; '.join(refusals)}")
+    elif listed:
+        unusable = [one for one in listed if not ctx.refused(one)]
+        reasons = refusals + [f'"{one.name}": {one.hindrance or "not connected yet"}' for one in unusable]
+        ctx.tell("Pending", f"No worker can be used: {'; '.join(reasons)}")
+    else:
+        ctx.tell("Pending", "The AdmissionCheck's MultiKueueConfig names no cluster, or does not exist")
+    return ctx.decision()
+
+
+def _how_many(ctx: Context) -> int:
+    settings = ctx.settings
+    if settings.the_dispatcher == "all-at-once":
+        return names.MAX_WORKERS
+    began = parse_time(ctx.reserved_at)
+    interval = timedelta(seconds=settings.incremental_interval_sec)
+    rounds = max(0, (ctx.now - began) // interval) + 1
+    asked = rounds * settings.incremental_step
+    if asked < sum(remote.listed for remote in ctx.observed.remotes):
+        ctx.wake(began + rounds * interval)
+    return asked
+
+
+def _ask(ctx: Context, remote: Remote) -> None:
+    twin = ctx.current(remote)
+    if twin is not None:
+        keep_priority(ctx, remote, twin)
+    elif remote.workload is None:
+        body = remote_workload(ctx.workload, origin=ctx.settings.the_origin, attempt=ctx.attempt)
+        ctx.send(remote, Make(WORKLOAD, body))
+
+
+def keep_priority(ctx: Context, remote: Remote, twin: Obj) -> None:
+    """The one thing of a Workload that may change while it is queued or runs."""
+    fields = ("priority", "priorityClassRef")
+    here = {name: ctx.workload["spec"].get(name) for name in fields}
+    if here == {name: twin["spec"].get(name) for name in fields} or remote.busy:
+        return
+    body = {"metadata": {"resourceVersion": twin["metadata"]["resourceVersion"]}, "spec": here}
+    ctx.send(remote, Change(WORKLOAD, key_of(twin), body))
+
+
+def _quoted(found: tuple[str, ...]) -> str:
+    return ", ".join(f'"{name}"' for name in found)

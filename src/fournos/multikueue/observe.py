@@ -1,0 +1,270 @@
+"""From the caches and the workers to what a decision reads: projections, indexes, who wakes whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from fournos.api.conditions import condition
+from fournos.api.times import parse_time
+from fournos.kube.fleet import FleetWatch
+from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
+from fournos.multikueue import names
+from fournos.multikueue.context import Observed, Remote
+from fournos.multikueue.kinds import ADMISSION_CHECK, MULTIKUEUE_CONFIG
+from fournos.multikueue.settings import MultiKueueSettings
+from fournos.multikueue.workers import Workers
+from fournos.queueing.kinds import WORKLOAD
+from fournos.runtime.system import Caches, Watch
+
+CHECK, CONFIG, OF_WORKLOAD, OWNER = "check", "config", "workload", "owner"
+
+_META = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "finalizers",
+    "labels",
+    "annotations",
+    "ownerReferences",
+)
+
+
+def watches(settings: MultiKueueSettings) -> tuple[Watch, ...]:
+    """Of the system whose keys are the manager's Workloads."""
+
+    def of_check(check: Obj, caches: Caches) -> Iterable[Key]:
+        if check["spec"].get("controllerName") != settings.controller_name:
+            return ()
+        return tuple(key_of(one) for one in caches[WORKLOAD].by(CHECK, check["metadata"]["name"]))
+
+    def of_config(config: Obj, caches: Caches) -> Iterable[Key]:
+        return tuple(
+            key
+            for check in caches[ADMISSION_CHECK].by(CONFIG, config["metadata"]["name"])
+            for key in of_check(check, caches)
+        )
+
+    def of_job(job: Obj, caches: Caches) -> Iterable[Key]:
+        return tuple(key_of(one) for one in caches[WORKLOAD].by(OWNER, str(job["metadata"]["uid"])))
+
+    return (
+        Watch(
+            WORKLOAD,
+            wakes=lambda workload, caches: (key_of(workload),),
+            project=project_workload,
+            indexes={CHECK: _checks, OWNER: _owner},
+        ),
+        Watch(ADMISSION_CHECK, wakes=of_check, project=project_check, indexes={CONFIG: config_of}),
+        Watch(MULTIKUEUE_CONFIG, wakes=of_config),
+        *(Watch(kind, wakes=of_job, project=project_job, required=False) for kind in settings.kinds),
+    )
+
+
+def fleet_watches(settings: MultiKueueSettings) -> tuple[FleetWatch, ...]:
+    """Of every worker: what is ours there, and nothing else."""
+    selector = f"{names.ORIGIN_LABEL}={settings.the_origin}"
+    return (
+        FleetWatch(WORKLOAD, selector=selector, project=project_remote_workload),
+        *(
+            FleetWatch(
+                kind, selector=selector, project=project_remote_job, indexes={OF_WORKLOAD: of_workload}
+            )
+            for kind in settings.kinds
+        ),
+    )
+
+
+def workload_of(obj: Obj) -> Key:
+    """The manager's Workload that an object on a worker belongs to."""
+    if name := prebuilt(obj):
+        return Key(key_of(obj).namespace, name)
+    return key_of(obj)
+
+
+def prebuilt(obj: Obj) -> str:
+    meta = obj["metadata"]
+    found = (meta.get("annotations") or {}).get(names.PREBUILT) or (meta.get("labels") or {}).get(
+        names.PREBUILT
+    )
+    return str(found or "")
+
+
+def of_workload(job: Obj) -> Iterable[str]:
+    return (str(workload_of(job)),)
+
+
+class Observer:
+    """Reads the caches and the workers."""
+
+    def __init__(self, settings: MultiKueueSettings, workers: Workers) -> None:
+        self._settings = settings
+        self._workers = workers
+        self.caches: Caches | None = None
+        """What the last pass read; for those who have to find all Workloads."""
+
+    def __call__(self, caches: Caches, key: Key) -> Observed | None:
+        self.caches = caches
+        workload = caches[WORKLOAD].get(key)
+        check = self._check_of(caches, workload) if workload is not None else None
+        listed = _listed(caches, check)
+        kind = self._kind_of(workload)
+        remotes = tuple(
+            self._remote(name, key, kind, check, listed=name in listed)
+            for name in dict.fromkeys((*listed, *self._workers.names()))
+        )
+        if check is None and not any(remote.workload or remote.jobs for remote in remotes):
+            return None
+        owner = controller_of(workload) if workload is not None else None
+        job = caches[kind].get(Key(key.namespace, str(owner["name"]))) if kind and owner else None
+        return Observed(key=key, workload=workload, check=check, kind=kind, job=job, remotes=remotes)
+
+    def _check_of(self, caches: Caches, workload: Obj) -> Obj | None:
+        for name in _checks(workload):
+            check = caches[ADMISSION_CHECK].get(Key("", name))
+            if check is not None and check["spec"].get("controllerName") == self._settings.controller_name:
+                return check
+        return None
+
+    def _kind_of(self, workload: Obj | None) -> Resource | None:
+        owner = controller_of(workload) if workload is not None else None
+        if owner is None:
+            return None
+        group = str(owner.get("apiVersion", "")).rpartition("/")[0]
+        kinds = self._settings.kinds
+        return next((one for one in kinds if (one.group, one.kind) == (group, owner.get("kind"))), None)
+
+    def _remote(
+        self, name: str, key: Key, kind: Resource | None, check: Obj | None, *, listed: bool
+    ) -> Remote:
+        workers = self._workers
+        store = workers.store(name, WORKLOAD)
+        jobs: list[tuple[Resource, Obj]] = []
+        for resource in self._settings.kinds:
+            found = workers.store(name, resource)
+            if found is not None:
+                jobs += [(resource, self._seen(name, job)) for job in found.by(OF_WORKLOAD, str(key))]
+        workload = store.get(key) if store is not None else None
+        return Remote(
+            name=name,
+            listed=listed,
+            usable=workers.probed(name) and not workers.hindrance(name, kind),
+            hindrance=workers.hindrance(name, kind),
+            workload=self._seen(name, workload) if workload is not None else None,
+            jobs=tuple(jobs),
+            busy=workers.busy(name, key),
+            trouble=workers.trouble(name, key),
+            looked=workers.looked(name, key),
+            lost_since=_lost_since(check, name),
+        )
+
+
+    def _seen(self, name: str, obj: Obj) -> Obj:
+        """Under load a pass often comes before the watch event: what was deleted is not deleted again."""
+        if not self._workers.removed(name, uid_of(obj)):
+            return obj
+        return {**obj, "metadata": {"deletionTimestamp": "accepted", **obj["metadata"]}}
+
+
+def remote_keys(settings: MultiKueueSettings, workers: Workers) -> Iterable[Key]:
+    """The Workloads that anything on a worker belongs to: some may be gone from the manager."""
+    found: dict[Key, None] = {}
+    for name in workers.names():
+        for resource in (WORKLOAD, *settings.kinds):
+            store = workers.store(name, resource)
+            found |= dict.fromkeys(workload_of(obj) for obj in store) if store is not None else {}
+    return tuple(found)
+
+
+def _listed(caches: Caches, check: Obj | None) -> tuple[str, ...]:
+    if check is None:
+        return ()
+    config = next((caches[MULTIKUEUE_CONFIG].get(Key("", name)) for name in config_of(check)), None)
+    return clusters_of(config)
+
+
+def clusters_of(config: Obj | None) -> tuple[str, ...]:
+    found = ((config or {}).get("spec") or {}).get("clusters") or ()
+    return tuple(map(str, found))[: names.MAX_WORKERS]
+
+
+def _lost_since(check: Obj | None, worker: str) -> datetime | None:
+    found = condition(check, f"{names.WORKER_CONDITION}{worker}") if check is not None else None
+    if found is None or found.get("status") != "False":
+        return None
+    return parse_time(str(found["lastTransitionTime"]))
+
+
+# --- indexes -----------------------------------------------------------------------------------------
+
+
+def config_of(check: Obj) -> Iterable[str]:
+    parameters = check["spec"].get("parameters") or {}
+    return (str(parameters["name"]),) if parameters.get("kind") == MULTIKUEUE_CONFIG.kind else ()
+
+
+def _checks(workload: Obj) -> Iterable[str]:
+    return tuple(str(one["name"]) for one in (workload.get("status") or {}).get("admissionChecks") or ())
+
+
+def _owner(workload: Obj) -> Iterable[str]:
+    owner = controller_of(workload)
+    return (str(owner["uid"]),) if owner else ()
+
+
+# --- projections -------------------------------------------------------------------------------------
+
+
+def pick(obj: Mapping[str, Any] | None, kept: Iterable[str]) -> dict[str, Any]:
+    found = obj or {}
+    return {name: found[name] for name in kept if name in found}
+
+
+def project_workload(workload: Obj) -> Obj:
+    """The spec whole: it is copied to the workers.  The status whole: what is not in it would seem removed."""
+    return {
+        "metadata": pick(workload["metadata"], _META),
+        "spec": workload["spec"],
+        "status": workload.get("status") or {},
+    }
+
+
+def project_check(check: Obj) -> Obj:
+    return {
+        "metadata": pick(check["metadata"], _META),
+        "spec": check["spec"],
+        "status": pick(check.get("status"), ("conditions",)),
+    }
+
+
+def project_job(job: Obj) -> Obj:
+    """Whole if it is to travel, else only that it does not."""
+    managed_by = (job.get("spec") or {}).get("managedBy")
+    if managed_by == names.MULTIKUEUE:
+        return job
+    return {
+        "metadata": pick(job["metadata"], ("name", "namespace", "uid", "resourceVersion")),
+        "spec": {"managedBy": managed_by},
+    }
+
+
+def project_remote_workload(workload: Obj) -> Obj:
+    return {
+        "metadata": pick(workload["metadata"], _META),
+        "spec": pick(workload["spec"], ("active", "priority", "priorityClassRef")),
+        "status": pick(workload.get("status"), ("conditions",)),
+    }
+
+
+def project_remote_job(job: Obj) -> Obj:
+    """What flows back, and whose it is."""
+    annotations = pick(job["metadata"].get("annotations"), (names.PREBUILT, names.JOB_UID, names.ATTEMPT))
+    return {
+        "metadata": {**pick(job["metadata"], _META), "annotations": annotations},
+        "status": job.get("status") or {},
+    }

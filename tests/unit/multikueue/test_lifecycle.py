@@ -1,0 +1,397 @@
+"""Jobs on workers in the in-memory world: each story also runs through every crash, stale view, lost event
+and failed write on the manager, and must end alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fournos.api.conditions import condition, is_true
+from fournos.kube.errors import InvalidError
+from fournos.kube.resource import Key
+from fournos.multikueue import names
+from fournos.multikueue.kinds import MULTIKUEUE_CONFIG
+from fournos.queueing.kinds import WORKLOAD
+from tests.unit.multikueue import actors
+from tests.unit.multikueue.actors import (
+    FOO,
+    NS,
+    WORKERS,
+    at,
+    fleet,
+    job,
+    line,
+    mirrors,
+    says,
+    state,
+    submit,
+    twins,
+    workload,
+)
+from tests.world.harness import (
+    Scenario,
+    blind_everywhere,
+    crash_everywhere,
+    fail_everywhere,
+    run,
+    stale_everywhere,
+)
+from tests.world.server import Server
+
+
+def runs_once(server: Server) -> None:
+    """An attempt runs on one worker; two attempts of a job only if one worker was lost."""
+    running = [
+        (one["metadata"]["name"], one["metadata"]["annotations"][names.ATTEMPT])
+        for worker in WORKERS
+        for one in server.list(at(worker, FOO))
+        if (one.get("status") or {}).get("phase") == "Running"
+    ]
+    assert len(running) == len(set(running)), f"twice: {running}"
+    lost = any(change.resource == actors.LINE and change.object["spec"].get("down") for change in server.history)
+    assert lost or len(running) == len({name for name, _ in running}), f"two attempts at once: {running}"
+
+
+def lean(server: Server) -> None:
+    """What travels has no owner, no finalizer, no managedBy, and says whose it is."""
+    for worker in WORKERS:
+        for one in server.list(at(worker, FOO), selector=f"{names.ORIGIN_LABEL}=fournos"):
+            meta = one["metadata"]
+            assert "managedBy" not in one["spec"] and not meta.get("finalizers")
+            assert not meta.get("ownerReferences") and meta["labels"][names.PREBUILT] == "foo-a"
+            assert meta["annotations"][names.PREBUILT] == "foo-a"
+
+
+def foreign_stays(server: Server) -> None:
+    for worker in WORKERS:
+        for one in server.list(at(worker, FOO)):
+            if names.ORIGIN_LABEL not in one["metadata"].get("labels", {}):
+                assert one["spec"] == {"theirs": True}
+        assert worker != "w2" or not _had_foreign(server) or server.find(at("w2", FOO), Key(NS, "a"))
+
+
+def _had_foreign(server: Server) -> bool:
+    return any(
+        change.resource == at("w2", FOO) and change.object["spec"] == {"theirs": True}
+        for change in server.history
+    )
+
+
+def secrets_of_quota(server: Server) -> None:
+    """Kueue's rules for its Workload's status."""
+    for one in server.list(WORKLOAD):
+        status = one.get("status") or {}
+        assert not (status.get("clusterName") and status.get("nominatedClusterNames"))
+
+
+INVARIANTS = (runs_once, lean, foreign_stays, secrets_of_quota)
+
+
+def scenario(
+    *script: Callable[[Server], None], setup: Callable[[Server], None] = submit, **kwargs: Any
+) -> Scenario:
+    def begin(server: Server) -> None:
+        fleet(server)
+        setup(server)
+
+    first, *others = actors.systems(kwargs.pop("settings", actors.SETTINGS))
+    return Scenario(
+        first,
+        begin,
+        others=others,
+        actors=actors.ACTORS,
+        script=script,
+        invariants=INVARIANTS,
+        end=kwargs.pop("end", outcome),
+        **kwargs,
+    )
+
+
+def outcome(server: Server) -> Any:
+    """What all runs must agree on: not which of two equal workers it was, nor when."""
+    found = {}
+    for one in server.list(FOO, namespace=NS):
+        name = one["metadata"]["name"]
+        mine = server.find(WORKLOAD, Key(NS, f"foo-{name}")) or {}
+        status = mine.get("status") or {}
+        found[name] = (
+            {key: value for key, value in (one.get("status") or {}).items() if key != "where"},
+            (condition(mine, "Finished") or {}).get("reason"),
+            is_true(mine, "Admitted"),
+            [check["state"] for check in status.get("admissionChecks") or ()],
+            bool(status.get("clusterName")),
+        )
+    return found, len(mirrors(server)), len(twins(server))
+
+
+# --- what happens ------------------------------------------------------------------------------------
+
+
+def finish(server: Server) -> None:
+    for worker in WORKERS:
+        line(server, worker, finish=True)
+
+
+def delete(server: Server) -> None:
+    server.delete(FOO, Key(NS, "a"))
+
+
+def evict(server: Server) -> None:
+    server.patch(WORKLOAD, Key(NS, "foo-a"), {"spec": {"evict": True}})
+
+
+def deactivate(server: Server) -> None:
+    server.patch(WORKLOAD, Key(NS, "foo-a"), {"spec": {"active": False}})
+
+
+def only_first(server: Server) -> None:
+    line(server, "w2", full=True)
+
+
+def on_first(server: Server) -> None:
+    only_first(server)
+    submit(server)
+
+
+def worker_evicts(server: Server) -> None:
+    line(server, "w2", full=None)
+    line(server, "w1", evict=True)
+
+
+def cut(server: Server) -> None:
+    line(server, "w2", full=None)
+    line(server, "w1", down=True)
+
+
+def mend(server: Server) -> None:
+    line(server, "w1", down=None)
+
+
+def foreign(server: Server) -> None:
+    body = {"metadata": {"name": "a", "namespace": NS}, "spec": {"theirs": True}}
+    server.create(at("w2", FOO), body)
+    line(server, "w1", full=True)
+    submit(server)
+
+
+def has_finished(server: Server) -> None:
+    assert condition(workload(server), "Finished")["reason"] == "Succeeded"  # type: ignore[index]
+    assert job(server)["status"]["phase"] == "Succeeded"
+    assert not mirrors(server) and not twins(server)
+
+
+def runs_on(worker: str) -> Callable[[Server], None]:
+    def check(server: Server) -> None:
+        assert mirrors(server) == [(worker, "a")], (mirrors(server), twins(server))
+        assert job(server)["status"] == {"phase": "Running", "where": worker, "observedGeneration": 1}
+        assert workload(server)["status"]["clusterName"] == worker and state(server) == "Ready"
+        assert is_true(workload(server), "Admitted")
+
+    return check
+
+
+def nothing_left(server: Server) -> None:
+    assert not mirrors(server) and not twins(server)
+
+
+def is_inactive(server: Server) -> None:
+    nothing_left(server)
+    assert job(server)["status"]["phase"] == "Stopped" and not is_true(workload(server), "QuotaReserved")
+    assert "clusterName" not in workload(server)["status"]
+
+
+def runs_anywhere(server: Server) -> None:
+    assert len(mirrors(server)) == 1 and job(server)["status"]["phase"] == "Running"
+
+
+def after_the_cut(server: Server) -> None:
+    """The lost worker's leftovers wait for it to come back."""
+    assert ("w2", "a") in mirrors(server) and job(server)["status"]["where"] == "w2"
+    assert says(server, "workers.fournos.dev/w1") == ("False", "Unusable")
+    assert says(server, "Active") == ("True", "SomeActiveClusters")
+
+
+def is_rejected(server: Server) -> None:
+    assert not workload(server)["spec"]["active"] and not mirrors(server) and not twins(server)
+
+
+STORIES: dict[str, tuple[Scenario, Callable[[Server], None]]] = {
+    "finishes": (scenario(finish), has_finished),
+    "runs": (scenario(setup=on_first), runs_on("w1")),
+    "is deleted": (scenario(delete), nothing_left),
+    "is evicted and runs again": (scenario(evict), runs_anywhere),
+    "is deactivated": (scenario(deactivate), is_inactive),
+    "is evicted by its worker": (scenario(worker_evicts, setup=on_first), runs_on("w2")),
+    "loses its worker": (scenario(cut, setup=on_first), after_the_cut),
+    "its worker comes back late": (scenario(cut, mend, setup=on_first), runs_on("w2")),
+}
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_story(story: str) -> None:
+    told, check = STORIES[story]
+    check((await run(told)).server)
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_crash(story: str) -> None:
+    assert await crash_everywhere(STORIES[story][0]) > 10
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_fail(story: str) -> None:
+    assert await fail_everywhere(STORIES[story][0]) > 10
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_stale(story: str) -> None:
+    assert await stale_everywhere(STORIES[story][0], lags=range(1, 25, 3)) > 5
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_blind(story: str) -> None:
+    """What happens to a job before it was ever seen leaves no trace on a worker: that may differ."""
+    told = STORIES[story][0]
+    unseen = story in ("is deactivated", "loses its worker")
+    assert await blind_everywhere(replace(told, end=verdicts) if unseen else told) > 10
+
+
+def verdicts(server: Server) -> Any:
+    return {name: facts[1:] for name, facts in outcome(server)[0].items()}
+
+
+# --- single cases ------------------------------------------------------------------------------------
+
+
+async def test_a_foreign_object_of_the_same_name_is_not_touched() -> None:
+    done = await run(scenario(setup=foreign))
+    server = done.server
+    assert server.get(at("w2", FOO), Key(NS, "a"))["spec"] == {"theirs": True}
+    assert state(server) == "Pending" and twins(server) == [("w1", "foo-a")], (
+        "the other worker is still asked"
+    )
+
+
+async def test_refused_by_all_it_is_rejected() -> None:
+    def refuse(server: Server) -> None:
+        foreign(server)
+        line(server, "w1", full=None)
+        groups = {at(worker, FOO) for worker in WORKERS}
+        server.refusals.append(
+            lambda verb, resource, obj: (
+                InvalidError("spec.work: no", status=422) if verb == "create" and resource in groups else None
+            )
+        )
+
+    server = (await run(scenario(setup=refuse))).server
+    is_rejected(server)
+    assert "spec.work: no" in workload(server)["status"]["admissionChecks"][0]["message"]
+
+
+async def test_only_what_names_multikueue_is_taken() -> None:
+    server = (await run(scenario(setup=lambda server: submit(server, managed_by="example.com/own")))).server
+    is_rejected(server)
+    message = workload(server)["status"]["admissionChecks"][0]["message"]
+    assert 'Expecting .spec.managedBy to be "kueue.x-k8s.io/multikueue" not "example.com/own"' in message
+
+
+async def test_owner_finalizers_and_bookkeeping_stay() -> None:
+    def setup(server: Server) -> None:
+        owner = {"apiVersion": "v1", "kind": "X", "name": "x", "uid": "gone"}
+        only_first(server)
+        submit(
+            server,
+            ownerReferences=[owner, {"apiVersion": "v1", "kind": "Y", "name": "y", "uid": "uid-1"}],
+            finalizers=["example.com/mine"],
+            annotations={"note": "travels", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
+        )
+
+    server = (await run(scenario(setup=setup))).server
+    copy = server.get(at("w1", FOO), Key(NS, "a"))
+    assert copy["spec"] == {"suspend": True, "work": 1}
+    assert copy["metadata"]["annotations"]["note"] == "travels"
+    assert not any("last-applied" in name for name in copy["metadata"]["annotations"])
+
+
+async def test_the_managers_own_facts_survive() -> None:
+    def audit(server: Server) -> None:
+        mine = {"type": "example.com/Audited", "status": "True"}
+        server.patch(FOO, Key(NS, "a"), {"status": {"conditions": [mine]}}, subresource="status")
+
+    server = (await run(scenario(audit, finish))).server
+    assert [one["type"] for one in job(server)["status"]["conditions"]] == ["example.com/Audited"]
+    assert job(server)["status"]["phase"] == "Succeeded"
+
+
+async def test_a_worker_that_leaves_the_fleet_gives_its_jobs_back() -> None:
+    def leave(server: Server) -> None:
+        line(server, "w2", full=None)
+        server.patch(MULTIKUEUE_CONFIG, Key("", "all"), {"spec": {"clusters": ["w2"]}})
+
+    runs_on("w2")((await run(scenario(leave, setup=on_first))).server)
+
+
+async def test_a_worker_without_the_crd_is_left_out_for_this_kind_alone() -> None:
+    def setup(server: Server) -> None:
+        line(server, "w1", missing=True)
+        submit(server)
+
+    server = (await run(scenario(setup=setup))).server
+    runs_on("w2")(server)
+    assert says(server, "workers.fournos.dev/w1") == ("True", "SomeKinds")
+
+
+async def test_no_worker_at_all() -> None:
+    def setup(server: Server) -> None:
+        for worker in WORKERS:
+            line(server, worker, down=True)
+        submit(server)
+
+    server = (await run(scenario(setup=setup))).server
+    assert says(server, "Active") == ("False", "NoUsableClusters")
+    assert "cannot be reached" in workload(server)["status"]["admissionChecks"][0]["message"]
+
+
+async def test_incremental_asks_one_after_the_other() -> None:
+    settings = actors.SETTINGS.model_copy(update={"dispatcher": "incremental", "incremental_step": 1})
+    asked: list[tuple[float, list[tuple[str, str]]]] = []
+
+    def setup(server: Server) -> None:
+        line(server, "w1", full=True)
+        line(server, "w2", full=True)
+        submit(server)
+
+    def watch(server: Server) -> None:
+        if not asked or asked[-1][1] != twins(server):
+            asked.append((server.clock.monotonic(), twins(server)))
+
+    told = scenario(setup=setup, settings=settings)
+    server = (await run(replace(told, actors=(*actors.ACTORS, watch)))).server
+    assert [found for _, found in asked if found] == [[("w1", "foo-a")], [("w1", "foo-a"), ("w2", "foo-a")]]
+    assert 299 <= asked[-1][0] <= 302
+    assert workload(server)["status"]["nominatedClusterNames"] == ["w1", "w2"]
+
+
+async def test_orphans_go_and_what_is_not_ours_stays() -> None:
+    def leftovers(server: Server) -> None:
+        ours = {names.ORIGIN_LABEL: "fournos", names.PREBUILT: "foo-gone"}
+        other = {**ours, names.ORIGIN_LABEL: "another-manager"}
+        for name, labels in (("gone", ours), ("other", other)):
+            meta = {"name": name, "namespace": NS, "labels": labels}
+            server.create(at("w1", FOO), {"metadata": meta, "spec": {}})
+        for name, labels in (("foo-gone", ours), ("foo-other", other)):
+            meta = {
+                "name": name,
+                "namespace": NS,
+                "labels": labels,
+                "finalizers": ["kueue.x-k8s.io/resource-in-use"],
+            }
+            server.create(at("w1", WORKLOAD), {"metadata": meta, "spec": {"podSets": []}})
+
+    told = scenario(setup=leftovers)
+    server = (await run(replace(told, invariants=()))).server
+    assert [one["metadata"]["name"] for one in server.list(at("w1", FOO))] == ["other"]
+    assert [one["metadata"]["name"] for one in server.list(at("w1", WORKLOAD))] == ["foo-other"]
