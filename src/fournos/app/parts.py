@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_settings import BaseSettings
 
 from fournos.app.files import roots
-from fournos.app.preflight import APPWRAPPER, FOURNOS, KUEUE, TEKTON, Engine
+from fournos.app.preflight import APPWRAPPER, FOURNOS, KUEUE, TEKTON, Engine, verify_kinds
 from fournos.appwrappers.controller import appwrappers_system
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
@@ -24,9 +24,12 @@ from fournos.jobs.controller import jobs_system
 from fournos.jobs.orphans import orphans_system
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.template import load_template
+from fournos.kube.client import Client
 from fournos.kube.fleet import Fleet, FleetWatch
 from fournos.kube.kinds import NODE
 from fournos.kube.resource import Key
+from fournos.multikueue.controller import multikueue_systems
+from fournos.multikueue.settings import MultiKueueSettings
 from fournos.runtime.clock import Clock
 from fournos.runtime.controller import Controller
 from fournos.runtime.metrics import Metrics
@@ -60,6 +63,8 @@ class Part:
     """What it needs in the cluster."""
     webhooks: Callable[[Any], Sequence[Webhook]] = lambda settings: ()
     """Its admission webhooks, by its settings."""
+    verify: Callable[[Any, Client], Awaitable[list[str]]] | None = None
+    """Looks at what the settings name: warnings, or UnsupportedError."""
 
     @property
     def prefix(self) -> str:
@@ -98,6 +103,15 @@ def _frameworks(settings: FrameworkSettings, clock: Clock, metrics: Metrics, wak
     return Running(list(framework_systems(settings)))
 
 
+def _multikueue(settings: MultiKueueSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
+    systems, post = multikueue_systems(settings, clock=clock, wake=wake, requests=metrics.requests("worker"))
+    return Running(systems, {"workers": post.run})
+
+
+async def _multikueue_kinds(settings: MultiKueueSettings, api: Client) -> list[str]:
+    return await verify_kinds(api, settings.kinds, setting="FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS")
+
+
 _COLLECT_INTERVAL = 300.0
 """Seconds, for parts without a setting of their own."""
 
@@ -122,5 +136,13 @@ PARTS: Mapping[str, Part] = {
     ),
     "frameworks": Part(
         FrameworkSettings, _frameworks, "frameworks", lambda settings: _COLLECT_INTERVAL, (KUEUE,)
+    ),
+    "multikueue": Part(
+        MultiKueueSettings,
+        _multikueue,
+        "fournos-multikueue",
+        lambda settings: settings.gc_interval_sec,
+        (KUEUE,),
+        verify=_multikueue_kinds,
     ),
 }

@@ -10,6 +10,7 @@ import orjson
 
 from fournos.kube.client import Client
 from fournos.kube.errors import KubeError, NotFoundError
+from fournos.kube.resource import Resource
 
 MIN_KUBERNETES = (1, 30)
 """CEL rules that spare objects stored before them (optionalOldSelf) are on since this version."""
@@ -63,6 +64,37 @@ async def preflight(api: Client, engines: Iterable[Engine]) -> list[str]:
             have = ", ".join(served)
             raise UnsupportedError(
                 f"{engine.name} serves {engine.group} in {have}, not in {engine.version}: {engine.fix}"
+            )
+    return warnings
+
+
+async def verify_kinds(api: Client, kinds: Iterable[Resource], *, setting: str) -> list[str]:
+    """Warnings about kinds whose CRD is not installed yet.  Raises UnsupportedError for names that are wrong:
+    nothing would ever be found under them."""
+    warnings = []
+    for kind in kinds:
+        name = f"{kind.kind}.{kind.version}.{kind.group}"
+        try:
+            answer = orjson.loads(await api.raw_get(f"/apis/{kind.group}/{kind.version}"))
+        except KubeError as error:
+            if error.status != 404:
+                raise
+            warnings.append(f"{setting}: {name} is not served here: its jobs wait for the CRD")
+            continue
+        served = {one["kind"]: one for one in answer.get("resources") or () if "/" not in one["name"]}
+        found = served.get(kind.kind)
+        if found is None:
+            have = ", ".join(sorted(served))
+            raise UnsupportedError(
+                f"{setting}: {name}: {kind.group}/{kind.version} has no kind {kind.kind}; it has {have}"
+            )
+        if found["name"] != kind.plural:
+            raise UnsupportedError(
+                f"{setting}: {name}: its plural is not the usual one: write {name}={found['name']}"
+            )
+        if not found.get("namespaced"):
+            raise UnsupportedError(
+                f"{setting}: {name} is not namespaced: only what is in a namespace can be queued"
             )
     return warnings
 

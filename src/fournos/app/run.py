@@ -134,6 +134,9 @@ async def _run(
             events_api, dict.fromkeys(e for part, _ in parts for e in part.engines)
         ):
             log.warning(warning)
+        for part, settings in parts:
+            for warning in await part.verify(settings, events_api) if part.verify else ():
+                log.warning(warning)
         recorder = Recorder(events_api, clock, metrics, instance=identity)
         controllers, running, offers = [], [], []
         for part, settings in parts:

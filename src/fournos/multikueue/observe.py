@@ -163,7 +163,6 @@ class Observer:
             lost_since=_lost_since(check, name),
         )
 
-
     def _seen(self, name: str, obj: Obj) -> Obj:
         """Under load a pass often comes before the watch event: what was deleted is not deleted again."""
         if not self._workers.removed(name, uid_of(obj)):

@@ -83,6 +83,10 @@ class MultiKueueSettings(BaseSettings):
     requests_per_second: Annotated[float, Field(gt=0)] = Field(
         200.0, description="Rate limit of the requests to one worker"
     )
+    gc_interval_sec: Annotated[float, Field(gt=0)] = Field(
+        60.0,
+        description="How often workers are looked through for what has no Workload here any more (seconds)",
+    )
     clusters_namespace: str = Field(
         "hearth",
         description="Namespace of the FournosClusters; those labelled fournos.dev/multikueue-worker=true become workers",

@@ -101,4 +101,6 @@ def _last(ctx: Context, remote: Remote) -> Obj | None:
         return None
     mine = uid_of(ctx.observed.job)
     found = (job for _, job in remote.jobs)
-    return next((job for job in found if (job["metadata"].get("annotations") or {}).get(names.JOB_UID) == mine), None)
+    return next(
+        (job for job in found if (job["metadata"].get("annotations") or {}).get(names.JOB_UID) == mine), None
+    )

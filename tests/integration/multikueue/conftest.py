@@ -1,0 +1,298 @@
+"""A manager and two workers, each a control plane of its own with real Kueue, and the operator as a process.
+
+Nobody runs pods there: what a kind's controller would do on either side is played here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import devcluster
+from devcluster import Cluster
+from fournos.api.crd import crd
+from fournos.app.crds import KINDS
+from fournos.kube.client import Client
+from fournos.kube.credentials import load
+from fournos.kube.errors import AlreadyExistsError, NotFoundError
+from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.multikueue import names
+from fournos.multikueue.kinds import ADMISSION_CHECK, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
+from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+
+ROOT = Path(__file__).resolve().parents[3]
+KUEUE = "kueue-system"
+FOO = parse("Foo.v1.example.com")
+PIPELINE_RUN = parse("PipelineRun.v1.tekton.dev")
+MANAGER, WORKERS = "fournos-mk-manager", ("fournos-mk-worker1", "fournos-mk-worker2")
+FRAMEWORKS = ("Foo.v1.example.com", "PipelineRun.v1.tekton.dev", "FournosJob.v1.fournos.dev")
+CONFIG = {
+    "integrations": {
+        "frameworks": ["batch/job", "workload.codeflare.dev/appwrapper"],
+        "externalFrameworks": list(FRAMEWORKS),
+    },
+    "multiKueue": {
+        "externalFrameworks": [{"name": name} for name in FRAMEWORKS],
+        "workerLostTimeout": "10s",
+        "gcInterval": "5s",
+    },
+}
+FOO_CRD = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "foos.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"kind": "Foo", "plural": "foos", "singular": "foo", "listKind": "FooList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "x-kubernetes-preserve-unknown-fields": True,
+                                "properties": {
+                                    "managedBy": {"type": "string"},
+                                    "suspend": {"type": "boolean"},
+                                },
+                            },
+                            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+@pytest.fixture(scope="package")
+def clusters() -> Iterator[dict[str, Cluster]]:
+    """The manager's Kueue knows the same kinds for its own adapter."""
+    found = {MANAGER: devcluster.ensure(MANAGER, profile="control-plane", kueue_config=CONFIG)}
+    plain = {"integrations": CONFIG["integrations"]}
+    for name in WORKERS:
+        found[name] = devcluster.ensure(name, profile="control-plane", kueue_config=plain)
+    yield found
+    if not os.environ.get("FOURNOS_KEEP_CLUSTERS"):
+        for name in found:
+            devcluster.down(name)
+
+
+class Site:
+    """One cluster of the fleet, in the namespace of one test."""
+
+    def __init__(self, name: str, cluster: Cluster, client: Client, namespace: str) -> None:
+        self.name = name
+        self.cluster = cluster
+        self.client = client
+        self.namespace = namespace
+
+    def key(self, name: str) -> Key:
+        return Key(self.namespace, name)
+
+    async def find(self, resource: Resource, name: str) -> Any:
+        try:
+            return await self.client.get(resource, self.key(name))
+        except NotFoundError:
+            return None
+
+    async def all(self, resource: Resource) -> list[Any]:
+        return list((await self.client.list(resource, namespace=self.namespace)).items)
+
+    async def furnish(self, *, cpu: int, check: str = "") -> None:
+        """Namespace and queue; `check` names the AdmissionCheck of the ClusterQueue."""
+        for one in (FOO_CRD, *(crd(definition, rules=rules) for definition, rules in KINDS)):
+            await create(self.client, CUSTOM_RESOURCE_DEFINITION, one)
+        await create(self.client, NAMESPACE, {"metadata": {"name": self.namespace}})
+        await create(self.client, RESOURCE_FLAVOR, typed(RESOURCE_FLAVOR, "default", spec={}))
+        quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": str(cpu)}]}
+        spec: dict[str, Any] = {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
+            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
+        }
+        if check:
+            spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check}]}
+        await create(self.client, CLUSTER_QUEUE, typed(CLUSTER_QUEUE, self.namespace, spec=spec))
+        local = typed(LOCAL_QUEUE, "q", spec={"clusterQueue": self.namespace})
+        local["metadata"]["namespace"] = self.namespace
+        await create(self.client, LOCAL_QUEUE, local)
+
+    async def vanish(self) -> None:
+        for resource in (LOCAL_QUEUE, WORKLOAD, FOO, PIPELINE_RUN):
+            for obj in await self.all(resource):
+                await self.client.patch(resource, self.key(obj["metadata"]["name"]), {"metadata": {"finalizers": None}})
+                await self.client.delete(resource, self.key(obj["metadata"]["name"]))
+        for resource, name in ((CLUSTER_QUEUE, self.namespace), (NAMESPACE, self.namespace)):
+            await self.client.delete(resource, Key("", name))
+
+
+class Fleet:
+    def __init__(self, manager: Site, workers: dict[str, Site], directory: Path) -> None:
+        self.manager = manager
+        self.workers = workers
+        self.check = f"{manager.namespace}-check"
+        self.log = directory / "operator.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def namespace(self) -> str:
+        return self.manager.namespace
+
+    def cluster_name(self, worker: str) -> str:
+        return f"{self.namespace}-{worker}"
+
+    async def furnish(self, *, controller: str, cpu: int = 10) -> None:
+        await self.manager.furnish(cpu=2 * cpu, check=self.check)
+        for worker in self.workers.values():
+            await worker.furnish(cpu=cpu)
+        client = self.manager.client
+        for name, worker in self.workers.items():
+            await self.rotate(name, worker.cluster.kubeconfig_path.read_text())
+            source = {"kubeConfig": {"location": self.cluster_name(name), "locationType": "Secret"}}
+            body = typed(MULTIKUEUE_CLUSTER, self.cluster_name(name), spec={"clusterSource": source})
+            await client.create(MULTIKUEUE_CLUSTER, body)
+        spec: dict[str, Any] = {"clusters": [self.cluster_name(name) for name in self.workers]}
+        await client.create(MULTIKUEUE_CONFIG, typed(MULTIKUEUE_CONFIG, self.check, spec=spec))
+        parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": self.check}
+        spec = {"controllerName": controller, "parameters": parameters}
+        await client.create(ADMISSION_CHECK, typed(ADMISSION_CHECK, self.check, spec=spec))
+
+    async def rotate(self, worker: str, kubeconfig: str) -> None:
+        name = self.cluster_name(worker)
+        body = {"metadata": {"name": name, "namespace": KUEUE}, "stringData": {"kubeconfig": kubeconfig}}
+        try:
+            await self.manager.client.create(SECRET, body)
+        except AlreadyExistsError:
+            await self.manager.client.patch(SECRET, Key(KUEUE, name), {"stringData": body["stringData"]})
+
+    async def vanish(self) -> None:
+        self.stop()
+        client = self.manager.client
+        await self.manager.vanish()
+        for worker in self.workers.values():
+            await worker.vanish()
+        for resource in (ADMISSION_CHECK, MULTIKUEUE_CONFIG):
+            await client.delete(resource, Key("", self.check))
+        for name in self.workers:
+            await client.delete(MULTIKUEUE_CLUSTER, Key("", self.cluster_name(name)))
+            await client.delete(SECRET, Key(KUEUE, self.cluster_name(name)))
+
+    # --- the operator ---
+
+    def start(self, **settings: str) -> None:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("FOURNOS_", "HEARTH_"))}
+        environment |= {
+            "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
+            "KUBECONFIG": str(self.manager.cluster.kubeconfig_path),
+            "FOURNOS_MULTIKUEUE_NAMESPACE": self.namespace,
+            "FOURNOS_MULTIKUEUE_ORIGIN": self.namespace,
+            "FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS": " ".join(FRAMEWORKS),
+            "FOURNOS_MULTIKUEUE_CLUSTERS_NAMESPACE": self.namespace,
+            "FOURNOS_MULTIKUEUE_SECRETS_NAMESPACE": self.namespace,
+            "FOURNOS_MULTIKUEUE_WORKER_LOST_TIMEOUT_SEC": "4",
+            "FOURNOS_MULTIKUEUE_PROBE_INTERVAL_SEC": "1",
+            "FOURNOS_MULTIKUEUE_PROBE_TIMEOUT_SEC": "1",
+            "FOURNOS_MULTIKUEUE_GC_INTERVAL_SEC": "2",
+        } | {f"FOURNOS_MULTIKUEUE_{name}": value for name, value in settings.items()}
+        words = ["-m", "fournos", "run", "--enable", "multikueue", "--health-port", str(free_port())]
+        with self.log.open("ab") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, *words], cwd=ROOT, env=environment, stdout=out, stderr=out
+            )
+
+    def stop(self, *, kill: bool = False) -> None:
+        if self._process is not None:
+            self._process.kill() if kill else self._process.terminate()
+            self._process.wait(timeout=40)
+            self._process = None
+
+    async def until(self, holds: Callable[[], Awaitable[Any]], what: str, *, limit: float = 30.0) -> Any:
+        """What `holds` came to when it was first true."""
+        began = time.monotonic()
+        while not (found := await holds()):
+            if time.monotonic() - began > limit:
+                lines = self.log.read_text(errors="replace").splitlines()[-25:] if self.log.exists() else []
+                raise AssertionError(f"{what}, after {limit} s; the operator:\n" + "\n".join(lines))
+            await asyncio.sleep(0.05)
+        return found
+
+
+def typed(resource: Resource, name: str, *, spec: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+async def create(client: Client, resource: Resource, body: Obj) -> None:
+    try:
+        await client.create(resource, body)
+    except AlreadyExistsError:
+        return
+    if resource is CUSTOM_RESOURCE_DEFINITION:
+        await asyncio.sleep(0.5)  # established, and served
+
+
+@pytest.fixture
+async def sites(clusters: dict[str, Cluster], tmp_path: Path) -> AsyncIterator[Fleet]:
+    namespace = f"mk-{uuid.uuid4().hex[:6]}"
+    async with AsyncExitStack() as stack:
+        found = {}
+        for name, cluster in clusters.items():
+            client = await stack.enter_async_context(Client(load(cluster.kubeconfig_path), qps=500, burst=1000))
+            found[name] = Site(name, cluster, client, namespace)
+        workers = {f"w{number}": found[name] for number, name in enumerate(WORKERS, start=1)}
+        yield Fleet(found[MANAGER], workers, tmp_path)
+
+
+@pytest.fixture
+async def fleet(sites: Fleet) -> AsyncIterator[Fleet]:
+    """With our adapter's AdmissionCheck; the operator is not started yet."""
+    await sites.furnish(controller=names.CONTROLLER)
+    yield sites
+    await sites.vanish()
+
+
+@pytest.fixture
+async def built_in(sites: Fleet) -> AsyncIterator[Fleet]:
+    """With the AdmissionCheck of Kueue's own adapter."""
+    await sites.furnish(controller=names.MULTIKUEUE)
+    yield sites
+    await sites.vanish()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def insecure(kubeconfig: str) -> str:
+    content = yaml.safe_load(kubeconfig)
+    for one in content["clusters"]:
+        one["cluster"].pop("certificate-authority-data", None)
+        one["cluster"]["insecure-skip-tls-verify"] = True
+    return yaml.safe_dump(content)
