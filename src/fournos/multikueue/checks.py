@@ -147,7 +147,8 @@ def checks_system(settings: MultiKueueSettings, workers: Workers) -> System[Chec
 
     return System(
         name=CHECKS,
-        # With a projection of its own it shares no cache with the system of the Workloads, which its writes wake.
+        # With projections of its own it shares no cache with the system of the Workloads: its writes wake
+        # that one.
         watches=(
             Watch(
                 ADMISSION_CHECK,

@@ -93,7 +93,7 @@ class Context:
 
     @property
     def attempt(self) -> str:
-        """Each reservation of quota begins a new one; two may fall into one second, with an eviction between."""
+        """Each reservation of quota begins a new one; two within a second have an eviction between."""
         stats = (self.workload.get("status") or {}).get("schedulingStats") or {}
         count = sum(int(one.get("count") or 0) for one in stats.get("evictions") or ())
         return f"{self.reserved_at}/{count}"

@@ -76,6 +76,7 @@ def multikueue_systems(
         dispatch_system(settings, post, observer),
         checks_system(settings, post),
         links_system(settings, post),
-        members_system(settings, clock),
     ]
+    if settings.clusters_namespace:
+        systems.append(members_system(settings, clock))
     return systems, post

@@ -118,7 +118,7 @@ def _gone(seen: Member, facts: Facts) -> Decision | Need:
 def _note_too_many(seen: Member) -> Decision:
     if not seen.too_many:
         return Decision()
-    text = f"not a worker: Kueue takes {names.MAX_WORKERS} clusters at most, and those before it by name are as many"
+    text = f"not a worker: Kueue takes {names.MAX_WORKERS} at most, and so many come before it by name"
     return Decision(notes=(Note("Warning", "TooManyWorkers", text),))
 
 

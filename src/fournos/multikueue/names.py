@@ -26,6 +26,6 @@ KUBECONFIG = "kubeconfig"
 """The key of a Secret that Kueue reads a worker's kubeconfig from."""
 
 WORKER_CONDITION = "workers.fournos.dev/"
-"""Begins the type of an AdmissionCheck's condition about one worker: since when it can, or cannot, be used."""
+"""Begins the type of an AdmissionCheck's condition about one worker: since when it can be used, or not."""
 MAX_WORKERS = 10
 """Kueue 0.15 takes as many clusters in a MultiKueueConfig, and in a Workload's nominatedClusterNames."""

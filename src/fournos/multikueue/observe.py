@@ -225,7 +225,7 @@ def pick(obj: Mapping[str, Any] | None, kept: Iterable[str]) -> dict[str, Any]:
 
 
 def project_workload(workload: Obj) -> Obj:
-    """The spec whole: it is copied to the workers.  The status whole: what is not in it would seem removed."""
+    """The spec whole: it is copied to workers.  The status whole: what is not in it would seem removed."""
     return {
         "metadata": pick(workload["metadata"], _META),
         "spec": workload["spec"],

@@ -61,8 +61,11 @@ class _Box:
 
 
 class Post:
-    """`Workers` over a fleet.  `wake` gets the key of a Workload that something happened to; `changed` the name
-    of a worker that has become usable, or ceased to be."""
+    """`Workers` over a fleet.
+
+    `wake` gets the key of a Workload that something happened to, `changed` the name of a worker that has
+    become usable or ceased to be.
+    """
 
     def __init__(
         self,

@@ -33,12 +33,12 @@ class MultiKueueSettings(BaseSettings):
     external_frameworks: str = Field(
         "",
         description="Kinds to take to workers, as Kind.version.group, separated by commas or spaces; "
-        "Kind.version.group=plural where the plural is not the usual one. Those of the config file are added.",
+        "Kind.version.group=plural if the plural is not the usual one. Those of the config file are added.",
     )
     config_file: str = Field(
         "",
-        description="A Kueue Configuration whose multiKueue section is read, too: externalFrameworks, origin, "
-        "workerLostTimeout, dispatcherName; the other variables here come first",
+        description="A Kueue Configuration whose multiKueue section is read, too: externalFrameworks, "
+        "origin, workerLostTimeout, dispatcherName; the other variables here come first",
     )
     controller_name: str = Field(
         CONTROLLER, min_length=1, description="controllerName of the AdmissionChecks that are this adapter's"
@@ -49,8 +49,8 @@ class MultiKueueSettings(BaseSettings):
     )
     origin: str = Field(
         "",
-        description="Value of the label kueue.x-k8s.io/multikueue-origin on all that is made on workers, `fournos` "
-        "unless set here or in the config file. Must differ between managers that share a worker.",
+        description="Value of the label kueue.x-k8s.io/multikueue-origin on all that is made on workers, "
+        "`fournos` unless set here or in the config file. Must differ between managers that share a worker.",
     )
     dispatcher: Literal["", "all-at-once", "incremental"] = Field(
         "", description="Which workers are asked for quota: all (the default), or a few more at a time"
@@ -68,11 +68,11 @@ class MultiKueueSettings(BaseSettings):
     )
     stop_grace_sec: Annotated[float, Field(gt=0)] = Field(
         300.0,
-        description="How long an evicted job may take to stop on its worker before it is deleted there (seconds)",
+        description="How long an evicted job may take to stop on its worker before it is deleted (seconds)",
     )
     keep_finished_sec: Annotated[float, Field(ge=0)] = Field(
         0.0,
-        description="How long a finished job stays on its worker, for its logs (seconds); it holds no quota there",
+        description="How long a finished job stays on its worker, for its logs (seconds); it holds no quota",
     )
     probe_interval_sec: Annotated[float, Field(gt=0)] = Field(
         15.0, description="How often each worker's API server is probed (seconds)"
@@ -88,8 +88,9 @@ class MultiKueueSettings(BaseSettings):
         description="How often workers are looked through for what has no Workload here any more (seconds)",
     )
     clusters_namespace: str = Field(
-        "hearth",
-        description="Namespace of the FournosClusters; those labelled fournos.dev/multikueue-worker=true become workers",
+        "",
+        description="Namespace of the FournosClusters, such as hearth; those labelled "
+        "fournos.dev/multikueue-worker=true become workers. Empty: none are looked at.",
     )
     secrets_namespace: str = Field(
         "psap-secrets", description="Namespace of the FournosClusters' kubeconfig Secrets"
@@ -106,8 +107,8 @@ class MultiKueueSettings(BaseSettings):
             )
         if not self.kinds:
             raise ValueError(
-                "no kinds: name them in FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS, such as PipelineRun.v1.tekton.dev, "
-                "or in multiKueue.externalFrameworks of FOURNOS_MULTIKUEUE_CONFIG_FILE"
+                "no kinds: name them in FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS, such as "
+                "PipelineRun.v1.tekton.dev, or in externalFrameworks of FOURNOS_MULTIKUEUE_CONFIG_FILE"
             )
         assert self.the_dispatcher and self.worker_lost
         return self
@@ -137,7 +138,7 @@ class MultiKueueSettings(BaseSettings):
         known = _DISPATCHERS.get(self.file.dispatcher)
         if known is None:
             raise ValueError(
-                f"dispatcherName '{self.file.dispatcher}' is not one that runs here: {', '.join(_DISPATCHERS)}"
+                f"dispatcherName '{self.file.dispatcher}' does not run here; use {' or '.join(_DISPATCHERS)}"
             )
         return known
 

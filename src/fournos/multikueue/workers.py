@@ -98,8 +98,8 @@ class Workers(Protocol):
 
     def store(self, name: str, resource: Resource) -> Store | None: ...
     def hindrance(self, name: str, kind: Resource | None = None) -> str:
-        """Why it cannot be used, for this kind if one is given: its kubeconfig, its API server, a missing CRD,
-        a watch that is refused; "" when it can."""
+        """Why it cannot be used, for this kind if one is given: its kubeconfig, its API server, a CRD that is
+        missing, a watch that is refused; "" when it can."""
         ...
 
     def refuse(self, name: str, version: str, text: str) -> None:

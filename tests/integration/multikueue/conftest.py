@@ -141,7 +141,9 @@ class Site:
     async def vanish(self) -> None:
         for resource in (LOCAL_QUEUE, WORKLOAD, FOO, PIPELINE_RUN):
             for obj in await self.all(resource):
-                await self.client.patch(resource, self.key(obj["metadata"]["name"]), {"metadata": {"finalizers": None}})
+                await self.client.patch(
+                    resource, self.key(obj["metadata"]["name"]), {"metadata": {"finalizers": None}}
+                )
                 await self.client.delete(resource, self.key(obj["metadata"]["name"]))
         for resource, name in ((CLUSTER_QUEUE, self.namespace), (NAMESPACE, self.namespace)):
             await self.client.delete(resource, Key("", name))
@@ -262,7 +264,9 @@ async def sites(clusters: dict[str, Cluster], tmp_path: Path) -> AsyncIterator[F
     async with AsyncExitStack() as stack:
         found = {}
         for name, cluster in clusters.items():
-            client = await stack.enter_async_context(Client(load(cluster.kubeconfig_path), qps=500, burst=1000))
+            client = await stack.enter_async_context(
+                Client(load(cluster.kubeconfig_path), qps=500, burst=1000)
+            )
             found[name] = Site(name, cluster, client, namespace)
         workers = {f"w{number}": found[name] for number, name in enumerate(WORKERS, start=1)}
         yield Fleet(found[MANAGER], workers, tmp_path)

@@ -55,7 +55,12 @@ class Players:
                     if name not in self.deaf:
                         await (self._worker(site) if name else self._manager(site))
                 except Exception as error:
-                    if type(error).__name__ not in ("ConnectionLostError", "ServerError", "ConflictError", "NotFoundError"):
+                    if type(error).__name__ not in (
+                        "ConnectionLostError",
+                        "ServerError",
+                        "ConflictError",
+                        "NotFoundError",
+                    ):
                         raise
             await asyncio.sleep(ROUND)
 
@@ -111,7 +116,11 @@ async def tell(site: Site, kind: Resource, name: str, **status: Any) -> None:
 def workload_of(kind: Resource, job: Obj) -> dict[str, Any]:
     meta = job["metadata"]
     owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": meta["name"], "uid": uid_of(job)}
-    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": job["spec"].get("cpu", "1")}}}
+    container = {
+        "name": "c",
+        "image": "none",
+        "resources": {"requests": {"cpu": job["spec"].get("cpu", "1")}},
+    }
     template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
     return {
         "apiVersion": WORKLOAD.api_version,
@@ -121,7 +130,11 @@ def workload_of(kind: Resource, job: Obj) -> dict[str, Any]:
             "namespace": meta["namespace"],
             "ownerReferences": [{**owner, "controller": True}],
         },
-        "spec": {"queueName": "q", "podSets": [{"name": "main", "count": 1, "template": template}], "priority": 0},
+        "spec": {
+            "queueName": "q",
+            "podSets": [{"name": "main", "count": 1, "template": template}],
+            "priority": 0,
+        },
     }
 
 

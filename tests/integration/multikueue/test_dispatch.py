@@ -46,7 +46,9 @@ async def test_kueues_own_adapter(built_in: Fleet) -> None:
         on = await where(built_in, "a")
         assert len(on) == 1
         copy = await built_in.workers[on[0]].find(FOO, "a")
-        assert "managedBy" not in copy["spec"] and copy["metadata"]["labels"][names.ORIGIN_LABEL] == "multikueue"
+        assert (
+            "managedBy" not in copy["spec"] and copy["metadata"]["labels"][names.ORIGIN_LABEL] == "multikueue"
+        )
         players.ends.add("a")
 
         async def finished() -> bool:
@@ -89,6 +91,8 @@ async def test_ours(fleet: Fleet) -> None:
         assert await phase(fleet.manager, "a") == "Succeeded"
 
         async def clean() -> bool:
-            return not await where(fleet, "a") and not any([await site.all(WORKLOAD) for site in fleet.workers.values()])
+            return not await where(fleet, "a") and not any(
+                [await site.all(WORKLOAD) for site in fleet.workers.values()]
+            )
 
         await fleet.until(clean, "something is left on a worker")

@@ -58,7 +58,11 @@ def test_no_role_has_a_wildcard() -> None:
 
 def test_nobody_may_list_secrets_but_who_finds_clusters_by_them() -> None:
     for _, role in everything("Role"):
-        if role["metadata"]["name"] == "hearth-secrets":
+        if role["metadata"]["name"] == "fournos-multikueue-workers":
+            assert role["metadata"]["namespace"] == "kueue-system"  # where Kueue keeps kubeconfigs of workers
+            assert {"update", "delete"}.isdisjoint(role["rules"][0]["verbs"])
+            continue
+        if role["metadata"]["name"] in ("hearth-secrets", "fournos-multikueue-clusters"):
             assert {"create", "patch", "update", "delete"}.isdisjoint(role["rules"][0]["verbs"])
             continue
         for rule in role["rules"]:
@@ -73,7 +77,7 @@ def test_the_resolver_may_read_and_patch_jobs_and_nothing_else() -> None:
     ]
 
 
-@pytest.mark.parametrize(("name", "replicas"), [("fournos", 2), ("hearth", 1)])
+@pytest.mark.parametrize(("name", "replicas"), [("fournos", 2), ("hearth", 1), ("fournos-multikueue", 2)])
 def test_the_deployments_are_hardened(name: str, replicas: int) -> None:
     (deployment,) = (found for _, found in everything("Deployment") if found["metadata"]["name"] == name)
     pod = deployment["spec"]["template"]["spec"]

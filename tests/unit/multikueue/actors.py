@@ -32,7 +32,7 @@ SETTINGS = MultiKueueSettings(external_frameworks="Foo.v1.example.com", worker_l
 FOO = SETTINGS.kinds[0]
 NS = "jobs"
 LINE = Resource("test", "v1", "Line", "lines", namespaced=False)
-"""The way to a worker, and what it is able to: spec.down, spec.full, spec.finish, spec.missing, spec.evict."""
+"""The way to a worker, and what it is able to: spec.down, full, finish, missing, evict."""
 CHECK = "workers"
 WORKERS = ("w1", "w2")
 
@@ -96,7 +96,7 @@ class FakeWorkers:
     def store(self, name: str, resource: Resource) -> Store | None:
         assert self.caches is not None
         found = at(name, resource)
-        return self.caches[found] if found in self.caches else None
+        return self.caches[found]
 
     def busy(self, name: str, workload: Key) -> bool:
         assert self.caches is not None

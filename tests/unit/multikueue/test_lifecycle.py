@@ -51,7 +51,9 @@ def runs_once(server: Server) -> None:
         if (one.get("status") or {}).get("phase") == "Running"
     ]
     assert len(running) == len(set(running)), f"twice: {running}"
-    lost = any(change.resource == actors.LINE and change.object["spec"].get("down") for change in server.history)
+    lost = any(
+        change.resource == actors.LINE and change.object["spec"].get("down") for change in server.history
+    )
     assert lost or len(running) == len({name for name, _ in running}), f"two attempts at once: {running}"
 
 

@@ -1,0 +1,153 @@
+"""What names kinds and settings may have, and how a wrong one is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fournos.app.run import main
+from fournos.multikueue.config import BadConfigError, read
+from fournos.multikueue.kinds import BadNameError, held_back, parse, parse_all, usual_plural
+from fournos.multikueue.settings import MultiKueueSettings
+
+PAGE = """
+apiVersion: config.kueue.x-k8s.io/v1beta1
+kind: Configuration
+data:
+  multikueue:
+    externalFrameworks:
+    - name: "PipelineRun.v1.tekton.dev"
+"""
+KUEUES = """
+apiVersion: config.kueue.x-k8s.io/v1beta2
+kind: Configuration
+multiKueue:
+  gcInterval: 1m
+  origin: east
+  workerLostTimeout: 5m
+  dispatcherName: kueue.x-k8s.io/multikueue-dispatcher-incremental
+  externalFrameworks:
+  - name: "PipelineRun.v1.tekton.dev"
+  - name: "Workflow.v1alpha1.argoproj.io"
+"""
+
+
+def test_the_pages_form_is_read() -> None:
+    assert read(PAGE).frameworks == ("PipelineRun.v1.tekton.dev",)
+
+
+def test_kueues_own_form_is_read() -> None:
+    found = read(KUEUES)
+    assert found.frameworks == ("PipelineRun.v1.tekton.dev", "Workflow.v1alpha1.argoproj.io")
+    assert (found.origin, found.worker_lost_timeout) == ("east", 300)
+
+
+def test_the_config_map_that_kueue_is_installed_with() -> None:
+    indented = "\n".join(f"    {line}" for line in KUEUES.splitlines())
+    assert read(f"data:\n  controller_manager_config.yaml: |\n{indented}\n").origin == "east"
+
+
+def test_a_configuration_without_the_section_says_nothing() -> None:
+    assert read("kind: Configuration\n").frameworks == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "not YAML"),
+        ("[]", "a map is expected"),
+        ("multiKueue: {}\nmultikueue: {}", "write multiKueue only"),
+        ("multiKueue: {externalFrameworks: [PipelineRun.v1.tekton.dev]}", "write a map with a name"),
+        ("multiKueue: {externalFrameworks: {name: x}}", "must be a list"),
+        ("multiKueue: {orign: x}", "multiKueue.orign: no such field"),
+        ("multiKueue: {workerLostTimeout: soon}", "multiKueue.workerLostTimeout: 'soon' is not a duration"),
+        ("multiKueue: {origin: 3}", "multiKueue.origin must be text"),
+    ],
+)
+def test_what_cannot_be_used_is_refused(text: str, said: str) -> None:
+    with pytest.raises(BadConfigError, match=said):
+        read(text)
+
+
+def test_names_of_kinds() -> None:
+    found = parse("PipelineRun.v1.tekton.dev")
+    assert (found.group, found.version, found.kind, found.plural) == (
+        "tekton.dev",
+        "v1",
+        "PipelineRun",
+        "pipelineruns",
+    )
+    assert parse("Box.v1beta1.example.com=boxen").plural == "boxen"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("PipelineRun", "must be Kind.version.group"),
+        ("PipelineRun.tekton.dev", "must be Kind.version.group"),
+        ("pipelinerun.v1.tekton.dev", "begins with a capital letter"),
+        ("Foo.v1.example.com=Foos", "plural"),
+    ],
+)
+def test_wrong_names_say_why(name: str, said: str) -> None:
+    with pytest.raises(BadNameError, match=said):
+        parse(name)
+
+
+def test_a_kind_is_named_once() -> None:
+    with pytest.raises(BadNameError, match="named twice"):
+        parse_all(["Foo.v1.example.com", "Foo.v2.example.com"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "plural"), [("Foo", "foos"), ("Proxy", "proxies"), ("Gateway", "gateways"), ("Class", "classes")]
+)
+def test_plurals(kind: str, plural: str) -> None:
+    assert usual_plural(kind) == plural
+
+
+def test_how_a_copy_is_held_back() -> None:
+    assert held_back(parse("PipelineRun.v1.tekton.dev"), {}) == {"status": "PipelineRunPending"}
+    assert held_back(parse("Foo.v1.example.com"), {"suspend": False}) == {"suspend": True}
+    assert held_back(parse("Foo.v1.example.com"), {}) == {}
+    assert held_back(parse("FournosJob.v1.fournos.dev"), {"suspend": False}) == {}
+
+
+def test_the_file_and_the_variables(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(KUEUES)
+    found = MultiKueueSettings(config_file=str(path), external_frameworks="Foo.v1.example.com")
+    assert [kind.kind for kind in found.kinds] == ["Foo", "PipelineRun", "Workflow"]
+    assert (found.the_origin, found.the_dispatcher, found.worker_lost) == ("east", "incremental", 300)
+    mine = MultiKueueSettings(
+        config_file=str(path), origin="west", dispatcher="all-at-once", worker_lost_timeout_sec=7
+    )
+    assert (mine.the_origin, mine.the_dispatcher, mine.worker_lost) == ("west", "all-at-once", 7)
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({}, "no kinds: name them in FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS"),
+        ({"EXTERNAL_FRAMEWORKS": "pipelinerun.v1.tekton.dev"}, "begins with a capital letter"),
+        ({"EXTERNAL_FRAMEWORKS": "Foo.v1.example.com", "ORIGIN": "no label!"}, "is no label value"),
+        ({"EXTERNAL_FRAMEWORKS": "Foo.v1.example.com", "CONFIG_FILE": "/nowhere"}, "cannot be read"),
+    ],
+)
+def test_the_operator_refuses_to_start(
+    variables: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(f"FOURNOS_MULTIKUEUE_{name}", value)
+    assert main(enable=("multikueue",)) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_external_dispatcher_is_not_ours(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(
+        "multiKueue: {dispatcherName: example.com/mine, externalFrameworks: [{name: Foo.v1.example.com}]}"
+    )
+    with pytest.raises(ValueError, match="does not run here"):
+        MultiKueueSettings(config_file=str(path))
