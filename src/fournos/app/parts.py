@@ -18,6 +18,7 @@ from fournos.clusters.controller import CLUSTERS, cluster_systems
 from fournos.clusters.gauges import report
 from fournos.clusters.observe import project_node
 from fournos.clusters.settings import ClusterSettings
+from fournos.frameworks.admission import webhooks as framework_webhooks
 from fournos.frameworks.controller import framework_systems
 from fournos.frameworks.settings import FrameworkSettings
 from fournos.jobs.controller import jobs_system
@@ -135,7 +136,12 @@ PARTS: Mapping[str, Part] = {
         webhooks=appwrapper_webhooks,
     ),
     "frameworks": Part(
-        FrameworkSettings, _frameworks, "frameworks", lambda settings: _COLLECT_INTERVAL, (KUEUE,)
+        FrameworkSettings,
+        _frameworks,
+        "frameworks",
+        lambda settings: _COLLECT_INTERVAL,
+        (KUEUE,),
+        lambda settings: framework_webhooks(settings.frameworks()),
     ),
     "multikueue": Part(
         MultiKueueSettings,

@@ -11,6 +11,7 @@ WORKLOAD = Resource(GROUP, VERSION, "Workload", "workloads")
 LOCAL_QUEUE = Resource(GROUP, VERSION, "LocalQueue", "localqueues")
 CLUSTER_QUEUE = Resource(GROUP, VERSION, "ClusterQueue", "clusterqueues", namespaced=False)
 RESOURCE_FLAVOR = Resource(GROUP, VERSION, "ResourceFlavor", "resourceflavors", namespaced=False)
+ADMISSION_CHECK = Resource(GROUP, VERSION, "AdmissionCheck", "admissionchecks", namespaced=False)
 WORKLOAD_PRIORITY_CLASS = Resource(
     GROUP, VERSION, "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False
 )

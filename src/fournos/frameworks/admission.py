@@ -1,0 +1,238 @@
+"""Admission of configured kinds, pure: what a queue name brings at creation, and what may change later.
+
+At creation an object is held for its queue, `managedBy` is set where the queue leads to other clusters, and a
+kind that cannot be placed later is placed.  Afterwards nobody lets it go before the queue has admitted it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+from fournos.api.conditions import is_true
+from fournos.api.rules import Violation
+from fournos.frameworks import names
+from fournos.frameworks.flavors import Placed, flavor_questions, place
+from fournos.frameworks.paths import joined, nested, read
+from fournos.frameworks.podsets import RequestsError, pod_sets, requests_of
+from fournos.frameworks.queued import QueuedObject, annotations_of, queued
+from fournos.frameworks.table import Framework
+from fournos.kube.resource import Key, Obj, is_terminating, uid_of
+from fournos.queueing.ensure import prebuilt_name
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.managed import MULTIKUEUE
+from fournos.queueing.nested import live_ancestor
+from fournos.queueing.podsets import PodSetInfoError, queue_name
+from fournos.queueing.queues import check_questions, cluster_queue_of, dispatches
+from fournos.queueing.workload import JOB_UID_LABEL, QUEUE_NAME_LABEL
+from fournos.runtime.decision import Facts, LiveGet, LiveList, Need, Present, Question, Unknown
+from fournos.runtime.webhook.table import Request, Review, Webhook
+
+_QUEUE_AT: Final = f"metadata.labels[{QUEUE_NAME_LABEL}]"
+_HELD_AT: Final = f"metadata.annotations[{names.HELD_ANNOTATION}]"
+
+
+def webhooks(frameworks: tuple[Framework, ...]) -> tuple[Webhook, ...]:
+    """One a kind.  Objects without a queue, and changes that matter to nobody here, are not asked about."""
+    return tuple(_webhook(one) for one in frameworks)
+
+
+def _webhook(framework: Framework) -> Webhook:
+    resource = framework.resource
+    group = resource.group.replace(".", "-")
+    return Webhook(
+        kind="mutating",
+        name=f"{resource.plural}.{resource.group}",
+        configuration="fournos-frameworks",
+        path=f"/mutate-{group}-{resource.version}-{resource.kind.lower()}",
+        resources=(resource,),
+        operations=("CREATE", "UPDATE"),
+        review=partial(review, framework=framework),
+        conditions=tuple(_conditions(framework)),
+    )
+
+
+def _conditions(framework: Framework) -> Iterator[tuple[str, str]]:
+    def value(root: str, path: str) -> str:
+        return root + "".join(f".?{name}" for name in path.split("."))
+
+    def entry(root: str, what: str, key: str) -> str:
+        return f"{root}.metadata.?{what}[?'{key}']"
+
+    queued_now, queued_then = (
+        f"'{QUEUE_NAME_LABEL}' in {one}.metadata.?labels.orValue({{}})" for one in ("object", "oldObject")
+    )
+    yield "queued", f"{queued_now} || (request.operation == 'UPDATE' && {queued_then})"
+    pairs = [
+        (value(root, framework.hold.path), *(entry(root, what, key) for what, key in _watched(framework)))
+        for root in ("object", "oldObject")
+    ]
+    differs = " || ".join(f"{now} != {then}" for now, then in zip(*pairs, strict=True))
+    yield "changed", f"request.operation == 'CREATE' || {differs}"
+
+
+def _watched(framework: Framework) -> tuple[tuple[str, str], ...]:
+    """Labels and annotations whose changes are looked at."""
+    return (
+        ("labels", QUEUE_NAME_LABEL),
+        ("annotations", names.HELD_ANNOTATION),
+        ("annotations", framework.requests.annotation),
+    )
+
+
+def review(request: Request, facts: Facts, *, framework: Framework) -> Review | Need:
+    """The webhook's decision; see `fournos.runtime.webhook.table`."""
+    if request.old is None:
+        return _created(request.new, facts, framework)
+    return _changed(request.old, request.new, facts, framework)
+
+
+# --- creation ----------------------------------------------------------------------------------------
+
+
+def _created(new: Obj, facts: Facts, framework: Framework) -> Review | Need:
+    queue, namespace = queue_name(new), str(new["metadata"].get("namespace") or "")
+    if not queue:
+        return Review()
+    try:
+        pod_sets(framework, new)
+    except RequestsError as error:
+        return _refused("metadata.annotations", str(error), "requests")
+    ancestor = live_ancestor(new, facts)
+    behind = cluster_queue_of(namespace, queue, facts)
+    open_ = [question for one in (ancestor, behind) if isinstance(one, Need) for question in one.questions]
+    if open_:
+        return Need(tuple(open_))
+    for unknown in (ancestor, behind):
+        if isinstance(unknown, Unknown):
+            return _refused(_QUEUE_AT, f"the queue could not be read: {unknown.reason}", "queue", again=True)
+    if ancestor is not None:
+        return Review()  # it runs on its owner's quota
+    if behind is None:
+        text = f"queue {queue!r} is not there, or has no ClusterQueue: {new['kind']} waits until it has"
+        return Review(patch=_hold(framework, new), warnings=(text,))
+    assert not isinstance(behind, Need | Unknown)
+    return _in_queue(new, behind, facts, framework)
+
+
+def _in_queue(new: Obj, cluster_queue: Obj, facts: Facts, framework: Framework) -> Review | Need:
+    job = queued(framework, new)
+    wanted = () if framework.pod_sets else tuple(requests_of(framework, new))
+    questions: list[Question] = [*check_questions(cluster_queue)]
+    if _placed_at_creation(framework):
+        questions += flavor_questions(cluster_queue, wanted)
+    if need := facts.ask(questions):
+        return need
+    elsewhere = dispatches(cluster_queue, facts)
+    if isinstance(elsewhere, Unknown):
+        text = f"its admission checks could not be read: {elsewhere.reason}"
+        return _refused(_QUEUE_AT, text, "queue", again=True)
+    patch = _hold(framework, new)
+    if elsewhere and job.may_default_managed_by():
+        assert framework.managed_by is not None
+        patch = joined(patch, nested(framework.managed_by, MULTIKUEUE))
+    placed = Placed()
+    if _placed_at_creation(framework) and not elsewhere:
+        where = framework.requests.pod_template
+        assert where is not None
+        try:
+            placed = place(cluster_queue, wanted, read(new, where) or {}, facts, where=where)
+        except PodSetInfoError as error:
+            return _refused(where, str(error), "flavor")
+        if placed.patch:
+            patch = joined(patch, nested(where, dict(placed.patch)))
+    return Review(patch=patch, warnings=(placed.warning,) if placed.warning else ())
+
+
+def _placed_at_creation(framework: Framework) -> bool:
+    return (
+        framework.hold.only_at_creation
+        and not framework.pod_sets
+        and framework.requests.pod_template is not None
+    )
+
+
+def _hold(framework: Framework, new: Obj) -> dict[str, Any]:
+    """Nothing where its user holds it himself, or wants something else of that field."""
+    hold = framework.hold
+    found = read(new, hold.path)
+    mine = annotations_of(new).get(names.HELD_ANNOTATION) == names.HELD_BY_QUEUE
+    if found == hold.held and (mine or hold.users_too):
+        return {}
+    if found not in (None, hold.released, hold.held):
+        return {}
+    return _held(framework)
+
+
+def _held(framework: Framework) -> dict[str, Any]:
+    annotations = {names.HELD_ANNOTATION: names.HELD_BY_QUEUE}
+    return joined(
+        {"metadata": {"annotations": annotations}}, nested(framework.hold.path, framework.hold.held)
+    )
+
+
+# --- changes -----------------------------------------------------------------------------------------
+
+
+def _changed(old: Obj, new: Obj, facts: Facts, framework: Framework) -> Review | Need:
+    before, job = queued(framework, old), queued(framework, new)
+    if is_terminating(new) or job.finished() is not None or not queue_name(old):
+        return Review()
+    if not queue_name(new):
+        text = "a queue name cannot be taken away: delete the object, or let it end"
+        return _refused(_QUEUE_AT, text, "queue-fixed")
+    if queue_name(new) != queue_name(old) and not job.is_suspended():
+        text = "the queue cannot be changed while it runs: let it end first"
+        return _refused(_QUEUE_AT, text, "queue-fixed")
+    try:
+        pod_sets(framework, new)
+    except RequestsError as error:
+        return _refused("metadata.annotations", str(error), "requests")
+    if not framework.hold.only_at_creation or not before.is_suspended():
+        return Review()
+    mine = annotations_of(old).get(names.HELD_ANNOTATION) == names.HELD_BY_QUEUE
+    if job.is_suspended():
+        if mine and annotations_of(new).get(names.HELD_ANNOTATION) != names.HELD_BY_QUEUE:
+            text = "it is the queue that holds it: leave the annotation, or cancel it"
+            return _refused(_HELD_AT, text, "held-fixed")
+        return Review()
+    if read(new, framework.hold.path) != framework.hold.released or job.managed_by() == MULTIKUEUE:
+        return Review()  # it ends, or runs elsewhere
+    if not mine and not prebuilt_name(new):
+        text = f"its user has let it go: it waits in queue {queue_name(new)!r} now"
+        return Review(patch=_held(framework), warnings=(text,))
+    return _let_go(job, facts)
+
+
+def _let_go(job: QueuedObject, facts: Facts) -> Review | Need:
+    """Only what is admitted may go."""
+    new, namespace, prebuilt = job.obj, job.obj["metadata"]["namespace"], prebuilt_name(job.obj)
+    questions: list[Question] = [LiveList(WORKLOAD, namespace, f"{JOB_UID_LABEL}={uid_of(new)}")]
+    if prebuilt:
+        questions.append(LiveGet(WORKLOAD, Key(namespace, prebuilt)))
+    ancestor = live_ancestor(new, facts)
+    if isinstance(ancestor, Need):
+        questions += ancestor.questions
+    if need := facts.ask(questions):
+        return need
+    assert not isinstance(ancestor, Need)
+    workloads: list[Obj] = []
+    for question in questions:
+        answer = facts.answer(question)
+        if isinstance(answer, Unknown):
+            return _refused(job.framework.hold.path, answer.reason, "not-admitted", again=True)
+        if isinstance(answer, Present):
+            workloads += answer.value if isinstance(answer.value, tuple) else (answer.value,)
+    if isinstance(ancestor, Unknown):
+        return _refused(job.framework.hold.path, ancestor.reason, "not-admitted", again=True)
+    if ancestor is not None or any(
+        is_true(one, "Admitted") and not is_true(one, "Finished") for one in workloads
+    ):
+        return Review()
+    text = f"queue {queue_name(new)!r} has not admitted it yet: wait for it, or cancel it"
+    return _refused(job.framework.hold.path, text, "not-admitted")
+
+
+def _refused(field: str, text: str, rule: str, *, again: bool = False) -> Review:
+    return Review((Violation(field, text, rule),), transient=again)

@@ -1,0 +1,55 @@
+"""What a queue leads to, asked live by admission webhooks: its ClusterQueue, and whether its jobs run
+elsewhere.
+
+LocalQueue → ClusterQueue → AdmissionChecks → controllerName: Kueue's own rule for defaulting `managedBy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from fournos.kube.resource import Key, Obj
+from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE
+from fournos.runtime.decision import Facts, LiveGet, Need, Present, Unknown
+
+DISPATCHERS: Final = frozenset({"kueue.x-k8s.io/multikueue", "fournos.dev/multikueue"})
+"""Controllers of AdmissionChecks that run jobs on other clusters: Kueue's, and ours."""
+
+
+def cluster_queue_of(namespace: str, queue: str, facts: Facts) -> Obj | Unknown | Need | None:
+    """The ClusterQueue behind a LocalQueue; None: one of them is not there."""
+    local = _asked(LiveGet(LOCAL_QUEUE, Key(namespace, queue)), facts)
+    if local is None or isinstance(local, Unknown | Need):
+        return local
+    return _asked(LiveGet(CLUSTER_QUEUE, Key("", str(local["spec"]["clusterQueue"]))), facts)
+
+
+def check_questions(cluster_queue: Obj) -> tuple[LiveGet, ...]:
+    """For all of its admission checks: what `dispatches` needs answers to."""
+    return tuple(LiveGet(ADMISSION_CHECK, Key("", name)) for name in _checks(cluster_queue))
+
+
+def dispatches(cluster_queue: Obj, facts: Facts) -> bool | Unknown:
+    """Whether a job of this queue runs on another cluster.  `check_questions` must have been asked."""
+    for question in check_questions(cluster_queue):
+        answer = facts.answer(question)
+        if isinstance(answer, Unknown):
+            return answer
+        if isinstance(answer, Present) and answer.value["spec"].get("controllerName") in DISPATCHERS:
+            return True
+    return False
+
+
+def _checks(cluster_queue: Obj) -> Iterator[str]:
+    strategy = cluster_queue["spec"].get("admissionChecksStrategy") or {}
+    yield from (str(one["name"]) for one in strategy.get("admissionChecks") or ())
+
+
+def _asked(question: LiveGet, facts: Facts) -> Obj | Unknown | Need | None:
+    if need := facts.ask([question]):
+        return need
+    answer = facts.answer(question)
+    if isinstance(answer, Unknown):
+        return answer
+    return answer.value if isinstance(answer, Present) else None

@@ -1,0 +1,321 @@
+"""The operator as a process of its own with its webhooks, before a real API server and real Kueue.
+
+Tekton and the controllers of the invented kinds are played: a control plane runs no pods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+
+from fournos.api.conditions import Condition, condition, upsert
+from fournos.frameworks.kinds import PIPELINE_RUN
+from fournos.kube.client import Client
+from fournos.kube.credentials import load
+from fournos.kube.errors import ConflictError, KubeError, NotFoundError
+from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION, MUTATING_WEBHOOKS, NAMESPACE
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.runtime.clock import SystemClock
+from tests.integration.webhook.conftest import address_for
+
+ROOT = Path(__file__).resolve().parents[3]
+RUN = PIPELINE_RUN.resource
+FOO = Resource("example.com", "v1", "Foo", "foos")
+LATE = Resource("example.com", "v1", "Late", "lates")
+QUEUE = "kueue.x-k8s.io/queue-name"
+HELD_BY = "fournos.dev/held"
+TABLE = [
+    {
+        "name": "Foo.v1.example.com",
+        "hold": {"path": "spec.suspend"},
+        "podSets": [{"name": "workers", "template": "spec.template", "count": "spec.replicas"}],
+        "finished": [{"path": "status.phase", "succeeded": ["Done"], "failed": ["Broken"]}],
+        "active": {"path": "status.active"},
+    },
+    {
+        "name": "Late.v1.example.com",
+        "hold": {"path": "spec.suspend"},
+        "requests": {"default": {"cpu": 1}},
+        "finished": [{"condition": "Complete", "means": "succeeded"}],
+    },
+]
+
+
+def crd(resource: Resource) -> dict[str, Any]:
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": resource.version,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": free, "status": free}}},
+    }
+    names = {"kind": resource.kind, "plural": resource.plural, "singular": resource.kind.lower()}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{resource.plural}.{resource.group}"},
+        "spec": {"group": resource.group, "scope": "Namespaced", "names": names, "versions": [version]},
+    }
+
+
+@pytest.fixture(scope="session")
+def operator(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """One for all tests: its webhook configuration has a fixed name."""
+    found = Operator(kubeconfig, tmp_path_factory.mktemp("operator"))
+    yield found
+    found.stop()
+
+
+class Operator:
+    def __init__(self, kubeconfig: Path, directory: Path) -> None:
+        self.namespace = f"frameworks-{uuid.uuid4().hex[:6]}"
+        self.log = directory / "operator.log"
+        self.health, port = _free_port(), _free_port()
+        table = directory / "frameworks.yaml"
+        table.write_text(yaml.safe_dump({"frameworks": TABLE}))
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("FOURNOS_")},
+            "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
+            "KUBECONFIG": str(kubeconfig),
+            "FOURNOS_FRAMEWORKS_NAMESPACE": self.namespace,
+            "FOURNOS_FRAMEWORKS_FILE": str(table),
+            "FOURNOS_WEBHOOK_PORT": str(port),
+        }
+        url = f"https://{address_for(kubeconfig)}:{port}"
+        self._words = [
+            "run",
+            "--enable",
+            "frameworks",
+            "--health-port",
+            str(self.health),
+            "--webhook-url",
+            url,
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def started(self) -> bool:
+        return self._process is not None
+
+    async def ready(self) -> None:
+        """Starts it if it does not run, and waits until its webhooks are served."""
+        process = self._process or self._start()
+        async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+            while True:
+                assert process.poll() is None, self.tail()
+                with suppress(aiohttp.ClientError):
+                    async with session.get(f"http://127.0.0.1:{self.health}/readyz") as answer:
+                        if answer.status == 200:
+                            return
+                await asyncio.sleep(0.05)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self.log.open("ab") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "fournos", *self._words],
+                cwd=ROOT,
+                env=self._environment,
+                stdout=out,
+                stderr=out,
+            )
+        return self._process
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def tail(self) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-25:])
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class Stage:
+    """A namespace with a queue of its own: 2 CPUs and 1 PipelineRun, unless a test says otherwise."""
+
+    def __init__(self, client: Client, namespace: str, operator: Operator) -> None:
+        self.client, self.namespace, self.operator = client, namespace, operator
+        self.cluster_scoped: list[tuple[Resource, str]] = []
+
+    def key(self, name: str) -> Key:
+        return Key(self.namespace, name)
+
+    async def furnish(
+        self, *, cpus: int = 2, runs: int = 1, labels: Mapping[str, str] | None = None, **spec: Any
+    ) -> None:
+        quotas = [
+            {"name": "cpu", "nominalQuota": cpus},
+            {"name": "tekton.dev/pipelineruns", "nominalQuota": runs},
+        ]
+        flavor = {"name": self.namespace, "resources": quotas}
+        await self.add(RESOURCE_FLAVOR, self.namespace, {"nodeLabels": dict(labels or {})})
+        group = {"coveredResources": [one["name"] for one in quotas], "flavors": [flavor]}
+        await self.add(
+            CLUSTER_QUEUE,
+            self.namespace,
+            {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
+                "preemption": {"withinClusterQueue": "LowerPriority"},
+                "resourceGroups": [group],
+                **spec,
+            },
+        )
+        body = {
+            "apiVersion": LOCAL_QUEUE.api_version,
+            "kind": "LocalQueue",
+            "metadata": _meta(self.key("lq")),
+        }
+        await self.client.create(LOCAL_QUEUE, {**body, "spec": {"clusterQueue": self.namespace}})
+
+    async def add(self, resource: Resource, name: str, spec: Any = None, **rest: Any) -> None:
+        """A cluster-scoped object, gone after the test."""
+        body: dict[str, Any] = {"apiVersion": resource.api_version, "kind": resource.kind}
+        body |= {"metadata": {"name": name}, **({"spec": spec} if spec is not None else {}), **rest}
+        self.cluster_scoped.append((resource, name))
+        await self.client.create(resource, body)
+
+    # --- objects -----------------------------------------------------------------------------------
+
+    async def run(self, name: str, *, priority: str = "", **metadata: Any) -> Obj:
+        """A PipelineRun as its user writes it."""
+        labels = {QUEUE: "lq", **({"kueue.x-k8s.io/priority-class": priority} if priority else {})}
+        meta = {**_meta(self.key(name)), **metadata, "labels": {**labels, **metadata.get("labels", {})}}
+        spec = {"pipelineRef": {"name": "p"}}
+        body = {"apiVersion": RUN.api_version, "kind": RUN.kind, "metadata": meta, "spec": spec}
+        return await self.client.create(RUN, body)
+
+    async def foo(self, name: str, *, resource: Resource = FOO, **spec: Any) -> Obj:
+        container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+        meta = {**_meta(self.key(name)), "labels": {QUEUE: "lq"}}
+        whole = {"replicas": 1, "template": {"spec": {"containers": [container]}}, **spec}
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, "spec": whole}
+        return await self.client.create(resource, body)
+
+    async def get(self, name: str, resource: Resource = RUN) -> Obj:
+        return await self.client.get(resource, self.key(name))
+
+    async def workload(self, name: str) -> Obj | None:
+        """That of an object; None: there is none."""
+        for one in (await self.client.list(WORKLOAD, namespace=self.namespace)).items:
+            if any(owner["name"] == name for owner in one["metadata"].get("ownerReferences") or ()):
+                return one
+        return None
+
+    async def say(self, name: str, status: str, reason: str, *, resource: Resource = RUN) -> None:
+        """Tekton's word on a run."""
+        wanted = Condition("Succeeded", status, reason, f"{reason} it is")
+        body = {"status": {"conditions": upsert((), wanted, now=SystemClock().now())}}
+        await self.client.patch(resource, self.key(name), body, subresource="status")
+
+    async def status(self, name: str, status: Mapping[str, Any], *, resource: Resource = FOO) -> None:
+        await self.client.patch(resource, self.key(name), {"status": status}, subresource="status")
+
+    # --- waiting -----------------------------------------------------------------------------------
+
+    async def until(self, look: Callable[[], Any], complaint: str, *, limit: float = 20.0) -> Any:
+        """What `look` answers once that is something."""
+        try:
+            async with asyncio.timeout(limit):
+                while True:
+                    found = await look()
+                    if found:
+                        return found
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise AssertionError(f"{complaint}\n{self.operator.tail()}") from None
+
+    async def released(self, name: str) -> Obj:
+        async def look() -> Obj | None:
+            found = await self.get(name)
+            return found if "status" not in found["spec"] else None
+
+        return await self.until(look, f"{name} is not let go")  # type: ignore[no-any-return]
+
+    async def finished(self, name: str) -> Mapping[str, Any]:
+        async def look() -> Mapping[str, Any] | None:
+            found = await self.workload(name)
+            return condition(found, "Finished") if found is not None else None
+
+        return await self.until(look, f"the Workload of {name} is not finished")  # type: ignore[no-any-return]
+
+    async def queued(self, name: str) -> Obj:
+        return await self.until(lambda: self.workload(name), f"{name} has no Workload")  # type: ignore[no-any-return]
+
+
+def _meta(key: Key) -> dict[str, Any]:
+    return {"name": key.name, "namespace": key.namespace}
+
+
+async def install(client: Client, resource: Resource) -> None:
+    body = crd(resource)
+    with suppress(KubeError):
+        await client.create(CUSTOM_RESOURCE_DEFINITION, body)
+    for _ in range(100):
+        found = await client.get(CUSTOM_RESOURCE_DEFINITION, Key("", body["metadata"]["name"]))
+        if any(
+            one["type"] == "Established" and one["status"] == "True"
+            for one in (found["status"].get("conditions") or ())
+        ):
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{resource} is not established")
+
+
+@pytest.fixture
+async def stage(kubeconfig: Path, crds: None, namespace: str, operator: Operator) -> AsyncIterator[Stage]:
+    async with Client(load(kubeconfig)) as client:
+        await install(client, FOO)
+        with suppress(ConflictError, KubeError):
+            await client.create(
+                NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": operator.namespace}}
+            )
+        if not operator.started:  # a cluster that was used before has it already
+            with suppress(NotFoundError):
+                await client.delete(CUSTOM_RESOURCE_DEFINITION, Key("", crd(LATE)["metadata"]["name"]))
+        await operator.ready()
+        found = Stage(client, namespace, operator)
+        yield found
+        for resource in (RUN, FOO):
+            for one in (await client.list(resource, namespace=namespace)).items:
+                with suppress(NotFoundError):
+                    await client.delete(resource, Key(namespace, one["metadata"]["name"]))
+        for resource, name in reversed(found.cluster_scoped):
+            with suppress(NotFoundError):
+                await client.delete(resource, Key("", name))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_webhooks_left(kubeconfig: Path, operator: Operator) -> Iterator[None]:
+    """A configuration that nobody answers would refuse every queued run of other tests."""
+    yield
+    operator.stop()
+
+    async def clean() -> None:
+        async with Client(load(kubeconfig)) as client:
+            for resource, name in (
+                (MUTATING_WEBHOOKS, "fournos-frameworks"),
+                (NAMESPACE, operator.namespace),
+            ):
+                with suppress(NotFoundError):
+                    await client.delete(resource, Key("", name))
+
+    asyncio.run(clean())

@@ -1,0 +1,277 @@
+"""PipelineRuns and an invented kind in real Kueue's queues, held by the webhook of a real operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fournos.api.conditions import condition, is_true
+from fournos.kube.errors import InvalidError
+from fournos.kube.kinds import JOB
+from fournos.kube.resource import Key, Obj
+from fournos.queueing.kinds import (
+    ADMISSION_CHECK,
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    WORKLOAD,
+    WORKLOAD_PRIORITY_CLASS,
+)
+from tests.integration.frameworks.conftest import FOO, HELD_BY, LATE, QUEUE, RUN, Stage, install
+
+PENDING = "PipelineRunPending"
+
+
+async def test_two_runs_for_one_place(stage: Stage) -> None:
+    await stage.furnish()
+    first = await stage.run("first")
+    assert first["spec"]["status"] == PENDING and first["metadata"]["annotations"][HELD_BY] == "queue"
+    await stage.released("first")
+    second = await stage.run("second")
+    waiting = await stage.queued("second")
+    assert second["spec"]["status"] == PENDING and not is_true(waiting, "Admitted")
+    await stage.say("first", "True", "Succeeded")
+    finished = await stage.finished("first")
+    assert (finished["reason"], finished["message"]) == ("Succeeded", "Succeeded it is")
+    await stage.released("second")
+    await stage.say("second", "False", "Failed")
+    assert (await stage.finished("second"))["reason"] == "Failed"
+
+
+async def test_nobody_lets_a_run_go_before_the_queue(stage: Stage) -> None:
+    await stage.furnish(runs=0)
+    await stage.run("early")
+    await stage.queued("early")
+    with pytest.raises(InvalidError, match="has not admitted it yet"):
+        await stage.client.patch(RUN, stage.key("early"), {"spec": {"status": None}})
+    with pytest.raises(InvalidError, match="queue name cannot be taken away"):
+        await stage.client.patch(RUN, stage.key("early"), {"metadata": {"labels": {QUEUE: None}}})
+    await stage.client.patch(RUN, stage.key("early"), {"metadata": {"labels": {"other": "x"}}})
+    await stage.client.patch(RUN, stage.key("early"), {"spec": {"status": "Cancelled"}})
+    await stage.say("early", "False", "Cancelled")
+    assert (await stage.finished("early"))["reason"] == "Failed"
+
+
+async def test_a_users_own_hold_is_his(stage: Stage) -> None:
+    await stage.furnish()
+    body: dict[str, Any] = {"apiVersion": RUN.api_version, "kind": RUN.kind}
+    body["metadata"] = {"name": "mine", "namespace": stage.namespace, "labels": {QUEUE: "lq"}}
+    await stage.client.create(RUN, {**body, "spec": {"pipelineRef": {"name": "p"}, "status": PENDING}})
+
+    async def told() -> str | None:
+        found = (await stage.get("mine"))["metadata"].get("annotations") or {}
+        return found.get("fournos.dev/queue-warning")
+
+    assert (await stage.until(told, "nothing is told")).startswith("HeldByUser: ")
+    assert await stage.workload("mine") is None
+    after = await stage.client.patch(RUN, stage.key("mine"), {"spec": {"status": None}})
+    assert after["spec"]["status"] == PENDING  # the queue holds it now
+    await stage.released("mine")
+    assert "fournos.dev/queue-warning" not in ((await stage.get("mine"))["metadata"]["annotations"])
+
+
+async def test_requests_that_cannot_be_read_are_refused(stage: Stage) -> None:
+    await stage.furnish()
+    with pytest.raises(InvalidError, match="'lots' is not a quantity"):
+        await stage.run("greedy", annotations={"fournos.dev/requests": "cpu=lots"})
+
+
+async def test_a_run_is_placed_where_its_queue_leads(stage: Stage) -> None:
+    await stage.furnish(labels={"pool": "a"})
+    run = await stage.run("placed")
+    assert run["spec"]["taskRunTemplate"]["podTemplate"]["nodeSelector"] == {"pool": "a"}
+    await stage.released("placed")
+
+
+# --- between kinds -----------------------------------------------------------------------------------
+
+
+async def priority(stage: Stage, name: str, value: int) -> str:
+    whole = f"{stage.namespace}-{name}"
+    await stage.add(WORKLOAD_PRIORITY_CLASS, whole, value=value)
+    return whole
+
+
+def job(stage: Stage, name: str, priority: str) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
+    labels = {QUEUE: "lq", "kueue.x-k8s.io/priority-class": priority}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": stage.namespace, "labels": labels},
+        "spec": {"suspend": True, "template": template},
+    }
+
+
+async def suspended(stage: Stage, name: str) -> bool:
+    found = await stage.client.get(JOB, stage.key(name))
+    return bool(found["spec"].get("suspend"))
+
+
+async def test_a_job_of_kueues_own_preempts_a_run(stage: Stage) -> None:
+    await stage.furnish()
+    low, high = await priority(stage, "low", 1), await priority(stage, "high", 100)
+    await stage.run("victim", priority=low, annotations={"fournos.dev/requests": "cpu=2"})
+    await stage.released("victim")
+    await stage.say("victim", "Unknown", "Running")
+    await stage.client.create(JOB, job(stage, "urgent", high))
+
+    async def cancelled() -> Obj | None:
+        found = await stage.get("victim")
+        return found if found["spec"].get("status") == "Cancelled" else None
+
+    run = await stage.until(cancelled, "the run is not cancelled")
+    assert run["metadata"]["annotations"]["fournos.dev/stopped"].startswith("Preempted: ")
+    assert await suspended(stage, "urgent")  # the quota is the run's until it has ended
+    await stage.say("victim", "False", "Cancelled")
+    assert (await stage.finished("victim"))["message"].startswith("Stopped by the queue: Preempted: ")
+
+    async def goes() -> bool:
+        return not await suspended(stage, "urgent")
+
+    await stage.until(goes, "the Job does not start")
+
+
+async def test_a_run_preempts_a_job_and_is_made_anew_itself(stage: Stage) -> None:
+    await stage.furnish()
+    low, high = await priority(stage, "low", 1), await priority(stage, "high", 100)
+    await stage.client.create(JOB, job(stage, "victim", low))
+
+    async def goes() -> bool:
+        return not await suspended(stage, "victim")
+
+    await stage.until(goes, "the Job does not start")
+    requests = {"fournos.dev/requests": "cpu=2", "fournos.dev/on-eviction": "recreate"}
+    await stage.run("urgent", priority=high, annotations=requests)
+    await stage.released("urgent")
+    assert await suspended(stage, "victim")
+    # The queue stops: the run ends, and its next attempt waits.
+    await stage.client.patch(
+        CLUSTER_QUEUE, Key("", stage.namespace), {"spec": {"stopPolicy": "HoldAndDrain"}}
+    )
+
+    async def cancelled() -> bool:
+        return (await stage.get("urgent"))["spec"].get("status") == "Cancelled"
+
+    await stage.until(cancelled, "the run is not cancelled")
+    await stage.say("urgent", "False", "Cancelled")
+    workload = await stage.queued("urgent-r2")
+    assert not is_true(workload, "QuotaReserved")
+    await stage.client.patch(CLUSTER_QUEUE, Key("", stage.namespace), {"spec": {"stopPolicy": "None"}})
+    again = await stage.released("urgent-r2")
+    assert again["metadata"]["annotations"]["fournos.dev/attempt"] == "2"
+
+
+# --- an invented kind --------------------------------------------------------------------------------
+
+
+async def test_an_invented_kind_is_held_placed_stopped_and_let_go_again(stage: Stage) -> None:
+    await stage.furnish(labels={"pool": "a"})
+    made = await stage.foo("foo", replicas=2)
+    assert made["spec"]["suspend"] is True
+
+    async def goes() -> Obj | None:
+        found = await stage.get("foo", FOO)
+        return None if found["spec"]["suspend"] else found
+
+    going = await stage.until(goes, "it is not let go")
+    assert going["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "a"}
+    await stage.status("foo", {"active": 2})
+    queue = Key("", stage.namespace)
+    await stage.client.patch(CLUSTER_QUEUE, queue, {"spec": {"stopPolicy": "HoldAndDrain"}})
+
+    async def held() -> Obj | None:
+        found = await stage.get("foo", FOO)
+        return found if found["spec"]["suspend"] else None
+
+    stopped = await stage.until(held, "it is not held again")
+    assert stopped["spec"]["template"]["spec"] == made["spec"]["template"]["spec"]
+    assert not stopped["spec"]["template"]["metadata"]
+    workload = await stage.queued("foo")
+    assert is_true(workload, "QuotaReserved")  # two pods run still
+    await stage.status("foo", {"active": 0})
+
+    async def given_back() -> bool:
+        return not is_true(await stage.queued("foo"), "QuotaReserved")
+
+    await stage.until(given_back, "the quota is not given back")
+    await stage.client.patch(CLUSTER_QUEUE, queue, {"spec": {"stopPolicy": "None"}})
+    await stage.until(goes, "it is not let go a second time")
+    await stage.status("foo", {"active": 0, "phase": "Done"})
+    assert (await stage.finished("foo"))["reason"] == "Succeeded"
+
+
+async def test_a_kind_whose_crd_comes_later_is_picked_up(stage: Stage) -> None:
+    """The others were served all the time: every other test has run without it."""
+    await stage.furnish()
+    await install(stage.client, LATE)
+
+    async def made() -> Obj | None:
+        return await stage.foo("late", resource=LATE, suspend=True)
+
+    await made()
+
+    async def goes() -> bool:
+        return not (await stage.get("late", LATE))["spec"]["suspend"]
+
+    await stage.until(goes, "the new kind is not seen", limit=60)
+
+
+# --- other clusters ----------------------------------------------------------------------------------
+
+
+async def test_on_a_manager_a_run_has_its_workload_and_nothing_else(stage: Stage) -> None:
+    check = stage.namespace
+    await stage.add(ADMISSION_CHECK, check, {"controllerName": "fournos.dev/multikueue"})
+    await stage.furnish(admissionChecksStrategy={"admissionChecks": [{"name": check}]})
+    active = {"type": "Active", "status": "True", "reason": "Active", "message": ""}
+    active["lastTransitionTime"] = "2030-01-01T00:00:00Z"
+    body = {"status": {"conditions": [active]}}
+    await stage.client.patch(ADMISSION_CHECK, Key("", check), body, subresource="status")
+    run = await stage.run("far")
+    assert (run["spec"]["managedBy"], run["spec"]["status"]) == ("kueue.x-k8s.io/multikueue", PENDING)
+
+    async def asked() -> Obj | None:
+        found = await stage.workload("far")
+        return found if found and (found.get("status") or {}).get("admissionChecks") else None
+
+    workload = await stage.until(asked, "nobody is asked")
+    ready = {"name": check, "state": "Ready", "message": "", "lastTransitionTime": "2030-01-01T00:00:00Z"}
+    await stage.client.patch(
+        WORKLOAD,
+        Key(stage.namespace, workload["metadata"]["name"]),
+        {"status": {"admissionChecks": [ready]}},
+        subresource="status",
+    )
+
+    async def admitted() -> bool:
+        return is_true(await stage.queued("far"), "Admitted")
+
+    await stage.until(admitted, "it is not admitted")
+    await stage.say("far", "True", "Succeeded")  # as it comes back from the worker
+    await stage.finished("far")
+    after = await stage.get("far")
+    assert after["spec"] == run["spec"] and after["metadata"]["annotations"] == run["metadata"]["annotations"]
+
+
+async def test_on_a_worker_a_run_takes_the_workload_that_was_made_for_it(stage: Stage) -> None:
+    await stage.furnish()
+    requests = {"tekton.dev/pipelineruns": "1"}
+    container = {"name": "main", "image": "main", "resources": {"requests": requests}}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    body: dict[str, Any] = {"apiVersion": WORKLOAD.api_version, "kind": WORKLOAD.kind}
+    body["metadata"] = {"name": "made-before", "namespace": stage.namespace}
+    body["spec"] = {"queueName": "lq", "podSets": [{"name": "main", "count": 1, "template": template}]}
+    await stage.client.create(WORKLOAD, body)
+    labels = {"kueue.x-k8s.io/prebuilt-workload-name": "made-before"}
+    await stage.run("mirror", labels=labels)
+    await stage.released("mirror")
+    adopted = await stage.queued("mirror")
+    assert adopted["metadata"]["name"] == "made-before"
+    assert adopted["metadata"]["ownerReferences"][0]["controller"] is True
+    await stage.say("mirror", "True", "Succeeded")
+    assert (await stage.finished("mirror"))["reason"] == "Succeeded"
+    found = condition(await stage.queued("mirror"), "Finished")
+    assert found is not None
+    assert (await stage.client.get(LOCAL_QUEUE, stage.key("lq")))["metadata"]["name"] == "lq"
