@@ -1,4 +1,4 @@
-"""`kubectl apply -k deploy`: the manifests with real namespaces in place of the README's variables."""
+"""`kubectl apply -k`: what deploy and deploy/appwrapper render."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from devcluster.existing import kubectl_program
 ROOT = Path(__file__).parents[2]
 
 
-def rendered() -> list[dict[str, Any]]:
-    command = [*kubectl_program(), "kustomize", str(ROOT / "deploy")]
+def rendered(folder: str = "deploy") -> list[dict[str, Any]]:
+    command = [*kubectl_program(), "kustomize", str(ROOT / folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert not re.search(r"\$(SECRETS_)?NAMESPACE", done.stdout)
     return [document for document in yaml.safe_load_all(done.stdout) if document]
@@ -38,3 +38,22 @@ def test_everything_lands_in_its_namespace() -> None:
         assert not reference or (reference["kind"], reference["name"]) in found
     assert ("Deployment", "fournos") in found
     assert ("CustomResourceDefinition", "fournosjobs.fournos.dev") in found
+
+
+@pytest.mark.usefixtures("kubeconfig")
+def test_the_appwrapper_operator_lands_in_its_namespace() -> None:
+    cluster_wide = {"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
+    for folder in ("deploy/appwrapper", "deploy/appwrapper-own-workloads"):
+        found = {(item["kind"], item["metadata"]["name"]): item for item in rendered(folder)}
+        for (kind, _), item in found.items():
+            free = kind in cluster_wide or kind.endswith("WebhookConfiguration")
+            assert item["metadata"].get("namespace") == (None if free else "appwrapper-system")
+            reference = item.get("roleRef")
+            assert not reference or (reference["kind"], reference["name"]) in found
+            for subject in item.get("subjects", ()):
+                assert (subject["kind"], subject["name"]) in found
+        (container,) = found["Deployment", "appwrapper-controller-manager"]["spec"]["template"]["spec"][
+            "containers"
+        ]
+        own = {"name": "FOURNOS_APPWRAPPER_WORKLOADS", "value": "own"} in container["env"]
+        assert own == folder.endswith("own-workloads")

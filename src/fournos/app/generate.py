@@ -18,9 +18,14 @@ from fournos.api.crd import crd
 from fournos.api.reference import reference
 from fournos.app.crds import KINDS
 from fournos.app.settings_page import settings_page
+from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.appwrappers.webhooks import appwrapper_webhooks
 from fournos.runtime.metrics import reference as metrics_page
+from fournos.runtime.webhook.registration import Service, configurations
 
+_APPWRAPPER_SERVICE = Service("appwrapper-system", "appwrapper-webhook-service")
 HEADER = "# Generated from src/fournos/api by `python -m fournos.app.generate`. Do not edit.\n"
+WEBHOOKS_HEADER = HEADER.replace("src/fournos/api", "the systems' webhooks")
 
 
 def files() -> dict[str, str]:
@@ -43,10 +48,19 @@ def files() -> dict[str, str]:
     return {
         **{path: HEADER + text for path, text in manifests.items()},
         "manifests/crd.yaml": HEADER + everything,
+        "deploy/appwrapper/crd.yaml": HEADER + manifests["deploy/crd/appwrappers.yaml"],
+        "deploy/appwrapper/webhooks.yaml": WEBHOOKS_HEADER + _appwrapper_webhooks(),
         **pages,
         "docs/reference/settings.md": settings_page(),
         "docs/reference/metrics.md": metrics_page(),
     }
+
+
+def _appwrapper_webhooks() -> str:
+    """Without authorities: the operator fills them in."""
+    webhooks = appwrapper_webhooks(AppWrapperSettings())
+    found = configurations(webhooks, _APPWRAPPER_SERVICE, owner=_APPWRAPPER_SERVICE.namespace)
+    return yaml.safe_dump_all(found.values(), sort_keys=False, width=110)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

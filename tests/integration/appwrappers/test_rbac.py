@@ -1,0 +1,123 @@
+"""deploy/appwrapper's rights, asked of the API server: what the operator may do, and above all may not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from fournos.appwrappers.kinds import WRAPPED
+from tests.integration.conftest import Server
+from tests.integration.test_kustomize import rendered
+from tests.integration.test_rbac import PLURALS, parse
+
+NAMESPACE = "appwrapper-system"
+PLACES = {"own": NAMESPACE, "other": "kube-system", "cluster": ""}
+APPWRAPPERS = "appwrappers.workload.codeflare.dev"
+HOOKS = "validatingwebhookconfigurations.admissionregistration.k8s.io"
+MAY = [
+    *(f"{verb} {APPWRAPPERS} @other" for verb in ("get", "list", "watch", "patch")),
+    "patch appwrappers/status.workload.codeflare.dev @other",
+    "update appwrappers/finalizers.workload.codeflare.dev @other",
+    *(
+        f"{verb} {kind.resource.plural}.{kind.resource.group} @other"
+        for kind in WRAPPED
+        for verb in ("get", "list", "watch", "create", "delete")
+    ),
+    "create services @other",
+    "watch nodes @cluster",
+    "create events.events.k8s.io @other",
+    "create subjectaccessreviews.authorization.k8s.io @cluster",
+    "create leases.coordination.k8s.io @own",
+    f"watch {HOOKS} @cluster",
+]
+MAY_NOT = [
+    f"create {APPWRAPPERS} @other",
+    f"delete {APPWRAPPERS} @other",
+    "patch pods @other",
+    "create pods/exec @other",
+    *(f"{verb} secrets @own" for verb in ("get", "list", "watch", "create", "patch", "delete")),
+    "get secrets @other",
+    "create serviceaccounts/token @own",
+    "create rolebindings.rbac.authorization.k8s.io @other",
+    f"create {HOOKS} @cluster",
+    f"patch {HOOKS} @cluster",
+    "patch nodes @cluster",
+    "impersonate users @cluster",
+]
+OWN_WORKLOADS = [
+    *(f"{verb} workloads.kueue.x-k8s.io @other" for verb in ("get", "list", "watch", "create", "patch")),
+    "patch workloads/status.kueue.x-k8s.io @other",
+    "watch resourceflavors.kueue.x-k8s.io @cluster",
+    "get localqueues.kueue.x-k8s.io @other",
+]
+
+
+class Rights:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def __call__(self, right: str, **more: str) -> bool:
+        where, attributes = parse(right)
+        body: dict[str, Any] = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {
+                "user": f"system:serviceaccount:{NAMESPACE}:appwrapper-controller-manager",
+                "groups": ["system:serviceaccounts", "system:authenticated"],
+                "resourceAttributes": {**attributes, **more, "namespace": PLACES[where]},
+            },
+        }
+        status, answer = await self._server(
+            "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body
+        )
+        assert status == 201, answer
+        return bool(answer["status"]["allowed"])
+
+
+async def apply(server: Server, folder: str) -> list[str]:
+    """The roles and bindings of a folder; their paths."""
+    paths = []
+    for item in rendered(folder):
+        meta = item["metadata"]
+        if item["kind"] in PLURALS:
+            where = PLURALS[item["kind"]].format(namespace=meta.get("namespace"))
+            paths.append(f"{where}/{meta['name']}")
+            await server.apply(paths[-1], item)
+    return paths
+
+
+@pytest.fixture
+async def rights(server: Server) -> AsyncIterator[Rights]:
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+    await server.apply(f"/api/v1/namespaces/{NAMESPACE}", namespace)
+    paths = await apply(server, "deploy/appwrapper")
+    found = Rights(server)
+    for _ in range(100):  # until the controller of aggregated roles has seen them
+        if await found("create pods @other"):
+            break
+        await asyncio.sleep(0.1)
+    yield found
+    for path in paths:
+        await server("DELETE", path)
+
+
+async def test_the_operator_may_do_its_work_and_nothing_else(rights: Rights) -> None:
+    wrong = [f"may not {right}" for right in MAY if not await rights(right)]
+    wrong += [f"may {right}" for right in (*MAY_NOT, *OWN_WORKLOADS) if await rights(right)]
+    assert not wrong, "\n".join(wrong)
+    assert await rights("patch secrets @own", name="appwrapper-webhook-server-cert")
+    assert await rights(f"patch {HOOKS} @cluster", name="appwrapper-validating-webhook-configuration")
+    assert await rights("patch leases.coordination.k8s.io @own", name="appwrappers")
+
+
+async def test_with_workloads_of_its_own_it_may_write_those_too(server: Server, rights: Rights) -> None:
+    paths = await apply(server, "deploy/appwrapper-own-workloads")
+    try:
+        wrong = [f"may not {right}" for right in (*MAY, *OWN_WORKLOADS) if not await rights(right)]
+        assert not wrong, "\n".join(wrong)
+    finally:
+        for path in paths:
+            await server("DELETE", path)
