@@ -153,6 +153,16 @@ RULES: Final[tuple[Rule, ...]] = (
             not ("connectTimeout" in new and "connextTimeout" in new) and not _lead_twice(new)
         ),
     ),
+    Rule(
+        id="environment-names",
+        at="spec.flux",
+        field="spec.flux.environment",
+        message="the names of variables are letters, digits and _, no digit first",
+        cel="!has(self.environment) || self.environment.all(k, k.matches('^[A-Za-z_][A-Za-z0-9_]*$'))",
+        holds=lambda new, _: all(
+            full_match("[A-Za-z_][A-Za-z0-9_]*", name) for name in new.get("environment") or ()
+        ),
+    ),
     text_rule(
         "headlessName",
         "write the name of a Service: at most 63 lower-case letters, digits and -, a letter first",

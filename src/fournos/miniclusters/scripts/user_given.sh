@@ -11,7 +11,7 @@ asFlux=""
 if [[ $(id -u) != "$uid" ]]; then
   command -v sudo >/dev/null ||
     fail "Flux is to run as $user, and the image has no sudo: add it, or leave fluxUser and runFluxAsRoot out"
-  home=$(getent passwd "$user" | cut -d: -f6)
+  home=$(getent passwd "$user" 2>/dev/null | cut -d: -f6 || true)
   asFlux="sudo -u $user -E PYTHONPATH=$PYTHONPATH -E PATH=$PATH"
   asFlux+=" -E LD_LIBRARY_PATH=$LD_LIBRARY_PATH -E HOME=${home:-/home/$user}"
 fi

@@ -2,12 +2,12 @@
 # Reads: complete_workers socket disable_socket
 undrain() {
   # This host was drained if one of its name was taken away before: it may work again.
-  local drained
   # shellcheck disable=SC2086 # a prefix of several words
-  until [[ -S $socket ]] && drained=$(timeout 10 $asFlux flux resource drain -n -o '{ranks}' 2>/dev/null); do
+  until [[ -S $socket ]] && timeout 10 $asFlux flux resource info >/dev/null 2>&1; do
     sleep 2
   done
-  [[ -z $drained ]] || $asFlux flux resource undrain "$HOSTNAME" >/dev/null 2>&1 || true
+  # shellcheck disable=SC2086
+  $asFlux flux resource undrain "$HOSTNAME" >/dev/null 2>&1 || true
 }
 
 while true; do

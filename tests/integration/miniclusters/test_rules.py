@@ -1,0 +1,97 @@
+"""The CRD on a real API server: published manifests stay as they are, the rules hold in CEL as in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from fournos.miniclusters.rules import RULES, check
+from tests.integration.conftest import Server
+from tests.minicluster_cases import CHANGES, CREATIONS, FREE, Change, minicluster, of
+from tests.rule_cases import merged
+from tests.unit.miniclusters.everything import EVERYTHING, SPELT_OTHERWISE
+
+pytestmark = pytest.mark.usefixtures("crds")
+
+
+def path(namespace: str, name: str = "", below: str = "") -> str:
+    base = f"/apis/flux-framework.org/v1alpha2/namespaces/{namespace}/miniclusters"
+    return "/".join(filter(None, (base, name, below)))
+
+
+def refused(answer: Mapping[str, Any]) -> set[str]:
+    """Ids of the rules that the API server names; whatever else it says, as it is."""
+    found = set()
+    for cause in answer.get("details", {}).get("causes", ()):
+        named = [rule.id for rule in RULES if cause["message"].endswith(f": {rule.message}")]
+        found.add(named[0] if named else f"{cause['field']}: {cause['message']}")
+    return found
+
+
+def said(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> set[str]:
+    return {violation.rule for violation in check(new, old)}
+
+
+async def test_creations(server: Server, namespace: str) -> None:
+    for case in CREATIONS:
+        status, answer = await server("POST", path(namespace), case.bad, dryRun="All")
+        assert status == 422, case
+        assert refused(answer) == said(case.bad), case
+        assert case.rule in refused(answer), case
+        status, answer = await server("POST", path(namespace), case.good, dryRun="All")
+        assert status == 201, (case, answer)
+
+
+async def store(server: Server, namespace: str, spec: Mapping[str, Any], maximum: int) -> dict[str, Any]:
+    status, made = await server("POST", path(namespace), minicluster(spec))
+    assert status == 201, made
+    if maximum:
+        body = {"status": {"maximumSize": maximum}}
+        status, made = await server.patch(path(namespace, "flux-sample", "status"), body)
+        assert status == 200, made
+    return made
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.rule)
+async def test_changes(server: Server, namespace: str, change: Change) -> None:
+    old = await store(server, namespace, change.spec, change.maximum)
+    status, answer = await server.patch(path(namespace, "flux-sample"), {"spec": change.patch})
+    assert status == 422, answer
+    assert refused(answer) == said(merged(old, {"spec": change.patch}), old)
+    assert change.rule in refused(answer)
+
+
+@pytest.mark.parametrize(("spec", "patch"), FREE)
+async def test_changes_that_pass(server: Server, namespace: str, spec: Any, patch: Any) -> None:
+    await store(server, namespace, spec, 8)
+    status, answer = await server.patch(path(namespace, "flux-sample"), {"spec": patch})
+    assert status == 200, answer
+
+
+@pytest.mark.parametrize("spec", [EVERYTHING, SPELT_OTHERWISE], ids=["all", "other spellings"])
+async def test_nothing_of_a_manifest_is_pruned(server: Server, namespace: str, spec: dict[str, Any]) -> None:
+    status, made = await server("POST", path(namespace), minicluster(spec), fieldValidation="Strict")
+    assert status == 201, made
+    assert made["spec"] == spec
+
+
+async def test_it_is_scaled_by_its_subresource(server: Server, namespace: str) -> None:
+    await store(server, namespace, of(maxSize=6), 6)
+    await server.patch(
+        path(namespace, "flux-sample", "status"),
+        {"status": {"size": 4, "selector": "hpa-selector=flux-sample"}},
+    )
+    scale = path(namespace, "flux-sample", "scale")
+    status, answer = await server("GET", scale)
+    assert (status, answer["spec"], answer["status"]) == (
+        200,
+        {"replicas": 4},
+        {"replicas": 4, "selector": "hpa-selector=flux-sample"},
+    )
+    status, answer = await server.patch(scale, {"spec": {"replicas": 6}})
+    assert status == 200, answer
+    for wrong in (0, 7):
+        status, answer = await server.patch(scale, {"spec": {"replicas": wrong}})
+        assert status == 422, answer

@@ -1,0 +1,129 @@
+"""A place where a rendered entrypoint really runs under bash, with a `flux` that notes how it was called.
+
+This `flux` starts programs and returns their exit codes; it has no brokers.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fournos.miniclusters.volumes import file_of
+from tests.unit.miniclusters.objects import scripts
+
+_FLUX = r"""#!/bin/bash
+{ printf '%s\x1f' "$@"; printf '\n'; } >>"$STAGE/calls"
+case "$1" in
+R) echo '{}' ;;
+start)
+  shift
+  while [[ $1 == -* ]]; do shift; done
+  [[ $# -eq 0 ]] || exec "$@"
+  if [[ -n $SLEEP ]]; then exec sleep "$SLEEP"; fi
+  code=$(tail -n +1 "$STAGE/codes" 2>/dev/null | head -1)
+  sed -i 1d "$STAGE/codes" 2>/dev/null
+  exit "${code:-0}"
+  ;;
+broker) exit "${BROKER_CODE:-0}" ;;
+submit | mini)
+  [[ $1 == submit ]] || shift
+  shift
+  tasks=1
+  while [[ $1 == -* ]]; do
+    case "$1" in
+    -n) tasks=$2; shift 2 ;;
+    -N) shift 2 ;;
+    --flags) shift 2 ;;
+    *) shift ;;
+    esac
+  done
+  for ((task = 0; task < tasks; task++)); do
+    "$@" || code=$?
+  done
+  exit "${code:-0}"
+  ;;
+esac
+"""
+
+
+@dataclass
+class Ran:
+    code: int
+    out: str
+    err: str
+    calls: list[list[str]] = field(default_factory=list)
+
+    def call(self, *begin: str) -> list[str]:
+        """The one call of flux that begins so."""
+        (found,) = [call for call in self.calls if call[: len(begin)] == list(begin)]
+        return found
+
+
+@dataclass
+class Stage:
+    root: Path
+
+    def __post_init__(self) -> None:
+        (self.root / "bin").mkdir(parents=True)
+        self.executable("flux", _FLUX)
+        self.executable("sleep", '#!/bin/bash\n[[ $1 == 5 ]] || exec /bin/sleep "$1"\n')
+        for name in ("entrypoint", "curve", "mnt", "home"):
+            (self.root / name).mkdir()
+        (self.root / "curve" / "curve.cert").write_text("a certificate")
+
+    @property
+    def mount(self) -> Path:
+        return self.root / "mnt"
+
+    def executable(self, name: str, text: str) -> None:
+        path = self.root / "bin" / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def put(self, container: dict[str, Any] | None = None, **spec: Any) -> None:
+        """The scripts of this MiniCluster, with the stage's own paths."""
+        flux = spec.setdefault("flux", {})
+        flux.setdefault("container", {"disable": True}).setdefault("mountPath", str(self.mount))
+        for key, text in scripts({"logs": str(self.root / "out"), **(container or {})}, **spec).items():
+            text = text.replace("/flux_operator_curve", str(self.root / "curve"))
+            text = text.replace("/flux_operator", str(self.root / "entrypoint"))
+            text = text.replace("/dev/termination-log", str(self.root / "termination"))
+            (self.root / "entrypoint" / file_of(key)).write_text(text)
+
+    def environment(self, index: int, extra: Mapping[str, str] | None = None) -> dict[str, str]:
+        return {
+            "PATH": f"{self.root}/bin:{os.environ['PATH']}",
+            "HOME": str(self.root / "home"),
+            "HOSTNAME": f"flux-sample-{index}",
+            "STAGE": str(self.root),
+            **(extra or {}),
+        }
+
+    def start(self, script: str = "wait-0", *, index: int = 0, **extra: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            ["bash", str(self.root / "entrypoint" / f"{script}.sh")],
+            env=self.environment(index, extra),
+            cwd=self.root,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def finish(self, process: subprocess.Popen[str]) -> Ran:
+        out, err = process.communicate(timeout=30)
+        calls = self.root / "calls"
+        lines = calls.read_text().splitlines() if calls.exists() else []
+        return Ran(process.returncode, out, err, [line.split("\x1f")[:-1] for line in lines])
+
+    def run(self, script: str = "wait-0", *, index: int = 0, **extra: str) -> Ran:
+        return self.finish(self.start(script, index=index, **extra))
+
+    def terminate(self, process: subprocess.Popen[str]) -> Ran:
+        process.send_signal(signal.SIGTERM)
+        return self.finish(process)
