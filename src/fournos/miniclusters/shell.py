@@ -8,6 +8,9 @@ from typing import Final
 
 _SPECIAL: Final = frozenset(";&|<>(){}#~!")
 """Unquoted these would start something; a command is a list of words, and nothing else."""
+_EXPANDS: Final = re.compile(r"[A-Za-z0-9_({@*#?$!-]")
+_CLOSING: Final = {"(": ")", "{": "}"}
+_OPENING: Final = {closing: opening for opening, closing in _CLOSING.items()}
 _ESCAPED: Final = re.compile(r"\\([$`\\\n])")
 
 quote = shlex.quote
@@ -19,6 +22,7 @@ def words(text: str) -> str:
     Quotes group, variables, $(…) and patterns expand in the entrypoint, lines are joined; operators such as
     && are words.  Where quotes do not match they are ordinary characters.
     """
+    text = text.strip()
     return _words(text, literal=False) or _words(text, literal=True) or ""
 
 
@@ -44,6 +48,8 @@ def _words(text: str, *, literal: bool) -> str | None:
             position += 1
         elif literal and char in "'\"`$":
             out.append(f"\\{char}")
+        elif char == "$" and not _EXPANDS.match(following):
+            out.append("\\$")  # $[…], $'…' and $"…" are more of bash than was meant
         elif char in "$`" and (end := _expansion(text, position - 1)) is not None:
             if end < 0:
                 return None
@@ -59,9 +65,11 @@ def _words(text: str, *, literal: bool) -> str | None:
             out.append(char)
         elif char in "\r\n":
             out.append(" ")
+        elif char == "[" and (not out or out[-1].isspace()):
+            out.append("\\[")  # at the start of a word it would be a subscript
         else:
             out.append(f"\\{char}" if char in _SPECIAL else char)
-    return None if quoted else "".join(out).strip(" \t")
+    return None if quoted else "".join(out)
 
 
 def _expansion(text: str, start: int) -> int | None:
@@ -69,18 +77,28 @@ def _expansion(text: str, start: int) -> int | None:
     if text[start] == "`":
         end = text.find("`", start + 1)
         return end + 1 if end >= 0 else -1
-    opening = text[start + 1 : start + 2]
-    closing = {"(": ")", "{": "}"}.get(opening)
-    if closing is None:
-        return None
-    depth = 0
-    for position in range(start + 1, len(text)):
-        if text[position] == opening:
-            depth += 1
-        elif text[position] == closing:
-            depth -= 1
-            if depth == 0:
-                return position + 1
+    closing = _CLOSING.get(text[start + 1 : start + 2])
+    return None if closing is None else _closed(text, start + 2, closing)
+
+
+def _closed(text: str, position: int, closing: str) -> int:
+    """Behind the next `closing` that no quote or inner bracket hides; -1 if there is none."""
+    opening = _OPENING.get(closing, "")
+    while 0 <= position < len(text):
+        char = text[position]
+        position += 1
+        if char == closing:
+            return position
+        if char == "\\":
+            position += 1
+        elif char == "'" and closing != '"':
+            position = text.find("'", position) + 1 or -1
+        elif char == '"':
+            position = _closed(text, position, '"')
+        elif char == "$" and (inner := _CLOSING.get(text[position : position + 1])):
+            position = _closed(text, position + 1, inner)
+        elif char == opening:
+            position = _closed(text, position, closing)
     return -1
 
 

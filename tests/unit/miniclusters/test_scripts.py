@@ -1,0 +1,158 @@
+"""Every rendered script is shell that bash and shellcheck accept; configuration that means what it says."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fournos.miniclusters import broker, build
+from fournos.miniclusters.cluster import cluster_of
+from fournos.miniclusters.volumes import file_of
+from tests.unit.miniclusters.objects import SETTINGS, cluster, scripts
+from tests.unit.miniclusters.table import TABLE
+
+EXCLUDED = (
+    "SC1091",  # what is sourced is made at start
+    "SC2034",  # a name of the header may be meant for the user's own code
+    "SC2154",  # asFlux comes from a sourced file
+    "SC2317",  # a trap and functions are called by other means
+    "SC2329",
+)
+
+
+def write(minicluster: dict[str, Any], folder: Path) -> list[Path]:
+    """Its scripts, as the pods find them."""
+    config_map = build.wanted(minicluster, SETTINGS)[0]
+    found = []
+    for key, text in config_map["data"].items():
+        path = folder / file_of(key)
+        path.write_text(text)
+        if path.suffix == ".sh":
+            found.append(path)
+    return found
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_bash_reads_it(name: str, tmp_path: Path) -> None:
+    for path in write(TABLE[name], tmp_path):
+        found = subprocess.run(["bash", "-n", path], capture_output=True, text=True, check=False)
+        assert (found.returncode, found.stderr) == (0, ""), path.name
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_shellcheck_finds_nothing(name: str, tmp_path: Path) -> None:
+    program = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    if program is None:
+        pytest.skip("shellcheck is not installed: pip install -e .[dev]")
+    paths = write(TABLE[name], tmp_path)
+    command = [program, "--shell=bash", f"--exclude={','.join(EXCLUDED)}", *map(str, paths)]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_the_brokers_configuration_is_toml(name: str) -> None:
+    found = tomllib.loads(broker.toml(cluster_of(TABLE[name], SETTINGS)))
+    assert found["bootstrap"]["default_port"] == 8050
+
+
+def test_the_brokers_configuration() -> None:
+    found = tomllib.loads(broker.toml(cluster(size=4, flux={"scheduler": {"queuePolicy": "easy"}})))
+    assert found == {
+        "access": {"allow-guest-user": True, "allow-root-owner": True},
+        "resource": {"path": "/mnt/flux/config/etc/flux/system/R"},
+        "bootstrap": {
+            "curve_cert": "/mnt/flux/config/curve/curve.cert",
+            "default_port": 8050,
+            "default_bind": "tcp://eth0:%p",
+            "default_connect": "tcp://%h.flux-service.ns.svc.cluster.local:%p",
+            "hosts": [{"host": "flux-sample-[0-3]"}],
+        },
+        "archive": {
+            "dbpath": "/mnt/flux/config/var/lib/flux/job-archive.sqlite",
+            "period": "1m",
+            "busytimeout": "50s",
+        },
+        "sched-fluxion-qmanager": {"queue-policy": "easy"},
+    }
+
+
+def test_a_configuration_of_the_users_is_taken_as_it_is() -> None:
+    text = "[exec]\n# $HOME `x`\n"
+    assert scripts(flux={"brokerConfig": text})["broker.toml"] == text
+
+
+_LEAD = {"name": "flux-sample", "address": "24.123.50.123", "port": 30093}
+_BURST = {"clusters": [{"size": 4, "name": "burst-0"}]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "hosts"),
+    [
+        ({"size": 1}, "flux-sample-[0]"),
+        ({"size": 2}, "flux-sample-[0-1]"),
+        ({"size": 2, "maxSize": 10}, "flux-sample-[0-9]"),
+        ({"size": 4, "flux": {"bursting": _BURST}}, "flux-sample-[0-3],burst-0-[0-3]"),
+        (
+            {"size": 4, "flux": {"bursting": {"clusters": [{}, {"size": 1}]}}},
+            "flux-sample-[0-3],burst-0-[0-3],burst-1-[0]",
+        ),
+        (
+            {"size": 4, "flux": {"leadBroker": _LEAD, "bursting": _BURST}},
+            "24.123.50.123,flux-sample-[1-3],burst-0-[0-3]",
+        ),
+        (
+            {"size": 4, "flux": {"bursting": {**_BURST, "leadBroker": {**_LEAD, "size": 1}}}},
+            "24.123.50.123,burst-0-[0-3]",
+        ),
+        (
+            {"size": 4, "flux": {"leadBroker": {**_LEAD, "size": 2}, "bursting": _BURST}},
+            "24.123.50.123,flux-sample-[1],burst-0-[0-3]",
+        ),
+        ({"flux": {"bursting": {"hostlist": "a,b-[001-003]"}}}, "a,b-[001-003]"),
+        ({"flux": {"leadBroker": {**_LEAD, "hostlist": "a,b-[001-003]"}}}, "a,b-[001-003]"),
+    ],
+)
+def test_hosts(spec: dict[str, Any], hosts: str) -> None:
+    assert scripts(**spec)["hostlist"] == hosts
+
+
+def test_a_bursted_cluster_connects_to_the_address_of_its_lead() -> None:
+    found = tomllib.loads(broker.toml(cluster(size=4, flux={"leadBroker": _LEAD, "bursting": _BURST})))
+    assert found["bootstrap"]["hosts"] == [
+        {
+            "host": "24.123.50.123",
+            "bind": "tcp://eth0:30093",
+            "connect": "tcp://24.123.50.123:30093",
+        },
+        {"host": "flux-sample-[1-3],burst-0-[0-3]"},
+    ]
+    assert cluster(flux={"leadBroker": {**_LEAD, "name": "lead"}}).lead == "lead-0"
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ({"size": 4}, None),
+        ({"size": 4, "maxSize": 4}, None),
+        ({"size": 4, "maxSize": 6}, 4),
+        ({"size": 4, "minSize": 2}, 2),
+        ({"size": 4, "flux": {"bursting": _BURST}}, 4),
+    ],
+)
+def test_quorum(spec: dict[str, Any], wanted: int | None) -> None:
+    assert broker.quorum(cluster(**spec)) == wanted
+
+
+def test_the_hosts_stay_those_of_the_start() -> None:
+    found = TABLE["hello"] | {"status": {"maximumSize": 4}}
+    smaller = {**found, "spec": {**found["spec"], "size": 1}}
+    assert broker.hostlist(cluster_of(smaller, SETTINGS)) == "flux-sample-[0-3]"
+    assert broker.quorum(cluster_of(smaller, SETTINGS)) == 1
