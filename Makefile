@@ -15,7 +15,8 @@ SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
 # `make dev-setup dev-run` must do one after the other, even under -j.
 .NOTPARALLEL:
 .PHONY: help demo test programs unit integration e2e lint format verify manifests lock bench \
-        dev-setup dev-run dev-teardown sync-vault-secrets sync-vault-secrets-dry-run clean
+        dev-setup dev-run dev-teardown docker-build kind-push deploy undeploy install run uninstall \
+        sync-vault-secrets sync-vault-secrets-dry-run clean
 
 help: ## Show this text
 	@echo "Fournos: queue benchmark jobs, find them a cluster, run them there and report back."
@@ -43,6 +44,28 @@ dev-run: $(STAMP) ## Run the operator here, against the local cluster (Ctrl-C en
 
 dev-teardown: $(STAMP) ## Delete the local cluster, leaving nothing behind
 	@$(PYTHON) -m devcluster down $(DEV_CLUSTER)
+
+##@ AppWrapper (hack/create-test-cluster.sh and hack/deploy-kueue.sh first; all but kind-push act on kubectl's current context)
+docker-build: $(STAMP) ## Make the operator's image of this checkout
+	@$(PYTHON) -m dev.appwrapper build
+
+kind-push: $(STAMP) ## Load that image into the cluster of hack/create-test-cluster.sh (CLUSTER: another one)
+	@$(PYTHON) -m dev.appwrapper push
+
+deploy: $(STAMP) ## AppWrapper's CRD and operator into the cluster, with that image (IMG: another one)
+	@$(PYTHON) -m dev.appwrapper deploy
+
+undeploy: $(STAMP) ## Delete AppWrapper's CRD and operator, and all AppWrappers
+	@$(PYTHON) -m dev.appwrapper undeploy
+
+install: $(STAMP) ## Only AppWrapper's CRD
+	@$(PYTHON) -m dev.appwrapper install
+
+run: $(STAMP) ## Run the AppWrapper operator here, without webhooks (Ctrl-C ends it)
+	@$(PYTHON) -m dev.appwrapper run
+
+uninstall: $(STAMP) ## Delete AppWrapper's CRD, and all AppWrappers
+	@$(PYTHON) -m dev.appwrapper uninstall
 
 ##@ Check it
 ifdef FOURNOS_NAMESPACE

@@ -6,21 +6,26 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import json
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster.imagebuild import PYTHON_BASE_IMAGE, build_image, python_base, python_dependencies
 from devcluster.locks import file_lock
+from devcluster.native import build
 from devcluster.progress import Progress
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
 MOCK_RESOLVE = "docker.io/library/fournos-mock-resolve:dev"
 """What the mock pipelines call `fournos-mock-resolve:dev`."""
+SAMPLE = "quay.io/project-codeflare/busybox:1.36"
 _SOURCES = ("src", "config", "pyproject.toml", "requirements-runtime.lock", "Containerfile", "README.md")
 
 
@@ -75,6 +80,29 @@ def mock_resolve_image(kubectl: Path, progress: Progress) -> Image:
             )
             made.write_text(key)
     return Image(MOCK_RESOLVE, archive)
+
+
+def sample_image(progress: Progress) -> Image:
+    """What samples/appwrapper.yaml runs: the clusters' own busybox under the name that it has there."""
+    BUILD.mkdir(exist_ok=True)
+    archive = BUILD / "sample.tar"
+    with file_lock(BUILD / ".lock", limit=600, what="the making of the sample's image"):
+        _retag(build(progress)[1]["busybox"], SAMPLE, archive)
+    return Image(SAMPLE, archive)
+
+
+def _retag(source: Path, tag: str, target: Path) -> None:
+    """A copy of a docker archive of one image, under another name."""
+    unfinished = target.with_suffix(".new")
+    with tarfile.open(source) as old, tarfile.open(unfinished, "w") as new:
+        for entry in old:
+            content = old.extractfile(entry)
+            if content is not None and entry.name == "manifest.json":
+                (image,) = json.load(content)
+                text = json.dumps([{**image, "RepoTags": [tag]}]).encode()
+                entry.size, content = len(text), io.BytesIO(text)
+            new.addfile(entry, content)
+    unfinished.replace(target)
 
 
 def _packages(progress: Progress) -> None:

@@ -1,0 +1,192 @@
+"""The AppWrapper operator's make targets and hack scripts, by the names that its README gives them.
+
+Everything but making a cluster acts on the current context of the kubeconfig, whatever cluster that is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+import yaml
+
+from dev.image import ROOT, Image, operator_image, sample_image
+from devcluster import Cluster, DevclusterError
+from devcluster.cluster import start
+from devcluster.existing import kubectl_program
+from devcluster.progress import Progress
+from devcluster.spec import ClusterSpec, ProviderName
+from devcluster.state import require
+
+CLUSTER = "appwrapper-test"
+NAMESPACE = "appwrapper-system"
+IMAGE = "quay.io/rh_perfscale/fournos:latest"
+"""As deploy/appwrapper names it."""
+_CRD = "deploy/crd/appwrappers.yaml"
+_LIMIT = 180.0
+
+
+def kubectl(*arguments: str, stdin: str | None = None, show: bool = True) -> str:
+    """In the current context.  Raises DevclusterError with kubectl's words."""
+    command = [*kubectl_program(), *arguments]
+    done = subprocess.run(
+        command, input=stdin, capture_output=True, text=True, cwd=ROOT, timeout=_LIMIT, check=False
+    )
+    if done.returncode:
+        raise DevclusterError(f"kubectl {' '.join(arguments)} failed: {done.stderr.strip()}")
+    if show:
+        print(done.stdout, end="")
+    return done.stdout
+
+
+# --- the cluster -------------------------------------------------------------------------------
+
+
+def create_cluster() -> None:
+    """Bring up a local cluster with Kueue, and make it the current context."""
+    provider: Any = os.environ.get("DEVCLUSTER_PROVIDER", "native")
+    if provider not in get_args(ProviderName):
+        raise DevclusterError(
+            f"DEVCLUSTER_PROVIDER is {provider}; known: {', '.join(get_args(ProviderName))}"
+        )
+    progress = Progress()
+    cluster = start(
+        ClusterSpec(name=_name(), profile="full", provider=provider, without=frozenset({"tekton"})),
+        progress=progress,
+    )
+    if provider == "native":  # it has no registry to pull the sample's image from
+        cluster.load(sample_image(progress).archive, progress=progress)
+    target = current_kubeconfig(os.environ)
+    merge(target, yaml.safe_load(cluster.kubeconfig_path.read_text()), f"devcluster-{cluster.name}")
+    print(f"\n{target}: the current context is devcluster-{cluster.name}.")
+    if shutil.which("kubectl") is None:
+        print(f"There is no kubectl on PATH: alias kubectl='{' '.join(kubectl_program())}'")
+    print(f"Take it down:  {sys.executable} -m devcluster down {cluster.name}")
+
+
+def current_kubeconfig(environment: Mapping[str, str]) -> Path:
+    """The file that kubectl writes to."""
+    named = environment.get("KUBECONFIG", "").split(os.pathsep)[0]
+    return Path(named) if named else Path.home() / ".kube" / "config"
+
+
+def merge(target: Path, cluster: Mapping[str, Any], name: str) -> None:
+    """Adds the cluster of a kubeconfig under this name, or replaces it, and makes it current."""
+    found = (yaml.safe_load(target.read_text()) if target.exists() else None) or {
+        "apiVersion": "v1",
+        "kind": "Config",
+    }
+    entries = {
+        "clusters": {"cluster": cluster["clusters"][0]["cluster"]},
+        "users": {"user": cluster["users"][0]["user"]},
+        "contexts": {"context": {"cluster": name, "user": name}},
+    }
+    for section, entry in entries.items():
+        kept = [one for one in found.get(section) or () if one["name"] != name]
+        found[section] = [*kept, {"name": name, **entry}]
+    found["current-context"] = name
+    target.parent.mkdir(parents=True, exist_ok=True)
+    written = target.with_name(f".{target.name}.new")
+    written.touch(mode=0o600)
+    written.write_text(yaml.safe_dump(found, sort_keys=False))
+    written.replace(target)
+
+
+def deploy_kueue() -> None:
+    """Wait for Kueue, and make the queues: 4 CPUs for the namespace default."""
+    try:
+        kubectl("get", "namespace", "kueue-system", show=False)
+    except DevclusterError as error:
+        raise DevclusterError(
+            f"{error}\nKueue is not installed in this cluster. hack/create-test-cluster.sh makes one that has "
+            "it; elsewhere follow Kueue's installation page."
+        ) from None
+    words = ("-n", "kueue-system", "wait", "--for=condition=Available", "--timeout=120s")
+    kubectl(*words, "deployment/kueue-controller-manager")
+    kubectl("apply", "--server-side", "-f", "samples/queues.yaml")
+
+
+# --- the operator ------------------------------------------------------------------------------
+
+
+def build() -> None:
+    """Make the image of this checkout."""
+    print(operator_image(Progress()).tag)
+
+
+def push() -> None:
+    """Load that image into the local cluster."""
+    progress = Progress()
+    image: Image = operator_image(progress)
+    Cluster(require(_name())).load(image.archive, progress=progress)
+
+
+def deploy() -> None:
+    """Apply the CRD and the operator with that image, or with $IMG."""
+    image = os.environ.get("IMG") or operator_image(Progress()).tag
+    folder = os.environ.get("DEPLOY", "deploy/appwrapper")
+    rendered = kubectl("kustomize", folder, show=False).replace(IMAGE, image)
+    kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=rendered)
+    kubectl(
+        "-n", NAMESPACE, "rollout", "status", "deployment/appwrapper-controller-manager", "--timeout=150s"
+    )
+
+
+def undeploy() -> None:
+    """Delete all of that, AppWrappers first: while there is an operator to take down what they made."""
+    uninstall()
+    kubectl("delete", "-k", "deploy/appwrapper", "--ignore-not-found", "--timeout=120s")
+
+
+def install() -> None:
+    """Apply the CRD."""
+    kubectl("apply", "--server-side", "-f", _CRD)
+    kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", _CRD)
+
+
+def uninstall() -> None:
+    """Delete the CRD, and with it all AppWrappers."""
+    kubectl("delete", "-f", _CRD, "--ignore-not-found", "--timeout=120s")
+
+
+def run() -> None:
+    """Run the operator here, without webhooks, in the current context."""
+    environment = {"FOURNOS_APPWRAPPER_NAMESPACE": "default", **os.environ}
+    words = [sys.executable, "-m", "fournos", "run", "--enable", "appwrappers"]
+    # It becomes the operator: signals and the exit code are its own.
+    os.execve(sys.executable, words, environment)  # noqa: S606
+
+
+def _name() -> str:
+    return os.environ.get("CLUSTER", CLUSTER)
+
+
+COMMANDS: Mapping[str, Callable[[], None]] = {
+    function.__name__.replace("_", "-"): function
+    for function in (create_cluster, deploy_kueue, build, push, deploy, undeploy, install, uninstall, run)
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m dev.appwrapper", description=(__doc__ or "").split("\n")[0]
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, function in COMMANDS.items():
+        commands.add_parser(name, help=(function.__doc__ or "").split("\n")[0])
+    try:
+        COMMANDS[parser.parse_args().command]()
+    except (DevclusterError, subprocess.TimeoutExpired) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

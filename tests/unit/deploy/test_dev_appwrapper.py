@@ -1,0 +1,95 @@
+"""The commands of the AppWrapper README: what they write, and that each of them is there."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import stat
+import tarfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dev import appwrapper, image
+
+ROOT = Path(__file__).parents[3]
+MINE = {
+    "clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1:6443"}}],
+    "users": [{"name": "u", "user": {"token": "t"}}],
+}
+OTHER = {
+    "apiVersion": "v1",
+    "kind": "Config",
+    "clusters": [{"name": "other", "cluster": {"server": "https://192.0.2.9"}}],
+    "users": [],
+    "contexts": [{"name": "other", "context": {"cluster": "other"}}],
+    "current-context": "other",
+}
+
+
+def test_a_cluster_becomes_the_current_context_beside_what_is_there(tmp_path: Path) -> None:
+    target = tmp_path / "kube" / "config"
+    appwrapper.merge(target, MINE, "devcluster-x")
+    assert stat.S_IMODE(target.stat().st_mode) == 0o600
+    target.write_text(yaml.safe_dump(OTHER))
+    for _ in range(2):  # a second time changes nothing
+        appwrapper.merge(target, MINE, "devcluster-x")
+        found = yaml.safe_load(target.read_text())
+        assert found["current-context"] == "devcluster-x"
+        assert [one["name"] for one in found["clusters"]] == ["other", "devcluster-x"]
+        assert [one["name"] for one in found["contexts"]] == ["other", "devcluster-x"]
+    assert found["users"] == [{"name": "devcluster-x", "user": {"token": "t"}}]
+    assert list(target.parent.iterdir()) == [target]
+
+
+@pytest.mark.parametrize(
+    ("variable", "expected"), [("", ".kube/config"), ("/a/b", "/a/b"), (f"/a{os.pathsep}/b", "/a")]
+)
+def test_the_kubeconfig_is_that_which_kubectl_writes(variable: str, expected: str) -> None:
+    assert appwrapper.current_kubeconfig({"KUBECONFIG": variable}) == Path.home() / expected
+
+
+def test_the_deployed_image_is_the_one_that_is_replaced() -> None:
+    assert appwrapper.IMAGE in (ROOT / "deploy" / "appwrapper" / "deployment.yaml").read_text()
+    sample = yaml.safe_load((ROOT / "samples" / "appwrapper.yaml").read_text())
+    (container,) = sample["spec"]["components"][0]["template"]["spec"]["containers"]
+    assert container["image"] == image.SAMPLE
+
+
+def test_an_archive_gets_another_name(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.tar", tmp_path / "b.tar"
+    manifest = json.dumps([{"Config": "c.json", "RepoTags": ["old:1"], "Layers": ["l.tar"]}]).encode()
+    with tarfile.open(source, "w") as archive:
+        for name, content in (("l.tar", b"layer"), ("manifest.json", manifest)):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    image._retag(source, "quay.io/a/much/longer/name:2", target)
+    with tarfile.open(target) as archive:
+        content = {entry.name: archive.extractfile(entry).read() for entry in archive}  # type: ignore[union-attr]
+    assert content["l.tar"] == b"layer"
+    assert json.loads(content["manifest.json"])[0]["RepoTags"] == ["quay.io/a/much/longer/name:2"]
+
+
+def test_every_command_is_reached_by_make_or_by_a_script() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    called = set(re.findall(r"dev\.appwrapper ([a-z-]+)", makefile))
+    for script in ("create-test-cluster", "deploy-kueue", "run-tests-on-cluster"):
+        path = ROOT / "hack" / f"{script}.sh"
+        assert path.stat().st_mode & stat.S_IXUSR
+        called |= set(re.findall(r"dev\.appwrapper ([a-z-]+)", path.read_text()))
+    assert called == set(appwrapper.COMMANDS)
+
+
+def test_the_queue_of_the_sample_has_four_cpus() -> None:
+    flavor, cluster_queue, local_queue = yaml.safe_load_all((ROOT / "samples" / "queues.yaml").read_text())
+    sample = yaml.safe_load((ROOT / "samples" / "appwrapper.yaml").read_text())
+    assert sample["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == local_queue["metadata"]["name"]
+    assert local_queue["spec"]["clusterQueue"] == cluster_queue["metadata"]["name"]
+    (group,) = cluster_queue["spec"]["resourceGroups"]
+    (given,) = group["flavors"]
+    assert given["name"] == flavor["metadata"]["name"]
+    assert {"name": "cpu", "nominalQuota": 4} in given["resources"]
