@@ -104,7 +104,7 @@ def deploy_kueue() -> None:
         kubectl("get", "namespace", "kueue-system", show=False)
     except DevclusterError as error:
         raise DevclusterError(
-            f"{error}\nKueue is not installed in this cluster. hack/create-test-cluster.sh makes one that has "
+            f"{error}\nKueue is not installed in this cluster. hack/create-test-cluster.sh makes one with "
             "it; elsewhere follow Kueue's installation page."
         ) from None
     words = ("-n", "kueue-system", "wait", "--for=condition=Available", "--timeout=120s")
