@@ -1,4 +1,4 @@
-"""`python -m bench lifecycle` and `python -m bench idle`; without a word both, one after the other."""
+"""`python -m bench lifecycle`, `idle` and `appwrappers`; without a word all, one after the other."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import idle, lifecycle, report
+from bench import appwrappers, idle, lifecycle, report
 from devcluster import DevclusterError
 
 _RESULTS = Path(__file__).resolve().parent / "results"
@@ -30,7 +30,7 @@ def _arguments() -> argparse.ArgumentParser:
     common.add_argument("--cluster", default="bench", help="name of the local cluster that is made (bench)")
     common.add_argument("--keep", action="store_true", help="do not take the cluster down at the end")
     common.add_argument("--profile", type=Path, metavar="FILE", help="run the operator under cProfile")
-    parts = parser.add_subparsers(dest="part", metavar="{lifecycle,idle}")
+    parts = parser.add_subparsers(dest="part", metavar="{lifecycle,idle,appwrappers}")
     life = parts.add_parser("lifecycle", parents=[common], help="jobs from submission to Succeeded")
     life.add_argument(
         "--jobs",
@@ -38,6 +38,11 @@ def _arguments() -> argparse.ArgumentParser:
         default=[1, 30, 500],
         metavar="1,30,500",
         help="sizes of the rounds; 1 means 20 jobs, one after the other",
+    )
+    wrapped = parts.add_parser("appwrappers", parents=[common], help="AppWrappers of one Pod to Succeeded")
+    wrapped.add_argument("--jobs", type=_sizes, default=[1, 200], metavar="1,200", help="sizes of the rounds")
+    wrapped.add_argument(
+        "--workloads", choices=("own", "kueue"), default="own", help="who makes the Workloads (own)"
     )
     rest = parts.add_parser("idle", parents=[common], help="many live jobs that have nothing to do")
     rest.add_argument("--jobs", type=int, default=10_000, metavar="10000")
@@ -47,12 +52,12 @@ def _arguments() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parts = [given] if given else [["lifecycle"], ["idle"]]
+    parts = [given] if given else [["lifecycle"], ["idle"], ["appwrappers"]]
     parser = _arguments()
     for words in parts:
         options = parser.parse_args(words)
         if options.part is None:
-            parser.error("say lifecycle or idle")
+            parser.error("say lifecycle, idle or appwrappers")
         try:
             _measure(options)
         except DevclusterError as error:
@@ -75,6 +80,11 @@ def _measure(options: argparse.Namespace) -> None:
         rounds = asyncio.run(lifecycle.measure(options.cluster, options.jobs, **common))
         report.show_rounds(rounds, console)
         numbers: dict[str, Any] = {"lifecycle": [each.to_json() for each in rounds]}
+    elif options.part == "appwrappers":
+        own = options.workloads == "own"
+        rounds = asyncio.run(appwrappers.measure(options.cluster, options.jobs, own=own, **common))
+        report.show_wrappers(rounds, console)
+        numbers = {"appwrappers": [each.to_json() for each in rounds], "workloads": options.workloads}
     else:
         rest = asyncio.run(idle.measure(options.cluster, options.jobs, seconds=options.seconds, **common))
         report.show_idle(rest, console)

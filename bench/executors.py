@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 from bench.rig import NAMESPACE
 from fournos.api.conditions import condition, is_true
@@ -28,39 +28,35 @@ from fournos.queueing.kinds import WORKLOAD
 TERMINAL = "terminal"
 
 
-class Executors:
-    """`times[job][event]` in seconds of `time.perf_counter`.
+class Onlooker:
+    """Watches the benchmark's namespace: `times[name][event]`, in seconds of `time.perf_counter`.
 
-    Events: created, resolving, resolve-job, resolved, pending, workload, quota, admitted, run, ran,
-    running, terminal.  Those named after phases are the watch events of the FournosJob.
+    What is measured has a name.  Who plays an executor notes what it sees, and begins work.
     """
 
-    def __init__(self, client: Client, *, finish_runs: bool = True) -> None:
-        """Without `finish_runs` PipelineRuns stay Running."""
+    def __init__(self, client: Client, terminal: Collection[str]) -> None:
         self.times: dict[str, dict[str, float]] = {}
         self.phases: dict[str, str] = {}
         self._client = client
-        self._finish_runs = finish_runs
+        self._terminal = terminal
         self._begun: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended: dict[str, asyncio.Event] = {}
         self._failed: BaseException | None = None
-        self._stores = {resource: Store() for resource in (FOURNOS_JOB, WORKLOAD, JOB, PIPELINE_RUN)}
+
+    def handlers(self) -> dict[Resource, Callable[[Obj], None]]:
+        """What is watched, and who is told."""
+        raise NotImplementedError
 
     @asynccontextmanager
-    async def watching(self) -> AsyncIterator[Executors]:
-        handlers: dict[Resource, Callable[[Obj], None]] = {
-            FOURNOS_JOB: self._see_job,
-            WORKLOAD: self._see_workload,
-            JOB: self._see_resolve_job,
-            PIPELINE_RUN: self._see_run,
-        }
+    async def watching(self) -> AsyncIterator[Self]:
+        stores = {resource: Store() for resource in self.handlers()}
         watches = [
-            asyncio.create_task(self._reflector(resource, handler).run())
-            for resource, handler in handlers.items()
+            asyncio.create_task(self._reflector(resource, stores[resource], handler).run())
+            for resource, handler in self.handlers().items()
         ]
         try:
-            while not all(store.synced for store in self._stores.values()):  # noqa: ASYNC110
+            while not all(store.synced for store in stores.values()):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             yield self
         finally:
@@ -68,67 +64,33 @@ class Executors:
                 task.cancel()
             await asyncio.gather(*watches, *self._tasks, return_exceptions=True)
 
-    async def ended(self, job: str, *, limit: float) -> None:
-        """Returns when the job is in a terminal phase.  Raises TimeoutError, and what an executor met."""
-        event = self._ended.setdefault(job, asyncio.Event())
-        if self.phases.get(job) not in names.TERMINAL:
+    async def ended(self, name: str, *, limit: float) -> None:
+        """Returns when it is in a terminal phase.  Raises TimeoutError, and what an executor met."""
+        event = self._ended.setdefault(name, asyncio.Event())
+        if self.phases.get(name) not in self._terminal:
             async with asyncio.timeout(limit):
                 await event.wait()
         if self._failed is not None:
             raise self._failed
 
-    def note(self, job: str, event: str) -> None:
+    def note(self, name: str, event: str) -> None:
         """Only the first time counts."""
-        self.times.setdefault(job, {}).setdefault(event, time.perf_counter())
+        self.times.setdefault(name, {}).setdefault(event, time.perf_counter())
 
-    # --- what is seen --------------------------------------------------------------------------------
-
-    def _reflector(self, resource: Resource, handler: Callable[[Obj], None]) -> Reflector:
-        def changed(_type: str, _old: Obj | None, new: Obj | None) -> None:
-            if new is not None:
-                handler(new)
-
-        return Reflector(
-            self._client, resource, self._stores[resource], namespace=NAMESPACE, on_change=changed
-        )
-
-    def _see_job(self, job: Obj) -> None:
-        name = job["metadata"]["name"]
-        phase = str((job.get("status") or {}).get("phase") or "")
+    def see_phase(self, obj: Obj) -> None:
+        name = obj["metadata"]["name"]
+        phase = str((obj.get("status") or {}).get("phase") or "")
         if not phase:
             return
         self.phases[name] = phase
-        if phase in names.TERMINAL:
+        if phase in self._terminal:
             self.note(name, TERMINAL)
             self._ended.setdefault(name, asyncio.Event()).set()
         else:
             self.note(name, phase.lower())
 
-    def _see_workload(self, workload: Obj) -> None:
-        name = self._job_of(workload)
-        self.note(name, "workload")
-        if is_true(workload, "Admitted"):
-            self.note(name, "quota")
-
-    def _see_resolve_job(self, job: Obj) -> None:
-        name = self._job_of(job)
-        self.note(name, "resolve-job")
-        if not is_true(job, "Complete"):
-            self._begin(f"resolve {name}", self._resolve(name, job))
-
-    def _see_run(self, run: Obj) -> None:
-        name = self._job_of(run)
-        self.note(name, "run")
-        if not condition(run, "Succeeded"):
-            self._begin(f"run {run['metadata']['name']}", self._run(name, run))
-
-    @staticmethod
-    def _job_of(obj: Obj) -> str:
-        return str((obj["metadata"].get("labels") or {}).get(names.JOB_NAME_LABEL))
-
-    # --- what is done --------------------------------------------------------------------------------
-
-    def _begin(self, what: str, work: Coroutine[Any, Any, None]) -> None:
+    def begin(self, what: str, work: Coroutine[Any, Any, None]) -> None:
+        """Once, whatever is seen afterwards."""
         if what in self._begun:
             work.close()
             return
@@ -143,6 +105,54 @@ class Executors:
             self._failed = task.exception()
             for event in self._ended.values():
                 event.set()  # whoever waits is told at once
+
+    def _reflector(self, resource: Resource, store: Store, handler: Callable[[Obj], None]) -> Reflector:
+        def changed(_type: str, _old: Obj | None, new: Obj | None) -> None:
+            if new is not None:
+                handler(new)
+
+        return Reflector(self._client, resource, store, namespace=NAMESPACE, on_change=changed)
+
+
+class Executors(Onlooker):
+    """Events: created, resolving, resolve-job, resolved, pending, workload, quota, admitted, run, ran,
+    running, terminal.  Those named after phases are the watch events of the FournosJob.
+    """
+
+    def __init__(self, client: Client, *, finish_runs: bool = True) -> None:
+        """Without `finish_runs` PipelineRuns stay Running."""
+        super().__init__(client, names.TERMINAL)
+        self._finish_runs = finish_runs
+
+    def handlers(self) -> dict[Resource, Callable[[Obj], None]]:
+        return {
+            FOURNOS_JOB: self.see_phase,
+            WORKLOAD: self._see_workload,
+            JOB: self._see_resolve_job,
+            PIPELINE_RUN: self._see_run,
+        }
+
+    def _see_workload(self, workload: Obj) -> None:
+        name = self._job_of(workload)
+        self.note(name, "workload")
+        if is_true(workload, "Admitted"):
+            self.note(name, "quota")
+
+    def _see_resolve_job(self, job: Obj) -> None:
+        name = self._job_of(job)
+        self.note(name, "resolve-job")
+        if not is_true(job, "Complete"):
+            self.begin(f"resolve {name}", self._resolve(name, job))
+
+    def _see_run(self, run: Obj) -> None:
+        name = self._job_of(run)
+        self.note(name, "run")
+        if not condition(run, "Succeeded"):
+            self.begin(f"run {run['metadata']['name']}", self._run(name, run))
+
+    @staticmethod
+    def _job_of(obj: Obj) -> str:
+        return str((obj["metadata"].get("labels") or {}).get(names.JOB_NAME_LABEL))
 
     async def _resolve(self, name: str, job: Obj) -> None:
         await self._client.patch(JOB, key_of(job), {"status": completed_job()}, subresource="status")

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
 from bench.counts import answered
-from bench.executors import TERMINAL, Executors
+from bench.executors import TERMINAL, Executors, Onlooker
 from bench.machine import load
 from bench.operator import Operator, Usage, operator
 from bench.rig import Rig, job, rig
 from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.resource import Obj, Resource
 
 CLUSTERS = 6
 SLOTS = 100
@@ -39,6 +40,19 @@ HOPS: tuple[tuple[str, str, str, str], ...] = (
     ("ran", TERMINAL, "operator", "PipelineRun succeeded → phase Succeeded"),
 )
 """From, to, who is at work, in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What is measured."""
+
+    resource: Resource
+    body: Callable[[str], Obj]
+    """Its manifest, by name."""
+    hops: tuple[tuple[str, str, str, str], ...]
+
+
+JOBS = Subject(FOURNOS_JOB, job, HOPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,38 +105,48 @@ async def measure(
 ) -> list[Round]:
     """One round for each size (1 stands for ALONE jobs one after another) on a fresh cluster `name`."""
     quotas = {f"bench-{number}": SLOTS for number in range(1, CLUSTERS + 1)}
-    rounds = []
     async with rig(name, quotas=quotas, keep=keep) as found:
         log = directory / "operator.log"
         async with (
             operator(found.cluster.kubeconfig_path, log, profile=profile) as running,
             Executors(found.client).watching() as executors,
         ):
-            await _warm_up(found, running, executors)
-            for place, size in enumerate(sizes):
-                rounds.append(await _round(found, running, executors, size, prefix=f"r{place}"))
+            rounds = await measured(found, running, executors, JOBS, sizes)
     return rounds
 
 
-async def _warm_up(found: Rig, running: Operator, executors: Executors) -> None:
-    """Until Kubernetes' garbage collector has learnt of FournosJobs.
+async def measured(
+    found: Rig, running: Operator, executors: Onlooker, subject: Subject, sizes: Sequence[int]
+) -> list[Round]:
+    """One round for each size, once all is warm."""
+    await _warm_up(found, running, executors, subject)
+    return [
+        await _round(found, running, executors, subject, size, prefix=f"r{place}")
+        for place, size in enumerate(sizes)
+    ]
 
-    It looks for new resource types twice a minute, and until then asks for the owner of each object that a
-    FournosJob owns, which is nothing that a cluster in use does.
+
+async def _warm_up(found: Rig, running: Operator, executors: Onlooker, subject: Subject) -> None:
+    """Until Kubernetes' garbage collector has learnt of the resource type.
+
+    It looks for new resource types twice a minute, and until then asks for the owner of each object that
+    one of them owns, which is nothing that a cluster in use does.
     """
-    wanted = ("get", str(FOURNOS_JOB))
+    wanted = ("get", str(subject.resource))
     for number in range(_WARM_UP):
         own, all_, before = found.sent.copy(), await answered(found.client), await running.usage()
-        await _one(found, executors, f"warm-{number}")
+        await _one(found, executors, subject, f"warm-{number}")
         await _settle(found, running)
-        asked = (await answered(found.client) - all_)["GET", "fournosjobs"]
+        asked = (await answered(found.client) - all_)["GET", subject.resource.plural]
         asked -= ((await running.usage()).requests - before.requests)["local", *wanted]
         asked -= found.sent.get(wanted, 0) - own.get(wanted, 0)
         if number and not asked:
             return
 
 
-async def _round(found: Rig, running: Operator, executors: Executors, size: int, *, prefix: str) -> Round:
+async def _round(
+    found: Rig, running: Operator, executors: Onlooker, subject: Subject, size: int, *, prefix: str
+) -> Round:
     together = size > 1
     jobs = [f"{prefix}-{number}" for number in range(size if together else ALONE)]
     await _settle(found, running)
@@ -131,10 +155,10 @@ async def _round(found: Rig, running: Operator, executors: Executors, size: int,
     load_before = load(processes)
     started = time.perf_counter()
     if together:
-        await asyncio.gather(*(_one(found, executors, job) for job in jobs))
+        await asyncio.gather(*(_one(found, executors, subject, job) for job in jobs))
     else:
         for job in jobs:
-            await _one(found, executors, job)
+            await _one(found, executors, subject, job)
     used = load(processes).since(load_before)
     seconds = max(executors.times[job][TERMINAL] for job in jobs) - started
     await _settle(found, running)
@@ -151,7 +175,7 @@ async def _round(found: Rig, running: Operator, executors: Executors, size: int,
         p50=median(took),
         p95=_p95(took),
         seconds=seconds,
-        hops=_hops(executors, jobs),
+        hops=_hops(executors, subject, jobs),
         requests=per_job,
         requests_of=in_full,
         cpu_ms=(after.cpu - before.cpu) * 1000 / len(jobs),
@@ -162,9 +186,9 @@ async def _round(found: Rig, running: Operator, executors: Executors, size: int,
     )
 
 
-async def _one(found: Rig, executors: Executors, name: str) -> None:
+async def _one(found: Rig, executors: Onlooker, subject: Subject, name: str) -> None:
     executors.note(name, "submitted")
-    await found.client.create(FOURNOS_JOB, job(name))
+    await found.client.create(subject.resource, subject.body(name))
     await executors.ended(name, limit=_JOB_LIMIT)
 
 
@@ -223,10 +247,10 @@ def _by_resource(counts: Counter[tuple[str, str]]) -> Counter[str]:
     return result
 
 
-def _hops(executors: Executors, jobs: Sequence[str]) -> dict[str, tuple[float, float]]:
+def _hops(executors: Onlooker, subject: Subject, jobs: Sequence[str]) -> dict[str, tuple[float, float]]:
     """A phase so short that the watch never showed it alone leaves its hop out for that job."""
     result = {}
-    for start, end, who, words in HOPS:
+    for start, end, who, words in subject.hops:
         times = [
             max(0.0, executors.times[job][end] - executors.times[job][start])
             for job in jobs

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -116,9 +116,17 @@ class Operator:
 
 
 @asynccontextmanager
-async def operator(kubeconfig: Path, log: Path, *, profile: Path | None = None) -> AsyncIterator[Operator]:
+async def operator(
+    kubeconfig: Path,
+    log: Path,
+    *,
+    enable: str = "jobs",
+    settings: Mapping[str, str] | None = None,
+    profile: Path | None = None,
+) -> AsyncIterator[Operator]:
     """Starts `fournos run` of this checkout and waits until it is ready.
 
+    `settings` are variables of its environment.
     `profile` names a file for cProfile's numbers (`python -m pstats` reads it); the operator is then about
     twice as slow.
     """
@@ -130,9 +138,20 @@ async def operator(kubeconfig: Path, log: Path, *, profile: Path | None = None) 
         "FOURNOS_NAMESPACE": NAMESPACE,
         "FOURNOS_SECRETS_NAMESPACE": SECRETS_NAMESPACE,
         "FOURNOS_RESOLVE_JOB_TEMPLATE": str(ROOT / "dev/mock-resolve/resolve_job.yaml"),
+        **(settings or {}),
     }
     profiled = ["-m", "cProfile", "-o", str(profile)] if profile else []
-    command = [sys.executable, *profiled, "-m", "fournos", "run", "--health-port", str(port)]
+    command = [
+        sys.executable,
+        *profiled,
+        "-m",
+        "fournos",
+        "run",
+        "--enable",
+        enable,
+        "--health-port",
+        str(port),
+    ]
     started = time.perf_counter()
     process = await asyncio.to_thread(_start, command, environment, log)
     running = Operator(process, port, log)

@@ -14,6 +14,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from bench.appwrappers import REACTION
 from bench.idle import Idle
 from bench.lifecycle import Round
 from fournos import __version__
@@ -42,12 +43,31 @@ IDLE_CPU = Target("operator CPU when idle", "% of a core", 2)
 MEMORY = Target("operator memory", "MB", 500)
 WARM = Target("start → caches complete", "s", 10)
 
+WRAPPER_REACTION = Target("component event → phase, p50", "s", 0.2)
+WRAPPERS = Target("200 AppWrappers together", "a second", 8, at_least=True)
+
 Show = Callable[[Target, float], None]
 
 
 def show_rounds(rounds: Sequence[Round], console: Console) -> None:
-    table = Table(title="Life of a job, executors instant", title_justify="left")
-    for heading in ("jobs", "p50", "p95", "jobs/s", "req/job", "CPU/job", "passes", "memory"):
+    _show(rounds, console, "Life of a job, executors instant")
+    _targets(console, _lifecycle_targets(rounds))
+
+
+def show_wrappers(rounds: Sequence[Round], console: Console) -> None:
+    _show(rounds, console, "Life of an AppWrapper of one Pod that ends at once")
+    reaction = [
+        (WRAPPER_REACTION, p50)
+        for each in rounds
+        for words, (p50, _) in each.hops.items()
+        if words.startswith(REACTION)
+    ]
+    _targets(console, [*reaction, *((WRAPPERS, each.rate) for each in rounds if each.together)])
+
+
+def _show(rounds: Sequence[Round], console: Console, title: str) -> None:
+    table = Table(title=title, title_justify="left")
+    for heading in ("number", "p50", "p95", "per s", "req each", "CPU each", "passes", "memory"):
         table.add_column(heading, justify="right")
     for each in rounds:
         table.add_row(
@@ -63,7 +83,7 @@ def show_rounds(rounds: Sequence[Round], console: Console) -> None:
     console.print(table)
     for each in rounds:
         hops = Table(
-            title=f"{each.jobs} jobs {each.how}: where the time goes",
+            title=f"{each.jobs} {each.how}: where the time goes",
             title_justify="left",
         )
         hops.add_column("hop (at work)")
@@ -73,13 +93,12 @@ def show_rounds(rounds: Sequence[Round], console: Console) -> None:
             hops.add_row(words, f"{p50 * 1000:.0f} ms", f"{p95 * 1000:.0f} ms")
         whose = ", ".join(f"{who} {n:.1f}" for who, n in each.requests.items())
         console.print(hops)
-        console.print(f"Requests a job: {whose}.")
+        console.print(f"Requests each: {whose}.")
         used = ", ".join(f"{name} {ms:.0f}" for name, ms in each.cpu_of.items())
-        console.print(f"CPU ms a job: {used}.  Others took {each.others:.0%} of the machine.")
+        console.print(f"CPU ms each: {used}.  Others took {each.others:.0%} of the machine.")
         if each.together:
-            console.print(f"Without them about {each.rate_alone:.1f} jobs/s.")
+            console.print(f"Without them about {each.rate_alone:.1f} a second.")
         console.print()
-    _targets(console, _lifecycle_targets(rounds))
 
 
 def show_idle(idle: Idle, console: Console) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,13 +49,25 @@ class Rig:
 
 
 @asynccontextmanager
-async def rig(name: str, *, quotas: Mapping[str, int], keep: bool) -> AsyncIterator[Rig]:
+async def rig(
+    name: str,
+    *,
+    quotas: Mapping[str, int],
+    keep: bool,
+    kueue_config: Mapping[str, Any] | None = None,
+    extra: Sequence[Mapping[str, Any]] = (),
+) -> AsyncIterator[Rig]:
     """A fresh control plane of this name.  Taken down unless `keep`.
 
-    `quotas` gives slots by ResourceFlavor.
+    `quotas` gives slots by ResourceFlavor; `extra` objects are applied, too, definitions among them.
     """
     cluster = await asyncio.to_thread(
-        devcluster.up, name, profile="control-plane", controllers=CONTROLLERS, recreate=True
+        devcluster.up,
+        name,
+        profile="control-plane",
+        controllers=CONTROLLERS,
+        kueue_config=kueue_config,
+        recreate=True,
     )
     sent: dict[tuple[str, str], int] = {}
 
@@ -64,7 +76,7 @@ async def rig(name: str, *, quotas: Mapping[str, int], keep: bool) -> AsyncItera
             sent[verb, resource] = sent.get((verb, resource), 0) + 1
 
     try:
-        await asyncio.to_thread(_furnish, cluster, quotas)
+        await asyncio.to_thread(_furnish, cluster, quotas, extra)
         async with Client(
             load(cluster.kubeconfig_path),
             name="bench",
@@ -80,8 +92,8 @@ async def rig(name: str, *, quotas: Mapping[str, int], keep: bool) -> AsyncItera
             await asyncio.to_thread(devcluster.down, name, progress=Progress(quiet=True))
 
 
-def _furnish(cluster: Cluster, quotas: Mapping[str, int]) -> None:
-    resources.apply(cluster, resources.load("manifests/crd.yaml"))
+def _furnish(cluster: Cluster, quotas: Mapping[str, int], extra: Sequence[Mapping[str, Any]]) -> None:
+    resources.apply(cluster, [*resources.load("manifests/crd.yaml"), *map(dict, extra)])
     resources.kubectl(cluster, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     resources.apply(cluster, resources.namespaces(NAMESPACE, SECRETS_NAMESPACE))
     resources.apply(cluster, queue_objects(quotas), namespace=NAMESPACE)

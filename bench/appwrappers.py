@@ -1,0 +1,127 @@
+"""AppWrappers of one Pod, from submission to Succeeded; the benchmark is the node on which the pods run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bench.executors import TERMINAL, Onlooker
+from bench.lifecycle import CLUSTERS, SLOTS, Round, Subject, measured
+from bench.operator import operator
+from bench.rig import NAMESPACE, QUEUE, rig
+from dev import resources
+from fournos.api.conditions import condition, is_true
+from fournos.api.times import format_time
+from fournos.appwrappers import names
+from fournos.appwrappers.names import APPWRAPPER
+from fournos.kube.client import Client
+from fournos.kube.kinds import POD
+from fournos.kube.resource import Obj, Resource, controller_of, is_terminating, key_of
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.slots import SLOT_RESOURCE
+
+REACTION = "pod ended → phase Succeeded"
+HOPS: tuple[tuple[str, str, str, str], ...] = (
+    ("submitted", "suspended", "operator", "submit → phase Suspended"),
+    ("suspended", "workload", "operator or Kueue", "Suspended → Workload"),
+    ("workload", "quota", "Kueue", "Workload → admitted by Kueue"),
+    ("quota", "resumed", "operator or Kueue", "admitted → suspend is false"),
+    ("resumed", "resuming", "operator", "suspend is false → phase Resuming"),
+    ("resuming", "pod", "operator", "Resuming → Pod"),
+    ("pod", "ended", "benchmark", "Pod → ended"),
+    ("ended", TERMINAL, "operator", REACTION),
+)
+OWN_KUEUE: dict[str, Any] = {
+    "integrations": {
+        "frameworks": ["batch/job"],
+        "externalFrameworks": ["AppWrapper.v1beta2.workload.codeflare.dev"],
+    }
+}
+"""Kueue's own AppWrapper integration is off."""
+
+
+class Node(Onlooker):
+    """Runs each pod for no time at all."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client, names.TERMINAL)
+
+    def handlers(self) -> dict[Resource, Callable[[Obj], None]]:
+        return {APPWRAPPER: self._see_wrapper, WORKLOAD: self._see_workload, POD: self._see_pod}
+
+    def _see_wrapper(self, wrapper: Obj) -> None:
+        if not wrapper["spec"].get("suspend"):
+            self.note(wrapper["metadata"]["name"], "resumed")
+        self.see_phase(wrapper)
+
+    def _see_workload(self, workload: Obj) -> None:
+        name = str((controller_of(workload) or {}).get("name"))
+        self.note(name, "workload")
+        if is_true(workload, "Admitted"):
+            self.note(name, "quota")
+
+    def _see_pod(self, pod: Obj) -> None:
+        name = pod["metadata"]["labels"][names.LABEL]
+        self.note(name, "pod")
+        if not condition(pod, "Ready") and not is_terminating(pod):
+            self.begin(f"pod {name}", self._run(name, pod))
+
+    async def _run(self, name: str, pod: Obj) -> None:
+        now = format_time(datetime.now(UTC))
+        ready = {"type": "Ready", "status": "False", "reason": "PodCompleted", "lastTransitionTime": now}
+        status = {"phase": "Succeeded", "startTime": now, "conditions": [ready]}
+        await self._client.patch(POD, key_of(pod), {"status": status}, subresource="status")
+        self.note(name, "ended")
+
+
+def wrapper(name: str) -> dict[str, Any]:
+    """One pod that takes one slot."""
+    slots = {SLOT_RESOURCE: "1"}
+    container = {"name": "main", "image": "busybox", "resources": {"requests": slots, "limits": slots}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+    return {
+        "apiVersion": APPWRAPPER.api_version,
+        "kind": APPWRAPPER.kind,
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "labels": {"kueue.x-k8s.io/queue-name": QUEUE},
+        },
+        "spec": {"suspend": True, "components": [{"template": pod}]},
+    }
+
+
+SUBJECT = Subject(APPWRAPPER, wrapper, HOPS)
+
+
+async def measure(
+    name: str, sizes: Sequence[int], *, own: bool, directory: Path, profile: Path | None, keep: bool
+) -> list[Round]:
+    """One round for each size on a fresh cluster `name`.  `own`: with Workloads of our own."""
+    quotas = {f"bench-{number}": SLOTS for number in range(1, CLUSTERS + 1)}
+    config = OWN_KUEUE if own else {}
+    extra = await asyncio.to_thread(resources.load, "deploy/crd/appwrappers.yaml")
+    settings = {
+        "FOURNOS_APPWRAPPER_WORKLOADS": "own" if own else "kueue",
+        "FOURNOS_APPWRAPPER_NAMESPACE": NAMESPACE,
+    }
+    async with (
+        rig(name, quotas=quotas, keep=keep, kueue_config=config, extra=extra) as found,
+        operator(
+            found.cluster.kubeconfig_path,
+            directory / "operator.log",
+            enable="appwrappers",
+            settings=settings,
+            profile=profile,
+        ) as running,
+        Node(found.client).watching() as node,
+    ):
+        return await measured(found, running, node, SUBJECT, sizes)

@@ -1,0 +1,107 @@
+"""The hub of all end-to-end tests with the AppWrapper operator in it, or a cluster that has one already.
+
+With FOURNOS_APPWRAPPER_NAMESPACE set, the operator that runs in that namespace is tested, on KUBECONFIG's
+cluster, and none is started.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dev.image import operator_image
+from dev.setup import prepare
+from devcluster import Cluster
+from devcluster.progress import Progress
+from tests.e2e.appwrappers.stories import GPU, QUEUE, Stories
+from tests.e2e.hub import ROOT
+from tests.e2e.jobs.conftest import WHERE
+
+NAMESPACE = "appwrapper-e2e"
+SYSTEM = "appwrapper-system"
+OPERATOR = "deployment/appwrapper-controller-manager"
+KUEUE = "kueue.x-k8s.io/v1beta2"
+
+
+@pytest.fixture(scope="session")
+def kubeconfig() -> Path:
+    if os.environ.get("FOURNOS_APPWRAPPER_NAMESPACE"):
+        return Path(os.environ["KUBECONFIG"])
+    progress = Progress()
+    cluster = prepare(WHERE, progress)
+    _deploy(cluster, progress)
+    return cluster.kubeconfig_path
+
+
+def _deploy(cluster: Cluster, progress: Progress) -> None:
+    """deploy/appwrapper with the image of this checkout."""
+    image = operator_image(progress)
+    cluster.load(image.archive, progress=progress)
+    hub = Stories(cluster.kubeconfig_path, SYSTEM)
+    objects = list(yaml.safe_load_all(hub.kubectl("kustomize", str(ROOT / "deploy" / "appwrapper"))))
+    for one in objects:
+        if one["kind"] == "Deployment":
+            one["spec"]["template"]["spec"]["containers"][0]["image"] = image.tag
+    hub.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=yaml.safe_dump_all(objects))
+    hub.run("rollout", "status", OPERATOR, "--timeout=120s", timeout=130)
+
+
+@pytest.fixture(scope="session")
+def stories(kubeconfig: Path) -> Iterator[Stories]:
+    """A namespace with a queue of 4 CPUs, 4 Gi and 4 GPUs."""
+    hub = Stories(kubeconfig, NAMESPACE)
+    hub.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(_furniture()))
+    hub.until(lambda: _active(hub), lambda: hub.run("get", "localqueues", "-o", "yaml"))
+    hub.run("delete", "appwrappers", "--all", "--timeout=60s")
+    yield hub
+    hub.kubectl("delete", "clusterqueue", NAMESPACE, "--wait=false")
+    hub.kubectl("delete", "namespace", NAMESPACE, "--timeout=60s", check=False)
+    for level in ("low", "high"):
+        hub.kubectl("delete", "workloadpriorityclass", f"{NAMESPACE}-{level}")
+
+
+def _active(hub: Stories) -> bool:
+    conditions = hub.get("localqueue", QUEUE).get("status", {}).get("conditions") or ()
+    return any(one["type"] == "Active" and one["status"] == "True" for one in conditions)
+
+
+def _furniture() -> list[dict[str, Any]]:
+    amounts = {"cpu": "4", "memory": "4Gi", GPU: "4"}
+    quotas = [{"name": name, "nominalQuota": amount} for name, amount in amounts.items()]
+    spec = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
+        "preemption": {"withinClusterQueue": "LowerPriority"},
+        "resourceGroups": [
+            {"coveredResources": list(amounts), "flavors": [{"name": NAMESPACE, "resources": quotas}]}
+        ],
+    }
+    classes = [
+        {
+            "apiVersion": KUEUE,
+            "kind": "WorkloadPriorityClass",
+            "value": value,
+            **_named(f"{NAMESPACE}-{level}"),
+        }
+        for level, value in (("low", 10), ("high", 100))
+    ]
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", **_named(NAMESPACE)},
+        {"apiVersion": KUEUE, "kind": "ResourceFlavor", **_named(NAMESPACE)},
+        {"apiVersion": KUEUE, "kind": "ClusterQueue", **_named(NAMESPACE), "spec": spec},
+        *classes,
+        {
+            "apiVersion": KUEUE,
+            "kind": "LocalQueue",
+            "metadata": {"name": QUEUE, "namespace": NAMESPACE},
+            "spec": {"clusterQueue": NAMESPACE},
+        },
+    ]
+
+
+def _named(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}}

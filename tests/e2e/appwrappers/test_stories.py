@@ -1,0 +1,149 @@
+"""AppWrappers with real pods: the README's walk-through, and what may happen to them on the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e.appwrappers.stories import GPU, IMAGE, Stories, deployment, job, pod, service, wrapper
+from tests.e2e.hub import ROOT
+
+HEALTH = "autopilot.ibm.com/gpuhealth"
+SAMPLE = ROOT / "samples" / "appwrapper.yaml"
+
+
+@pytest.fixture
+def clean(stories: Stories) -> Iterator[None]:
+    """Nothing of the story before is left: quota and names are free."""
+    yield
+    stories.run("delete", "appwrappers", "--all", "--timeout=60s")
+    stories.gone()
+
+
+pytestmark = pytest.mark.usefixtures("clean")
+
+
+def test_the_walk_through_of_the_readme(stories: Stories, tmp_path: Path) -> None:
+    """`kubectl apply -f samples/appwrapper.yaml`: the Pod runs for 5 seconds, then all has Succeeded."""
+    sample = yaml.safe_load(SAMPLE.read_text())
+    container = sample["spec"]["components"][0]["template"]["spec"]["containers"][0]
+    container["image"] = IMAGE
+    file = tmp_path / "appwrapper.yaml"
+    file.write_text(yaml.safe_dump(sample))
+    stories.run("apply", "-f", str(file))
+    stories.ready("sample")
+    assert stories.run("get", "appwrappers").split()[:4] == ["NAME", "STATUS", "sample", "Running"]
+    assert "Running" in stories.run("get", "pods")
+    stories.phase("sample", "Succeeded")
+    assert "Completed" in stories.run("get", "pods")
+    stories.run("delete", "-f", str(file), "--timeout=30s")
+    assert stories.list("pods") == []
+
+
+def test_a_mix_of_kinds(stories: Stories) -> None:
+    """Ready when each is by its own words; deleted together."""
+    mix = (pod("web"), service("web", "web"), job("batch", "sleep 2", completions=2), deployment("shop", 2))
+    stories.apply(wrapper("mix", *mix))
+    stories.ready("mix")
+    assert len(stories.live("mix")) >= 3
+    addresses = json.loads(stories.run("get", "endpointslices", "-o", "json"))["items"]
+    assert any(one["endpoints"] for one in addresses if one["metadata"]["name"].startswith("web"))
+    stories.until(
+        lambda: stories.get("job", "batch").get("status", {}).get("succeeded") == 2,
+        lambda: "the Job does not end",
+    )
+    assert stories.get("appwrapper", "mix")["status"]["phase"] == "Running"
+    stories.run("delete", "appwrapper", "mix", "--timeout=60s")
+    for kind in ("pods", "services", "jobs", "deployments"):
+        assert stories.list(kind) == [], kind
+
+
+def test_a_stopped_queue_suspends_and_resumes(stories: Stories) -> None:
+    stories.apply(wrapper("stopped", deployment("stopped", 2)))
+    stories.ready("stopped")
+    stories.stop_policy("HoldAndDrain")
+    try:
+        stories.phase("stopped", "Suspended")
+        assert stories.live("stopped") == []
+    finally:
+        stories.stop_policy("None")
+    stories.ready("stopped")
+    assert len(stories.live("stopped")) == 2
+
+
+def test_a_higher_priority_takes_the_place(stories: Stories) -> None:
+    low, high = (
+        {"kueue.x-k8s.io/priority-class": f"{stories.namespace}-{level}"} for level in ("low", "high")
+    )
+    stories.apply(wrapper("low", pod("low", memory="4Gi"), labels=low))
+    stories.ready("low")
+    stories.apply(wrapper("high", pod("high", "sleep 1", memory="4Gi"), labels=high))
+    stories.phase("low", "Suspended")
+    assert stories.live("low") == []
+    stories.phase("high", "Succeeded")
+    stories.ready("low")
+
+
+@pytest.fixture
+def gpu_node(stories: Stories) -> Iterator[str]:
+    """The node says that it has GPUs."""
+    name = json.loads(stories.kubectl("get", "nodes", "-o", "json"))["items"][0]["metadata"]["name"]
+    words = ("patch", "node", name, "--subresource=status", "--type=merge", "-p")
+    stories.kubectl(*words, json.dumps({"status": {"capacity": {GPU: "4"}, "allocatable": {GPU: "4"}}}))
+    yield name
+    stories.kubectl("label", "node", name, f"{HEALTH}-")
+    stories.kubectl(*words, json.dumps({"status": {"capacity": {GPU: None}, "allocatable": {GPU: None}}}))
+
+
+def test_a_node_that_goes_bad(stories: Stories, gpu_node: str) -> None:
+    """What uses its devices leaves at once, and comes back when it is well."""
+    stories.apply(wrapper("devices", pod("devices", gpus="1"), retryPausePeriodDuration="1s"))
+    stories.ready("devices")
+    before = stories.get("pod", "devices")["metadata"]["uid"]
+    stories.kubectl("label", "--overwrite", "node", gpu_node, f"{HEALTH}=EVICT")
+    anew = stories.until(
+        lambda: (found := stories.list("pods")) and found[0]["metadata"]["uid"] != before and found[0],
+        lambda: "the pod stays on the bad node",
+    )
+    assert not anew["spec"].get("nodeName"), "placed on a bad node"
+    assert "resettingCount" not in stories.get("appwrapper", "devices")["status"], "not its own fault"
+    stories.kubectl("label", "--overwrite", "node", gpu_node, f"{HEALTH}=PASS")
+    stories.ready("devices")
+
+
+def test_a_kind_that_nobody_has_defined(stories: Stories) -> None:
+    unknown = {
+        "apiVersion": "example.com/v1",
+        "kind": "Nothing",
+        "metadata": {"name": "nothing"},
+        "spec": {"template": {"spec": pod("x")["spec"]}},
+    }
+    body = wrapper("unknown", pod("known"), unknown)
+    body["spec"]["components"][1]["podSets"] = [{"path": "template.spec.template"}]
+    try:
+        stories.apply(body)
+    except Exception as error:
+        assert "example.com" in str(error) or "nothings" in str(error)  # the webhook knows it already
+        return
+    found = stories.phase("unknown", "Failed")
+    assert stories.condition_of(found, "Unhealthy")["reason"] == "CreateFailed"
+    stories.gone("unknown")
+
+
+def test_fifty_for_five_places(stories: Stories) -> None:
+    names = [f"many-{number}" for number in range(50)]
+    stories.apply(*(wrapper(name, pod(name, "sleep 0.5", memory="800Mi")) for name in names))
+    most = 0
+
+    def done() -> bool:
+        nonlocal most
+        most = max(most, len(stories.live()))
+        phases = [one.get("status", {}).get("phase") for one in stories.list("appwrappers")]
+        return phases.count("Succeeded") == 50
+
+    stories.until(done, lambda: stories.run("get", "appwrappers"), timeout=180)
+    assert 1 < most <= 5
