@@ -18,7 +18,7 @@ from dev.image import operator_image
 from dev.setup import prepare
 from devcluster import Cluster
 from devcluster.progress import Progress
-from tests.e2e.appwrappers.stories import GPU, QUEUE, Stories
+from tests.e2e.appwrappers.stories import GPU, QUEUE, Stories, pod, wrapper
 from tests.e2e.hub import ROOT
 from tests.e2e.jobs.conftest import WHERE
 
@@ -58,11 +58,19 @@ def stories(kubeconfig: Path) -> Iterator[Stories]:
     hub.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(_furniture()))
     hub.until(lambda: _active(hub), lambda: hub.run("get", "localqueues", "-o", "yaml"))
     hub.run("delete", "appwrappers", "--all", "--timeout=60s")
+    _await_kueue(hub)
     yield hub
     hub.kubectl("delete", "clusterqueue", NAMESPACE, "--wait=false")
     hub.kubectl("delete", "namespace", NAMESPACE, "--timeout=60s", check=False)
     for level in ("low", "high"):
         hub.kubectl("delete", "workloadpriorityclass", f"{NAMESPACE}-{level}")
+
+
+def _await_kueue(hub: Stories) -> None:
+    """Kueue's own integration begins when it finds the CRD, which takes it a minute or two."""
+    hub.apply(wrapper("probe", pod("probe", "true")))
+    hub.until(lambda: hub.list("workloads"), lambda: "Kueue does not see AppWrappers", timeout=180)
+    hub.run("delete", "appwrapper", "probe", "--timeout=60s")
 
 
 def _active(hub: Stories) -> bool:

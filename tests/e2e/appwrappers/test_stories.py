@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from tests.e2e.appwrappers.stories import GPU, IMAGE, Stories, deployment, job, pod, service, wrapper
-from tests.e2e.hub import ROOT
+from tests.e2e.hub import ROOT, RefusedError
 
 HEALTH = "autopilot.ibm.com/gpuhealth"
 SAMPLE = ROOT / "samples" / "appwrapper.yaml"
@@ -60,6 +60,41 @@ def test_a_mix_of_kinds(stories: Stories) -> None:
     stories.run("delete", "appwrapper", "mix", "--timeout=60s")
     for kind in ("pods", "services", "jobs", "deployments"):
         assert stories.list(kind) == [], kind
+
+
+def test_a_user_may_wrap_what_she_may_create(stories: Stories) -> None:
+    """The operator has more rights than she has: it does not lend them."""
+    found = json.loads(stories.kubectl("get", "validatingwebhookconfigurations", "-o", "json"))["items"]
+    if not any(one["metadata"]["name"].startswith("appwrapper-") for one in found):
+        pytest.skip("the operator under test runs without webhooks")
+    allow(stories, "wraps", "workload.codeflare.dev", "appwrappers")
+    text = yaml.safe_dump(wrapper("hers", pod("hers", "true")))
+    words = ("--as=alice", "create", "-f", "-")
+    with pytest.raises(RefusedError, match="User alice is not authorized to create pods"):
+        stories.run(*words, stdin=text)
+    allow(stories, "makes-pods", "", "pods")
+    stories.until(lambda: stories.run(*words, stdin=text, check=False), lambda: "still refused", timeout=20)
+    made = stories.phase("hers", "Succeeded")
+    assert made["metadata"]["labels"]["workload.codeflare.dev/user"] == "alice"
+
+
+def allow(stories: Stories, name: str, group: str, plural: str) -> None:
+    """Alice may create these."""
+    meta = {"name": name}
+    api = "rbac.authorization.k8s.io"
+    rules = [{"apiGroups": [group], "resources": [plural], "verbs": ["create"]}]
+    subjects = [{"apiGroup": api, "kind": "User", "name": "alice"}]
+    reference = {"apiGroup": api, "kind": "Role", "name": name}
+    stories.apply(
+        {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": meta, "rules": rules},
+        {
+            "apiVersion": f"{api}/v1",
+            "kind": "RoleBinding",
+            "metadata": meta,
+            "roleRef": reference,
+            "subjects": subjects,
+        },
+    )
 
 
 def test_a_stopped_queue_suspends_and_resumes(stories: Stories) -> None:
