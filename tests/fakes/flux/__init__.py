@@ -1,0 +1,19 @@
+"""A stand-in for the `flux` command, for tests on real pods where flux-core cannot be had.
+
+It speaks flux-core's command line as MiniClusters and their users use it: brokers of different pods find
+each other by the host list of the broker's configuration, prove that they share the CURVE certificate, wait
+for their quorum, schedule and run tasks on all ranks, and end with the exit code of the initial program.
+What it does not know it refuses, as flux does: a script that passes here uses no flag that is not there.
+
+What it is not:
+
+- The overlay is flat: every rank talks to rank 0, over TCP with a challenge and no encryption.
+- A batch job runs its script on one rank with a job list and a share of the cores of its own, not in a
+  broker of its own.
+- There is one queue, first come first served, whatever policy the configuration names.
+- There is no content store but job history and archived files; `content.dump` and `content.restore` carry
+  those.  No guest users, no modules, no MPI bootstrap (PMI).
+- Formats of `-o` know a handful of fields.
+
+Only the standard library of Python 3.11 is used.
+"""

@@ -1,0 +1,221 @@
+"""Commands about jobs: submit, run, batch, jobs, job, cancel, queue, exec."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from .client import ask, environment, follow, formatted, show
+from .options import Parsed, die, parse, table
+
+_SUBMIT = """N,nodes= n,ntasks= c,cores-per-task= g,gpus-per-task= t,time-limit= o,setopt= S,setattr=
+    v,verbose quiet watch wait w flags= output= error= input= env= cwd= urgency= job-name= label-io l
+    exclusive x dry-run u,unbuffered requires= queue= q= bank= B= begin-time= dependency= env-remove=
+    env-file= tasks-per-node= tasks-per-core= cores= cc= bcc= wait-event= conf= rlimit= taskmap= signal=
+    progress jps log= log-stderr="""
+_OPTIONS = {
+    "submit": table(_SUBMIT),
+    "run": table(_SUBMIT),
+    "batch": table(f"{_SUBMIT} broker-opts= B= nslots= dump= wrap"),
+    "jobs": table(
+        "a all A n,no-header o,format= f,filter= c,count= u,user= i,include= R,recursive since= stats"
+    ),
+    "cancel": table("all f,force u,user= q,quiet m,message= dry-run"),
+    "exec": table("r,rank= x,exclude= n,noinput l,label-io d,dir= q,quiet v,verbose a bg service= with-imp"),
+}
+
+
+def _spec(command: str, parsed: Parsed, words: list[str]) -> dict[str, Any]:
+    nodes = parsed.number(command, "nodes", 0)
+    tasks = parsed.number(command, "nslots" if "nslots" in parsed else "ntasks", max(1, nodes))
+    for option in parsed.all("env"):
+        if "=" not in option:
+            die(command, f"argument --env: {option!r} is not NAME=VALUE", 2)
+    flags = [flag for one in parsed.all("flags") for flag in one.split(",")]
+    if unknown := set(flags) - {"debug", "waitable", "signed", "novalidate"}:
+        die(command, f"unknown flag {sorted(unknown)[0]!r}")
+    if nodes > tasks:
+        die(command, "node count must not be greater than task count")
+    env = environment() | dict(option.split("=", 1) for option in parsed.all("env"))
+    for option in parsed.all("setopt"):
+        if option.startswith("env."):
+            name, _, value = option.removeprefix("env.").partition("=")
+            env[name] = value
+    return {
+        "argv": words,
+        "env": env,
+        "cwd": parsed.get("cwd") or str(Path.cwd()),
+        "ntasks": tasks,
+        "nnodes": nodes,
+        "cores": parsed.number(command, "cores-per-task", 1),
+        "name": parsed.get("job-name") or Path(words[0]).name,
+        "waitable": "waitable" in flags,
+        "output": parsed.get("output"),
+        "error": parsed.get("error"),
+        "batch": command == "batch",
+    }
+
+
+def _result(command: str, id_: str, last: dict[str, Any]) -> int:
+    if last["exception"]:
+        print(f"flux-job: {id_}: exception: {last['exception']}", file=sys.stderr)
+    elif last["code"]:
+        print(f"flux-job: task(s) exited with exit code {last['code']}", file=sys.stderr)
+    return int(last["code"])
+
+
+def submit(words: list[str], command: str = "submit") -> int:
+    parsed = parse(command, words, _OPTIONS[command])
+    if not parsed.rest:
+        die(command, "job command and arguments are missing")
+    label = "label-io" in parsed or "l" in parsed
+    verbose = len(parsed.all("verbose"))
+    spec = _spec(command, parsed, parsed.rest)
+    id_ = ask(command, "submit", spec=spec)["id"]
+    if command == "submit" and "quiet" not in parsed:
+        print(id_, flush=True)
+    if verbose > 1:
+        print(f"{id_}: submit", file=sys.stderr, flush=True)
+    attached = command == "run" or "watch" in parsed
+    if not attached and "wait" not in parsed and "w" not in parsed:
+        return 0
+    mute = not attached or bool(spec["output"])
+    return _result(command, id_, follow(command, "attach", id=id_, label=label, mute=mute))
+
+
+def run(words: list[str]) -> int:
+    return submit(words, "run")
+
+
+def batch(words: list[str]) -> int:
+    parsed = parse("batch", words, _OPTIONS["batch"])
+    if not parsed.rest and "wrap" not in parsed:
+        die("batch", "Script required when not using --wrap", 2)
+    script = parsed.rest[0]
+    if not Path(script).is_file():
+        die("batch", f"{script}: No such file or directory")
+    text = Path(script).read_text()
+    if not text.startswith("#!"):
+        die("batch", f"{script} does not appear to start with '#!'")
+    # The script is what it is now, whatever happens to the file later.
+    with tempfile.NamedTemporaryFile("w", prefix="flux-batch-", delete=False) as kept:
+        kept.write(text)
+    Path(kept.name).chmod(0o755)
+    spec = _spec("batch", parsed, [kept.name, *parsed.rest[1:]])
+    spec["name"] = parsed.get("job-name") or Path(script).name
+    spec["output"] = spec["output"] or "flux-{{id}}.out"
+    if not Path(spec["output"]).is_absolute():
+        spec["output"] = f"{spec['cwd']}/{spec['output']}"
+    print(ask("batch", "submit", spec=spec)["id"], flush=True)
+    return 0
+
+
+def jobs(words: list[str]) -> int:
+    parsed = parse("jobs", words, _OPTIONS["jobs"])
+    everything = "all" in parsed or "a" in parsed or "A" in parsed or "filter" in parsed
+    rows = ask("jobs", "jobs", all=everything)["jobs"]
+    if "filter" in parsed:
+        wanted = set(parsed.get("filter").upper().replace(",", " ").split())
+        rows = [row for row in rows if wanted & {row["state"], row["result"], row["status"]}]
+    if parsed.rest:
+        rows = [row for row in rows if row["id"] in parsed.rest]
+    if parsed.get("format").startswith("{"):
+        formatted("jobs", rows, parsed.get("format"))
+        return 0
+    titles = "JOBID:id USER:username NAME:name ST:status_abbrev NTASKS:ntasks NNODES:nnodes TIME:runtime"
+    columns = [(title, key) for title, key in (word.split(":") for word in f"{titles} INFO:nodelist".split())]
+    show(rows, columns, header="no-header" not in parsed)
+    return 0
+
+
+def job(words: list[str]) -> int:
+    if not words:
+        die("job", "missing subcommand", 2)
+    what, rest = words[0], words[1:]
+    if what == "wait":
+        parsed = parse("job wait", rest, table("a,all v,verbose"))
+        if not parsed.rest and "all" not in parsed:
+            die("job wait", "a job id, or --all", 2)
+        found = ask("job", "wait", id="" if "all" in parsed else parsed.rest[0])["jobs"]
+        for one in found:
+            if one["code"]:
+                print(
+                    f"flux-job: {one['id']}: {one['exception'] or 'task(s) exited with exit code'} "
+                    f"{one['code']}",
+                    file=sys.stderr,
+                )
+        return int(any(one["code"] for one in found))
+    if what == "attach":
+        parsed = parse(
+            "job attach",
+            rest,
+            table("l,label-io v,verbose w,wait-event= E,show-events show-exec u,unbuffered"),
+        )
+        last = follow("job", "attach", id=parsed.rest[0], label="label-io" in parsed)
+        return _result("job", parsed.rest[0], last)
+    if what in ("cancel", "kill"):
+        return cancel(rest)
+    if what == "last":
+        rows = ask("job", "jobs", all=True)["jobs"]
+        if not rows:
+            die("job", "No job history")
+        print(rows[0]["id"])
+        return 0
+    if what == "status":
+        return max((_quiet_code(id_) for id_ in rest if not id_.startswith("-")), default=0)
+    die("job", f"Unknown command: {what}", 2)
+    return 2
+
+
+def _quiet_code(id_: str) -> int:
+    return int(follow("job", "attach", id=id_, mute=True)["code"])
+
+
+def cancel(words: list[str]) -> int:
+    parsed = parse("cancel", words, _OPTIONS["cancel"])
+    if not parsed.rest and "all" not in parsed:
+        die("cancel", "a job id, or --all", 2)
+    if "all" in parsed:
+        ask("cancel", "cancel", all=True)
+    for id_ in parsed.rest:
+        ask("cancel", "cancel", all=False, id=id_)
+    return 0
+
+
+_QUEUE = frozenset({"idle", "drain", "stop", "start", "enable", "disable", "status", "list"})
+
+
+def queue(words: list[str]) -> int:
+    if not words or words[0] not in _QUEUE:
+        die("queue", f"Unknown command: {words[0] if words else ''}", 2)
+    known = table("t,timeout= q,quiet v,verbose a,all nocheckpoint m,message= n,no-header o,format=")
+    parse("queue", words[1:], known)
+    found = ask("queue", "queue", what=words[0])
+    if words[0] in ("status", "stop", "start", "enable", "disable"):
+        print(f"Job submission is {'disabled' if found['disabled'] else 'enabled'}")
+        print(f"Scheduling is {'stopped' if found['stopped'] else 'started'}")
+    return 0
+
+
+def execute(words: list[str]) -> int:
+    parsed = parse("exec", words, _OPTIONS["exec"])
+    if not parsed.rest:
+        die("exec", "a command is missing", 1)
+    last = follow(
+        "exec",
+        "execute",
+        label="label-io" in parsed,
+        words=parsed.rest,
+        env=environment(),
+        cwd=parsed.get("dir") or str(Path.cwd()),
+        ranks=parsed.get("rank", "all"),
+        exclude=parsed.get("exclude"),
+    )
+    for rank, text in last["failed"].items():
+        print(f"flux-exec: Error: rank {rank}: {parsed.rest[0]}: {text}", file=sys.stderr)
+    for_all = int(last["code"])
+    if for_all and "quiet" not in parsed:
+        print(f"flux-exec: exit code {for_all}", file=sys.stderr)
+    return for_all

@@ -1,0 +1,368 @@
+"""Commands about the instance and its ranks: resource, overlay, attributes, shutdown, archives, R, keys."""
+
+from __future__ import annotations
+
+import base64
+import fnmatch
+import json
+import os
+import secrets
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from . import config, hostlist
+from .client import ask, formatted, show, socket_path
+from .options import die, parse, table
+
+_STATES = ("free", "allocated", "down", "drain")
+
+
+def _ranks() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = ask("resource", "ranks")["ranks"]
+    return found
+
+
+def _state(rank: dict[str, Any]) -> str:
+    if not rank["up"]:
+        return "down"
+    return "allocated" if rank["busy"] else "free"
+
+
+def _rows(groups: dict[str, list[dict[str, Any]]]) -> list[dict[str, str]]:
+    return [
+        {
+            "state": state,
+            "nnodes": str(len(found)),
+            "ncores": str(sum(rank["cores"] for rank in found)),
+            "ngpus": "0",
+            "ranks": hostlist.idset(rank["rank"] for rank in found),
+            "nodelist": hostlist.folded(rank["host"] for rank in found),
+        }
+        for state, found in groups.items()
+    ]
+
+
+_COLUMNS = [
+    ("STATE", "state"),
+    ("NNODES", "nnodes"),
+    ("NCORES", "ncores"),
+    ("NGPUS", "ngpus"),
+    ("NODELIST", "nodelist"),
+]
+
+
+def resource(words: list[str]) -> int:
+    what, rest = (words[0], words[1:]) if words else ("", [])
+    options = table("o,format= n,no-header s,states= i,include= v,verbose f,force u,update no-skip-empty")
+    parsed = parse(f"resource {what}", rest, options)
+    if what == "list":
+        groups: dict[str, list[dict[str, Any]]] = {state: [] for state in ("free", "allocated", "down")}
+        for rank in _ranks():
+            # What is drained is not free, though it is up.
+            groups["down" if rank["drained"] is not None else _state(rank)].append(rank)
+        wanted = parsed.get("states", "free,allocated,down").split(",")
+        groups = {state: found for state, found in groups.items() if state in wanted or "all" in wanted}
+    elif what == "status":
+        groups = {state: [] for state in ("avail", "avail*", "drain")}
+        for rank in _ranks():
+            state = "drain" if rank["drained"] is not None else ("avail" if rank["up"] else "avail*")
+            groups[state].append(rank)
+        groups = {state: found for state, found in groups.items() if found}
+    elif what == "drain" and not parsed.rest:
+        drained = [rank for rank in _ranks() if rank["drained"] is not None]
+        rows = [
+            {
+                "state": "draining" if r["busy"] else "drained",
+                "rank": str(r["rank"]),
+                "node": r["host"],
+                "reason": r["drained"],
+            }
+            for r in drained
+        ]
+        if parsed.get("format").startswith("{"):
+            formatted("resource", rows, parsed.get("format"))
+            return 0
+        show(rows, [("STATE", "state"), ("RANK", "rank"), ("REASON", "reason"), ("NODELIST", "node")])
+        return 0
+    elif what in ("drain", "undrain"):
+        if what == "undrain" and not parsed.rest:
+            die("resource", "undrain: TARGETS are missing", 2)
+        reason = " ".join(parsed.rest[1:])
+        ask("resource", what, targets=parsed.rest[0], reason=reason, force="force" in parsed)
+        return 0
+    elif what == "info":
+        ranks = _ranks()
+        print(f"{len(ranks)} Nodes, {sum(rank['cores'] for rank in ranks)} Cores, 0 GPUs")
+        return 0
+    else:
+        die("resource", f"Unknown command: {what}", 2)
+    rows = _rows(groups)
+    if parsed.get("format").startswith("{"):
+        formatted("resource", rows, parsed.get("format"))
+    else:
+        show(rows, _COLUMNS, header="no-header" not in parsed)
+    return 0
+
+
+def overlay(words: list[str]) -> int:
+    what, rest = (words[0], words[1:]) if words else ("", [])
+    parsed = parse(
+        f"overlay {what}",
+        rest,
+        table(
+            "v,verbose t,timeout= r,rank= s,summary w,wait= d,down no-pretty no-ghost no-color color= L"
+            " H,highlight="
+        ),
+    )
+    if what == "status":
+        ranks = _ranks()
+        down = [rank for rank in ranks if not rank["up"]]
+        print(f"0 {ranks[0]['host']}: {'partial' if down else 'full'}")
+        for rank in ranks[1:]:
+            print(
+                f"{'├' if rank is not ranks[-1] else '└'}─ {rank['rank']} {rank['host']}: "
+                f"{'full' if rank['up'] else 'lost' if rank['since'] else 'offline'}"
+            )
+        return 0
+    if what == "disconnect" and parsed.rest:
+        ask("overlay", "disconnect", targets=parsed.rest[0])
+        return 0
+    if what == "lookup" and parsed.rest:
+        size = len(ranks := _ranks())
+        text = parsed.rest[0]
+        if text.replace("-", "").replace(",", "").isdecimal():
+            print(hostlist.folded(ranks[rank]["host"] for rank in hostlist.ranks(text, size)))
+        else:
+            print(hostlist.idset(rank["rank"] for rank in ranks if rank["host"] in hostlist.expand(text)))
+        return 0
+    die("overlay", f"Unknown command: {what}", 2)
+    return 2
+
+
+def getattr_(words: list[str]) -> int:
+    if len(words) != 1:
+        die("getattr", "Usage: flux getattr name", 2)
+    print(ask("getattr", "attr", name=words[0])["attrs"][words[0]])
+    return 0
+
+
+def setattr_(words: list[str]) -> int:
+    if len(words) != 2:
+        die("setattr", "Usage: flux setattr name value", 2)
+    ask("setattr", "attr", name=words[0], value=words[1], set=True)
+    return 0
+
+
+def lsattr(words: list[str]) -> int:
+    parsed = parse("lsattr", words, table("v,values"))
+    for name, value in sorted(ask("lsattr", "attr")["attrs"].items()):
+        print(f"{name:<40}{value}" if "values" in parsed else name)
+    return 0
+
+
+def uptime(words: list[str]) -> int:
+    ranks = _ranks()
+    up = time.time() - ranks[0]["since"]
+    lost = sum(not rank["up"] for rank in ranks)
+    drained = sum(rank["drained"] is not None for rank in ranks)
+    text = f" {time.strftime('%H:%M:%S')} run {up:.1f}s,  owner {os.getuid()},  depth 0,  size {len(ranks)}"
+    print(text + (f",  {lost} offline" if lost else "") + (f",  {drained} drained" if drained else ""))
+    return 0
+
+
+def dmesg(words: list[str]) -> int:
+    parse("dmesg", words, table("C,clear c,read-clear n,new f,follow H,human L,color="))
+    print("\n".join(ask("dmesg", "dmesg")["lines"]))
+    return 0
+
+
+def shutdown(words: list[str]) -> int:
+    parsed = parse(
+        "shutdown", words, table("background skip-gc gc dump= v,verbose quiet= q,quiet y,yes n,no")
+    )
+    ask("shutdown", "shutdown", dump=parsed.get("dump"))
+    return 0
+
+
+def dump(words: list[str]) -> int:
+    parsed = parse(
+        "dump",
+        words,
+        table("v,verbose q,quiet checkpoint no-cache size-limit= h,help sd-notify ignore-failed-read"),
+    )
+    if len(parsed.rest) != 1:
+        die("dump", "Usage: flux dump FILE", 2)
+    ask("dump", "dump", path=str(Path(parsed.rest[0]).resolve()))
+    return 0
+
+
+def proxy(words: list[str]) -> int:
+    """flux proxy URI [COMMAND …]"""
+    parsed = parse("proxy", words, table("f,force n,nohup reconnect"))
+    if not parsed.rest:
+        die("proxy", "a target is missing", 2)
+    uri, command = parsed.rest[0], parsed.rest[1:] or [os.environ.get("SHELL") or "/bin/bash"]
+    if not uri.startswith("local://"):
+        die("proxy", f"{uri}: unable to resolve", 1)
+    socket_path(uri, "proxy")
+    os.environ["FLUX_URI"] = uri
+    ask("proxy", "attr")  # the broker answers
+    if len(command) == 1 and " " in command[0]:
+        command = ["/bin/sh", "-c", command[0]]
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        die("proxy", f"{command[0]}: {error.strerror}", 127)
+    return 127
+
+
+def r(words: list[str]) -> int:
+    """flux R encode"""
+    if not words or words[0] != "encode":
+        die("R", f"Unknown command: {words[0] if words else ''}", 2)
+    parsed = parse(
+        "R encode", words[1:], table("H,hosts= c,cores= g,gpus= r,ranks= l,local p,property= x,xml=")
+    )
+    if "local" not in parsed and "cores" not in parsed:
+        die("R", "encode: must specify at least one of --cores, --gpus or --local", 2)
+    hosts = hostlist.expand(parsed.get("hosts") or os.uname().nodename)
+    ids = parsed.get("cores") or f"0-{config.local_cores() - 1}"
+    hostlist.numbers(ids)
+    print(json.dumps(config.resources(hosts, ids, parsed.get("gpus"))))
+    return 0
+
+
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+
+
+def keygen(words: list[str]) -> int:
+    """A certificate that only this stand-in takes: its keys are no pair."""
+    parsed = parse("keygen", words, table("n,name= m,meta="))
+    if len(parsed.rest) > 1:
+        die("keygen", "Usage: flux keygen [PATH]", 2)
+    public, secret = ("".join(secrets.choice(_Z85[:62]) for _ in range(40)) for _ in range(2))
+    text = f'metadata\n    name = "{parsed.get("name", os.uname().nodename)}"\ncurve\n'
+    text += f'    public-key = "{public}"\n    secret-key = "{secret}"\n'
+    if parsed.rest:
+        Path(parsed.rest[0]).write_text(text)
+        Path(parsed.rest[0]).chmod(0o600)
+    return 0
+
+
+def module(words: list[str]) -> int:
+    """Modules are accepted and forgotten."""
+    if not words or words[0] not in ("load", "remove", "reload", "list", "stats"):
+        die("module", f"Unknown command: {words[0] if words else ''}", 2)
+    ask("module", "attr")
+    return 0
+
+
+def hwloc(words: list[str]) -> int:
+    if words[:1] != ["info"]:
+        die("hwloc", f"Unknown command: {words[0] if words else ''}", 2)
+    ranks = _ranks()
+    print(f"{len(ranks)} Machines, {sum(rank['cores'] for rank in ranks)} Cores")
+    return 0
+
+
+_CRON: dict[str, str] = {
+    "list": "",
+    "interval": "",
+    "event": "",
+    "at": "",
+    "tab": "",
+    "delete": "",
+    "start": "",
+    "stop": "",
+}
+
+
+def cron(words: list[str]) -> int:
+    """Only the listing: nothing is ever scheduled here."""
+    if not words or words[0] not in _CRON:
+        die("cron", f"Unknown command: {words[0] if words else ''}", 2)
+    ask("cron", "attr")
+    if words[0] != "list":
+        die("cron", f"{words[0]}: the stand-in schedules nothing")
+    show([], [("ID", ""), ("NAME", ""), ("STATE", ""), ("#RUNS", "")])
+    return 0
+
+
+# --- files ------------------------------------------------------------------------------------------------
+
+
+def _collected(directory: str, patterns: list[str], command: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for pattern in patterns:
+        path = Path(directory, pattern)
+        if not path.exists():
+            die(command, f"{path}: No such file or directory")
+        for file in [path, *sorted(path.rglob("*"))]:
+            if file.is_file():
+                content = base64.b64encode(file.read_bytes()).decode()
+                found[str(file.relative_to(directory))] = {
+                    "mode": file.stat().st_mode & 0o777,
+                    "content": content,
+                }
+    return found
+
+
+def _unpacked(
+    files: dict[str, Any], directory: str, patterns: list[str], *, overwrite: bool, command: str
+) -> None:
+    for name, entry in files.items():
+        if patterns and not any(fnmatch.fnmatch(name, pattern) for pattern in patterns):
+            continue
+        target = Path(directory, name)
+        if target.exists() and not overwrite:
+            die(command, f"{target}: File exists")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(base64.b64decode(entry["content"]))
+        target.chmod(entry["mode"])
+
+
+def archive(words: list[str], command: str = "archive") -> int:
+    verbs = {
+        "create": "put",
+        "map": "put",
+        "extract": "get",
+        "get": "get",
+        "list": "get",
+        "remove": "drop",
+        "unmap": "drop",
+    }
+    mine = {"archive": {"create", "extract", "list", "remove"}, "filemap": {"map", "get", "list", "unmap"}}
+    what, rest = (words[0], words[1:]) if words else ("", [])
+    if what not in mine[command]:
+        die(command, f"Unknown command: {what}", 2)
+    parsed = parse(
+        f"{command} {what}",
+        rest,
+        table(
+            "n,name= C,directory= T,tags= v,verbose overwrite append no-force-primary preserve mmap f,force"
+            " l,long chunksize= large-file-threshold= small-file-threshold= disable-mmap direct waitcreate"
+        ),
+    )
+    name = parsed.get("name") or parsed.get("tags") or "main"
+    more = any(option in parsed for option in ("append", "force")) or command == "filemap"
+    directory = parsed.get("directory") or str(Path.cwd())
+    files = _collected(directory, parsed.rest, command) if verbs[what] == "put" else {}
+    if verbs[what] == "put" and not files:
+        die(command, "nothing to archive")
+    kept = ask(command, "files", archive=name, what=verbs[what], files=files, more=more)["files"]
+    if what == "list":
+        print("\n".join(sorted(kept)))
+    elif verbs[what] == "get":
+        _unpacked(kept, directory, parsed.rest, overwrite="overwrite" in parsed, command=command)
+    return 0
+
+
+def filemap(words: list[str]) -> int:
+    return archive(words, "filemap")
+
+
+def version(words: list[str]) -> int:
+    print("commands:    \t\tstand-in for 0.88.0", file=sys.stdout)
+    return 0

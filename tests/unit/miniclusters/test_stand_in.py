@@ -1,0 +1,171 @@
+"""The stand-in `flux` over real sockets: what the tests on real pods rely on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+CERTIFICATE = 'curve\n    public-key = "{0}"\n    secret-key = "{0}"\n'
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+class Cluster:
+    """Brokers of one configuration on the loopback interface."""
+
+    def __init__(self, folder: Path, size: int) -> None:
+        self.folder, self.port = folder, free_port()
+        self.brokers: list[Process] = []
+        flux = folder / "bin" / "flux"
+        flux.parent.mkdir()
+        flux.write_text(
+            f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(ROOT)!r})\n"
+            "from tests.fakes.flux.main import main\nsys.exit(main(sys.argv[1:]))\n"
+        )
+        flux.chmod(0o755)
+        self.flux = str(flux)
+        self.certificate("a" * 40)
+        (folder / "broker.toml").write_text(
+            f'[bootstrap]\ncurve_cert = "{folder}/curve.cert"\ndefault_port = {self.port}\n'
+            'default_bind = "tcp://127.0.0.1:%p"\ndefault_connect = "tcp://127.0.0.1:%p"\n'
+            f'hosts = [{{ host = "flux-[0-{size - 1}]" }}]\n'
+        )
+
+    def certificate(self, key: str) -> None:
+        file = self.folder / "curve.cert"
+        file.write_text(CERTIFICATE.format(key))
+        file.chmod(0o600)
+
+    async def start(self, rank: int, *words: str, attrs: tuple[str, ...] = ()) -> Process:
+        run = self.folder / f"run-{rank}"
+        command = [self.flux, "start", "-o", "--config", str(self.folder / "broker.toml")]
+        command += [f"-Srundir={run}", f"-Slocal-uri=local://{run}/local", "-Stbon.connect_timeout=5s"]
+        command += [f"-S{attr}" for attr in attrs]
+        path = f"{Path(self.flux).parent}:{os.environ['PATH']}"
+        env = {**os.environ, "FLUX_FAKE_HOSTNAME": f"flux-{rank}", "PATH": path}
+        broker = await asyncio.create_subprocess_exec(*command, *words, env=env, stdout=PIPE, stderr=PIPE)
+        self.brokers.append(broker)
+        return broker
+
+    async def proxy(self, rank: int, *words: str) -> tuple[int, str]:
+        uri = f"local://{self.folder}/run-{rank}/local"
+        path = f"{Path(self.flux).parent}:{os.environ['PATH']}"
+        env = {**os.environ, "PATH": path}
+        process = await asyncio.create_subprocess_exec(
+            self.flux, "proxy", uri, *words, env=env, stdout=PIPE, stderr=PIPE
+        )
+        out, err = await asyncio.wait_for(process.communicate(), 20)
+        assert process.returncode is not None
+        return process.returncode, (out + err).decode()
+
+    async def end(self) -> None:
+        for broker in self.brokers:
+            if broker.returncode is None:
+                broker.kill()
+            await broker.communicate()
+
+
+@pytest.fixture
+async def cluster(tmp_path: Path):  # type: ignore[no-untyped-def]
+    found = Cluster(tmp_path, 4)
+    yield found
+    await found.end()
+
+
+async def _ended(broker: Process) -> tuple[int, str, str]:
+    out, err = await asyncio.wait_for(broker.communicate(), 30)
+    assert broker.returncode is not None
+    return broker.returncode, out.decode(), err.decode()
+
+
+SUBMIT = ("flux", "submit", "-N", "4", "-n4", "--quiet", "--watch")
+
+
+async def test_four_ranks_say_hello_and_all_end(cluster: Cluster) -> None:
+    workers = [await cluster.start(rank) for rank in (3, 2, 1)]
+    lead = await cluster.start(0, *SUBMIT, "echo", "hello", "world")
+    assert (await _ended(lead))[:2] == (0, "hello world\n" * 4)
+    assert [(await _ended(worker))[0] for worker in workers] == [0, 0, 0]
+
+
+async def test_the_exit_code_is_the_task_s(cluster: Cluster) -> None:
+    workers = [await cluster.start(rank) for rank in (1, 2, 3)]
+    lead = await cluster.start(0, *SUBMIT, "sh", "-c", "exit $((FLUX_TASK_RANK + 4))")
+    assert (await _ended(lead))[0] == 7
+    assert [(await _ended(worker))[0] for worker in workers] == [0, 0, 0]
+
+
+async def test_a_quorum_starts_without_the_others_and_a_drained_rank_gets_no_task(cluster: Cluster) -> None:
+    lead = await cluster.start(0, "sleep", "60", attrs=("broker.quorum=2",))
+    await cluster.start(2)
+    await _until(cluster, 0, "full")
+    code, text = await cluster.proxy(2, "flux", "resource", "list", "-o", "{state} {nnodes} {ranks}")
+    assert (code, text) == (0, "free 2 0,2\nallocated 0 \ndown 2 1,3\n")
+    assert await cluster.proxy(2, "flux", "resource", "drain", "2", "going") == (0, "")
+    code, text = await cluster.proxy(0, "flux", "run", "-n1", "sh", "-c", "echo $FLUX_FAKE_HOSTNAME")
+    assert (code, text) == (0, "flux-0\n")
+    code, text = await cluster.proxy(0, "flux", "exec", "-r", "1", "hostname")
+    assert code == 68 and "No route to host" in text
+    lead.send_signal(signal.SIGTERM)
+    assert (await _ended(lead))[0] == 143
+
+
+async def test_another_certificate_is_not_let_in(cluster: Cluster) -> None:
+    lead = await cluster.start(0, "true", attrs=("broker.quorum=2",))
+    await asyncio.sleep(0)
+    cluster.certificate("b" * 40)
+    await cluster.start(1)
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(asyncio.shield(lead.wait()), 2)
+    cluster.certificate("a" * 40)
+
+
+async def test_a_worker_waits_for_a_lead_that_comes_back_and_begins_again(cluster: Cluster) -> None:
+    worker = await cluster.start(1)
+    first = await cluster.start(0, "sleep", "60", attrs=("broker.quorum=2",))
+    await _until(cluster, 0, "1 flux-1: full")
+    first.kill()
+    await first.communicate()
+    await asyncio.sleep(1)
+    assert worker.returncode is None
+    second = await cluster.start(0, "sleep", "60", attrs=("broker.quorum=1",))
+    assert (await _ended(worker))[0] == 1
+    second.kill()
+
+
+async def _until(cluster: Cluster, rank: int, text: str) -> None:
+    for _ in range(100):
+        if text in (await cluster.proxy(rank, "flux", "overlay", "status"))[1]:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"never says {text}")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["submit", "--nope", "true"], "unrecognized option '--nope'"),
+        (["start", "-Sno.such=1", "true"], "no such attribute"),
+        (["mini", "submit", "true"], "is not a flux command"),
+        (["broker"], "stdin is not a tty"),
+        (["R", "encode"], "must specify"),
+    ],
+)
+async def test_what_it_does_not_know_it_refuses(cluster: Cluster, words: list[str], said: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        cluster.flux, *words, stdin=asyncio.subprocess.DEVNULL, stdout=PIPE, stderr=PIPE
+    )
+    code, _, err = await _ended(process)
+    assert code and said in err
