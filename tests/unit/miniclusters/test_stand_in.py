@@ -90,6 +90,8 @@ async def _ended(broker: Process) -> tuple[int, str, str]:
     return broker.returncode, out.decode(), err.decode()
 
 
+STAY = "exec sleep 60 >/dev/null 2>&1"
+"""Holds no pipe of this test open when its broker is killed."""
 SUBMIT = ("flux", "submit", "-N", "4", "-n4", "--quiet", "--watch")
 
 
@@ -108,7 +110,7 @@ async def test_the_exit_code_is_the_task_s(cluster: Cluster) -> None:
 
 
 async def test_a_quorum_starts_without_the_others_and_a_drained_rank_gets_no_task(cluster: Cluster) -> None:
-    lead = await cluster.start(0, "sleep", "60", attrs=("broker.quorum=2",))
+    lead = await cluster.start(0, STAY, attrs=("broker.quorum=2",))
     await cluster.start(2)
     await _until(cluster, 0, "full")
     code, text = await cluster.proxy(2, "flux", "resource", "list", "-o", "{state} {nnodes} {ranks}")
@@ -124,7 +126,7 @@ async def test_a_quorum_starts_without_the_others_and_a_drained_rank_gets_no_tas
 
 async def test_another_certificate_is_not_let_in(cluster: Cluster) -> None:
     lead = await cluster.start(0, "true", attrs=("broker.quorum=2",))
-    await asyncio.sleep(0)
+    await _until(cluster, 0, "flux-1: offline")
     cluster.certificate("b" * 40)
     await cluster.start(1)
     with pytest.raises(asyncio.TimeoutError):
@@ -134,13 +136,13 @@ async def test_another_certificate_is_not_let_in(cluster: Cluster) -> None:
 
 async def test_a_worker_waits_for_a_lead_that_comes_back_and_begins_again(cluster: Cluster) -> None:
     worker = await cluster.start(1)
-    first = await cluster.start(0, "sleep", "60", attrs=("broker.quorum=2",))
+    first = await cluster.start(0, STAY, attrs=("broker.quorum=2",))
     await _until(cluster, 0, "1 flux-1: full")
     first.kill()
     await first.communicate()
     await asyncio.sleep(1)
     assert worker.returncode is None
-    second = await cluster.start(0, "sleep", "60", attrs=("broker.quorum=1",))
+    second = await cluster.start(0, STAY, attrs=("broker.quorum=1",))
     assert (await _ended(worker))[0] == 1
     second.kill()
 
