@@ -1,0 +1,69 @@
+"""The CURVE certificate in its Secret: made once, and never seen by a decision."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fournos.kube.api import Api
+from fournos.kube.errors import AlreadyExistsError, NotFoundError
+from fournos.kube.kinds import SECRET
+from fournos.kube.resource import Key, Obj, controller_of, key_of
+from fournos.miniclusters import names
+from fournos.miniclusters.build import certificate_secret
+from fournos.miniclusters.context import Context
+from fournos.miniclusters.curve import KEY_BYTES, certificate
+from fournos.miniclusters.settings import MiniClusterSettings
+from fournos.runtime.decision import Absent, Need, Present, SecretShape, Unknown
+from fournos.runtime.steps import Custom
+
+
+@dataclass(frozen=True, slots=True)
+class MakeCertificate(Custom):
+    """Create the Secret of this MiniCluster, once: one that is there and ours stays as it is."""
+
+    minicluster: Obj
+
+
+class Maker:
+    """Carries it out."""
+
+    def __init__(
+        self, settings: MiniClusterSettings, *, random: Callable[[int], bytes] = secrets.token_bytes
+    ) -> None:
+        self._settings = settings
+        self._random = random
+
+    async def __call__(self, step: MakeCertificate, api: Api) -> None:
+        """Raises AlreadyExistsError where somebody else's Secret has the name, and the API server's errors."""
+        name = str(step.minicluster["metadata"]["name"])
+        text = certificate(self._random(KEY_BYTES), host=names.lead(name))
+        body: Any = certificate_secret(step.minicluster, self._settings, certificate=text)
+        try:
+            await api.create(SECRET, body)
+        except AlreadyExistsError as error:
+            try:
+                live = await api.get(SECRET, key_of(body))
+            except NotFoundError:
+                raise error from None
+            if (controller_of(live) or {}).get("uid") != step.minicluster["metadata"]["uid"]:
+                raise
+
+
+def lost(ctx: Context) -> bool | None | Need:
+    """Whether the certificate is not there, by the API server's own word; None: that cannot be known now."""
+    if ctx.part(SECRET, names.curve(ctx.name)) is not None:
+        return False
+    question = SecretShape(Key(ctx.namespace, names.curve(ctx.name)))
+    if need := ctx.facts.ask([question]):
+        return need
+    answer = ctx.facts.answer(question)
+    if isinstance(answer, Unknown):
+        return None
+    if isinstance(answer, Absent):
+        return True
+    # The cache is late; or the name is somebody else's, and making it says so.
+    assert isinstance(answer, Present)
+    return str(ctx.minicluster["metadata"]["uid"]) not in answer.value.owner_uids

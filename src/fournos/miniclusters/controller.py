@@ -1,0 +1,26 @@
+"""Wiring: the MiniCluster system as the runtime takes it."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fournos.miniclusters.certificate import MakeCertificate, Maker
+from fournos.miniclusters.context import Observed
+from fournos.miniclusters.decide import decide
+from fournos.miniclusters.observe import observe, watches
+from fournos.miniclusters.settings import MiniClusterSettings
+from fournos.runtime.system import System
+
+MINICLUSTERS = "miniclusters"
+"""The system's name."""
+
+
+def miniclusters_system(settings: MiniClusterSettings) -> System[Observed]:
+    return System(
+        name=MINICLUSTERS,
+        watches=watches(),
+        observe=observe,
+        decide=partial(decide, settings=settings),
+        primary=lambda observed: observed.minicluster,
+        executors={MakeCertificate: Maker(settings)},
+    )

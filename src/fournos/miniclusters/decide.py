@@ -1,0 +1,231 @@
+"""What happens next to a MiniCluster: Kueue's side first, then what it is and what it should be.
+
+Waiting → Running → Ready → Finished, and back to Waiting when it is suspended.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from pydantic import ValidationError
+
+from fournos.kube.kinds import POD
+from fournos.kube.resource import Obj, is_terminating, key_of
+from fournos.miniclusters import names, resize
+from fournos.miniclusters.build import index_label
+from fournos.miniclusters.cluster import spec_of
+from fournos.miniclusters.context import Context, Observed, index_of
+from fournos.miniclusters.finish import End, confirmed, end_of, finished, finishing
+from fournos.miniclusters.judge import survey
+from fournos.miniclusters.queued import QueuedMiniCluster
+from fournos.miniclusters.remove import remove
+from fournos.miniclusters.rules import check
+from fournos.miniclusters.settings import MiniClusterSettings
+from fournos.miniclusters.start import claim, missing, waits
+from fournos.miniclusters.start import confirmed as may_start
+from fournos.miniclusters.status import FINISHED, READY, REQUESTED, RUNNING, WAITING
+from fournos.queueing.managed import managed_elsewhere
+from fournos.queueing.podsets import queue_name
+from fournos.queueing.reconcile import reconcile
+from fournos.queueing.surroundings import Outcome, Verdict
+from fournos.runtime.decision import Decision, Facts, Need, Note
+from fournos.runtime.steps import Create, Patch, Step
+
+_SHOWN_AFTER = 3
+_MAY_RUN = frozenset({Verdict.NOT_QUEUED, Verdict.NESTED, Verdict.ADMITTED})
+_TOLD_AT_ONCE = frozenset({"ForeignObject", "InvalidError", "ForbiddenError", "AlreadyExistsError"})
+"""Failures of a creation that stay until somebody does something."""
+
+
+def decide(
+    observed: Observed, facts: Facts, now: datetime, *, settings: MiniClusterSettings
+) -> Decision | Need:
+    """Pure; see `fournos.runtime.decision`."""
+    ctx = Context(observed, facts, now, settings)
+    elsewhere = managed_elsewhere(ctx.spec)
+    if ctx.spec.get("managedBy") not in names.MANAGED_BY_US and not elsewhere:
+        return Decision()
+    if facts.failure is not None:
+        return _troubled(ctx)
+    if not ctx.deleting and not ctx.draft.begun and (problem := _unreadable(ctx)):
+        return waits(ctx, "Invalid", problem, retry=False)
+    back = resize.given_back(ctx)
+    if isinstance(back, Need):
+        return back
+    queued = bool(queue_name(ctx.minicluster))
+    if queued and not ctx.deleting and not ctx.holds_finalizer:
+        return Decision(steps=ctx.finalizer(on=True))
+    queue = reconcile(
+        QueuedMiniCluster(ctx.minicluster, settings, back), observed.around, facts, now
+    )
+    if isinstance(queue, Need):
+        return queue
+    if queue.steps:
+        return Decision(steps=queue.steps, notes=queue.notes, retry=queue.retry)
+    if elsewhere:
+        done = ctx.deleting and queue.verdict is Verdict.ELSEWHERE
+        return Decision(steps=ctx.finalizer(on=False) if done else (), retry=queue.retry)
+    decision = _act(ctx, queue)
+    if isinstance(decision, Decision) and queue.retry:
+        return replace(decision, retry=True)
+    return decision
+
+
+def _unreadable(ctx: Context) -> str:
+    """"" if the spec can be worked with; rules that the API server did not check are checked here."""
+    broken = check(dict(ctx.minicluster))
+    if broken:
+        return "; ".join(map(str, broken))
+    try:
+        spec_of(ctx.minicluster)
+    except ValidationError as error:
+        first = error.errors()[0]
+        return f"spec.{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return ""
+
+
+def _act(ctx: Context, queue: Outcome) -> Decision | Need:
+    if ctx.deleting:
+        return _deleted(ctx)
+    if ctx.draft.finished:
+        return finished(ctx)
+    if ctx.draft.ended:
+        return finishing(ctx)
+    if ctx.suspended:
+        return _suspended(ctx, queue)
+    if not ctx.draft.begun:
+        return claim(ctx) if queue.verdict in _MAY_RUN else Decision(retry=queue.retry)
+    return _living(ctx)
+
+
+def _deleted(ctx: Context) -> Decision | Need:
+    """Without our finalizer Kubernetes takes down what it owns; with it the quota waits for that."""
+    if not ctx.holds_finalizer:
+        return Decision()
+    if ctx.draft.begun and not ctx.draft.finished:
+        removal = remove(ctx)
+        if isinstance(removal, Need):
+            return removal
+        if not removal.done:
+            return Decision(steps=removal.steps, retry=removal.unsure)
+        ctx.draft.unclaim().phased("Waiting", "Deleted")
+        return ctx.decision()
+    return Decision(steps=ctx.finalizer(on=False))
+
+
+def _suspended(ctx: Context, queue: Outcome) -> Decision | Need:
+    said = queue.message if queue.verdict is not Verdict.NOT_QUEUED else ""
+    message = said or "Suspended"
+    if not ctx.draft.begun:
+        reason = queue.reason or "Suspended"
+        ctx.draft.condition(REQUESTED, False, reason, message)
+        ctx.draft.condition(WAITING, True, reason, message)
+        for type_ in (RUNNING, READY, FINISHED):
+            ctx.draft.condition(type_, False, "Suspended")
+        ctx.draft.phased("Waiting", message).put(selector=names.selector(ctx.name), size=0)
+        return ctx.decision()
+    removal = remove(ctx)
+    if isinstance(removal, Need):
+        return removal
+    if not removal.done:
+        if removal.steps:
+            ctx.draft.note("Suspended", "Suspended: the pods are taken down")
+        return ctx.decision(removal.steps, retry=removal.unsure)
+    ctx.draft.unclaim()
+    for type_ in (REQUESTED, RUNNING, READY):
+        ctx.draft.condition(type_, False, "Suspended", message)
+    ctx.draft.condition(WAITING, True, "Suspended", message).phased("Waiting", message)
+    return ctx.decision()
+
+
+def _living(ctx: Context) -> Decision | Need:
+    """It should run: what has ended, what is missing, how large it is, how it does."""
+    job = ctx.job
+    until = None
+    if job is not None:
+        end = end_of(ctx, job)
+        if isinstance(end, End):
+            return _ended(ctx, end)
+        until = end
+    made = missing(ctx)
+    if isinstance(made, Decision | Need):
+        return made
+    if job is None:
+        return _make(ctx, made)
+    wanted = resize.allowed(ctx, job)
+    changes = resize.steps(ctx, job, wanted)
+    now = int(job["spec"].get("parallelism", 1))
+    if changes and wanted.size != now:
+        ctx.draft.note("Resized", f"From {now} to {wanted.size} pods")
+    if wanted.refused and wanted.refused not in ctx.draft.message:
+        ctx.draft.note("ResizeRefused", wanted.refused, warning=True)
+    if not resize.leaving(ctx, now):
+        ctx.draft.put(size=now)
+    survey(ctx, job, wanted.refused)
+    return ctx.decision((*made, *changes, *_labels(ctx)), wake_at=until)
+
+
+def _make(ctx: Context, steps: tuple[Step, ...]) -> Decision | Need:
+    if any(index_of(pod) is not None for pod in ctx.alive):
+        # Their host names are those of the pods to come.
+        ctx.draft.phased("Waiting", "Waiting for the pods of the Job before this one to end").put(ready=0)
+        return ctx.decision()
+    current = may_start(ctx)
+    if isinstance(current, Need):
+        return current
+    if not current:
+        return Decision(retry=True)
+    ctx.draft.phased("Waiting", "Waiting for the pods").put(ready=0)
+    ctx.draft.note("Created", f"Made {', '.join(_made(step) for step in steps)}")
+    return ctx.decision(steps)
+
+
+def _made(step: Step) -> str:
+    if isinstance(step, Create):
+        return f"{step.resource.kind} {step.body['metadata']['name']}"
+    return f"{step.resource.kind} {step.key.name}" if isinstance(step, Patch) else "the certificate"
+
+
+def _labels(ctx: Context) -> tuple[Step, ...]:
+    """`job-index` on the pods of our own Job."""
+    return tuple(
+        Patch(POD, key_of(pod), label)
+        for pod in ctx.pods
+        if not is_terminating(pod) and (label := index_label(pod)) is not None
+    )
+
+
+def _ended(ctx: Context, end: End) -> Decision | Need:
+    known = confirmed(ctx)
+    if isinstance(known, Need):
+        return known
+    if not known:
+        return ctx.decision(retry=True)
+    job = ctx.job
+    again = end_of(ctx, job) if job is not None else None
+    if not isinstance(again, End):
+        return Decision(retry=True)  # the cache is of another time
+    ctx.draft.end(again.exit_code, again.reason, again.message)
+    return ctx.decision()
+
+
+def _troubled(ctx: Context) -> Decision:
+    failure = ctx.facts.failure
+    assert failure is not None
+    made = not isinstance(failure.step, Patch)
+    if made and failure.error in _TOLD_AT_ONCE and ctx.draft.begun and not ctx.deleting:
+        return waits(ctx, failure.error, failure.message)
+    if failure.count != _SHOWN_AFTER:
+        return Decision(retry=True)
+    text = f"{type(failure.step).__name__} failed {failure.count} times in a row, retrying: {failure.message}"
+    return Decision(notes=(Note("Warning", failure.error, text),), retry=True)
+
+
+def phases(found: tuple[Obj, ...]) -> dict[str, int]:
+    """How many MiniClusters are in each phase, for metrics."""
+    counts = dict.fromkeys(("Waiting", "Running", "Ready", "Finished"), 0)
+    for one in found:
+        phase = str((one.get("status") or {}).get("phase") or "Waiting")
+        counts[phase] = counts.get(phase, 0) + 1
+    return counts

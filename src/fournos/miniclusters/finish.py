@@ -1,0 +1,90 @@
+"""The end of a MiniCluster: the lead broker's exit code is its result.
+
+The result is written first, then what still runs is let go, then the phase says Finished.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from fournos.api.conditions import condition, is_true
+from fournos.api.times import parse_time
+from fournos.kube.resource import Obj, key_of, uid_of
+from fournos.miniclusters.context import Context
+from fournos.miniclusters.judge import lead_of, runner
+from fournos.miniclusters.kinds import MINICLUSTER
+from fournos.miniclusters.remove import remove
+from fournos.miniclusters.result import exit_code
+from fournos.miniclusters.status import FINISHED, READY, RUNNING, WAITING
+from fournos.runtime.decision import Decision, Need, Unknown
+from fournos.runtime.steps import Delete
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    exit_code: int | None
+    reason: str
+    message: str
+
+
+def end_of(ctx: Context, job: Obj) -> End | datetime | None:
+    """How it has ended; a time: it has, and the Job may say so itself until then."""
+    lead = lead_of(ctx)
+    code = exit_code(lead, ctx.name) if lead is not None else None
+    if is_true(job, "Complete"):
+        return _ended(0 if code is None else code)
+    failed = condition(job, "Failed") or {}
+    if failed.get("status") == "True":
+        reason = str(failed.get("reason") or "Failed")
+        if code and reason != "DeadlineExceeded":
+            return _ended(code)
+        text = f"The Job failed: {reason}: {failed.get('message') or ''}"
+        return End(code or None, reason, text.removesuffix(": "))
+    if lead is None or code is None or (code and ctx.spec.get("backoffLimit") is not None):
+        return None
+    # Containers beside Flux, or workers that do not end, keep the Job from ending.
+    ended = (runner(lead, ctx.name).get("state") or {}).get("terminated") or (
+        runner(lead, ctx.name).get("lastState") or {}
+    ).get("terminated")
+    at = parse_time(ended["finishedAt"]) if ended and ended.get("finishedAt") else ctx.now
+    until = at + timedelta(seconds=ctx.settings.end_grace_sec)
+    return _ended(code) if ctx.now >= until else until
+
+
+def _ended(code: int) -> End:
+    if code == 0:
+        return End(0, "Succeeded", "The lead broker has ended with exit code 0")
+    return End(code, "Failed", f"The lead broker has ended with exit code {code}")
+
+
+def confirmed(ctx: Context) -> bool | Need:
+    """Whether Job and pods are known live: nothing ends by what a cache says."""
+    questions = (ctx.job_question, ctx.pods_question)
+    if need := ctx.facts.ask(questions):
+        return need
+    return not any(isinstance(ctx.facts.answer(question), Unknown) for question in questions)
+
+
+def finishing(ctx: Context) -> Decision | Need:
+    """The result is known: what still runs goes, then it is said."""
+    job = ctx.job
+    over = job is not None and (is_true(job, "Complete") or is_true(job, "Failed"))
+    removal = remove(ctx, keep_job=over)
+    if isinstance(removal, Need):
+        return removal
+    if not removal.done:
+        return ctx.decision(removal.steps, retry=removal.unsure)
+    code, message = ctx.draft.exit_code, ctx.draft.message
+    reason = str(ctx.draft.found(RUNNING).get("reason"))
+    ctx.draft.condition(FINISHED, True, reason, message).phased("Finished", message).put(ready=0)
+    ctx.draft.condition(WAITING, False, "Finished").condition(READY, False, "Finished")
+    ctx.draft.note("Finished", message, warning=code != 0)
+    return ctx.decision()
+
+
+def finished(ctx: Context) -> Decision:
+    """Nothing is made any more; with `cleanup` it goes, and all that it has made with it."""
+    if ctx.spec.get("cleanup"):
+        return Decision(steps=(Delete(MINICLUSTER, key_of(ctx.minicluster), uid_of(ctx.minicluster)),))
+    return Decision()

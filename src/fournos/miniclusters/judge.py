@@ -1,0 +1,91 @@
+"""How a MiniCluster does: its phase and conditions, from its Job and its pods."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fournos.api.conditions import condition, is_true
+from fournos.kube.resource import Obj, is_terminating
+from fournos.miniclusters.context import Context, index_of, terminal
+from fournos.miniclusters.status import READY, REQUESTED, RUNNING, WAITING
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    wanted: int
+    running: int
+    """Pods whose broker's container runs."""
+    ready: int
+
+
+def lead_of(ctx: Context) -> Obj | None:
+    """The pod of index 0; of several (one failed, one took its place) the newest."""
+    found = [pod for pod in ctx.pods if index_of(pod) == 0]
+    return max(found, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), default=None)
+
+
+def runner(pod: Obj, name: str) -> dict[str, Any]:
+    """The status of the container that runs Flux."""
+    for status in (pod.get("status") or {}).get("containerStatuses") or ():
+        if status.get("name") == name:
+            return dict(status)
+    return {}
+
+
+def _runs(pod: Obj, name: str) -> bool:
+    return "running" in (runner(pod, name).get("state") or {}) and not is_terminating(pod)
+
+
+def count(ctx: Context, size: int) -> Count:
+    pods = [pod for pod in ctx.pods if (index_of(pod) or 0) < size]
+    running = sum(1 for pod in pods if _runs(pod, ctx.name))
+    ready = sum(1 for pod in pods if is_true(pod, "Ready") and not is_terminating(pod))
+    return Count(size, running, ready)
+
+
+def survey(ctx: Context, job: Obj, refused: str) -> None:
+    """Writes into the draft what is seen of a Job that has not ended."""
+    size = int(job["spec"].get("parallelism", 1))
+    found = count(ctx, size)
+    lead = lead_of(ctx)
+    ctx.draft.put(ready=found.ready, jobid=str(job["metadata"]["uid"]))
+    ctx.draft.condition(REQUESTED, True, "Created", "The objects of the MiniCluster are there")
+    said = f"{found.running} of {size} pods run, {found.ready} are ready"
+    lead_runs = lead is not None and _runs(lead, ctx.name)
+    if lead is not None and lead_runs and not ctx.minicluster.get("status", {}).get("startedAt"):
+        state = runner(lead, ctx.name)["state"]["running"]
+        ctx.draft.put(startedAt=state.get("startedAt"))
+    waiting = found.running < size
+    ctx.draft.condition(
+        WAITING, waiting, "PodsPending" if waiting else "PodsRunning", _cause(ctx, job, said) if waiting else said
+    )
+    ready = lead_runs and found.ready >= size
+    ctx.draft.condition(RUNNING, lead_runs, "LeadRunning" if lead_runs else "LeadPending", said)
+    ctx.draft.condition(READY, ready, "AllReady" if ready else "NotAllReady", said)
+    if ready:
+        phase, message = "Ready", f"All {size} brokers are up"
+    elif lead_runs:
+        phase, message = "Running", said
+    else:
+        phase, message = "Waiting", _cause(ctx, job, said)
+    ctx.draft.phased(phase, f"{message}; {refused}" if refused else message)
+
+
+def _cause(ctx: Context, job: Obj, said: str) -> str:
+    """Why pods do not run yet, in Kubernetes' words where it has said something."""
+    if job["spec"].get("suspend"):
+        found = condition(job, "Suspended") or {}
+        return str(found.get("message") or "The Job is suspended")
+    for pod in sorted(ctx.pods, key=lambda pod: index_of(pod) or 0):
+        if terminal(pod) or _runs(pod, ctx.name):
+            continue
+        scheduled = condition(pod, "PodScheduled") or {}
+        if scheduled.get("status") == "False" and scheduled.get("message"):
+            return f"{said}: {scheduled['message']}"
+        status = pod.get("status") or {}
+        for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+            why = (container.get("state") or {}).get("waiting") or {}
+            if why.get("reason") not in (None, "PodInitializing", "ContainerCreating"):
+                return f"{said}: {why['reason']}: {why.get('message') or container['name']}"
+    return said

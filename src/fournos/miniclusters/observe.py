@@ -1,0 +1,217 @@
+"""From the caches to what a decision reads: projections, indexes, and who wakes whom."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fournos.api.minicluster import DEFAULT_HEADLESS_NAME
+from fournos.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
+from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of
+from fournos.miniclusters import names
+from fournos.miniclusters.context import Observed
+from fournos.miniclusters.kinds import MINICLUSTER, SERVICE
+from fournos.queueing.ensure import prebuilt_name
+from fournos.queueing.kinds import PRIORITY_CLASS, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.queueing.nested import ancestor_among
+from fournos.queueing.surroundings import Surroundings
+from fournos.runtime.system import Caches, Watch
+
+OWNER, OWNER_NAME, OF = "owner", "owner-name", "minicluster"
+DIGEST = "digest"
+KEYS = "keys"
+"""What a projected ConfigMap has in place of its data."""
+
+
+def watches() -> tuple[Watch, ...]:
+    """All namespaces; of other kinds only what carries the label.
+
+    The headless Service belongs to many and has another label than the sidecars' ones: one watch of all
+    Services shows both.
+    """
+    return (
+        Watch(MINICLUSTER, wakes=lambda found, caches: (key_of(found),)),
+        Watch(
+            POD,
+            selector=names.MINICLUSTER_LABEL,
+            wakes=_labelled,
+            indexes={OF: _minicluster},
+            project=project_pod,
+        ),
+        Watch(
+            JOB, selector=names.MINICLUSTER_LABEL, wakes=_labelled, indexes={OF: _minicluster}, project=project_job
+        ),
+        Watch(
+            CONFIG_MAP,
+            selector=names.MINICLUSTER_LABEL,
+            wakes=_labelled,
+            indexes={OF: _minicluster},
+            project=project_config_map,
+        ),
+        Watch(
+            SECRET,
+            selector=names.MINICLUSTER_LABEL,
+            wakes=_labelled,
+            indexes={OF: _minicluster},
+            project=project_metadata,
+        ),
+        Watch(SERVICE, wakes=_of_service, indexes={OF: _minicluster}, project=project_service),
+        Watch(
+            WORKLOAD, wakes=_owner, indexes={OWNER: _controller_uid, OWNER_NAME: _owner_name}, required=False
+        ),
+        Watch(RESOURCE_FLAVOR, wakes=_nobody, required=False),
+        Watch(WORKLOAD_PRIORITY_CLASS, wakes=_nobody, required=False),
+        Watch(PRIORITY_CLASS, wakes=_nobody),
+    )
+
+
+def observe(caches: Caches, key: Key) -> Observed | None:
+    minicluster = caches[MINICLUSTER].get(key)
+    if minicluster is None:
+        return None
+    made: dict[tuple[Resource, str], Obj] = {}
+    for resource in (JOB, CONFIG_MAP, SECRET, SERVICE):
+        for obj in caches[resource].by(OF, str(key)):
+            made[resource, obj["metadata"]["name"]] = obj
+    headless = caches[SERVICE].get(Key(key.namespace, headless_name(minicluster)))
+    if headless is not None:
+        made[SERVICE, headless["metadata"]["name"]] = headless
+    pods = caches[POD].by(OF, str(key))
+    for pod in pods:
+        if pod["metadata"]["name"] == names.services_pod(key.name):
+            made[POD, pod["metadata"]["name"]] = pod
+    return Observed(key, minicluster, made, pods, _around(caches, minicluster))
+
+
+def headless_name(minicluster: Obj) -> str:
+    network = (minicluster.get("spec") or {}).get("network") or {}
+    return str(network.get("headlessName") or DEFAULT_HEADLESS_NAME)
+
+
+def _around(caches: Caches, minicluster: Obj) -> Surroundings:
+    key, prebuilt = key_of(minicluster), prebuilt_name(minicluster)
+    owner = controller_of(minicluster) or {}
+    return Surroundings(
+        workloads=caches[WORKLOAD].by(OWNER_NAME, str(key)),
+        prebuilt=caches[WORKLOAD].get(Key(key.namespace, prebuilt)) if prebuilt else None,
+        flavors={one["metadata"]["name"]: one for one in caches[RESOURCE_FLAVOR]},
+        workload_classes={one["metadata"]["name"]: one for one in caches[WORKLOAD_PRIORITY_CLASS]},
+        pod_classes={one["metadata"]["name"]: one for one in caches[PRIORITY_CLASS]},
+        ancestor=ancestor_among(minicluster, caches[WORKLOAD].by(OWNER, str(owner.get("uid", "")))),
+    )
+
+
+# --- indexes and wakes -------------------------------------------------------------------------------
+
+
+def _minicluster(obj: Obj) -> Iterable[str]:
+    return tuple(str(key) for key in _labelled(obj, None))
+
+
+def _labelled(obj: Obj, caches: Caches | None) -> Iterable[Key]:
+    name = (obj["metadata"].get("labels") or {}).get(names.MINICLUSTER_LABEL)
+    return (Key(obj["metadata"]["namespace"], name),) if name else ()
+
+
+def _of_service(service: Obj, caches: Caches | None) -> Iterable[Key]:
+    return tuple(dict.fromkeys((*_labelled(service, caches), *_owner(service, caches))))
+
+
+def _controller_uid(obj: Obj) -> Iterable[str]:
+    owner = controller_of(obj)
+    return (owner["uid"],) if owner else ()
+
+
+def _owner_name(obj: Obj) -> Iterable[str]:
+    """Workloads of an earlier MiniCluster of the same name count: they have to go."""
+    return tuple(str(key) for key in _owner(obj, None))
+
+
+def _owner(obj: Obj, caches: Caches | None) -> Iterable[Key]:
+    return tuple(
+        Key(obj["metadata"]["namespace"], reference["name"])
+        for reference in obj["metadata"].get("ownerReferences") or ()
+        if reference["kind"] == MINICLUSTER.kind and reference["apiVersion"] == MINICLUSTER.api_version
+    )
+
+
+def _nobody(obj: Obj, caches: Caches) -> Iterable[Key]:
+    return ()
+
+
+# --- projections: what decisions read, and no more ----------------------------------------------------
+
+_METADATA = (
+    "name",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "labels",
+    "ownerReferences",
+)
+
+
+def _metadata(obj: Obj) -> dict[str, Any]:
+    meta = obj["metadata"]
+    return {name: meta[name] for name in _METADATA if name in meta}
+
+
+def project_metadata(obj: Obj) -> Obj:
+    return {"metadata": _metadata(obj)}
+
+
+def digest(data: Mapping[str, str]) -> str:
+    text = "\0".join(f"{key}\0{data[key]}" for key in sorted(data))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def project_config_map(obj: Obj) -> Obj:
+    data = obj.get("data") or {}
+    return {"metadata": _metadata(obj), DIGEST: digest(data), KEYS: sorted(data)}
+
+
+def project_service(obj: Obj) -> Obj:
+    return {"metadata": _metadata(obj), "spec": {"selector": (obj.get("spec") or {}).get("selector")}}
+
+
+ELASTIC_ANNOTATION = "kueue.x-k8s.io/elastic-job"
+"""On a Job that Kueue lets grow and shrink while it runs."""
+_OF_JOB = ("parallelism", "completions", "suspend", "activeDeadlineSeconds")
+
+
+def project_job(job: Obj) -> Obj:
+    spec, status = job.get("spec") or {}, job.get("status") or {}
+    meta = _metadata(job)
+    elastic = (job["metadata"].get("annotations") or {}).get(ELASTIC_ANNOTATION)
+    if elastic is not None:
+        meta["annotations"] = {ELASTIC_ANNOTATION: elastic}
+    return {
+        "metadata": meta,
+        "spec": {name: spec[name] for name in _OF_JOB if name in spec},
+        "status": {"conditions": status.get("conditions") or []},
+    }
+
+
+def project_pod(pod: Obj) -> Obj:
+    status = pod.get("status") or {}
+    conditions = [one for one in status.get("conditions") or () if one.get("type") in ("Ready", "PodScheduled")]
+    return {
+        "metadata": _metadata(pod),
+        "status": {
+            "phase": status.get("phase"),
+            "conditions": [
+                {key: one[key] for key in ("type", "status", "reason", "message") if key in one}
+                for one in conditions
+            ],
+            "containerStatuses": [_container(one) for one in status.get("containerStatuses") or ()],
+            "initContainerStatuses": [_container(one) for one in status.get("initContainerStatuses") or ()],
+        },
+    }
+
+
+def _container(status: Obj) -> dict[str, Any]:
+    return {key: status[key] for key in ("name", "state", "lastState") if key in status}

@@ -1,0 +1,110 @@
+"""Growing and shrinking within what the brokers are configured for and what quota is held.
+
+The Job's parallelism and completions move together: Kubernetes then adds the next indexes, or takes the
+highest away.  A pod that is taken away drains its rank first, by its own preStop hook; one that comes back
+undrains it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fournos.kube.kinds import JOB
+from fournos.kube.resource import Obj, is_terminating, key_of
+from fournos.miniclusters import names
+from fournos.miniclusters.context import Context, index_of, terminal
+from fournos.miniclusters.observe import ELASTIC_ANNOTATION
+from fournos.queueing.workload import QUEUE_NAME_LABEL
+from fournos.runtime.decision import Need, Present
+from fournos.runtime.steps import Patch, Step
+
+
+@dataclass(frozen=True, slots=True)
+class Resize:
+    size: int
+    """What the Job should have."""
+    refused: str = ""
+    """Why it is not the size that was asked for."""
+
+
+def counts(maximum: int, spec: Mapping[str, Any]) -> dict[str, int]:
+    size = max(1, min(int(spec.get("size", 1)), maximum))
+    return {"parallelism": size, "completions": size}
+
+
+def allowed(ctx: Context, job: Obj) -> Resize:
+    asked, now = int(ctx.spec.get("size", 1)), int(job["spec"].get("parallelism", 1))
+    size = counts(ctx.draft.maximum, ctx.spec)["parallelism"]
+    if size != now and _queued_by_itself(job) and not job["spec"].get("suspend"):
+        # Kueue stops a Job whose size is not the admitted one.
+        return Resize(
+            now,
+            f"size stays {now}: the Job is queued by jobLabels, and Kueue would stop it; put the queue's name "
+            "on the MiniCluster itself to resize it while it runs",
+        )
+    held = _held(ctx)
+    if held is not None and size > max(held, now):
+        return Resize(
+            max(held, now),
+            f"size stays {max(held, now)}: the quota of {ctx.draft.maximum - held} pods was given back when it "
+            "shrank; suspend the MiniCluster to queue it for all of them again",
+        )
+    if asked > size:
+        return Resize(size, f"size {asked} is more than the {ctx.draft.maximum} hosts that Flux began with")
+    return Resize(size)
+
+
+def _queued_by_itself(job: Obj) -> bool:
+    meta = job["metadata"]
+    elastic = (meta.get("annotations") or {}).get(ELASTIC_ANNOTATION) == "true"
+    return bool((meta.get("labels") or {}).get(QUEUE_NAME_LABEL)) and not elastic
+
+
+def _held(ctx: Context) -> int | None:
+    """Pods of the largest size for which quota is held; None: no quota is involved."""
+    workload = ctx.workload
+    if workload is None:
+        return None
+    given = {
+        one["name"]: int(one["count"]) for one in (workload.get("status") or {}).get("reclaimablePods") or ()
+    }
+    return ctx.draft.maximum - given.get(names.MAIN_POD_SET, 0)
+
+
+def steps(ctx: Context, job: Obj, wanted: Resize) -> tuple[Step, ...]:
+    """One patch of the Job, if it differs in size or deadline."""
+    spec: dict[str, Any] = {}
+    if int(job["spec"].get("parallelism", 1)) != wanted.size:
+        spec |= {"parallelism": wanted.size, "completions": wanted.size}
+    deadline = ctx.spec.get("deadlineSeconds")
+    if deadline is not None and deadline != job["spec"].get("activeDeadlineSeconds"):
+        spec["activeDeadlineSeconds"] = deadline
+    if not spec or is_terminating(job):
+        return ()
+    version = job["metadata"]["resourceVersion"]
+    return (Patch(JOB, key_of(job), {"metadata": {"resourceVersion": version}, "spec": spec}),)
+
+
+def leaving(ctx: Context, size: int) -> int:
+    """Pods beyond the size that are not gone yet."""
+    return sum(1 for pod in ctx.pods if not terminal(pod) and (index_of(pod) or 0) >= size)
+
+
+def given_back(ctx: Context) -> int | Need:
+    """Pods whose quota is not needed any more: those of a shrink, once the API server says they are gone.
+
+    What was never used is kept: a MiniCluster may grow into it.
+    """
+    job = ctx.job
+    if job is None or ctx.workload is None or not ctx.settings.give_back or ctx.draft.ended:
+        return 0
+    size = int(job["spec"].get("parallelism", 1))
+    if ctx.draft.size <= size or leaving(ctx, size):
+        return 0
+    if need := ctx.facts.ask([ctx.pods_question]):
+        return need
+    if not isinstance(ctx.facts.answer(ctx.pods_question), Present) or leaving(ctx, size):
+        return 0
+    return ctx.draft.maximum - size
