@@ -10,7 +10,7 @@ from typing import Any
 from pydantic_settings import BaseSettings
 
 from fournos.app.files import roots
-from fournos.app.preflight import APPWRAPPER, FOURNOS, KUEUE, TEKTON, Engine, verify_kinds
+from fournos.app.preflight import APPWRAPPER, FOURNOS, KUEUE, MINICLUSTER, TEKTON, Engine, verify_kinds
 from fournos.appwrappers.controller import appwrappers_system
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
@@ -29,6 +29,9 @@ from fournos.kube.client import Client
 from fournos.kube.fleet import Fleet, FleetWatch
 from fournos.kube.kinds import NODE
 from fournos.kube.resource import Key
+from fournos.miniclusters.controller import MINICLUSTERS, miniclusters_system
+from fournos.miniclusters.gauges import report as report_miniclusters
+from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.multikueue.controller import multikueue_systems
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.runtime.clock import Clock
@@ -113,6 +116,13 @@ async def _multikueue_kinds(settings: MultiKueueSettings, api: Client) -> list[s
     return await verify_kinds(api, settings.kinds, setting="FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS")
 
 
+def _miniclusters(settings: MiniClusterSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
+    return Running(
+        [miniclusters_system(settings)],
+        refresh=lambda controller: report_miniclusters(controller.caches(MINICLUSTERS), metrics),
+    )
+
+
 _COLLECT_INTERVAL = 300.0
 """Seconds, for parts without a setting of their own."""
 
@@ -150,5 +160,12 @@ PARTS: Mapping[str, Part] = {
         lambda settings: settings.gc_interval_sec,
         (KUEUE,),
         verify=_multikueue_kinds,
+    ),
+    "miniclusters": Part(
+        MiniClusterSettings,
+        _miniclusters,
+        "miniclusters",
+        lambda settings: _COLLECT_INTERVAL,
+        (MINICLUSTER, KUEUE),
     ),
 }

@@ -38,6 +38,13 @@ APPWRAPPER = Engine(
     "apply its CRD with: kubectl apply --server-side -f deploy/crd/appwrappers.yaml",
     ours=True,
 )
+MINICLUSTER = Engine(
+    "The CRD of MiniClusters",
+    "flux-framework.org",
+    "v1alpha2",
+    "apply it with: kubectl apply --server-side -f deploy/crd/miniclusters.yaml",
+    required=True,
+)
 KUEUE = Engine("Kueue", "kueue.x-k8s.io", "v1beta2", "upgrade Kueue to 0.15 or newer")
 TEKTON = Engine("Tekton Pipelines", "tekton.dev", "v1", "upgrade Tekton Pipelines to 0.44 or newer")
 

@@ -37,7 +37,7 @@ class Maker:
         self._random = random
 
     async def __call__(self, step: MakeCertificate, api: Api) -> None:
-        """Raises AlreadyExistsError where somebody else's Secret has the name, and the API server's errors."""
+        """Raises AlreadyExistsError where the name is somebody else's, and the API server's errors."""
         name = str(step.minicluster["metadata"]["name"])
         text = certificate(self._random(KEY_BYTES), host=names.lead(name))
         body: Any = certificate_secret(step.minicluster, self._settings, certificate=text)
@@ -52,7 +52,7 @@ class Maker:
                 raise
 
 
-def lost(ctx: Context) -> bool | None | Need:
+def lost(ctx: Context) -> bool | Need | None:
     """Whether the certificate is not there, by the API server's own word; None: that cannot be known now."""
     if ctx.part(SECRET, names.curve(ctx.name)) is not None:
         return False

@@ -105,7 +105,7 @@ class Context:
         return tuple(pod for pod in found if self._ours(pod))
 
     def _ours(self, pod: Obj) -> bool:
-        """A pod of an earlier MiniCluster of this name counts as long as it is there: its host name is taken."""
+        """A pod of an earlier MiniCluster of this name counts while it is there: it has the host name."""
         owner = controller_of(pod) or {}
         return owner.get("uid") == uid_of(self.minicluster) or (
             owner.get("kind") == JOB.kind and owner.get("name") == self.name

@@ -11,7 +11,7 @@ from datetime import datetime
 from pydantic import ValidationError
 
 from fournos.kube.kinds import POD
-from fournos.kube.resource import Obj, is_terminating, key_of
+from fournos.kube.resource import is_terminating, key_of
 from fournos.miniclusters import names, resize
 from fournos.miniclusters.build import index_label
 from fournos.miniclusters.cluster import spec_of
@@ -56,9 +56,7 @@ def decide(
     queued = bool(queue_name(ctx.minicluster))
     if queued and not ctx.deleting and not ctx.holds_finalizer:
         return Decision(steps=ctx.finalizer(on=True))
-    queue = reconcile(
-        QueuedMiniCluster(ctx.minicluster, settings, back), observed.around, facts, now
-    )
+    queue = reconcile(QueuedMiniCluster(ctx.minicluster, settings, back), observed.around, facts, now)
     if isinstance(queue, Need):
         return queue
     if queue.steps:
@@ -73,7 +71,7 @@ def decide(
 
 
 def _unreadable(ctx: Context) -> str:
-    """"" if the spec can be worked with; rules that the API server did not check are checked here."""
+    """ "" if the spec can be worked with; rules that the API server did not check are checked here."""
     broken = check(dict(ctx.minicluster))
     if broken:
         return "; ".join(map(str, broken))
@@ -220,12 +218,3 @@ def _troubled(ctx: Context) -> Decision:
         return Decision(retry=True)
     text = f"{type(failure.step).__name__} failed {failure.count} times in a row, retrying: {failure.message}"
     return Decision(notes=(Note("Warning", failure.error, text),), retry=True)
-
-
-def phases(found: tuple[Obj, ...]) -> dict[str, int]:
-    """How many MiniClusters are in each phase, for metrics."""
-    counts = dict.fromkeys(("Waiting", "Running", "Ready", "Finished"), 0)
-    for one in found:
-        phase = str((one.get("status") or {}).get("phase") or "Waiting")
-        counts[phase] = counts.get(phase, 0) + 1
-    return counts

@@ -58,7 +58,10 @@ def survey(ctx: Context, job: Obj, refused: str) -> None:
         ctx.draft.put(startedAt=state.get("startedAt"))
     waiting = found.running < size
     ctx.draft.condition(
-        WAITING, waiting, "PodsPending" if waiting else "PodsRunning", _cause(ctx, job, said) if waiting else said
+        WAITING,
+        waiting,
+        "PodsPending" if waiting else "PodsRunning",
+        _cause(ctx, job, said) if waiting else said,
     )
     ready = lead_runs and found.ready >= size
     ctx.draft.condition(RUNNING, lead_runs, "LeadRunning" if lead_runs else "LeadPending", said)
@@ -84,7 +87,10 @@ def _cause(ctx: Context, job: Obj, said: str) -> str:
         if scheduled.get("status") == "False" and scheduled.get("message"):
             return f"{said}: {scheduled['message']}"
         status = pod.get("status") or {}
-        for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        for container in (
+            *(status.get("initContainerStatuses") or ()),
+            *(status.get("containerStatuses") or ()),
+        ):
             why = (container.get("state") or {}).get("waiting") or {}
             if why.get("reason") not in (None, "PodInitializing", "ContainerCreating"):
                 return f"{said}: {why['reason']}: {why.get('message') or container['name']}"

@@ -40,7 +40,11 @@ def watches() -> tuple[Watch, ...]:
             project=project_pod,
         ),
         Watch(
-            JOB, selector=names.MINICLUSTER_LABEL, wakes=_labelled, indexes={OF: _minicluster}, project=project_job
+            JOB,
+            selector=names.MINICLUSTER_LABEL,
+            wakes=_labelled,
+            indexes={OF: _minicluster},
+            project=project_job,
         ),
         Watch(
             CONFIG_MAP,
@@ -198,7 +202,9 @@ def project_job(job: Obj) -> Obj:
 
 def project_pod(pod: Obj) -> Obj:
     status = pod.get("status") or {}
-    conditions = [one for one in status.get("conditions") or () if one.get("type") in ("Ready", "PodScheduled")]
+    conditions = [
+        one for one in status.get("conditions") or () if one.get("type") in ("Ready", "PodScheduled")
+    ]
     return {
         "metadata": _metadata(pod),
         "status": {

@@ -41,15 +41,15 @@ def allowed(ctx: Context, job: Obj) -> Resize:
         # Kueue stops a Job whose size is not the admitted one.
         return Resize(
             now,
-            f"size stays {now}: the Job is queued by jobLabels, and Kueue would stop it; put the queue's name "
-            "on the MiniCluster itself to resize it while it runs",
+            f"size stays {now}: the Job is queued by jobLabels, and Kueue would stop it; put the queue's "
+            "name on the MiniCluster itself to resize it while it runs",
         )
     held = _held(ctx)
     if held is not None and size > max(held, now):
         return Resize(
             max(held, now),
-            f"size stays {max(held, now)}: the quota of {ctx.draft.maximum - held} pods was given back when it "
-            "shrank; suspend the MiniCluster to queue it for all of them again",
+            f"size stays {max(held, now)}: the quota of {ctx.draft.maximum - held} pods was given back "
+            "when it shrank; suspend the MiniCluster to queue it for all of them again",
         )
     if asked > size:
         return Resize(size, f"size {asked} is more than the {ctx.draft.maximum} hosts that Flux began with")

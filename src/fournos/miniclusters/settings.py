@@ -31,3 +31,13 @@ class MiniClusterSettings(BaseSettings):
     drain_grace_sec: Annotated[int, Field(ge=1)] = Field(
         60, description="Seconds that a worker which is taken away waits for its tasks to end"
     )
+    end_grace_sec: Annotated[int, Field(ge=0)] = Field(
+        30,
+        description="Seconds after the lead broker's end in which containers beside Flux and workers may "
+        "end; then they are taken down",
+    )
+    give_back: bool = Field(
+        True,
+        description="Give Kueue the quota of pods that a resize took away; false keeps it, so that the "
+        "MiniCluster may always grow again",
+    )

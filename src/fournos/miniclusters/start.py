@@ -121,7 +121,7 @@ def _restart(ctx: Context) -> Decision | Need:
 
 
 def confirmed(ctx: Context) -> bool | Need:
-    """Before a Job is made: this MiniCluster is as the cache says, and no Job is there that the cache lacks."""
+    """Before a Job is made: this MiniCluster is as the cache says, and no Job is going."""
     current = ctx.up_to_date()
     if isinstance(current, Need) or not current:
         return current

@@ -91,7 +91,9 @@ class StatusDraft:
 
     def claim(self, maximum: int, selector: str) -> StatusDraft:
         """Something is about to be made, for as many hosts."""
-        return self.put(maximumSize=maximum, selector=selector, exitCode=None, finishedAt=None, startedAt=None)
+        return self.put(
+            maximumSize=maximum, selector=selector, exitCode=None, finishedAt=None, startedAt=None
+        )
 
     def unclaim(self) -> StatusDraft:
         """All of it is gone."""

@@ -1,0 +1,235 @@
+"""Kueue, the Job controller and the kubelet, played on the in-memory API server for MiniClusters.
+
+They do what the real ones do to the objects that the MiniCluster system reads, one move a round, and stop
+when there is nothing to do.  The brokers in the pods are told here how they end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from fournos.api.conditions import Condition, is_true, upsert
+from fournos.kube.kinds import JOB, POD
+from fournos.kube.resource import Key, controller_of, is_terminating, key_of, uid_of
+from fournos.miniclusters import names
+from fournos.miniclusters.certificate import MakeCertificate, Maker
+from fournos.miniclusters.context import Observed
+from fournos.miniclusters.controller import miniclusters_system
+from fournos.miniclusters.kinds import MINICLUSTER
+from fournos.miniclusters.settings import MiniClusterSettings
+from fournos.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD
+from fournos.runtime.system import System
+from tests.world.server import Server
+
+NS = "hpc"
+SETTINGS = MiniClusterSettings()
+QUEUE = {"kueue.x-k8s.io/queue-name": "lq"}
+
+
+def system(settings: MiniClusterSettings = SETTINGS) -> System[Observed]:
+    """The system with a certificate that is the same in every run."""
+    found = miniclusters_system(settings)
+    maker = Maker(settings, random=lambda length: b"\x07" * length)
+    return System(
+        name=found.name,
+        watches=found.watches,
+        observe=found.observe,
+        decide=found.decide,
+        primary=found.primary,
+        executors={MakeCertificate: maker},
+    )
+
+
+def set_conditions(server: Server, resource: Any, obj: Any, *wanted: Condition, **status: Any) -> None:
+    conditions = (obj.get("status") or {}).get("conditions") or []
+    for one in wanted:
+        conditions = upsert(conditions, one, now=server.clock.now())
+    body = {"status": {"conditions": conditions, **status}}
+    server.patch(resource, key_of(obj), body, subresource="status")
+
+
+@dataclass
+class Kueue:
+    """Admits one Workload a round while slots last; evicts once when told."""
+
+    slots: int = 2
+    evict: set[str] = field(default_factory=set)
+    """MiniClusters that are evicted once, while they are ready."""
+
+    def __call__(self, server: Server) -> None:
+        workloads = server.list(WORKLOAD)
+        for workload in workloads:
+            owner = workload["metadata"]["ownerReferences"][0]["name"]
+            if owner in self.evict and is_true(workload, "PodsReady") and is_true(workload, "Admitted"):
+                self.evict.discard(owner)
+                evicted = Condition("Evicted", "True", "Preempted", "Preempted by a higher priority")
+                set_conditions(server, WORKLOAD, workload, evicted)
+                return
+        used = sum(is_true(one, "QuotaReserved") and not is_true(one, "Finished") for one in workloads)
+        for workload in workloads:
+            gone = is_true(workload, "Finished") or is_terminating(workload)
+            if used < self.slots and not gone and not is_true(workload, "QuotaReserved"):
+                self._admit(server, workload)
+                return
+
+    def _admit(self, server: Server, workload: Any) -> None:
+        assignments = [
+            {"name": one["name"], "count": one["count"], "flavors": {"cpu": "default"}}
+            for one in workload["spec"]["podSets"]
+        ]
+        set_conditions(
+            server,
+            WORKLOAD,
+            workload,
+            Condition("QuotaReserved", "True", "QuotaReserved", "Quota reserved"),
+            Condition("Admitted", "True", "Admitted", "The workload is admitted"),
+            Condition("Evicted", "False", "QuotaReserved", "Previously evicted"),
+            admission={"clusterQueue": "cq", "podSetAssignments": assignments},
+            reclaimablePods=None,
+        )
+
+
+@dataclass
+class Cluster:
+    """The Job controller and the kubelet."""
+
+    codes: dict[str, int] = field(default_factory=dict)
+    """MiniCluster -> what its lead broker ends with; others run until they are taken down."""
+    stuck: set[str] = field(default_factory=set)
+    """Pods that are never scheduled."""
+    beside: bool = False
+    """A container beside Flux that does not end: pods stay Running."""
+
+    def __call__(self, server: Server) -> None:
+        for job in server.list(JOB, selector=names.MINICLUSTER_LABEL):
+            if self._kept_up(server, job) or self._ended(server, job):
+                return
+        for pod in server.list(POD):
+            if self._lived(server, pod):
+                return
+
+    def _kept_up(self, server: Server, job: Any) -> bool:
+        if is_terminating(job) or is_true(job, "Complete") or is_true(job, "Failed"):
+            return False
+        pods = {pod["metadata"]["labels"][names.COMPLETION_INDEX_LABEL]: pod for pod in _of(server, job)}
+        if (pods.get("0", {}).get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+            return False
+        wanted = 0 if job["spec"].get("suspend") else job["spec"]["parallelism"]
+        for index, pod in pods.items():
+            if int(index) >= wanted:
+                server.delete(POD, key_of(pod))
+                return True
+        for number in range(wanted):
+            if str(number) not in pods:
+                template = job["spec"]["template"]
+                labels = {**template["metadata"]["labels"], names.COMPLETION_INDEX_LABEL: str(number)}
+                name = f"{job['metadata']['name']}-{number}"
+                owner = {"apiVersion": "batch/v1", "kind": "Job", "name": job["metadata"]["name"]}
+                meta = {
+                    "namespace": job["metadata"]["namespace"],
+                    "name": name,
+                    "labels": labels,
+                    "ownerReferences": [{**owner, "uid": uid_of(job), "controller": True}],
+                }
+                server.create(POD, {"metadata": meta, "spec": template["spec"]})
+                return True
+        return False
+
+    def _ended(self, server: Server, job: Any) -> bool:
+        """The success policy and the failure policy."""
+        if is_true(job, "Complete") or is_true(job, "Failed"):
+            return False
+        lead = next((p for p in _of(server, job) if p["metadata"]["labels"].get(INDEX) == "0"), None)
+        phase = ((lead or {}).get("status") or {}).get("phase")
+        if phase not in ("Succeeded", "Failed"):
+            return False
+        for pod in _of(server, job):
+            if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+                server.delete(POD, key_of(pod))
+                return True
+        type_, reason = (
+            ("Complete", "SuccessPolicy") if phase == "Succeeded" else ("Failed", "PodFailurePolicy")
+        )
+        set_conditions(server, JOB, job, Condition(type_, "True", reason, "because"))
+        return True
+
+    def _lived(self, server: Server, pod: Any) -> bool:
+        phase, name = (pod.get("status") or {}).get("phase"), pod["metadata"]["name"]
+        if name in self.stuck or phase in ("Succeeded", "Failed"):
+            return False
+        runner = pod["metadata"]["labels"][names.MINICLUSTER_LABEL]
+        if phase is None:
+            started = {"running": {"startedAt": server.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")}}
+            status = {
+                "phase": "Running",
+                "containerStatuses": [{"name": runner, "state": started}],
+                "conditions": [{"type": "Ready", "status": "True"}],
+            }
+            server.patch(POD, key_of(pod), {"status": status}, subresource="status")
+            return True
+        state = pod["status"]["containerStatuses"][0]["state"]
+        lead = pod["metadata"]["labels"].get(INDEX) == "0"
+        everyone = all(
+            (one.get("status") or {}).get("phase") for one in server.list(POD) if _job_of(one) == _job_of(pod)
+        )
+        minicluster = server.find(MINICLUSTER, Key(NS, runner)) or {}
+        seen = (minicluster.get("status") or {}).get("phase") == "Ready"
+        if lead and runner in self.codes and everyone and seen and "running" in state:
+            code = self.codes[runner]
+            at = server.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+            ended = {"terminated": {"exitCode": code, "message": str(code), "finishedAt": at}}
+            new = "Running" if self.beside else ("Failed" if code else "Succeeded")
+            status = {
+                "phase": new,
+                "containerStatuses": [{"name": runner, "state": ended}],
+                "conditions": [{"type": "Ready", "status": "False"}],
+            }
+            server.patch(POD, key_of(pod), {"status": status}, subresource="status")
+            return True
+        return False
+
+
+INDEX = names.COMPLETION_INDEX_LABEL
+
+
+def _job_of(pod: Any) -> str:
+    return str((controller_of(pod) or {}).get("uid"))
+
+
+def _of(server: Server, job: Any) -> list[Any]:
+    return [pod for pod in server.list(POD) if _job_of(pod) == uid_of(job)]
+
+
+def flavors(server: Server) -> None:
+    server.create(
+        RESOURCE_FLAVOR,
+        {"metadata": {"name": "default"}, "spec": {"nodeLabels": {"pool": "hpc"}}},
+    )
+
+
+def manifest(name: str = "flux", *, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    container = {
+        "image": "app:1",
+        "command": "hostname",
+        "resources": {"requests": {"cpu": "1"}},
+        **spec.pop("container", {}),
+    }
+    return {
+        "apiVersion": MINICLUSTER.api_version,
+        "kind": MINICLUSTER.kind,
+        "metadata": {"namespace": NS, "name": name, "labels": labels or {}},
+        "spec": {"size": 2, "containers": [container], **spec},
+    }
+
+
+def submit(server: Server, name: str = "flux", **spec: Any) -> None:
+    server.create(MINICLUSTER, manifest(name, **spec))
+
+
+def get(server: Server, name: str = "flux") -> dict[str, Any]:
+    return server.get(MINICLUSTER, Key(NS, name))
+
+
+def change(server: Server, name: str = "flux", **spec: Any) -> None:
+    server.patch(MINICLUSTER, Key(NS, name), {"spec": spec})
