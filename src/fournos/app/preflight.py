@@ -39,11 +39,11 @@ APPWRAPPER = Engine(
     ours=True,
 )
 MINICLUSTER = Engine(
-    "The CRD of MiniClusters",
+    "MiniCluster",
     "flux-framework.org",
     "v1alpha2",
-    "apply it with: kubectl apply --server-side -f deploy/crd/miniclusters.yaml",
-    required=True,
+    "apply its CRD with: kubectl apply --server-side -f deploy/crd/miniclusters.yaml",
+    ours=True,
 )
 KUEUE = Engine("Kueue", "kueue.x-k8s.io", "v1beta2", "upgrade Kueue to 0.15 or newer")
 TEKTON = Engine("Tekton Pipelines", "tekton.dev", "v1", "upgrade Tekton Pipelines to 0.44 or newer")
