@@ -49,6 +49,7 @@ def files() -> dict[str, str]:
         **{path: HEADER + text for path, text in manifests.items()},
         "manifests/crd.yaml": HEADER + everything,
         "deploy/appwrapper/crd.yaml": HEADER + manifests["deploy/crd/appwrappers.yaml"],
+        "deploy/minicluster/crd.yaml": HEADER + manifests["deploy/crd/miniclusters.yaml"],
         "deploy/appwrapper/webhooks.yaml": WEBHOOKS_HEADER + _appwrapper_webhooks(),
         **pages,
         "docs/reference/settings.md": settings_page(),
