@@ -47,7 +47,7 @@ def _wanted(ctx: Context, owner: str) -> None:
         return
     expires = _expiry(ctx)
     if expires is not None and ctx.now >= expires:
-        ctx.spec_changes["owner"] = ""
+        ctx.spec_changes |= {"owner": "", "drain": None}  # as an unlocking by hand: it takes jobs again
         ctx.draft.put(lock=_kept(before) | {"state": str(LockState.EXPIRING), "owner": owner})
         ctx.draft.tell("Locked", "False", "Expired", f"the ttl of {owner} has passed")
         ctx.draft.put(locked=False)
