@@ -34,13 +34,14 @@ class Authority:
         )
         self.certificate = signed.public_bytes(Encoding.PEM)
 
-    def issue(self, name: str, *, address: str = "127.0.0.1") -> Pair:
-        """A certificate for a client called `name`, or for a server at `address`."""
+    def issue(self, name: str, *, address: str = "127.0.0.1", until: datetime | None = None) -> Pair:
+        """A certificate for a client called `name`, or for a server at `address`; good for an hour, or
+        until then."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
         signed = (
-            _builder(subject, self._name, key)
+            _builder(subject, self._name, key, until=until)
             .add_extension(names, critical=False)
             .sign(self._key, hashes.SHA256())
         )
@@ -61,7 +62,7 @@ def server_context(pair: Pair) -> ssl.SSLContext:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, *, until: datetime | None = None
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
@@ -71,5 +72,5 @@ def _builder(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
+        .not_valid_after(until or now + timedelta(hours=1))
     )

@@ -18,6 +18,7 @@ import base64
 import json
 import ssl
 from contextlib import AsyncExitStack
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,13 @@ _ENDLESS = aiohttp.ClientTimeout(total=None, sock_connect=10)
 
 
 class FaultProxy:
-    def __init__(self, kubeconfig: Path, *, tls: bool = False, host: str = "127.0.0.1") -> None:
-        """Serves plain HTTP, or TLS with a certificate of its own; on a free port of `host`."""
+    def __init__(
+        self, kubeconfig: Path, *, tls: bool = False, until: datetime | None = None, host: str = "127.0.0.1"
+    ) -> None:
+        """Serves plain HTTP, or TLS with a certificate of its own, valid `until` then; on a free port."""
         self._target = access(read([kubeconfig]), source=str(kubeconfig))
         self._host = host
+        self._until = until
         self._authority = Authority("fault-proxy-ca") if tls else None
         self._stack = AsyncExitStack()
         self._rules: list[Rule] = []
@@ -278,7 +282,7 @@ class FaultProxy:
     def _served_tls(self) -> ssl.SSLContext | None:
         if self._authority is None:
             return None
-        pair = self._authority.issue("fault-proxy", address=self._host)
+        pair = self._authority.issue("fault-proxy", address=self._host, until=self._until)
         return server_context(pair)
 
 

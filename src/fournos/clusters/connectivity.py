@@ -39,14 +39,17 @@ def connectivity(ctx: Context) -> None:
         return
     known = ctx.draft.group("connection")
     if ctx.observed.connected != version:
-        if known.get("secretVersion") == version and ctx.draft.is_false("KubeconfigValid"):
+        refused = ctx.draft.is_false("KubeconfigValid") and "error" not in known
+        if known.get("secretVersion") == version and refused:
             return  # looked at already; it is the Secret that has to change
         since = known.get("unreachableSince")
         ctx.steps.append(Connect(key_of(secret), ctx.name, version, parse_time(since) if since else None))
-    ctx.draft.tell("KubeconfigValid", "True", "Accepted", "the kubeconfig is complete and safe to use")
     ctx.draft.put(connection={**known, "secretVersion": version})
-    if ctx.observed.connected == version and ctx.observed.probe is not None:
-        _probed(ctx, ctx.observed.probe)
+    probe = ctx.observed.probe if ctx.observed.connected == version else None
+    if probe is not None or known.get("secretVersion") != version:  # else what was found before stands
+        _valid(ctx, probe)
+    if probe is not None:
+        _probed(ctx, probe)
     elif not ctx.draft.reason_of("Reachable"):
         ctx.draft.condition("Reachable", "Unknown", "NotProbed", "not probed yet")
 
@@ -88,7 +91,6 @@ def _probed(ctx: Context, probe: Verdict) -> None:
         connection.pop("unreachableSince", None)
         ctx.draft.put(kubeconfigStatus=KubeconfigStatus.VALID.value, connection=connection)
         ctx.draft.tell("Reachable", "True", "Reachable", f"Kubernetes {probe.version}")
-        _expiry(ctx, probe)
         return
     stored = connection.get("unreachableSince")
     since = probe.unreachable_since or (parse_time(stored) if stored else ctx.now)
@@ -104,15 +106,17 @@ def _probed(ctx: Context, probe: Verdict) -> None:
     ctx.draft.tell("Reachable", "False", probe.reason or "Unreachable", probe.error)
 
 
-def _expiry(ctx: Context, probe: Verdict) -> None:
-    expires = probe.certificate_expires
-    if expires is None:
-        return
-    if expires - ctx.now < EXPIRES_SOON:
+def _valid(ctx: Context, probe: Verdict | None) -> None:
+    """The condition KubeconfigValid, of a kubeconfig that can be used."""
+    expires = probe.certificate_expires if probe is not None else None
+    if probe is not None and not probe.reachable and probe.reason in BAD_CREDENTIALS:
+        ctx.draft.tell("KubeconfigValid", "False", probe.reason, probe.error)
+    elif expires is not None and expires - ctx.now < EXPIRES_SOON:
         text = f"the credentials expire at {format_time(expires)}: renew the Secret"
         ctx.draft.tell("KubeconfigValid", "True", "ExpiresSoon", text)
     else:
-        ctx.wake(expires - EXPIRES_SOON)
+        ctx.wake(expires - EXPIRES_SOON if expires is not None else None)
+        ctx.draft.tell("KubeconfigValid", "True", "Accepted", "the kubeconfig is complete and safe to use")
 
 
 def _steady(before: int | None, now: float) -> int:

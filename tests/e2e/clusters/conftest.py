@@ -136,7 +136,9 @@ class Person:
     # --- what is there ---
 
     def cluster(self, name: str) -> dict[str, Any]:
-        return self.hub.get("fournoscluster", name)
+        """Empty if there is none."""
+        shown = self.hub.run("get", "fournoscluster", name, "-o", "json", "--ignore-not-found")
+        return json.loads(shown) if shown else {}
 
     def condition(self, name: str, type_: str) -> dict[str, Any]:
         conditions = (self.cluster(name).get("status") or {}).get("conditions") or ()
