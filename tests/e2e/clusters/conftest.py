@@ -1,6 +1,7 @@
 """A hub with both operators in pods, Hearth as `deploy/` ships it, and three target clusters.
 
-The hub is the full cluster of all end-to-end tests; Hearth's namespaces have the published names.  The
+The hub is the full cluster of all end-to-end tests, or the one that FOURNOS_TEST_HUB names; Hearth's
+namespaces have the published names.  The
 targets are control planes whose Nodes carry real GPU labels: NVIDIA, AMD, and one without feature discovery.
 """
 
