@@ -20,10 +20,14 @@ from fournos.app.crds import KINDS
 from fournos.app.settings_page import settings_page
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
+from fournos.frameworks.admission import webhooks as framework_webhooks
+from fournos.frameworks.settings import FrameworkSettings
 from fournos.runtime.metrics import reference as metrics_page
 from fournos.runtime.webhook.registration import Service, configurations
+from fournos.runtime.webhook.table import Webhook
 
 _APPWRAPPER_SERVICE = Service("appwrapper-system", "appwrapper-webhook-service")
+_FRAMEWORKS_SERVICE = Service("fournos-frameworks", "fournos-frameworks")
 HEADER = "# Generated from src/fournos/api by `python -m fournos.app.generate`. Do not edit.\n"
 WEBHOOKS_HEADER = HEADER.replace("src/fournos/api", "the systems' webhooks")
 
@@ -50,18 +54,22 @@ def files() -> dict[str, str]:
         "manifests/crd.yaml": HEADER + everything,
         "deploy/appwrapper/crd.yaml": HEADER + manifests["deploy/crd/appwrappers.yaml"],
         "deploy/minicluster/crd.yaml": HEADER + manifests["deploy/crd/miniclusters.yaml"],
-        "deploy/appwrapper/webhooks.yaml": WEBHOOKS_HEADER + _appwrapper_webhooks(),
+        "deploy/appwrapper/webhooks.yaml": _webhooks(
+            appwrapper_webhooks(AppWrapperSettings()), _APPWRAPPER_SERVICE
+        ),
+        "deploy/frameworks/webhooks.yaml": _webhooks(
+            framework_webhooks(FrameworkSettings(file="", kinds=()).frameworks()), _FRAMEWORKS_SERVICE
+        ),
         **pages,
         "docs/reference/settings.md": settings_page(),
         "docs/reference/metrics.md": metrics_page(),
     }
 
 
-def _appwrapper_webhooks() -> str:
+def _webhooks(webhooks: Sequence[Webhook], service: Service) -> str:
     """Without authorities: the operator fills them in."""
-    webhooks = appwrapper_webhooks(AppWrapperSettings())
-    found = configurations(webhooks, _APPWRAPPER_SERVICE, owner=_APPWRAPPER_SERVICE.namespace)
-    return yaml.safe_dump_all(found.values(), sort_keys=False, width=110)
+    found = configurations(webhooks, service, owner=service.namespace)
+    return WEBHOOKS_HEADER + yaml.safe_dump_all(found.values(), sort_keys=False, width=110)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -43,13 +43,15 @@ class Kueue:
     slots: int = 2
     evict: dict[str, str] = field(default_factory=dict)
     """Owner's name -> reason: evicted once, while it is ready."""
+    when_ready: bool = True
+    """False: as soon as it is admitted."""
 
     def __call__(self, server: Server) -> None:
         workloads = server.list(WORKLOAD)
         for workload in workloads:
             owner = _owner(workload)
             going = is_true(workload, "Admitted") and not is_true(workload, "Finished")
-            if owner in self.evict and going and is_true(workload, "PodsReady"):
+            if owner in self.evict and going and (is_true(workload, "PodsReady") or not self.when_ready):
                 evicted = Condition("Evicted", "True", self.evict.pop(owner), "to make room")
                 set_conditions(server, WORKLOAD, workload, evicted)
                 return
