@@ -177,7 +177,7 @@ def _held(framework: Framework) -> dict[str, Any]:
 
 def _changed(old: Obj, new: Obj, facts: Facts, framework: Framework) -> Review | Need:
     before, job = queued(framework, old), queued(framework, new)
-    if is_terminating(new) or job.finished() is not None or not queue_name(old):
+    if is_terminating(new) or job.ended() is not None or not queue_name(old):
         return Review()
     if not queue_name(new):
         text = "a queue name cannot be taken away: delete the object, or let it end"

@@ -12,7 +12,9 @@ from fournos.frameworks.paths import joined, nested, read
 from fournos.frameworks.podsets import known_pod_sets, placement, pod_sets, restored
 from fournos.frameworks.table import FinishRule, Framework
 from fournos.kube.resource import Obj, Resource, key_of
+from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.job import Ended
+from fournos.queueing.managed import MULTIKUEUE
 from fournos.queueing.podsets import PodSetInfo
 from fournos.queueing.workload import PodSet
 from fournos.runtime.steps import Patch, Step
@@ -55,9 +57,14 @@ class QueuedObject:
         active = self.framework.active
         if active is not None:
             return active.holds(read(self.obj, active.path))
-        return not self.is_suspended() and self.finished() is None
+        return not self.is_suspended() and self.ended() is None
 
     def finished(self) -> Ended | None:
+        """Of what runs elsewhere MultiKueue tells the end: a copy that was stopped there may run again."""
+        return None if self.managed_by() == MULTIKUEUE else self.ended()
+
+    def ended(self) -> Ended | None:
+        """What its status says."""
         ended = next(filter(None, (_ended(rule, self.obj) for rule in self.framework.finished)), None)
         why = annotations_of(self.obj).get(names.STOPPED_ANNOTATION)
         if ended is not None and why and not ended.succeeded:
@@ -92,7 +99,7 @@ class EndedByStop(QueuedObject):
     """One that cannot be held again: it is ended, and says why."""
 
     def stop_steps(self, infos: Sequence[PodSetInfo] | None, reason: str, message: str) -> Sequence[Step]:
-        if self.is_suspended() or self.is_stopped() or self.finished() is not None:
+        if self.is_suspended() or self.is_stopped() or self.ended() is not None:
             return ()
         return (self.ending(self.evicted or reason, message),)
 
@@ -115,9 +122,29 @@ class EndedByStop(QueuedObject):
         return Patch(self.resource, key_of(self.obj), {"metadata": meta, **nested(stop.path, stop.value)})
 
 
+@dataclass(frozen=True, slots=True)
+class HandedBack(EndedByStop):
+    """One that was stopped on a worker: its Workload goes back to the manager, who may run it elsewhere.
+
+    Declared finished, the job would have failed there, too.  It is not to be admitted here a second time.
+    """
+
+    def finished(self) -> Ended | None:
+        return None
+
+    def wants_active(self) -> bool:
+        return False
+
+
 def queued(framework: Framework, obj: Obj, evicted: str = "", workload: Obj | None = None) -> QueuedObject:
-    kind = EndedByStop if framework.stop is not None else QueuedObject
-    return kind(framework, obj, evicted, workload)
+    if framework.stop is None:
+        return QueuedObject(framework, obj, evicted, workload)
+    found = EndedByStop(framework, obj, evicted, workload)
+    if prebuilt_name(obj) and evicted and names.STOPPED_ANNOTATION in annotations_of(obj):
+        ended = found.ended()
+        if ended is None or not ended.succeeded:
+            return HandedBack(framework, obj, evicted, workload)
+    return found
 
 
 def _ended(rule: FinishRule, obj: Obj) -> Ended | None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.api.conditions import condition, is_true
+from fournos.api.conditions import Condition, condition, is_true, upsert
 from fournos.kube.errors import InvalidError
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key, Obj
@@ -17,6 +17,7 @@ from fournos.queueing.kinds import (
     WORKLOAD,
     WORKLOAD_PRIORITY_CLASS,
 )
+from fournos.runtime.clock import SystemClock
 from tests.integration.frameworks.conftest import FOO, HELD_BY, LATE, QUEUE, RUN, Stage, install
 
 PENDING = "PipelineRunPending"
@@ -249,8 +250,14 @@ async def test_on_a_manager_a_run_has_its_workload_and_nothing_else(stage: Stage
         return is_true(await stage.queued("far"), "Admitted")
 
     await stage.until(admitted, "it is not admitted")
-    await stage.say("far", "True", "Succeeded")  # as it comes back from the worker
-    await stage.finished("far")
+    await stage.say("far", "False", "Cancelled")  # as it comes back from the worker
+    told = Condition("Finished", "True", "Failed", "over there")  # and as MultiKueue tells it
+    found = (await stage.queued("far"))["status"]["conditions"]
+    assert not any(one["type"] == "Finished" for one in found)
+    body = {"status": {"conditions": upsert(found, told, now=SystemClock().now())}}
+    await stage.client.patch(
+        WORKLOAD, Key(stage.namespace, workload["metadata"]["name"]), body, subresource="status"
+    )
     after = await stage.get("far")
     assert after["spec"] == run["spec"] and after["metadata"]["annotations"] == run["metadata"]["annotations"]
 

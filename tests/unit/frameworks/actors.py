@@ -58,6 +58,7 @@ class Kueue:
         used = sum(is_true(one, "QuotaReserved") and not is_true(one, "Finished") for one in workloads)
         for workload in workloads:
             gone = is_true(workload, "Finished") or is_terminating(workload)
+            gone = gone or workload["spec"].get("active") is False
             waits = condition(workload, "Requeued") or {}
             blocked = is_true(workload, "Evicted") and waits.get("status") != "True"
             if used < self.slots and not gone and not blocked and not is_true(workload, "QuotaReserved"):

@@ -50,6 +50,18 @@ def comes_back(server: Server) -> None:
     set_conditions(server, RUN, get(server, "far"), body, startTime="2030-01-01T00:00:00Z")
 
 
+def is_told(server: Server) -> None:
+    """MultiKueue tells the end."""
+    (workload,) = server.list(WORKLOAD)
+    finished = Condition("Finished", "True", "Succeeded", "over there")
+    set_conditions(server, WORKLOAD, workload, finished)
+
+
+def is_stopped_there(server: Server) -> None:
+    stopped = Condition("Succeeded", "False", "Cancelled", "stopped there")
+    set_conditions(server, RUN, get(server, "far"), stopped, startTime="2030-01-01T00:00:00Z")
+
+
 def on_manager(server: Server) -> None:
     submitted(dispatched())(server)
 
@@ -106,7 +118,8 @@ def with_gated_pod(server: Server) -> None:
 
 
 STORIES: dict[str, Callable[[], Scenario]] = {
-    "on the manager": lambda: scenario(on_manager, script=[comes_back]),
+    "on the manager": lambda: scenario(on_manager, script=[comes_back, is_told]),
+    "stopped on the worker": lambda: scenario(on_manager, script=[is_stopped_there]),
     "evicted on the manager": lambda: scenario(
         on_manager, kueue=lambda: Kueue(evict={"far": "Preempted"}, when_ready=False)
     ),
@@ -138,6 +151,12 @@ async def test_on_the_manager_it_has_its_workload_and_is_left_alone() -> None:
     assert get(server, "far")["metadata"]["annotations"] == wanted["metadata"]["annotations"]
 
 
+async def test_what_was_stopped_on_a_worker_is_not_over() -> None:
+    server = (await run(STORIES["stopped on the worker"]())).server
+    (workload,) = server.list(WORKLOAD)
+    assert is_true(workload, "Admitted") and not is_true(workload, "Finished")
+
+
 async def test_evicted_on_the_manager_it_gives_its_place_back_and_waits_again() -> None:
     server = (await run(STORIES["evicted on the manager"]())).server
     (workload,) = server.list(WORKLOAD)
@@ -155,11 +174,14 @@ async def test_on_the_worker_it_takes_the_workload_that_was_made_for_it() -> Non
     assert (condition(workload, "Finished") or {})["reason"] == "Succeeded"
 
 
-async def test_evicted_on_the_worker_it_ends_and_is_not_made_anew_there() -> None:
+async def test_evicted_on_the_worker_it_ends_and_its_workload_goes_back() -> None:
     server = (await run(STORIES["evicted on the worker"]())).server
     assert [one["metadata"]["name"] for one in server.list(RUN)] == ["copy"]
+    assert ended(server, "copy") == ("False", "Cancelled")
     (workload,) = server.list(WORKLOAD)
-    assert "Preempted" in (condition(workload, "Finished") or {})["message"]
+    assert (condition(workload, "Evicted") or {})["reason"] == "Preempted"
+    assert not is_true(workload, "QuotaReserved") and not is_true(workload, "Finished")
+    assert workload["spec"]["active"] is False
 
 
 async def test_inside_a_queued_job_it_runs_on_its_quota() -> None:

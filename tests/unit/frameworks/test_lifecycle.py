@@ -10,11 +10,16 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition, is_true
+from fournos.frameworks.context import Observed
 from fournos.frameworks.controller import framework_system
 from fournos.frameworks.kinds import PIPELINE_RUN
+from fournos.frameworks.leftovers import left_behind
 from fournos.frameworks.table import Framework
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.surroundings import Surroundings
+from fournos.runtime.decision import Absent, Answer, Decision, Facts, LiveGet, Need, Present, Unknown
+from fournos.runtime.steps import Delete, Patch, Step
 from tests.unit.frameworks.actors import (
     FOO,
     FOO_KIND,
@@ -145,10 +150,6 @@ def outcome(server: Server) -> Any:
 
 def deleted(server: Server) -> None:
     server.delete(RUN, Key(NS, "run"))
-
-
-def left_the_queue(server: Server) -> None:
-    server.patch(RUN, Key(NS, "run"), {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": None}}})
 
 
 def workload_deleted(server: Server) -> None:
@@ -364,11 +365,33 @@ async def test_nothing_is_left_of_a_deleted_run() -> None:
     assert server.list(RUN) == [] and server.list(WORKLOAD) == []
 
 
-async def test_a_run_that_left_the_queue_gives_its_place_back() -> None:
-    server = (
-        await run(scenario(submitted(pipeline_run()), world=endless("run"), script=[left_the_queue]))
-    ).server
-    assert len(server.list(RUN)) == 1
+@pytest.mark.parametrize(
+    ("there", "goes"),
+    [
+        (Present({"metadata": {"name": "run", "namespace": NS, "uid": "u1"}}), True),  # without a queue now
+        (Present({"metadata": {"name": "run", "namespace": NS, "uid": "u2"}}), False),  # another of the name
+        (Present(pipeline_run()), False),  # the cache has yet to see it
+        (Absent(), False),  # the garbage collector's
+        (Unknown("no answer"), False),
+    ],
+)
+def test_workloads_without_their_object(there: Answer, goes: bool) -> None:
+    owner = {"apiVersion": RUN.api_version, "kind": RUN.kind, "name": "run", "uid": "u1", "controller": True}
+    meta = {"name": "w", "namespace": NS, "uid": "w1", "resourceVersion": "3", "ownerReferences": [owner]}
+    meta["finalizers"] = ["kueue.x-k8s.io/resource-in-use"]
+    question = LiveGet(RUN, Key(NS, "run"))
+
+    def steps(**more: str) -> tuple[Step, ...]:
+        observed = Observed(question.key, None, Surroundings(workloads=({"metadata": {**meta, **more}},)))
+        assert left_behind(observed, PIPELINE_RUN, Facts()) == Need((question,))
+        found = left_behind(observed, PIPELINE_RUN, Facts({question: there}))
+        assert isinstance(found, Decision)
+        return found.steps
+
+    assert [type(step) for step in steps()] == ([Delete] if goes else [])
+    known = there == Absent() or (isinstance(there, Present) and "uid" in there.value["metadata"])
+    going = steps(deletionTimestamp="2030-01-01T00:00:00Z")
+    assert [type(step) for step in going] == ([Patch] if known else [])
 
 
 async def test_an_invented_kind_is_placed_and_put_back() -> None:
