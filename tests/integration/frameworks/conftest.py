@@ -288,9 +288,11 @@ async def stage(kubeconfig: Path, crds: None, namespace: str, operator: Operator
             await client.create(
                 NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": operator.namespace}}
             )
-        if not operator.started:  # a cluster that was used before has it already
-            with suppress(NotFoundError):
+        if not operator.started:
+            with suppress(NotFoundError):  # a cluster that was used before has it already
                 await client.delete(CUSTOM_RESOURCE_DEFINITION, Key("", crd(LATE)["metadata"]["name"]))
+            await operator.ready()
+            await install(client, LATE)
         await operator.ready()
         found = Stage(client, namespace, operator)
         yield found

@@ -18,7 +18,7 @@ from fournos.queueing.kinds import (
     WORKLOAD_PRIORITY_CLASS,
 )
 from fournos.runtime.clock import SystemClock
-from tests.integration.frameworks.conftest import FOO, HELD_BY, LATE, QUEUE, RUN, Stage, install
+from tests.integration.frameworks.conftest import FOO, HELD_BY, LATE, QUEUE, RUN, Stage
 
 PENDING = "PipelineRunPending"
 
@@ -203,22 +203,6 @@ async def test_an_invented_kind_is_held_placed_stopped_and_let_go_again(stage: S
     assert (await stage.finished("foo"))["reason"] == "Succeeded"
 
 
-async def test_a_kind_whose_crd_comes_later_is_picked_up(stage: Stage) -> None:
-    """The others were served all the time: every other test has run without it."""
-    await stage.furnish()
-    await install(stage.client, LATE)
-
-    async def made() -> Obj | None:
-        return await stage.foo("late", resource=LATE, suspend=True)
-
-    await made()
-
-    async def goes() -> bool:
-        return not (await stage.get("late", LATE))["spec"]["suspend"]
-
-    await stage.until(goes, "the new kind is not seen", limit=60)
-
-
 # --- other clusters ----------------------------------------------------------------------------------
 
 
@@ -282,3 +266,17 @@ async def test_on_a_worker_a_run_takes_the_workload_that_was_made_for_it(stage: 
     found = condition(await stage.queued("mirror"), "Finished")
     assert found is not None
     assert (await stage.client.get(LOCAL_QUEUE, stage.key("lq")))["metadata"]["name"] == "lq"
+
+
+# --- last, since the operator looks for a missing kind every half minute -----------------------------------
+
+
+async def test_a_kind_whose_crd_comes_later_is_picked_up(stage: Stage) -> None:
+    """It was missing when the operator started, and stopped no other kind."""
+    await stage.furnish()
+    await stage.foo("late", resource=LATE, suspend=True)
+
+    async def goes() -> bool:
+        return not (await stage.get("late", LATE))["spec"]["suspend"]
+
+    await stage.until(goes, "the new kind is not seen", limit=60)
