@@ -7,7 +7,20 @@ from typing import Final
 
 import typer
 
-from fournos.cli import about, appwrapper, cluster, explain, get, logs, run, stop, submit, watch, wrap
+from fournos.cli import (
+    about,
+    appwrapper,
+    cluster,
+    dispatch,
+    explain,
+    get,
+    logs,
+    run,
+    stop,
+    submit,
+    watch,
+    wrap,
+)
 from fournos.cli import list as list_
 from fournos.cli.errors import MEANINGS
 from fournos.cli.verbs import (
@@ -28,7 +41,11 @@ EXAMPLES: Final = (
     ("fournos stop @last", "end it; its finally tasks still run"),
 )
 
-SUB_APPS: Final[dict[str, typer.Typer]] = {"cluster": cluster.app, "appwrapper": appwrapper.app}
+SUB_APPS: Final[dict[str, typer.Typer]] = {
+    "cluster": cluster.app,
+    "dispatch": dispatch.app,
+    "appwrapper": appwrapper.app,
+}
 """Name → sub-app, such as "cluster" → the app of `fournos cluster …`."""
 
 

@@ -11,7 +11,11 @@ from typing import TypeAlias
 
 from fournos.kube.api import Api
 from fournos.kube.client import Client
-from fournos.kube.credentials import load
+from fournos.kube.credentials import Credentials, load
+from fournos.kube.probe import ClusterApi
+
+WORKER_TIMEOUT = 10.0
+"""Seconds that an answer of another cluster may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +36,20 @@ async def connect(kubeconfig: Path | None, context: str | None) -> AsyncIterator
         yield Connection(client, credentials.namespace)
 
 
+Dial: TypeAlias = Callable[[Credentials], AbstractAsyncContextManager[ClusterApi]]
+"""Reaches another cluster."""
+
+
+@asynccontextmanager
+async def dial(credentials: Credentials) -> AsyncIterator[ClusterApi]:
+    async with Client(credentials, name="worker", timeout=WORKER_TIMEOUT) as client:
+        yield client
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """What a command meets outside of itself."""
 
     connect: Connect = connect
+    dial: Dial = dial
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))

@@ -16,7 +16,12 @@ from fournos.multikueue.kinds import held_back
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.workload import JOB_UID_LABEL
 
-_STAYS = ("kubectl.kubernetes.io/last-applied-configuration",)
+_STAYS = (
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "fournos.dev/on-eviction",  # the manager decides where an evicted job goes on, not the worker
+)
+_HELD = ("fournos.dev/held", "queue")
+"""For kinds that people hold back in the same way: this hold is the queue's to release."""
 
 
 def remote_workload(workload: Obj, *, origin: str, attempt: str) -> Obj:
@@ -47,6 +52,8 @@ def mirror(job: Obj, kind: Resource, *, workload: str, origin: str, attempt: str
     spec: dict[str, Any] = {
         name: value for name, value in (job.get("spec") or {}).items() if name != "managedBy"
     }
+    hold = held_back(kind, spec)
+    held = dict([_HELD]) if any(spec.get(field) != value for field, value in hold.items()) else {}
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -56,12 +63,13 @@ def mirror(job: Obj, kind: Resource, *, workload: str, origin: str, attempt: str
             "labels": {**(meta.get("labels") or {}), names.PREBUILT: workload, names.ORIGIN_LABEL: origin},
             "annotations": {
                 **_annotations(meta),
+                **held,
                 names.PREBUILT: workload,
                 names.JOB_UID: uid_of(job),
                 names.ATTEMPT: attempt,
             },
         },
-        "spec": {**spec, **held_back(kind, spec)},
+        "spec": {**spec, **hold},
     }
 
 

@@ -164,7 +164,7 @@ class Fleet:
     def cluster_name(self, worker: str) -> str:
         return f"{self.namespace}-{worker}"
 
-    async def furnish(self, *, controller: str, cpu: int = 10) -> None:
+    async def furnish(self, *, controller: str, cpu: int = 60) -> None:
         await self.manager.furnish(cpu=2 * cpu, check=self.check)
         for worker in self.workers.values():
             await worker.furnish(cpu=cpu)

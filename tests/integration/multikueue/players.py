@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fournos.api.conditions import is_true
-from fournos.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from fournos.kube.errors import AlreadyExistsError, ConflictError, NotFoundError, TransientError
 from fournos.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of, uid_of
 from fournos.multikueue import names
 from fournos.queueing.kinds import WORKLOAD
@@ -50,43 +50,45 @@ class Players:
 
     async def _always(self, name: str, site: Site) -> None:
         while True:
-            with suppress(ConflictError, NotFoundError, AlreadyExistsError, OSError):
-                try:
-                    if name not in self.deaf:
-                        await (self._worker(site) if name else self._manager(site))
-                except Exception as error:
-                    if type(error).__name__ not in (
-                        "ConnectionLostError",
-                        "ServerError",
-                        "ConflictError",
-                        "NotFoundError",
-                    ):
-                        raise
+            with suppress(TransientError, NotFoundError):  # a cluster may be away for a while
+                if name not in self.deaf:
+                    await (self._worker(site) if name else self._manager(site))
             await asyncio.sleep(ROUND)
 
     async def _manager(self, site: Site) -> None:
         workloads = {one["metadata"]["name"]: one for one in await site.all(WORKLOAD)}
-        for kind in self.kinds:
-            for job in await site.all(kind):
-                if job["spec"].get("managedBy") != names.MULTIKUEUE or is_terminating(job):
-                    continue
-                workload = workloads.get(workload_name(kind, job))
-                if workload is None:
-                    await site.client.create(WORKLOAD, workload_of(kind, job))
-                elif is_true(workload, "Evicted") and is_true(workload, "QuotaReserved"):
-                    patch = release_quota(workload, datetime.now(UTC))
-                    await site.client.patch(WORKLOAD, patch.key, patch.body, subresource="status")
+        work = [
+            self._queue(site, kind, job, workloads.get(workload_name(kind, job)))
+            for kind in self.kinds
+            for job in await site.all(kind)
+            if job["spec"].get("managedBy") == names.MULTIKUEUE and not is_terminating(job)
+        ]
+        await asyncio.gather(*work)
+
+    async def _queue(self, site: Site, kind: Resource, job: Obj, workload: Obj | None) -> None:
+        with suppress(ConflictError, NotFoundError, AlreadyExistsError):
+            if workload is None:
+                await site.client.create(WORKLOAD, workload_of(kind, job))
+            elif is_true(workload, "Evicted") and is_true(workload, "QuotaReserved"):
+                patch = release_quota(workload, datetime.now(UTC))
+                await site.client.patch(WORKLOAD, patch.key, patch.body, subresource="status")
 
     async def _worker(self, site: Site) -> None:
         workloads = {one["metadata"]["name"]: one for one in await site.all(WORKLOAD)}
+        work = []
         for kind in self.kinds:
             for job in await site.all(kind):
                 labels = job["metadata"].get("labels") or {}
                 workload = workloads.get(str(labels.get(names.PREBUILT)))
                 if workload is not None and not is_terminating(job) and not is_true(workload, "Finished"):
-                    await self._play(site, kind, job, workload)
+                    work.append(self._play(site, kind, job, workload))
+        await asyncio.gather(*work)
 
     async def _play(self, site: Site, kind: Resource, job: Obj, workload: Obj) -> None:
+        with suppress(ConflictError, NotFoundError, AlreadyExistsError):
+            await self._play_once(site, kind, job, workload)
+
+    async def _play_once(self, site: Site, kind: Resource, job: Obj, workload: Obj) -> None:
         name, phase = job["metadata"]["name"], (job.get("status") or {}).get("phase")
         key = key_of(workload)
         if controller_of(workload) is None:
@@ -109,7 +111,6 @@ class Players:
 
 
 async def tell(site: Site, kind: Resource, name: str, **status: Any) -> None:
-    """PipelineRuns have a schema of their own: their phase stands in an annotation-like result."""
     await site.client.patch(kind, Key(site.namespace, name), {"status": status}, subresource="status")
 
 

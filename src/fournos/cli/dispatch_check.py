@@ -1,0 +1,191 @@
+"""What `fournos dispatch check` looks at, on the manager and on each worker."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from fournos.cli.verbs import Cli, Session
+from fournos.cli.workers import DispatchCheck, checks, worker
+from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
+from fournos.kube.kinds import NAMESPACE
+from fournos.kube.probe import ClusterApi
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.multikueue.kinds import name_of, parse_all
+from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+
+ACCESS_REVIEW: Final = Resource(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
+)
+MANAGER: Final = "(manager)"
+_OF_KINDS: Final = ("get", "list", "watch", "create", "delete")
+_OF_WORKLOADS: Final = (*_OF_KINDS, "patch")
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    worker: str
+    what: str
+    good: bool
+    text: str = ""
+    """What is there, or what to do."""
+
+    def as_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def problems(lines: Iterable[Line]) -> int:
+    return sum(not line.good for line in lines)
+
+
+def kinds_of(said: Sequence[str], variable: str) -> tuple[Resource, ...]:
+    """Raises BadNameError."""
+    return parse_all(said or [name for name in re.split(r"[,\s]+", variable) if name])
+
+
+async def inspect(
+    cli: Cli, session: Session, kinds: Sequence[Resource], *, kueue_namespace: str
+) -> list[Line]:
+    """One line for each thing that must be so; all workers are asked at the same time."""
+    found = await checks(session)
+    lines = _manager(found, kinds)
+    queues = await _queues(session, found)
+    names = sorted({name for check in found for name in check.workers})
+    asked = [_worker(cli, session, name, kinds, queues.get(name, ()), kueue_namespace) for name in names]
+    for answered in await asyncio.gather(*asked):
+        lines += answered
+    return lines
+
+
+def _manager(found: Sequence[DispatchCheck], kinds: Sequence[Resource]) -> list[Line]:
+    if not found:
+        text = "no AdmissionCheck takes jobs to workers: make one, see docs/multikueue.md"
+        return [Line(MANAGER, "AdmissionCheck", good=False, text=text)]
+    lines = []
+    for check in found:
+        what = f"AdmissionCheck {check.name}"
+        text = str(check.active.get("message") or f"nobody serves it: is {check.adapter} adapter running?")
+        lines.append(Line(MANAGER, what, good=check.active.get("status") == "True", text=text))
+        if not check.workers:
+            text = "its MultiKueueConfig is missing or names no cluster"
+            lines.append(Line(MANAGER, what, good=False, text=text))
+    if not kinds:
+        lines.append(
+            Line(MANAGER, "kinds", good=False, text="none named: use --kind, so that CRDs are looked at")
+        )
+    return lines
+
+
+async def _queues(session: Session, found: Sequence[DispatchCheck]) -> dict[str, tuple[Key, ...]]:
+    """Worker → LocalQueues of the manager whose jobs may come to it."""
+    by_name = {check.name: check for check in found}
+    workers_of: dict[str, set[str]] = {}
+    for queue in (await session.api.list(CLUSTER_QUEUE)).items:
+        strategy = queue["spec"].get("admissionChecksStrategy") or {}
+        names = {one["name"] for one in strategy.get("admissionChecks") or ()}
+        names |= set(queue["spec"].get("admissionChecks") or ())
+        workers_of[queue["metadata"]["name"]] = {
+            worker for name in names & by_name.keys() for worker in by_name[name].workers
+        }
+    result: dict[str, list[Key]] = {}
+    for local in (await session.api.list(LOCAL_QUEUE)).items:
+        key = Key(local["metadata"]["namespace"], local["metadata"]["name"])
+        for name in workers_of.get(local["spec"].get("clusterQueue"), ()):
+            result.setdefault(name, []).append(key)
+    return {name: tuple(sorted(keys)) for name, keys in result.items()}
+
+
+async def _worker(
+    cli: Cli,
+    session: Session,
+    name: str,
+    kinds: Sequence[Resource],
+    queues: Sequence[Key],
+    kueue_namespace: str,
+) -> list[Line]:
+    try:
+        async with worker(cli.world, session, name, namespace=kueue_namespace) as api:
+            version = await api.server_version()
+            lines = [Line(name, "connection", good=True, text=f"Kubernetes {version}")]
+            lines.append(await _served(api, name, WORKLOAD, fix="install Kueue 0.15 or newer"))
+            for kind in kinds:
+                lines.append(
+                    await _served(api, name, kind, fix=f"install the CRD that serves {name_of(kind)}")
+                )
+            lines += await _rights(api, name, kinds)
+            for queue in queues:
+                lines.append(await _queue(api, name, queue))
+            return lines
+    except (KubeError, TimeoutError) as error:
+        return [Line(name, "connection", good=False, text=getattr(error, "message", "") or "no answer")]
+
+
+async def _served(api: ClusterApi, name: str, resource: Resource, *, fix: str) -> Line:
+    what = f"{resource} {resource.version}"
+    try:
+        # Nothing has this label: only whether one may ask, and whether there is such a kind, is of interest.
+        await api.list(resource, selector="fournos.dev/nothing=true", page_size=1)
+    except NoSuchResourceError:
+        return Line(name, what, good=False, text=fix)
+    except ForbiddenError:
+        return Line(
+            name, what, good=False, text="may not be listed: apply deploy/multikueue/worker/identity.yaml"
+        )
+    return Line(name, what, good=True)
+
+
+async def _rights(api: ClusterApi, name: str, kinds: Sequence[Resource]) -> list[Line]:
+    wanted = [(WORKLOAD, verb) for verb in _OF_WORKLOADS] + [
+        (kind, verb) for kind in kinds for verb in _OF_KINDS
+    ]
+    allowed = await asyncio.gather(*(_may(api, resource, verb) for resource, verb in wanted))
+    lines = []
+    for resource in (WORKLOAD, *kinds):
+        lacking = [
+            verb for (of, verb), may in zip(wanted, allowed, strict=True) if of == resource and not may
+        ]
+        text = f"lacks {', '.join(lacking)}: see deploy/multikueue/worker/identity.yaml" if lacking else ""
+        lines.append(Line(name, f"rights on {resource}", good=not lacking, text=text))
+    return lines
+
+
+async def _may(api: ClusterApi, resource: Resource, verb: str) -> bool:
+    attributes = {"group": resource.group, "resource": resource.plural, "verb": verb}
+    body = {
+        "apiVersion": ACCESS_REVIEW.api_version,
+        "kind": ACCESS_REVIEW.kind,
+        "metadata": {},
+        "spec": {"resourceAttributes": attributes},
+    }
+    answer = await api.create(ACCESS_REVIEW, body)
+    return bool((answer.get("status") or {}).get("allowed"))
+
+
+async def _queue(api: ClusterApi, name: str, queue: Key) -> Line:
+    what = f"LocalQueue {queue}"
+    try:
+        await api.get(NAMESPACE, Key("", queue.namespace))
+    except NotFoundError:
+        return Line(name, what, good=False, text=f"there is no namespace {queue.namespace}")
+    except ForbiddenError:
+        pass  # the queue itself tells
+    try:
+        found = await api.get(LOCAL_QUEUE, queue)
+    except NotFoundError:
+        return Line(name, what, good=False, text="make one of the same name and namespace")
+    except ForbiddenError:
+        return Line(
+            name, what, good=False, text="may not be read: apply deploy/multikueue/worker/identity.yaml"
+        )
+    active = _active(found)
+    if active.get("status") == "False":
+        return Line(name, what, good=False, text=f"not active: {active.get('message')}")
+    return Line(name, what, good=True, text=f"ClusterQueue {found['spec'].get('clusterQueue')}")
+
+
+def _active(queue: Obj) -> Obj:
+    conditions = (queue.get("status") or {}).get("conditions") or ()
+    return next((one for one in conditions if one["type"] == "Active"), {})

@@ -1,0 +1,71 @@
+"""The way from the manager to a worker, by the same objects as the adapter: MultiKueueCluster and Secret."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from fournos.cli.connect import World
+from fournos.cli.verbs import Session
+from fournos.kube.checked import check
+from fournos.kube.errors import CredentialsError, NotFoundError
+from fournos.kube.kinds import SECRET
+from fournos.kube.probe import ClusterApi
+from fournos.kube.resource import Key, Obj
+from fournos.multikueue.kinds import ADMISSION_CHECK, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
+from fournos.multikueue.names import CONTROLLER, KUBECONFIG, MULTIKUEUE
+
+CONTROLLERS = {MULTIKUEUE: "Kueue's", CONTROLLER: "ours"}
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchCheck:
+    """An AdmissionCheck that takes jobs to workers."""
+
+    name: str
+    adapter: str
+    """ "Kueue's" or "ours"."""
+    active: Obj
+    """Its condition Active; empty: nobody has looked at it."""
+    workers: tuple[str, ...]
+
+
+async def checks(session: Session) -> list[DispatchCheck]:
+    """Those of either adapter, in the order of their names."""
+    found = []
+    for one in (await session.api.list(ADMISSION_CHECK)).items:
+        adapter = CONTROLLERS.get(one["spec"].get("controllerName"))
+        if adapter is None:
+            continue
+        parameters = one["spec"].get("parameters") or {}
+        try:
+            config = await session.api.get(MULTIKUEUE_CONFIG, Key("", str(parameters.get("name"))))
+        except NotFoundError:
+            config = {}
+        conditions = (one.get("status") or {}).get("conditions") or ()
+        active: Obj = next((told for told in conditions if told["type"] == "Active"), {})
+        workers = tuple((config.get("spec") or {}).get("clusters") or ())
+        found.append(DispatchCheck(one["metadata"]["name"], adapter, active, workers))
+    return sorted(found, key=lambda check: check.name)
+
+
+@asynccontextmanager
+async def worker(world: World, session: Session, name: str, *, namespace: str) -> AsyncIterator[ClusterApi]:
+    """Connects; `namespace` is Kueue's.  Raises KubeError: no such worker, no right to read its kubeconfig, a
+    kubeconfig that is refused."""
+    cluster = await session.api.get(MULTIKUEUE_CLUSTER, Key("", name))
+    source = (cluster["spec"].get("clusterSource") or {}).get("kubeConfig") or {}
+    if source.get("locationType", "Secret") != "Secret" or not source.get("location"):
+        raise CredentialsError(f"MultiKueueCluster {name} names no Secret")
+    key = Key(namespace, str(source["location"]))
+    secret = await session.api.get(SECRET, key)
+    try:
+        content = base64.b64decode((secret.get("data") or {}).get(KUBECONFIG) or "", validate=True)
+    except (binascii.Error, ValueError):
+        raise CredentialsError(f"Secret {key}: {KUBECONFIG} is not base64") from None
+    checked = check(content, now=world.now())
+    async with world.dial(checked.credentials) as api:
+        yield api

@@ -1,0 +1,277 @@
+"""What goes wrong between a manager and its workers, on real API servers with real Kueue."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from fournos.api.conditions import condition, is_true
+from fournos.kube.resource import Key
+from fournos.multikueue import names
+from fournos.multikueue.kinds import ADMISSION_CHECK
+from fournos.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
+from tests.integration.multikueue.conftest import FOO, Fleet, insecure, typed
+from tests.integration.multikueue.players import Players
+from tests.integration.multikueue.test_dispatch import job, phase, submit, where, workload
+
+can_drop = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("iptables") is None, reason="dropping packets needs root and iptables"
+)
+
+
+@contextmanager
+def cut(server: str) -> Iterator[None]:
+    """Packets to and from this API server vanish: nothing is refused or closed."""
+    found = urlsplit(server)
+    there, back = ["-d", str(found.hostname), "--dport"], ["-s", str(found.hostname), "--sport"]
+    rules = [
+        [chain, "-p", "tcp", *way, str(found.port), "-j", "DROP"]
+        for chain, way in (("OUTPUT", there), ("INPUT", back))
+    ]
+    added = []
+    try:
+        for rule in rules:
+            subprocess.run(["iptables", "-w", "5", "-I", *rule], check=True)
+            added.append(rule)
+        yield
+    finally:
+        for rule in added:
+            subprocess.run(["iptables", "-w", "5", "-D", *rule], check=True)
+
+
+async def runs(fleet: Fleet, name: str) -> str:
+    """Waits until it runs, and says where."""
+
+    async def found() -> str:
+        status = ((await job(fleet, name)) or {}).get("status") or {}
+        on = await where(fleet, name)
+        return on[0] if status.get("phase") == "Running" and len(on) == 1 else ""
+
+    return str(await fleet.until(found, f"{name} does not run"))
+
+
+async def says(fleet: Fleet, type_: str) -> tuple[str, str]:
+    check = await fleet.manager.client.get(ADMISSION_CHECK, Key("", fleet.check))
+    found = condition(check, type_) or {}
+    return str(found.get("status") or ""), str(found.get("reason") or "")
+
+
+def server_of(fleet: Fleet, worker: str) -> str:
+    content = yaml.safe_load(fleet.workers[worker].cluster.kubeconfig_path.read_text())
+    return str(content["clusters"][0]["cluster"]["server"])
+
+
+async def finishes(fleet: Fleet, submitted: Any) -> None:
+    async def found() -> bool:
+        return is_true(await workload(fleet, submitted), "Finished")
+
+    await fleet.until(found, "it does not finish")
+
+
+async def test_evictions_and_restarts(fleet: Fleet) -> None:
+    """Evicted by its worker it goes to the other; the operator killed at any moment, it finishes once."""
+    fleet.start()
+    players = Players(fleet, [FOO])
+    async with players.working():
+        submitted = await submit(fleet, "a")
+        first = await runs(fleet, "a")
+        stopped = {"spec": {"stopPolicy": "HoldAndDrain"}}
+        site = fleet.workers[first]
+        await site.client.patch(CLUSTER_QUEUE, Key("", fleet.namespace), stopped)
+
+        async def moved() -> bool:
+            return await where(fleet, "a") == [other(first)] and await phase(fleet.manager, "a") == "Running"
+
+        await fleet.until(moved, "it does not move to the other worker")
+        await site.client.patch(CLUSTER_QUEUE, Key("", fleet.namespace), {"spec": {"stopPolicy": "None"}})
+        # The manager evicts it: its queue is drained, and goes on.
+        await fleet.manager.client.patch(CLUSTER_QUEUE, Key("", fleet.namespace), stopped)
+
+        async def away() -> bool:
+            return not await where(fleet, "a")
+
+        await fleet.until(away, "an evicted job stays on its worker")
+        assert await phase(fleet.manager, "a") == "Stopped", "the last status comes back"
+
+        async def unclaimed() -> bool:
+            return "clusterName" not in (await workload(fleet, submitted))["status"]
+
+        await fleet.until(unclaimed, "an evicted job still names its worker")
+        fleet.stop()
+        await fleet.manager.client.patch(
+            CLUSTER_QUEUE, Key("", fleet.namespace), {"spec": {"stopPolicy": "None"}}
+        )
+        fleet.start()
+        await runs(fleet, "a")
+        fleet.stop(kill=True)
+        players.ends.add("a")
+        await asyncio.sleep(0.5)
+        fleet.start()
+        await finishes(fleet, submitted)
+        assert await phase(fleet.manager, "a") == "Succeeded"
+
+
+def other(worker: str) -> str:
+    return "w2" if worker == "w1" else "w1"
+
+
+@can_drop
+async def test_a_cut_line(fleet: Fleet) -> None:
+    """A short cut changes nothing; a long one moves the job; what was left behind is stopped on return."""
+    fleet.start()
+    players = Players(fleet, [FOO])
+    async with players.working():
+        submitted = await submit(fleet, "a")
+        first = await runs(fleet, "a")
+        before = await workload(fleet, submitted)
+        lost = f"{names.WORKER_CONDITION}{fleet.cluster_name(first)}"
+        players.deaf.add(first)
+        await asyncio.sleep(0.3)
+        with cut(server_of(fleet, first)):
+            # One that hangs holds up nobody: the next job is with the other worker in a moment.
+            await submit(fleet, "b")
+            assert await runs_on(fleet, "b", other(first))
+
+            async def noticed() -> bool:
+                return (await says(fleet, lost))[0] == "False"
+
+            await fleet.until(noticed, "the cut is not noticed")
+            assert is_true(await workload(fleet, submitted), "Admitted"), "a short cut evicts nothing"
+
+            async def moved() -> bool:
+                found = await workload(fleet, submitted)
+                return bool(found["status"].get("clusterName") == fleet.cluster_name(other(first)))
+
+            await fleet.until(moved, "the job of a lost worker is not given to the other")
+        players.deaf.clear()
+
+        async def alone() -> bool:
+            return await where(fleet, "a") == [other(first)] and (await says(fleet, lost))[0] == "True"
+
+        await fleet.until(alone, "what a lost worker had left is still there")
+        assert before["metadata"]["uid"] == (await workload(fleet, submitted))["metadata"]["uid"]
+
+
+async def runs_on(fleet: Fleet, name: str, worker: str) -> bool:
+    async def found() -> bool:
+        return await phase(fleet.workers[worker], name) == "Running"
+
+    return bool(await fleet.until(found, f"{name} does not run on {worker}", limit=10))
+
+
+async def test_a_rotated_kubeconfig(fleet: Fleet) -> None:
+    """An unusable one is refused with its reason, a good one connects anew; the job goes on."""
+    fleet.start(WORKER_LOST_TIMEOUT_SEC="300")
+    players = Players(fleet, [FOO])
+    async with players.working():
+        submitted = await submit(fleet, "a")
+        first = await runs(fleet, "a")
+        good = fleet.workers[first].cluster.kubeconfig_path.read_text()
+        await fleet.rotate(first, insecure(good))
+        condition_ = f"{names.WORKER_CONDITION}{fleet.cluster_name(first)}"
+
+        async def refused() -> bool:
+            return await says(fleet, condition_) == ("False", "Unusable")
+
+        await fleet.until(refused, "the kubeconfig is not refused")
+        check = await fleet.manager.client.get(ADMISSION_CHECK, Key("", fleet.check))
+        assert "insecure-skip-tls-verify" in (condition(check, condition_) or {})["message"]
+        players.ends.add("a")
+        await fleet.rotate(first, good + "\n")
+        await finishes(fleet, submitted)
+        assert (await says(fleet, "Active"))[0] == "True"
+
+
+async def test_orphans_and_foreign_objects(fleet: Fleet) -> None:
+    """What a job that was deleted unseen has left goes; what is not ours stays, whatever its name."""
+    fleet.start()
+    players = Players(fleet, [FOO])
+    theirs = typed(FOO, "b", spec={"theirs": True})
+    theirs["metadata"]["namespace"] = fleet.namespace
+    for site in fleet.workers.values():
+        await site.client.create(FOO, theirs)
+    async with players.working():
+        submitted = await submit(fleet, "a")
+        await runs(fleet, "a")
+        fleet.stop()
+        await fleet.manager.client.delete(FOO, fleet.manager.key("a"))
+
+        async def gone() -> bool:
+            return await workload(fleet, submitted) is None
+
+        await fleet.until(gone, "its Workload stays on the manager")
+        taken = await submit(fleet, "b")
+        fleet.start()
+
+        async def clean() -> bool:
+            return not await where(fleet, "a")
+
+        await fleet.until(clean, "the orphan stays")
+
+        async def rejected() -> bool:
+            found = await workload(fleet, taken)
+            return found is not None and found["spec"].get("active") is False
+
+        await fleet.until(rejected, "a job whose name is taken everywhere is not rejected")
+        for site in fleet.workers.values():
+            assert (await site.find(FOO, "b"))["spec"] == {"theirs": True}
+
+            async def none(site: Any = site) -> bool:
+                return not await site.all(WORKLOAD)
+
+            await fleet.until(none, "a Workload stays on a worker")
+
+
+async def test_a_worker_restarts(fleet: Fleet) -> None:
+    fleet.start(WORKER_LOST_TIMEOUT_SEC="300")
+    players = Players(fleet, [FOO])
+    async with players.working():
+        submitted = await submit(fleet, "a")
+        first = await runs(fleet, "a")
+        cluster = fleet.workers[first].cluster
+        cluster.stop_component("kube-apiserver")
+
+        async def noticed() -> bool:
+            return (await says(fleet, f"{names.WORKER_CONDITION}{fleet.cluster_name(first)}"))[0] == "False"
+
+        await fleet.until(noticed, "the outage is not noticed")
+        cluster.start_component("kube-apiserver")
+        players.ends.add("a")
+        await finishes(fleet, submitted)
+        for component, alive in cluster.status().items():
+            if not alive:
+                cluster.start_component(component)
+
+
+async def test_a_hundred_jobs_over_two_workers(fleet: Fleet) -> None:
+    """More than fit at once: each runs once, all finish, nothing is left."""
+    fleet.start()
+    players = Players(fleet, [FOO])
+    count = 100
+    players.ends |= {f"j{number}" for number in range(count)}
+    async with players.working():
+        jobs = [await submit(fleet, f"j{number}") for number in range(count)]
+
+        async def all_done() -> bool:
+            found = await fleet.manager.all(WORKLOAD)
+            return len(found) == count and all(is_true(one, "Finished") for one in found)
+
+        await fleet.until(all_done, "not all finish", limit=90)
+        assert len(jobs) == count
+        on = {one["status"]["clusterName"] for one in await fleet.manager.all(WORKLOAD)}
+        assert on == {fleet.cluster_name("w1"), fleet.cluster_name("w2")}
+        assert all(one["status"]["phase"] == "Succeeded" for one in await fleet.manager.all(FOO))
+
+        async def clean() -> bool:
+            return not any([await site.all(FOO) for site in fleet.workers.values()])
+
+        await fleet.until(clean, "something is left on a worker")

@@ -1,0 +1,254 @@
+"""Orders for workers: one that hangs holds up nobody, what failed is tried again, what is refused is said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from fournos.kube.errors import ConflictError, InvalidError, KubeError, ServerError
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.multikueue import names
+from fournos.multikueue.post import Post
+from fournos.multikueue.workers import FOREIGN, Change, Look, Make, Order, Remove, Send
+from fournos.queueing.kinds import WORKLOAD
+from tests.fakes.clusters import FakeCluster, FakeClusters, kubeconfig
+from tests.unit.multikueue.actors import FOO, SETTINGS
+from tests.world.server import Connection, Server
+
+pytestmark = pytest.mark.looptime
+
+NS = "jobs"
+A, B = Key(NS, "a"), Key(NS, "b")
+MANAGER: Any = None
+"""Orders never go there."""
+
+
+class Remote(Connection):
+    """A worker's API that hangs, or fails so many times."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        super().__init__(Server())
+        self.cluster = cluster
+        self.hangs = False
+        self.fails: list[KubeError] = []
+        self.gate = self._gate
+
+    async def _gate(self) -> None:
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.fails:
+            raise self.fails.pop(0)
+
+    async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+        await self.gate()
+        return await super().create(resource, obj)
+
+    async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
+        await self.gate()
+        return await super().patch(resource, key, body, subresource=subresource)
+
+    async def delete(self, resource: Resource, key: Key, **options: Any) -> None:
+        await self.gate()
+        await super().delete(resource, key, uid=options.get("uid"))
+
+    async def server_version(self) -> str:
+        await self.cluster.answer("version")
+        return self.cluster.version
+
+    async def close(self) -> None: ...
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.woken: list[Key] = []
+        self.changed: list[str] = []
+        self.remotes: dict[str, Remote] = {}
+        self.clusters = FakeClusters()
+        loop = asyncio.get_running_loop()
+        self.post = Post(
+            SETTINGS,
+            wake=self.woken.append,
+            changed=self.changed.append,
+            now=lambda: datetime(2030, 1, 1, tzinfo=UTC),
+            monotonic=loop.time,
+            dial=self._dial,
+        )
+
+    def _dial(self, name: str, credentials: Any, *, timeout: float) -> Any:
+        return self.remotes.setdefault(name, Remote(self.clusters.add(credentials.server)))
+
+    def connect(self, name: str) -> Remote:
+        self.post.connect(name, kubeconfig(f"https://{name}.example.com"), version="1")
+        return self.remotes[name]
+
+    async def send(self, worker: str, key: Key, order: Order) -> None:
+        await self.post.send(Send(worker, key, order), MANAGER)
+
+    def in_store(self, worker: str, resource: Resource, key: Key) -> Obj | None:
+        store = self.post.store(worker, resource)
+        assert store is not None
+        return store.get(key)
+
+
+@asynccontextmanager
+async def rig() -> AsyncIterator[Rig]:
+    found = Rig()
+    task = asyncio.create_task(found.post.run())
+    await asyncio.sleep(0)
+    try:
+        yield found
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def body(name: str, *, attempt: str = "1", origin: str = "fournos") -> Obj:
+    meta = {
+        "name": name,
+        "namespace": NS,
+        "labels": {names.ORIGIN_LABEL: origin},
+        "annotations": {names.ATTEMPT: attempt},
+    }
+    return {"metadata": meta, "spec": {"active": True}}
+
+
+async def test_what_is_made_is_seen_before_its_event() -> None:
+    async with rig() as found:
+        found.connect("w1")
+        await found.send("w1", A, Make(WORKLOAD, body("a")))
+        assert found.post.busy("w1", A) and not found.post.busy("w1", B)
+        await asyncio.sleep(0.01)
+        assert not found.post.busy("w1", A)
+        assert found.in_store("w1", WORKLOAD, A) is not None and A in found.woken
+
+
+async def test_a_worker_that_hangs_holds_up_nobody() -> None:
+    async with rig() as found:
+        found.connect("w1").hangs = True
+        found.connect("w2")
+        for number in range(50):
+            await found.send("w1", Key(NS, f"h{number}"), Make(WORKLOAD, body(f"h{number}")))
+        await found.send("w2", A, Make(WORKLOAD, body("a")))
+        await asyncio.sleep(0.01)
+        assert found.in_store("w2", WORKLOAD, A) is not None
+        assert found.post.busy("w1", Key(NS, "h0")), "asked once only"
+
+
+async def test_what_failed_waits_longer_each_time_and_is_woken() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        await asyncio.sleep(1)  # that it can be used now ends all waiting
+        waits = []
+        for _ in range(3):
+            remote.fails = [ServerError("etcdserver: timeout", status=500)]
+            await found.send("w1", A, Make(WORKLOAD, body("a")))
+            await asyncio.sleep(0.001)
+            began = asyncio.get_running_loop().time()
+            assert found.post.busy("w1", A) and found.post.trouble("w1", A) is not None
+            found.woken.clear()
+            while found.post.busy("w1", A):  # noqa: ASYNC110 - virtual time
+                await asyncio.sleep(0.05)
+            waits.append(round(asyncio.get_running_loop().time() - began, 1))
+            assert A in found.woken
+        assert waits == [0.2, 0.4, 0.8]
+        await found.send("w1", A, Make(WORKLOAD, body("a")))
+        await asyncio.sleep(0.01)
+        assert found.post.trouble("w1", A) is None
+
+
+async def test_a_name_that_is_taken() -> None:
+    """Made before, the answer lost: ours.  By an earlier attempt: wait.  By somebody else: said, for good."""
+    async with rig() as found:
+        remote = found.connect("w1")
+        remote.server.create(WORKLOAD, body("a"))
+        remote.server.create(WORKLOAD, body("b", attempt="0"))
+        remote.server.create(WORKLOAD, body("c", origin="another"))
+        for name in "abc":
+            await found.send("w1", Key(NS, name), Make(WORKLOAD, body(name)))
+        await asyncio.sleep(0.01)
+        assert found.post.trouble("w1", A) is None and found.in_store("w1", WORKLOAD, A) is not None
+        waits, foreign = found.post.trouble("w1", B), found.post.trouble("w1", Key(NS, "c"))
+        assert waits is not None and not waits.final and found.post.busy("w1", B)
+        assert foreign is not None and foreign.final and foreign.error == FOREIGN and foreign.attempt == "1"
+        assert "was not made by this manager" in foreign.message
+
+
+@pytest.mark.parametrize("error", [InvalidError("spec.x: no", status=422)])
+async def test_what_is_refused_is_not_sent_again_by_itself(error: KubeError) -> None:
+    async with rig() as found:
+        found.connect("w1").fails = [error]
+        await found.send("w1", A, Make(FOO, body("a")))
+        await asyncio.sleep(0.01)
+        trouble = found.post.trouble("w1", A)
+        assert trouble is not None and trouble.final and not found.post.busy("w1", A)
+
+
+async def test_orders_for_one_workload_keep_their_order_and_stop_at_a_failure() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        remote.fails = [ConflictError("stale", status=409)]
+        await found.send("w1", A, Change(WORKLOAD, A, {"spec": {"active": False}}))
+        await found.send("w1", A, Make(WORKLOAD, body("a")))
+        await asyncio.sleep(0.01)
+        assert remote.server.find(WORKLOAD, A) is None
+
+
+async def test_a_deletion_is_sent_once() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        uid = remote.server.create(WORKLOAD, body("a"))["metadata"]["uid"]
+        await found.send("w1", A, Remove(WORKLOAD, A, uid))
+        await asyncio.sleep(0.01)
+        assert found.post.removed("w1", uid) and remote.server.find(WORKLOAD, A) is None
+        await asyncio.sleep(61)
+        assert not found.post.removed("w1", uid)
+
+
+async def test_a_look_tells_since_when_even_if_nothing_is_there() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        remote.server.create(FOO, body("a"))
+        await found.send("w1", A, Look(FOO, A, "7"))
+        await found.send("w1", B, Look(FOO, B, "8"))
+        await asyncio.sleep(0.01)
+        assert (found.post.looked("w1", A), found.post.looked("w1", B)) == ("7", "8")
+        assert found.in_store("w1", FOO, A) is not None and found.in_store("w1", FOO, B) is None
+
+
+async def test_a_refused_kubeconfig_is_said_and_forgets_the_connection() -> None:
+    async with rig() as found:
+        found.connect("w1")
+        bad = kubeconfig("https://w1.example.com").replace(b"token: t", b"tokenFile: /etc/token")
+        with pytest.raises(KubeError):
+            found.post.connect("w1", bad, version="2")
+        assert found.post.probed("w1") and "tokenFile" in found.post.hindrance("w1")
+        assert found.post.refused("w1") == "2" and found.post.version_of("w1") is None
+        assert found.changed[-1] == "w1"
+        found.post.connect("w1", kubeconfig("https://w1.example.com"), version="3")
+        assert found.post.refused("w1") is None and not found.post.probed("w1")
+
+
+async def test_a_worker_can_be_used_when_its_watches_are_up_and_says_what_it_lacks() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        remote.server.unserved.add(FOO)
+        assert not found.post.probed("w1")
+        await asyncio.sleep(1)
+        assert found.post.probed("w1") and found.post.hindrance("w1") == ""
+        assert "does not serve foos.example.com" in found.post.hindrance("w1", FOO)
+        assert "w1" in found.changed
+
+
+async def test_orders_for_a_worker_that_is_not_connected_wait() -> None:
+    async with rig() as found:
+        await found.send("nowhere", A, Make(WORKLOAD, body("a")))
+        await asyncio.sleep(0.01)
+        assert found.post.busy("nowhere", A)
+        found.post.forget("nowhere")
+        assert not found.post.busy("nowhere", A)
