@@ -12,8 +12,10 @@ from datetime import datetime
 
 from fournos.jobs import names
 from fournos.jobs.context import Context, Observed
+from fournos.jobs.elsewhere import queue_only
 from fournos.jobs.finish import after_end, finish
 from fournos.jobs.interrupt import Interrupt, carry_out, interrupt
+from fournos.jobs.prebuilt import adopt
 from fournos.jobs.queue import pending
 from fournos.jobs.resolve import resolving, start
 from fournos.jobs.rules import check
@@ -21,8 +23,10 @@ from fournos.jobs.run import admitted, running
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.template import Template
 from fournos.jobs.waiting import wait
+from fournos.queueing.ensure import prebuilt_name
 from fournos.runtime.decision import Decision, Facts, Need
 
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 MANAGED_BY_US = frozenset({None, "", "fournos.dev/fournos"})
 
 _SHOWN_AFTER = 3
@@ -33,9 +37,12 @@ def decide(
     observed: Observed, facts: Facts, now: datetime, *, settings: JobSettings, template: Template
 ) -> Decision | Need:
     """Pure; see `fournos.runtime.decision`."""
-    if observed.spec.managed_by not in MANAGED_BY_US:
+    elsewhere = observed.spec.managed_by == MULTIKUEUE
+    if observed.spec.managed_by not in MANAGED_BY_US and not elsewhere:
         return Decision()
     ctx = Context(observed, facts, now, settings, template)
+    if elsewhere:
+        return Decision(retry=True) if facts.failure else queue_only(ctx)
     if facts.failure and facts.failure.transient:
         return _troubled(ctx)
     if ctx.draft.reason_of("Retrying") and not facts.failure:
@@ -49,6 +56,8 @@ def decide(
         return why
     if isinstance(why, Interrupt):
         return carry_out(ctx, why)
+    if prebuilt_name(ctx.job) and ctx.workload is None and ctx.draft.phase not in names.HOLDING:
+        return adopt(ctx)
     return _POLICIES[ctx.draft.phase](ctx)
 
 

@@ -11,15 +11,29 @@ from fournos.jobs import names
 from fournos.jobs.context import Context
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.kinds import JOB, SECRET
-from fournos.kube.resource import Key, key_of, uid_of
+from fournos.kube.resource import Key, is_terminating, key_of, uid_of
+from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.report import finish_patch
 from fournos.runtime.decision import Decision, Need, Present, SecretShape
 from fournos.runtime.steps import Delete, Patch, Step
 
 
-def release(ctx: Context) -> tuple[Step, ...]:
-    """Give up every Workload of this job, and a resolve Job that still runs."""
-    steps: list[Step] = [Delete(WORKLOAD, key_of(w), uid_of(w)) for w in ctx.observed.workloads]
+def release(ctx: Context, *, ended: str = "", message: str = "") -> tuple[Step, ...]:
+    """Give up every Workload of this job, and a resolve Job that still runs.
+
+    A prebuilt Workload is MultiKueue's: it is told how the job `ended` (a phase), and deleted by nobody here.
+    """
+    steps: list[Step] = []
+    if not prebuilt_name(ctx.job):
+        steps += [Delete(WORKLOAD, key_of(w), uid_of(w)) for w in ctx.observed.workloads]
+    elif ended:
+        reason = "Succeeded" if ended == "Succeeded" else "Failed"
+        steps += [
+            finish_patch(w, reason, message or ended, ctx.now)
+            for w in ctx.observed.workloads
+            if not is_true(w, "Finished") and not is_terminating(w)
+        ]
     steps += [
         Delete(JOB, key_of(job), uid_of(job))
         for job in ctx.observed.resolve_jobs
@@ -35,7 +49,7 @@ def finish(ctx: Context, phase: str, message: str) -> Decision | Need:
         return copies
     ctx.draft.enter(phase, message).put(retryAt=None, stopRequestedAt=None)
     ctx.draft.note(phase, message, warning=phase == "Failed")
-    return ctx.decision((*release(ctx), *copies))
+    return ctx.decision((*release(ctx, ended=phase, message=message), *copies))
 
 
 def fail(ctx: Context, message: str, *, type_: str, reason: str, detail: str = "") -> Decision | Need:
@@ -54,6 +68,8 @@ def fail_attempt(ctx: Context, message: str) -> Decision | Need:
     attempts = ctx.draft.done().get("attempts") or ()
     failed = sum(1 for attempt in attempts if attempt.get("outcome") == "Failed")
     limit = (ctx.spec.retry and ctx.spec.retry.limit) or 0
+    if prebuilt_name(ctx.job):
+        limit = 0  # there is one Workload: another try is the manager's to give
     if failed > limit:
         return finish(ctx, "Failed", message)
     assert ctx.spec.retry is not None
@@ -71,7 +87,7 @@ def fail_attempt(ctx: Context, message: str) -> Decision | Need:
 
 def after_end(ctx: Context) -> Decision:
     """What remains to do for a job in a terminal phase: leftovers, the finalizer, its time to live."""
-    steps = list(release(ctx))
+    steps = list(release(ctx, ended=ctx.draft.phase, message=ctx.draft.message))
     if ctx.holds_finalizer:
         steps.append(finalizer_off(ctx))
     if steps:

@@ -9,8 +9,10 @@ from fournos.api.times import parse_time
 from fournos.jobs import build, names
 from fournos.jobs.context import Context
 from fournos.jobs.finish import fail, finalizer_off, release
+from fournos.jobs.prebuilt import differs, join, out_of_sync
 from fournos.jobs.waiting import admission_message, wait, wait_if_curable
 from fournos.kube.resource import Key, Obj, key_of, uid_of
+from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.queueing.nested import live_ancestor
 from fournos.queueing.release import release_quota
@@ -35,6 +37,8 @@ def enqueue(ctx: Context, message: str) -> Decision | Need:
     if isinstance(priority, Need | Decision):
         return priority
     request = _request(ctx, priority)
+    if prebuilt_name(ctx.job):
+        return join(ctx, request, message)
     ctx.draft.enter("Pending", message).condition("WorkloadAdmitted", "False", "Pending", message)
     ctx.draft.put(retryAt=None)
     return ctx.decision([Create(WORKLOAD, build_workload(request))], wake_at=_pending_deadline(ctx))
@@ -124,7 +128,10 @@ def pending(ctx: Context) -> Decision | Need:
             return ctx.decision(wake_at=parse_time(retry_at))
         return enqueue(ctx, "Cluster lock pending admission" if ctx.spec.lock_only else QUEUED)
     queue = view(workload)
-    if queue.state is QueueState.WAITING and _outdated(ctx, workload):
+    if prebuilt_name(ctx.job):
+        if differs(workload, _request(ctx, None)):
+            return out_of_sync(ctx, workload)
+    elif queue.state is QueueState.WAITING and _outdated(ctx, workload):
         return ctx.decision([Delete(WORKLOAD, key_of(workload), uid_of(workload))])
     if queue.state is QueueState.ADMITTED and ctx.draft.attempt:
         # The cache may still show the admission of the attempt before this one.
@@ -146,12 +153,8 @@ def pending(ctx: Context) -> Decision | Need:
 
 def _outdated(ctx: Context, workload: Obj) -> bool:
     """Whether the spec was changed after the Workload was made: it asks for something else by now."""
-    wanted = build_workload(_request(ctx, None))["spec"]
-    pods, wanted_pods = (spec["podSets"][0]["template"]["spec"] for spec in (workload["spec"], wanted))
     return (
-        pods["containers"][0]["resources"]["requests"]
-        != wanted_pods["containers"][0]["resources"]["requests"]
-        or (pods.get("nodeSelector") or {}) != (wanted_pods.get("nodeSelector") or {})
+        differs(workload, _request(ctx, None))
         or (workload["spec"].get("priorityClassRef") or {}).get("name") != ctx.spec.priority
     )
 

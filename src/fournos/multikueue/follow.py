@@ -5,15 +5,20 @@ from __future__ import annotations
 from datetime import timedelta
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.times import parse_time
 from fournos.kube.resource import Obj, key_of
 from fournos.multikueue.build import mirror
-from fournos.multikueue.context import Context, Remote
+from fournos.multikueue.context import Context, Remote, since
+from fournos.multikueue.kinds import has_ended
 from fournos.multikueue.nominate import keep_priority, runs
 from fournos.multikueue.over import Why
 from fournos.multikueue.sync import sync
 from fournos.multikueue.withdraw import clear
 from fournos.multikueue.workers import Look, Make
 from fournos.runtime.decision import Decision
+
+_LAST_WORD = timedelta(seconds=30)
+"""How long a copy may take to tell its end after its Workload has."""
 
 
 def follow(ctx: Context) -> Decision:
@@ -72,7 +77,11 @@ def _finished(ctx: Context, remote: Remote, twin: Obj) -> Decision:
         if not remote.busy:
             ctx.send(remote, Look(kind, key_of(job), version))
         return ctx.decision()
-    sync(ctx, ctx.mirror(remote))
+    copy, due = ctx.mirror(remote), parse_time(since(twin, "Finished")) + _LAST_WORD
+    sync(ctx, copy)
+    if copy is not None and not has_ended(kind, copy.get("status") or {}) and ctx.now < due:
+        ctx.wake(due)
+        return ctx.decision()
     ctx.finish(reason, message)
     ctx.note("FinishedOnWorker", f'{reason} on "{remote.name}": {message}')
     return ctx.decision()

@@ -82,3 +82,15 @@ def held_back(resource: Resource, spec: Obj) -> Obj:
     if known is not None:
         return known
     return {"suspend": True} if "suspend" in spec else {}
+
+
+_ENDED: dict[tuple[str, str], tuple[str, frozenset[str]]] = {
+    # It finishes its Workload before it says so itself.
+    ("fournos.dev", "FournosJob"): ("phase", frozenset({"Succeeded", "Failed", "Stopped"})),
+}
+
+
+def has_ended(resource: Resource, status: Obj) -> bool:
+    """Whether the status of a copy whose Workload is finished is its last one; of most kinds it is."""
+    field, ends = _ENDED.get((resource.group, resource.kind), ("", frozenset()))
+    return not field or status.get(field) in ends

@@ -1,0 +1,205 @@
+"""FournosJobs that a worker cluster runs: the manager only queues them, the worker resolves and runs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fournos.api.conditions import condition, is_true
+from fournos.api.fournosjob import FournosJobSpec
+from fournos.jobs.build import workload_request
+from fournos.jobs.controller import jobs_system
+from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.kube.kinds import JOB
+from fournos.kube.resource import Key
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.workload import build
+from tests.unit.jobs import actors
+from tests.unit.jobs.actors import NS, SETTINGS, Kueue, Resolver, Tekton, environment, job, phase, submit
+from tests.world.harness import (
+    Scenario,
+    blind_everywhere,
+    crash_everywhere,
+    fail_everywhere,
+    run,
+    stale_everywhere,
+)
+from tests.world.server import Server
+
+MULTIKUEUE = "kueue.x-k8s.io/multikueue"
+GPUS = {"gpuType": "a100", "gpuCount": 2}
+PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
+
+
+def scenario(setup: Any, *script: Any, resolver: Any = Resolver, tekton: Any = Tekton) -> Scenario:
+    cast: list[Any] = []
+
+    def begin(server: Server) -> None:
+        cast[:] = [resolver(), Kueue(), tekton()]
+        environment(server)
+        setup(server)
+
+    def play(index: int) -> Any:
+        def act(server: Server) -> None:
+            cast[index](server)
+
+        return act
+
+    return Scenario(
+        jobs_system(SETTINGS, actors.TEMPLATE),
+        begin,
+        actors=[play(0), play(1), play(2)],
+        script=script,
+        end=end,
+    )
+
+
+def end(server: Server) -> Any:
+    workloads = {
+        one["metadata"]["name"]: (
+            one["spec"].get("active", True),
+            (condition(one, "Finished") or {}).get("reason"),
+            is_true(one, "Admitted"),
+        )
+        for one in server.list(WORKLOAD)
+    }
+    return phase(server), workloads, len(server.list(JOB)), len(server.list(PIPELINE_RUN))
+
+
+# --- on the manager ----------------------------------------------------------------------------------
+
+
+def managed(server: Server, **spec: Any) -> None:
+    submit(server, managedBy=MULTIKUEUE, **spec)
+
+
+def edit(**spec: Any) -> Any:
+    def act(server: Server) -> None:
+        server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": spec})
+
+    return act
+
+
+MANAGER: dict[str, tuple[Scenario, Any]] = {
+    "is queued": (scenario(managed), {"job": (True, None, True)}),
+    "with GPUs": (
+        scenario(lambda server: managed(server, hardware=GPUS, priority="nightly")),
+        {"job": (True, None, True)},
+    ),
+    "is stopped": (scenario(managed, edit(shutdown="Stop")), {"job": (False, None, True)}),
+    "waits, suspended": (scenario(lambda server: managed(server, suspend=True)), {}),
+    "is suspended and goes on": (
+        scenario(managed, edit(suspend=True), edit(suspend=False)),
+        {"job": (True, None, True)},
+    ),
+}
+
+
+@pytest.mark.parametrize("story", MANAGER)
+async def test_the_manager_makes_a_workload_and_nothing_else(story: str) -> None:
+    told, workloads = MANAGER[story]
+    server = (await run(told)).server
+    assert end(server) == ("", workloads, 0, 0)
+    assert "status" not in job(server) and not job(server)["metadata"].get("finalizers")
+
+
+@pytest.mark.parametrize("story", MANAGER)
+async def test_the_manager_whatever_fails(story: str) -> None:
+    told = MANAGER[story][0]
+    await crash_everywhere(told)
+    await fail_everywhere(told)
+    await stale_everywhere(told)
+    await blind_everywhere(told)
+
+
+async def test_what_the_manager_asks_for_is_what_the_spec_says() -> None:
+    told = scenario(lambda server: managed(server, hardware=GPUS))
+    server = (await run(told)).server
+    (pod_set,) = server.list(WORKLOAD)[0]["spec"]["podSets"]
+    requests = pod_set["template"]["spec"]["containers"][0]["resources"]["requests"]
+    assert requests == {"fournos/cluster-slot": "100", "fournos/gpu-a100": "2"}
+
+
+# --- on the worker -----------------------------------------------------------------------------------
+
+
+def sent(server: Server, **spec: Any) -> None:
+    """As MultiKueue does it: the Workload first, without an owner, then the job."""
+    submit(server, **spec)
+    found = job(server)
+    server.delete(FOURNOS_JOB, Key(NS, "job"))
+    parsed = jobs_spec(found)
+    request = workload_request(
+        found, parsed, hardware=parsed.hardware, priority=None, attempt=1, settings=SETTINGS
+    )
+    body = dict(build(request))
+    body["metadata"] = {
+        **{name: value for name, value in body["metadata"].items() if name != "ownerReferences"},
+        "name": "made-by-the-manager",
+    }
+    server.create(WORKLOAD, body)
+    labels = {PREBUILT: "made-by-the-manager"}
+    meta = {"name": "job", "namespace": NS, "labels": labels}
+    server.create(FOURNOS_JOB, {**found, "metadata": meta})
+
+
+def jobs_spec(found: Any) -> Any:
+    return FournosJobSpec.model_validate(found["spec"])
+
+
+def failing() -> Tekton:
+    return Tekton(fails={"job"}, pods=True)
+
+
+def asks_for_gpus() -> Resolver:
+    return Resolver({"hardware": {"gpuType": "a100", "gpuCount": 4}})
+
+
+WORKER: dict[str, tuple[Scenario, Any]] = {
+    "succeeds": (
+        scenario(sent, resolver=lambda: Resolver({"secretRefs": ["my-creds"]})),
+        ("Succeeded", {"made-by-the-manager": (True, "Succeeded", True)}, 1, 1),
+    ),
+    "fails": (
+        scenario(
+            lambda server: sent(server, retry={"limit": 2}), tekton=lambda: Tekton(fails={"job"}, pods=True)
+        ),
+        ("Failed", {"made-by-the-manager": (True, "Failed", True)}, 1, 1),
+    ),
+    "its resolver wants more than was queued": (
+        scenario(sent, resolver=asks_for_gpus),
+        ("Failed", {"made-by-the-manager": (True, "OutOfSync", True)}, 1, 0),
+    ),
+    "its resolver fails": (
+        scenario(sent, resolver=lambda: Resolver(fails=True)),
+        ("Failed", {"made-by-the-manager": (True, "Failed", True)}, 1, 0),
+    ),
+}
+
+
+@pytest.mark.parametrize("story", WORKER)
+async def test_the_worker_resolves_and_runs_it(story: str) -> None:
+    told, wanted = WORKER[story]
+    server = (await run(told)).server
+    assert end(server) == wanted
+    assert "managedBy" not in job(server)["spec"]
+
+
+@pytest.mark.parametrize("story", WORKER)
+async def test_the_worker_whatever_fails(story: str) -> None:
+    told = WORKER[story][0]
+    await crash_everywhere(told)
+    await fail_everywhere(told)
+    await stale_everywhere(told)
+    await blind_everywhere(told)
+
+
+async def test_a_worker_without_the_workload_waits() -> None:
+    def alone(server: Server) -> None:
+        sent(server)
+        server.delete(WORKLOAD, Key(NS, "made-by-the-manager"))
+
+    server = (await run(scenario(alone))).server
+    assert phase(server) == "Pending" and server.list(WORKLOAD) == []
+    assert "is not there" in job(server)["status"]["message"]
