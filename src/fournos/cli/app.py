@@ -15,6 +15,7 @@ from fournos.cli import (
     explain,
     get,
     logs,
+    minicluster,
     run,
     stop,
     submit,
@@ -45,6 +46,7 @@ SUB_APPS: Final[dict[str, typer.Typer]] = {
     "cluster": cluster.app,
     "dispatch": dispatch.app,
     "appwrapper": appwrapper.app,
+    "minicluster": minicluster.app,
 }
 """Name → sub-app, such as "cluster" → the app of `fournos cluster …`."""
 

@@ -147,4 +147,4 @@ def service(container: Container, pod: Volumes) -> dict[str, Any]:
 
 
 def _software(cluster: Cluster) -> list[dict[str, Any]]:
-    return [] if cluster.spec.flux.container.disable else [volumes.software_mount()]
+    return [] if cluster.spec.flux.container.disable else [volumes.software_mount(cluster)]

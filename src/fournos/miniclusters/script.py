@@ -65,7 +65,6 @@ def _view(cluster: Cluster) -> Iterator[str]:
     rc_extra = "" if flux.scheduler.simple else f"{cluster.mount}/view/etc/flux/rc1.d"
     yield "\n" + _assignments(
         {
-            "software": names.SOFTWARE_PATH,
             "python_path": flux.container.python_path or "",
             "rc_extra": rc_extra,
         }
@@ -201,8 +200,10 @@ def sidecar(cluster: Cluster, index: int) -> str:
             *_view(cluster),
             _user("commands.servicePre", commands.service_pre, quiet=quiet),
             _part("sidecar"),
-            _user("command", command),
+            f"\nmain() {{\n:\n{lines(command or ':')}}}\n",
+            _part("sidecar_run"),
             _user("commands.post", commands.post),
+            '\nexit "$result"\n',
         )
     )
 

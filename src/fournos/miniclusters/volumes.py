@@ -12,7 +12,6 @@ from fournos.miniclusters.cluster import Cluster
 
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 - where MPI looks for it
 HOME_VOLUME: Final = "flux-operator-home"
-SOFTWARE_VOLUME: Final = "spack-software"
 CURVE_VOLUME: Final = "flux-curve"
 MUNGE_VOLUME: Final = "flux-munge"
 _SCRIPT_MODE: Final = 0o755
@@ -89,7 +88,6 @@ def shared(cluster: Cluster, keys: Iterable[str]) -> list[dict[str, Any]]:
                 "items": [{"key": key, "path": file_of(key), "mode": _SCRIPT_MODE} for key in keys],
             },
         },
-        {"name": SOFTWARE_VOLUME, "emptyDir": {}},
         {"name": HOME_VOLUME, "emptyDir": {}},
         {
             "name": CURVE_VOLUME,
@@ -120,9 +118,17 @@ def base_mounts(cluster: Cluster) -> list[dict[str, Any]]:
     ]
 
 
-def software_mount() -> dict[str, Any]:
-    """Not of the init container: its image has the software at this place."""
-    return {"name": SOFTWARE_VOLUME, "mountPath": names.SOFTWARE_PATH}
+def software_mount(cluster: Cluster) -> dict[str, Any]:
+    """What the view is linked to, where it was built for.
+
+    Not of the init container: its image has the software there.
+    """
+    return {
+        "name": cluster.spec.flux.container.name,
+        "mountPath": names.SOFTWARE_PATH,
+        "subPath": "software",
+        "readOnly": True,
+    }
 
 
 def runner_mounts(cluster: Cluster) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -266,7 +267,8 @@ def test_with_complete_workers_one_end_is_the_end(stage: Stage) -> None:
 def test_a_signal_reaches_the_broker(stage: Stage, index: int) -> None:
     stage.put({"command": "sleep 60", "launcher": True, "commands": {"post": "echo post"}}, size=2)
     process = stage.start(index=index, SLEEP="60")
-    _until_started(stage)
+    calls = stage.root / "calls"
+    _until(lambda: calls.exists() and "start" in calls.read_text())
     begin = time.monotonic()
     found = stage.terminate(process)
     assert time.monotonic() - begin < 10
@@ -275,16 +277,11 @@ def test_a_signal_reaches_the_broker(stage: Stage, index: int) -> None:
     assert not (stage.root / "termination").exists(), "being stopped is no result"
 
 
-def _until_started(stage: Stage) -> None:
-    """The broker has replaced itself by sleep."""
+def _until(seen: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        calls = stage.root / "calls"
-        if calls.exists() and "start" in calls.read_text():
-            time.sleep(0.5)
-            return
+    while not seen():
+        assert time.monotonic() < deadline
         time.sleep(0.05)
-    raise AssertionError("the broker was not started")
 
 
 def test_hooks_of_each_role(stage: Stage) -> None:
@@ -438,6 +435,23 @@ def test_a_sidecar_waits_for_the_socket_and_runs_shell_code(stage: Stage) -> Non
     found = stage.run("start-1")
     uri = f"local://{stage.mount}/config/run/flux/local"
     assert (found.code, found.out) == (0, f"pre\n{uri}\ndone\n")
+
+
+def test_a_sidecar_is_stopped_with_all_that_it_started(stage: Stage) -> None:
+    command = 'echo up; touch "$STAGE/up"; sleep 60; echo not here'
+    containers = [{"command": "true", "runFlux": True}, {"name": "side", "command": command}]
+    stage.put(containers=containers, flux={"noWaitSocket": True})
+    process = stage.start("start-1")
+    _until((stage.root / "up").exists)
+    found = stage.terminate(process)
+    assert (found.code, found.out) == (143, "up\n")
+
+
+def test_a_sidecar_ends_with_its_own_code(stage: Stage) -> None:
+    side = {"name": "side", "command": "exit 5", "commands": {"post": "echo bye"}}
+    stage.put(containers=[{"command": "true", "runFlux": True}, side], flux={"noWaitSocket": True})
+    found = stage.run("start-1")
+    assert (found.code, found.out) == (5, "bye\n")
 
 
 # --- a worker that is taken away --------------------------------------------------------------------------

@@ -9,4 +9,7 @@ fail() {
   exit 127
 }
 
+# The first process of a container ignores what it has no trap for.
+trap 'exit 143' TERM INT
+
 export PYTHONPATH="${PYTHONPATH:-}" LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}"

@@ -1,9 +1,6 @@
 # Flux from the view: found on the PATH, with its software where it was built for.
-# Reads: mount view config software python_path rc_extra
+# Reads: view python_path rc_extra
 export PATH="$PATH:$view/bin"
-if [[ -d $mount/software && -w $software ]]; then
-  cp -R "$mount/software/." "$software/"
-fi
 if [[ ${HOME:-/} == / ]]; then
   export HOME=/home/flux-operator USER=flux-operator
 fi

@@ -1,0 +1,105 @@
+"""fournos minicluster …: Flux clusters. What needs no cluster is here."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from fournos.api.rules import Violation
+from fournos.cli.errors import Fail
+from fournos.cli.manifest import documents, read
+from fournos.cli.verbs import Cli, verb
+from fournos.kube.resource import Obj
+from fournos.miniclusters import build, curve, entrypoint, names
+from fournos.miniclusters.cluster import cluster_of
+from fournos.miniclusters.kinds import MINICLUSTER
+from fournos.miniclusters.rules import check_manifest
+from fournos.miniclusters.settings import MiniClusterSettings
+
+app = typer.Typer(help="MiniClusters: Flux clusters in the pods of a Job.", no_args_is_help=True)
+
+_MADE_LATER = "made by the operator"
+
+
+@verb(app, "render")
+def render(
+    cli: Cli,
+    file: Annotated[
+        str, typer.Option("--file", "-f", metavar="FILE", help="The manifest; - is standard input.")
+    ],
+    only: Annotated[
+        str | None,
+        typer.Option(
+            "--only",
+            metavar="KEY",
+            help="Print one file of the entrypoint ConfigMap, such as wait-0, broker.toml or hostlist.",
+        ),
+    ] = None,
+    certificate: Annotated[
+        bool,
+        typer.Option("--certificate", help="Make a certificate, so that what is printed can be applied."),
+    ] = False,
+) -> int:
+    """Print what a MiniCluster is made of, after the same checks as the API server's. Needs no cluster.
+
+    \b
+    fournos minicluster render -f minicluster.yaml
+    fournos minicluster render -f minicluster.yaml --only wait-0
+    """
+    settings = MiniClusterSettings()
+    minicluster = _read(file, cli.common.namespace)
+    if only is not None:
+        data = entrypoint.data(cluster_of(minicluster, settings))
+        if only not in data:
+            raise Fail(f"there is no {only}", fix="name one of " + ", ".join(data))
+        typer.echo(data[only], nl=not data[only].endswith("\n"))
+        return 0
+    lead = names.lead(minicluster["metadata"]["name"])
+    text = curve.certificate(secrets.token_bytes(curve.KEY_BYTES), host=lead) if certificate else _MADE_LATER
+    service = build.headless_service(minicluster, settings)
+    objects = [
+        build.certificate_secret(minicluster, settings, certificate=text),
+        service,
+        *build.wanted(minicluster, settings),
+    ]
+    typer.echo("---\n".join(_yaml(one) for one in objects), nl=False)
+    return 0
+
+
+def _read(path: str, namespace: str | None) -> dict[str, Any]:
+    """The one MiniCluster of a file.  Raises Fail for what the API server would refuse, too."""
+    found = [one for one in documents(read(path), path) if one.get("kind") == MINICLUSTER.kind]
+    if len(found) != 1:
+        raise Fail(f"{path} holds {len(found)} MiniClusters", fix="name a file with exactly one")
+    minicluster = found[0]
+    broken = check_manifest(minicluster)
+    meta = minicluster.get("metadata")
+    if not isinstance(meta, dict) or not meta.get("name"):
+        broken = [Violation("metadata.name", "write a name", "schema"), *broken]
+    if broken:
+        lines = "".join(f"\n  {violation}" for violation in broken)
+        raise Fail(f"{path} would be refused:{lines}", fix="correct these fields and try again")
+    if namespace:
+        minicluster["metadata"]["namespace"] = namespace
+    return minicluster
+
+
+class _Dumper(yaml.SafeDumper):
+    """Texts of several lines as blocks, and no anchors."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _yaml(obj: Obj | str) -> str:
+    return str(yaml.dump(obj, Dumper=_Dumper, sort_keys=False, width=110))
