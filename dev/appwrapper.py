@@ -152,7 +152,12 @@ def install() -> None:
 
 def uninstall() -> None:
     """Delete the CRD, and with it all AppWrappers."""
-    kubectl("delete", "-f", _CRD, "--ignore-not-found", "--timeout=120s")
+    try:
+        kubectl("delete", "-f", _CRD, "--ignore-not-found", "--timeout=120s")
+    except DevclusterError as error:
+        raise DevclusterError(
+            f"{error}\nAppWrappers wait for their operator to take down what they made: does it run?"
+        ) from None
 
 
 def run() -> None:

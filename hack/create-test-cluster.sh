@@ -4,5 +4,5 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv=${VENV:-.venv}
-make --no-print-directory "$venv/.installed"
+make -s "$venv/.installed"
 exec "$venv/bin/python" -m dev.appwrapper create-cluster

@@ -4,6 +4,6 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 venv=${VENV:-.venv}
-make --no-print-directory "$venv/.installed"
+make -s "$venv/.installed"
 export APPWRAPPER_TEST_KUBECONFIG="${KUBECONFIG:-$HOME/.kube/config}"
 exec "$venv/bin/python" -m pytest tests/e2e/appwrappers "$@"

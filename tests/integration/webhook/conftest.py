@@ -105,11 +105,11 @@ class Replicas:
         asking: Api | None = None,
     ) -> Keeper:
         """One more.  Returns when the API server can ask it; `asking` answers its questions."""
-        port = _free_port()
+        port = free_port()
         leading = asyncio.Event()
         if leads:
             leading.set()
-        server = WebhookServer(asking or self.api, webhooks, metrics=self.metrics)
+        server = WebhookServer(asking or self.api, webhooks, metrics=self.metrics, linger=0)
         keeper = Keeper(
             self.api,
             webhooks,
@@ -151,7 +151,7 @@ def address_for(kubeconfig: Path) -> str:
         return str(found.getsockname()[0])
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

@@ -87,22 +87,26 @@ def respond(uid: str, request: Request, review: Review) -> Mapping[str, Any]:
     if review.warnings:
         response["warnings"] = list(review.warnings)
     if review.problems:
-        response["status"] = _status(review)
+        response["status"] = _status(request, review)
     elif operations := json_patch(request.new, review.patch):
         response |= {"patchType": "JSONPatch", "patch": base64.b64encode(orjson.dumps(operations)).decode()}
     return {"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response}
 
 
-def _status(review: Review) -> dict[str, Any]:
+def _status(request: Request, review: Review) -> dict[str, Any]:
     """As the API server itself refuses: 422 with the fields, or 503 for what another try may change."""
     code, reason = (503, "ServiceUnavailable") if review.transient else (422, "Invalid")
-    causes = [_cause(problem) for problem in review.problems]
+    about = {
+        "group": str(request.new.get("apiVersion") or "").rpartition("/")[0],
+        "kind": str(request.new.get("kind") or ""),
+        "name": request.key.name,
+    }
     return {
         "status": "Failure",
         "code": code,
         "reason": reason,
         "message": "; ".join(map(str, review.problems)),
-        "details": {"causes": causes},
+        "details": {**about, "causes": [_cause(problem) for problem in review.problems]},
     }
 
 

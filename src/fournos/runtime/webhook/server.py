@@ -28,12 +28,17 @@ _MARGIN: Final = 0.5
 """Seconds of the API server's patience that are left for the way back."""
 _GOING: Final = 5.0
 """Seconds that requests under way get at the end."""
+LINGER: Final = 2.0
+"""Seconds at the end in which each answer closes its connection: an API server that keeps one open would
+send its next request just as we go."""
 
 
 class WebhookServer:
     """`run` serves until cancelled, from the first certificate on."""
 
-    def __init__(self, api: Api, webhooks: Sequence[Webhook], *, metrics: Metrics) -> None:
+    def __init__(
+        self, api: Api, webhooks: Sequence[Webhook], *, metrics: Metrics, linger: float = LINGER
+    ) -> None:
         """Raises ValueError if two webhooks have one path or one name."""
         for what in ("path", "name"):
             found = [getattr(webhook, what) for webhook in webhooks]
@@ -44,7 +49,9 @@ class WebhookServer:
         self._metrics = metrics
         self._context: ssl.SSLContext | None = None
         self._shown = asyncio.Event()
+        self._linger = linger
         self._serving = False
+        self._going = False
 
     def show(self, pair: Pair) -> None:
         """Serve with this certificate; connections that are open go on."""
@@ -62,6 +69,7 @@ class WebhookServer:
         app = web.Application(client_max_size=_LARGEST)
         for webhook in self._webhooks:
             app.router.add_post(webhook.path, partial(self._answer, webhook))
+        app.on_response_prepare.append(self._last)
         return app
 
     async def run(self, *, port: int, host: str | None = None) -> None:
@@ -72,10 +80,18 @@ class WebhookServer:
         try:
             await web.TCPSite(runner, host, port, ssl_context=self._context).start()
             self._serving = True
-            await asyncio.Event().wait()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self._serving, self._going = False, True
+                await asyncio.sleep(self._linger)
         finally:
-            self._serving = False
             await runner.cleanup()
+
+    async def _last(self, _: web.Request, response: web.StreamResponse) -> None:
+        if self._going:
+            response.headers["Connection"] = "close"
+            response.force_close()
 
     async def _answer(self, webhook: Webhook, asked: web.Request) -> web.Response:
         started = asyncio.get_running_loop().time()

@@ -24,7 +24,7 @@ from tests.unit.runtime.toy import TOY, make_toy
 from tests.unit.runtime.webhook.toy import webhook
 from tests.world.server import Connection, Server, clone, merge
 
-NEW: dict[str, Any] = {"metadata": {"name": "a"}, "spec": {"x": 1}}
+NEW: dict[str, Any] = {"apiVersion": "x.dev/v1", "kind": "Toy", "metadata": {"name": "a"}, "spec": {"x": 1}}
 ALICE = {"username": "alice", "uid": "u", "groups": ["dev"], "extra": {"scopes": ["a", "b"]}}
 
 
@@ -93,6 +93,9 @@ def test_a_refusal_names_the_fields() -> None:
     status = response["status"]
     assert (status["code"], status["reason"]) == (422, "Invalid")
     assert status["message"] == "spec.x: too small; spec.y: missing"
+    assert {key: status["details"][key] for key in ("group", "kind", "name")} == {
+        "group": "x.dev", "kind": "Toy", "name": "a"
+    }  # fmt: skip
     assert [cause["field"] for cause in status["details"]["causes"]] == ["spec.x", "spec.y"]
     assert respond("1", request(), Review(problems, transient=True))["response"]["status"]["code"] == 503
 
