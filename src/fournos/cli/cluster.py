@@ -166,7 +166,7 @@ async def lock_cluster(
         if current and current != who:
             raise Fail(
                 f"{name} is locked for {current}",
-                fix=f"wait for fournos cluster unlock {name}, or ask {current}",
+                fix=f"ask {current}, or take it away from them: fournos cluster unlock {name}",
             )
         _refuse_past(cluster, who, ttl, cli.world.now())
         # Bound to what was read: two people who lock at once are not both told yes.
@@ -248,6 +248,8 @@ async def drain_cluster(
     fournos cluster drain cluster-1
     fournos cluster drain cluster-1 --undo
     """
+    if stop and undo:
+        raise Fail("--stop and --undo are opposites", fix="give one of them")
     async with _session(cli) as session:
         await _find(session, name)
         wanted = None if undo else "Stop" if stop else "Wait"

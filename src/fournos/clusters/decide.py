@@ -11,6 +11,7 @@ from fournos.clusters.decommission import decommission, drain, gone_secret
 from fournos.clusters.inventory import inventory
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.lock import lock
+from fournos.clusters.planner import NO_QUEUE
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.resource import Key, uid_of
 from fournos.runtime.decision import Absent, Decision, Facts, Need, Present, SecretShape
@@ -70,8 +71,14 @@ def _quota(ctx: Context) -> None:
     sync = ctx.observed.sync
     if sync is None:
         ctx.draft.condition("QuotaSynced", "Unknown", "Pending", "not planned yet")
-    else:
-        ctx.draft.tell("QuotaSynced", sync.status, sync.reason, sync.message)
+        return
+    message = sync.message
+    if sync.reason == NO_QUEUE:
+        name = ctx.settings.kueue_cluster_queue_name
+        message = (
+            f"there is no ClusterQueue {name} to give it quota; HEARTH_KUEUE_CLUSTER_QUEUE_NAME names it"
+        )
+    ctx.draft.tell("QuotaSynced", sync.status, sync.reason, message)
 
 
 def _troubled(ctx: Context) -> Decision:

@@ -100,7 +100,7 @@ def _keep(ctx: Context, owner: str, before: dict[str, Any], job: Obj) -> None:
     if workload is None or view(workload).state is not QueueState.ADMITTED:
         if before.get("state") == LockState.HELD:
             ctx.draft.note("LockLost", "the lock lost its quota and is requested again", warning=True)
-        _requested(ctx, owner, before, "Requested", _behind(ctx, workload))
+        _requested(ctx, owner, before, "Requested", _behind(ctx, job, workload))
         return
     held = build.held_priority()
     if workload["spec"].get("priority") != held["priority"]:
@@ -124,9 +124,11 @@ def _requested(ctx: Context, owner: str, before: dict[str, Any], reason: str, me
     ctx.draft.condition("Locked", "False", reason, message)
 
 
-def _behind(ctx: Context, workload: Obj | None) -> str:
+def _behind(ctx: Context, job: Obj, workload: Obj | None) -> str:
     if ctx.observed.occupants:
         return f"waits for jobs to end: {', '.join(_named(ctx.observed.occupants))}"
+    if workload is None and not (job.get("status") or {}).get("phase"):
+        return f"waits for an operator of FournosJobs to queue {key_of(job)}"
     said = view(workload).message if workload is not None else ""
     return f"waits for admission: {said}" if said else "waits for admission"
 

@@ -18,6 +18,7 @@ from fournos.clusters import names
 from fournos.kube.resource import Obj
 from fournos.queueing.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE, SLOTS_PER_CLUSTER, UNAVAILABLE_TAINT
 
+NO_QUEUE: Final = "NoClusterQueue"
 MAX_FLAVORS: Final = 64
 MAX_RESOURCES: Final = 64
 MAX_QUOTAS: Final = 512
@@ -96,9 +97,7 @@ class _Planner:
             self.notes[member.name] = Sync("False", "ForeignFlavor", text)
         if self.queue is None:
             for name in self.members:
-                self.notes[name] = Sync(
-                    "False", "NoClusterQueue", "there is no ClusterQueue to give it quota"
-                )
+                self.notes[name] = Sync("False", NO_QUEUE, "there is no ClusterQueue to give it quota")
         return Plan(
             create=create,
             taint=taint,
