@@ -75,9 +75,7 @@ def _quota(ctx: Context) -> None:
     message = sync.message
     if sync.reason == NO_QUEUE:
         name = ctx.settings.kueue_cluster_queue_name
-        message = (
-            f"there is no ClusterQueue {name} to give it quota; HEARTH_KUEUE_CLUSTER_QUEUE_NAME names it"
-        )
+        message = f"there is no ClusterQueue {name} to give it quota (HEARTH_KUEUE_CLUSTER_QUEUE_NAME)"
     ctx.draft.tell("QuotaSynced", sync.status, sync.reason, message)
 
 
