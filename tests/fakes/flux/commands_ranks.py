@@ -75,8 +75,8 @@ def resource(words: list[str]) -> int:
         rows = [
             {
                 "state": "draining" if r["busy"] else "drained",
-                "rank": str(r["rank"]),
-                "node": r["host"],
+                "ranks": str(r["rank"]),
+                "nodelist": r["host"],
                 "reason": r["drained"],
             }
             for r in drained
@@ -84,7 +84,7 @@ def resource(words: list[str]) -> int:
         if parsed.get("format").startswith("{"):
             formatted("resource", rows, parsed.get("format"))
             return 0
-        show(rows, [("STATE", "state"), ("RANK", "rank"), ("REASON", "reason"), ("NODELIST", "node")])
+        show(rows, [("STATE", "state"), ("RANK", "ranks"), ("REASON", "reason"), ("NODELIST", "nodelist")])
         return 0
     elif what in ("drain", "undrain"):
         if what == "undrain" and not parsed.rest:

@@ -78,7 +78,7 @@ class Leader:
                 self.log(4, "a peer with another certificate was refused")
             elif greeting["kind"] == "client":
                 await link.send(uuid=self.broker.uuid)
-                await self._client(reader, writer)
+                await self._client(reader, writer, greeting["rank"])
             elif not 0 < greeting["rank"] < self.size:
                 await link.send(refused=f"rank {greeting['rank']} is none of ours")
             else:
@@ -294,10 +294,12 @@ class Leader:
             async with asyncio.timeout(_GOODBYE):
                 await self.changed.until(lambda: not self.online)
 
-    async def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _client(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, rank: int = 0
+    ) -> None:
         from .service import serve  # it knows this class
 
-        await serve(self, Link(reader, writer))
+        await serve(self, Link(reader, writer), rank)
 
     # --- content -----------------------------------------------------------------------------------------
 

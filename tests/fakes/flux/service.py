@@ -18,12 +18,14 @@ class AnswerError(Exception):
     """The request cannot be served."""
 
 
-async def serve(leader: Leader, link: Link) -> None:
+async def serve(leader: Leader, link: Link, rank: int) -> None:
+    """`rank`: where the command runs."""
     with contextlib.suppress(ConnectionError, OSError):
         request = await link.receive()
         if request is not None:
             try:
                 handler = globals()[f"_{request['op']}"]
+                request["rank"] = str(rank)
                 await link.send(end=True, **(await handler(leader, link, request) or {}))
             except (AnswerError, UnsatisfiableError, hostlist.FormatError) as error:
                 await link.send(end=True, error=str(error))
@@ -220,11 +222,12 @@ async def _disconnect(leader: Leader, link: Link, request: dict[str, Any]) -> No
 
 
 async def _attr(leader: Leader, link: Link, request: dict[str, Any]) -> dict[str, Any]:
-    attrs = leader.broker.attrs
+    attrs = {**leader.broker.attrs, "rank": request["rank"]}
     if request.get("set"):
         if request["name"] not in config.ATTRIBUTES:
             raise AnswerError("No such file or directory")
-        attrs[request["name"]] = request["value"]
+        leader.broker.attrs[request["name"]] = request["value"]
+        return {"attrs": leader.broker.attrs}
     if request.get("name") and request["name"] not in attrs:
         raise AnswerError("No such file or directory")
     return {"attrs": attrs}

@@ -171,3 +171,16 @@ async def test_what_it_does_not_know_it_refuses(cluster: Cluster, words: list[st
     )
     code, _, err = await _ended(process)
     assert code and said in err
+
+
+async def test_a_worker_that_is_taken_away_finds_itself_and_comes_back(cluster: Cluster) -> None:
+    """The words of the product's own scripts."""
+    await cluster.start(0, STAY, attrs=("broker.quorum=1",))
+    await cluster.start(3)
+    await _until(cluster, 0, "3 flux-3: full")
+    assert await cluster.proxy(3, "flux", "getattr", "rank") == (0, "3\n")
+    assert (await cluster.proxy(3, "flux", "resource", "drain", "3", "taken away"))[0] == 0
+    assert await cluster.proxy(3, "flux", "resource", "drain", "-n", "-o", "{ranks}") == (0, "3\n")
+    assert await cluster.proxy(0, "flux", "jobs", "-A", "-n", "--filter=running", "-o", "{ranks}") == (0, "")
+    assert (await cluster.proxy(3, "flux", "resource", "undrain", "flux-3"))[0] == 0
+    assert await cluster.proxy(3, "flux", "resource", "drain", "-n", "-o", "{ranks}") == (0, "")

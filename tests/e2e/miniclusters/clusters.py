@@ -1,0 +1,106 @@
+"""MiniClusters as their users see them: kubectl, real pods, and a stand-in for flux in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from fournos.miniclusters import names
+from tests.e2e.hub import Hub
+
+KIND = "miniclusters.flux-framework.org"
+QUEUE = "hpc"
+LIMIT = 180.0
+"""Seconds that pods may take to start on a busy machine."""
+
+
+@dataclass(frozen=True)
+class Clusters(Hub):
+    """The namespace of these tests."""
+
+    image: str = ""
+    """Of the application, with the stand-in on its PATH."""
+
+    def manifest(self, name: str, *, queue: str = "", priority: str = "", **spec: Any) -> dict[str, Any]:
+        """Two quiet pods with flux in the image, unless `spec` says otherwise."""
+        container = {"image": self.image, **spec.pop("container", {})}
+        flux = {"container": {"image": self.image, "disable": True}, **spec.pop("flux", {})}
+        labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
+        if priority:
+            labels["kueue.x-k8s.io/priority-class"] = priority
+        return {
+            "apiVersion": "flux-framework.org/v1alpha2",
+            "kind": "MiniCluster",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {
+                "size": 2,
+                "logging": {"quiet": True},
+                **spec,
+                "flux": flux,
+                "containers": [container, *spec.get("containers", ())],
+            },
+        }
+
+    def make(self, name: str, **options: Any) -> str:
+        self.run("create", "-f", "-", stdin=yaml.safe_dump(self.manifest(name, **options)))
+        return name
+
+    def stand(self, name: str) -> dict[str, Any]:
+        """Its status."""
+        return self.get(KIND, name).get("status") or {}
+
+    def reaches(self, name: str, phase: str, *, limit: float = LIMIT, **fields: Any) -> dict[str, Any]:
+        """The status once the phase, and these fields of it, are so."""
+
+        def look() -> dict[str, Any] | None:
+            status = self.stand(name)
+            same = all(status.get(key) == value for key, value in fields.items())
+            return status if status.get("phase") == phase and same else None
+
+        return self.until(
+            look, lambda: f"{name} is not {phase} {fields}: {self.explain(name)}", timeout=limit
+        )
+
+    def explain(self, name: str) -> str:
+        selector = f"{names.MINICLUSTER_LABEL}={name}"
+        pods = self.run("get", "pods", "-l", selector, "-o", "wide", check=False)
+        logs = self.run("logs", "-l", selector, "--all-containers", "--prefix", "--tail=15", check=False)
+        return f"{json.dumps(self.stand(name))}\n{pods}\n{logs}"
+
+    def pods(self, name: str) -> list[dict[str, Any]]:
+        """Of its Job, by index."""
+        found = self.list("pods", selector=f"{names.MINICLUSTER_LABEL}={name},{names.COMPLETION_INDEX_LABEL}")
+        return sorted(found, key=lambda pod: int(pod["metadata"]["labels"][names.COMPLETION_INDEX_LABEL]))
+
+    def alive(self, name: str) -> list[dict[str, Any]]:
+        over = ("Succeeded", "Failed")
+        return [pod for pod in self.pods(name) if pod["status"]["phase"] not in over]
+
+    def lead(self, name: str) -> dict[str, Any]:
+        return self.alive(name)[0]
+
+    def log(self, name: str) -> str:
+        """Of the lead broker."""
+        selector = f"{names.MINICLUSTER_LABEL}={name},{names.COMPLETION_INDEX_LABEL}=0"
+        return self.run("logs", "-l", selector, "-c", name, "--tail=-1")
+
+    def flux(self, name: str, command: str) -> str:
+        """In the lead's pod, connected as the page says it."""
+        code = f'. /mnt/flux/flux-view.sh && flux proxy "$fluxsocket" bash -c {json.dumps(command)}'
+        return self.run("exec", self.lead(name)["metadata"]["name"], "-c", name, "--", "bash", "-c", code)
+
+    def sees(self, name: str, free: int, *, limit: float = 60.0) -> None:
+        """Flux has as many ranks that take tasks."""
+        command = "flux resource list -n -s free -o '{nnodes}'"
+        self.until(
+            lambda: self.flux(name, command).strip() == str(free),
+            lambda: f"not {free} free: {self.flux(name, 'flux resource list; flux resource drain')}",
+            timeout=limit,
+        )
+
+    def gone(self, what: Callable[[], Any], *, limit: float = LIMIT) -> None:
+        self.until(lambda: not what(), lambda: f"still there: {what()}", timeout=limit)

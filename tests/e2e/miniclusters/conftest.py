@@ -1,0 +1,106 @@
+"""The hub of all end-to-end tests with the MiniCluster operator in it, or a cluster that has one already.
+
+With FOURNOS_MINICLUSTER_NAMESPACE set, the operator that runs in that namespace is tested, on KUBECONFIG's
+cluster, and none is started; FLUX_IMAGE then names the image of the pods.  Any image with flux, bash and
+python3 will do: the manifests are those that real flux takes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dev.image import operator_image
+from dev.setup import prepare
+from devcluster.progress import Progress
+from tests.e2e.hub import ROOT, Hub
+from tests.e2e.jobs.conftest import WHERE
+from tests.e2e.miniclusters.clusters import KIND, QUEUE, Clusters
+from tests.fakes.flux_image import flux_image
+
+NAMESPACE = os.environ.get("MINICLUSTER_TEST_NAMESPACE", "minicluster-e2e")
+SYSTEM = "operator-system"
+KUEUE = "kueue.x-k8s.io/v1beta2"
+END_GRACE = "5"
+
+
+@pytest.fixture(scope="session")
+def place() -> tuple[Path, str]:
+    """Kubeconfig and the image of the pods."""
+    if os.environ.get("FOURNOS_MINICLUSTER_NAMESPACE"):
+        return Path(os.environ["KUBECONFIG"]), os.environ["FLUX_IMAGE"]
+    progress = Progress()
+    cluster = prepare(WHERE, progress)
+    operator, flux = operator_image(progress), flux_image(progress)
+    for image in (operator, flux):
+        cluster.load(image.archive, progress=progress)
+    hub = Hub(cluster.kubeconfig_path, SYSTEM)
+    objects = list(yaml.safe_load_all(hub.kubectl("kustomize", str(ROOT / "deploy" / "minicluster"))))
+    for one in objects:
+        if one["kind"] == "Deployment":
+            one["spec"]["replicas"] = 1
+            container = one["spec"]["template"]["spec"]["containers"][0]
+            container["image"] = operator.tag
+            container["env"].append({"name": "FOURNOS_MINICLUSTER_END_GRACE_SEC", "value": END_GRACE})
+    hub.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=yaml.safe_dump_all(objects))
+    hub.run("rollout", "status", "deployment/operator-controller-manager", "--timeout=120s", timeout=130)
+    return cluster.kubeconfig_path, flux.tag
+
+
+@pytest.fixture(scope="session")
+def clusters(place: tuple[Path, str]) -> Iterator[Clusters]:
+    """A namespace with a queue of 2 CPUs."""
+    hub = Clusters(place[0], NAMESPACE, image=place[1])
+    hub.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(_furniture()))
+    hub.until(lambda: _active(hub), lambda: hub.run("get", "localqueues", "-o", "yaml"))
+    hub.run("delete", KIND, "--all", "--timeout=120s")
+    yield hub
+    hub.run("delete", KIND, "--all", "--wait=false", check=False)
+    hub.kubectl("delete", "clusterqueue", NAMESPACE, "--wait=false", check=False)
+    hub.kubectl("delete", "namespace", NAMESPACE, "--wait=false", check=False)
+    for level in ("low", "high"):
+        hub.kubectl("delete", "workloadpriorityclass", f"{NAMESPACE}-{level}", check=False)
+
+
+def _active(hub: Clusters) -> bool:
+    conditions = hub.get("localqueue", QUEUE).get("status", {}).get("conditions") or ()
+    return any(one["type"] == "Active" and one["status"] == "True" for one in conditions)
+
+
+def _furniture() -> list[dict[str, Any]]:
+    spec = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}},
+        "preemption": {"withinClusterQueue": "LowerPriority"},
+        "resourceGroups": [
+            {
+                "coveredResources": ["cpu"],
+                "flavors": [{"name": NAMESPACE, "resources": [{"name": "cpu", "nominalQuota": "2"}]}],
+            }
+        ],
+    }
+    classes = [
+        {
+            "apiVersion": KUEUE,
+            "kind": "WorkloadPriorityClass",
+            "value": value,
+            "metadata": {"name": f"{NAMESPACE}-{level}"},
+        }
+        for level, value in (("low", 10), ("high", 100))
+    ]
+    return [
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
+        {"apiVersion": KUEUE, "kind": "ResourceFlavor", "metadata": {"name": NAMESPACE}},
+        {"apiVersion": KUEUE, "kind": "ClusterQueue", "metadata": {"name": NAMESPACE}, "spec": spec},
+        *classes,
+        {
+            "apiVersion": KUEUE,
+            "kind": "LocalQueue",
+            "metadata": {"name": QUEUE, "namespace": NAMESPACE},
+            "spec": {"clusterQueue": NAMESPACE},
+        },
+    ]

@@ -1,0 +1,96 @@
+"""Every way to launch a command, on real pods; all of them run side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.e2e.miniclusters.clusters import Clusters
+
+HELLO = "hello world\n"
+MODES: dict[str, dict[str, Any]] = {
+    "submit": {"size": 4, "tasks": 4, "container": {"command": "echo hello world"}},
+    "launcher": {"container": {"launcher": True, "command": "flux run -n 2 echo launched"}},
+    "script": {
+        "tasks": 2,
+        "container": {"commands": {"script": '#!/bin/bash\necho "I am \\$FLUX_TASK_RANK"\n'}},
+    },
+    "batch": {
+        "container": {
+            "batch": True,
+            "command": "echo one\n\necho two\n",
+            "commands": {"post": "cat /tmp/fluxout/job-0.out /tmp/fluxout/job-2.out"},
+        }
+    },
+    "raw": {
+        "container": {
+            "batch": True,
+            "batchRaw": True,
+            "command": "flux run -n 1 echo raw > /tmp/raw.out\nflux queue idle\n",
+            "commands": {"post": "cat /tmp/raw.out"},
+        }
+    },
+    "minimal": {"flux": {"minimalService": True}, "tasks": 2, "container": {"command": "echo hello world"}},
+    "timed": {"logging": {"quiet": True, "timed": True}, "container": {"command": "echo hello world"}},
+    "view": {"flux": {"container": {}}, "container": {"command": "echo hello world"}},
+    "options": {
+        "flux": {"optionFlags": "-o cpu-affinity=off", "connectTimeout": "2s", "topology": "kary:1"},
+        "tasks": 0,
+        "container": {"command": "echo hello world", "commands": {"post": "echo after"}},
+    },
+    "fails": {"container": {"command": "bash -c 'exit 3'", "commands": {"post": "echo after"}}},
+    "beside": {
+        "container": {"command": "echo hello world", "runFlux": True},
+        "containers": [{"name": "stays", "command": "sleep 600", "noWrapEntrypoint": True}],
+    },
+}
+SAID = {
+    "submit": HELLO * 4,
+    "launcher": "launched\nlaunched\n",
+    "batch": "one\ntwo\n",
+    "raw": "raw\n",
+    "minimal": HELLO * 2,
+    "view": HELLO,
+    "options": HELLO * 2 + "after\n",
+    "fails": "after\n",
+}
+
+
+@pytest.fixture(scope="module")
+def made(clusters: Clusters) -> Iterator[Clusters]:
+    for name, spec in MODES.items():
+        if name == "view":
+            spec = {**spec, "flux": {"container": {"image": clusters.image}}}
+        if "containers" in spec:
+            spec = {**spec, "containers": [{"image": clusters.image, **spec["containers"][0]}]}
+        clusters.make(name, **spec)
+    yield clusters
+    clusters.run("delete", "miniclusters", *MODES, "--wait=false", check=False)
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_mode(made: Clusters, name: str) -> None:
+    status = made.reaches(name, "Finished")
+    assert status["exitCode"] == (3 if name == "fails" else 0), made.explain(name)
+    assert not made.alive(name)
+    if name in SAID:
+        said = made.log(name).replace("\r", "")
+        # Errors of Flux itself go the same way: what the command prints is asked for.
+        lines = [line for line in said.splitlines(keepends=True) if not line.startswith("flux-job:")]
+        assert "".join(lines) == SAID[name]
+
+
+def test_ranks_and_times_are_told(made: Clusters) -> None:
+    made.reaches("script", "Finished")
+    made.reaches("timed", "Finished")
+    assert sorted(made.log("script").replace("\r", "").splitlines()) == ["I am 0", "I am 1"]
+    timed = made.log("timed")
+    assert "FLUXTIME fluxsubmit wall time 0:" in timed and "hello world" in timed
+
+
+def test_a_failed_command_is_not_run_again(made: Clusters) -> None:
+    made.reaches("fails", "Finished")
+    assert len(made.pods("fails")) == 1, "the lead's pod alone is left, for its log"
+    assert made.pods("fails")[0]["metadata"]["labels"]["job-index"] == "0"
