@@ -1,4 +1,4 @@
-"""`python -m bench lifecycle`, `idle` and `appwrappers`; without a word all, one after the other."""
+"""`python -m bench lifecycle`, `idle`, `appwrappers`, `miniclusters`; without a word all, one by one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import appwrappers, idle, lifecycle, report
+from bench import appwrappers, idle, lifecycle, miniclusters, report
 from devcluster import DevclusterError
 
 _RESULTS = Path(__file__).resolve().parent / "results"
@@ -30,7 +30,7 @@ def _arguments() -> argparse.ArgumentParser:
     common.add_argument("--cluster", default="bench", help="name of the local cluster that is made (bench)")
     common.add_argument("--keep", action="store_true", help="do not take the cluster down at the end")
     common.add_argument("--profile", type=Path, metavar="FILE", help="run the operator under cProfile")
-    parts = parser.add_subparsers(dest="part", metavar="{lifecycle,idle,appwrappers}")
+    parts = parser.add_subparsers(dest="part", metavar="{lifecycle,idle,appwrappers,miniclusters}")
     life = parts.add_parser("lifecycle", parents=[common], help="jobs from submission to Succeeded")
     life.add_argument(
         "--jobs",
@@ -44,6 +44,10 @@ def _arguments() -> argparse.ArgumentParser:
     wrapped.add_argument(
         "--workloads", choices=("own", "kueue"), default="own", help="who makes the Workloads (own)"
     )
+    flux = parts.add_parser(
+        "miniclusters", parents=[common], help="MiniClusters of four pods until all is made"
+    )
+    flux.add_argument("--jobs", type=_sizes, default=[1, 100], metavar="1,100", help="sizes of the rounds")
     rest = parts.add_parser("idle", parents=[common], help="many live jobs that have nothing to do")
     rest.add_argument("--jobs", type=int, default=10_000, metavar="10000")
     rest.add_argument("--seconds", type=float, default=idle.SECONDS, help="how long to look (60)")
@@ -52,12 +56,12 @@ def _arguments() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parts = [given] if given else [["lifecycle"], ["idle"], ["appwrappers"]]
+    parts = [given] if given else [["lifecycle"], ["idle"], ["appwrappers"], ["miniclusters"]]
     parser = _arguments()
     for words in parts:
         options = parser.parse_args(words)
         if options.part is None:
-            parser.error("say lifecycle, idle or appwrappers")
+            parser.error("say lifecycle, idle, appwrappers or miniclusters")
         try:
             _measure(options)
         except DevclusterError as error:
@@ -85,6 +89,10 @@ def _measure(options: argparse.Namespace) -> None:
         rounds = asyncio.run(appwrappers.measure(options.cluster, options.jobs, own=own, **common))
         report.show_wrappers(rounds, console)
         numbers = {"appwrappers": [each.to_json() for each in rounds], "workloads": options.workloads}
+    elif options.part == "miniclusters":
+        rounds = asyncio.run(miniclusters.measure(options.cluster, options.jobs, **common))
+        report.show_miniclusters(rounds, console)
+        numbers = {"miniclusters": [each.to_json() for each in rounds]}
     else:
         rest = asyncio.run(idle.measure(options.cluster, options.jobs, seconds=options.seconds, **common))
         report.show_idle(rest, console)

@@ -46,6 +46,9 @@ WARM = Target("start → caches complete", "s", 10)
 WRAPPER_REACTION = Target("component event → phase, p50", "s", 0.2)
 WRAPPERS = Target("200 AppWrappers together", "a second", 8, at_least=True)
 
+CLUSTER = Target("one MiniCluster at a time until all objects are there, p50", "s", 0.15)
+CLUSTERS = Target("100 MiniClusters of 4 pods together", "a second", 8, at_least=True)
+
 Show = Callable[[Target, float], None]
 
 
@@ -63,6 +66,11 @@ def show_wrappers(rounds: Sequence[Round], console: Console) -> None:
         if words.startswith(REACTION)
     ]
     _targets(console, [*reaction, *((WRAPPERS, each.rate) for each in rounds if each.together)])
+
+
+def show_miniclusters(rounds: Sequence[Round], console: Console) -> None:
+    _show(rounds, console, "A MiniCluster of 4 pods until all its objects are there")
+    _targets(console, [(CLUSTERS, each.rate) if each.together else (CLUSTER, each.p50) for each in rounds])
 
 
 def _show(rounds: Sequence[Round], console: Console, title: str) -> None:

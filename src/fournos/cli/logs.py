@@ -178,7 +178,7 @@ async def _print(cli: Cli, session: Session, job: Obj, wanted: Wanted, tail: int
     printed = False
     for source in asked:
         if source.started:
-            printed = await _copy(session.api, source, printer, tail, follow=False) or printed
+            printed = await copy(session.api, source, printer, tail, follow=False) or printed
     if not asked:
         raise nothing(job, found, wanted)
     if not printed:
@@ -195,7 +195,7 @@ async def _follow(cli: Cli, session: Session, job: Obj, wanted: Wanted, tail: in
         asked = sources(job, found, wanted)
         for source in asked:
             if source.started and source not in readers:
-                reading = _copy(session.api, source, printer, tail, follow=True)
+                reading = copy(session.api, source, printer, tail, follow=True)
                 readers[source] = asyncio.create_task(reading)
         return asked
 
@@ -222,7 +222,7 @@ async def _follow(cli: Cli, session: Session, job: Obj, wanted: Wanted, tail: in
     cli.output.hint(f"{name_of(job)} is {phase_of(job)}.")
 
 
-async def _copy(api: Api, source: Source, printer: Printer, tail: int | None, *, follow: bool) -> bool:
+async def copy(api: Api, source: Source, printer: Printer, tail: int | None, *, follow: bool) -> bool:
     """Print one container's log; False if there was nothing to print."""
     printed = False
     try:

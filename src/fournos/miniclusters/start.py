@@ -51,14 +51,15 @@ def missing(ctx: Context) -> tuple[Step, ...] | Decision | Need:
     service = _headless(ctx)
     if isinstance(service, str):
         return waits(ctx, "ServiceTaken", service)
-    steps += service
+    # Others own an existing one with us, and its owners change with each of them: that must hold nothing up.
+    steps += [step for step in service if isinstance(step, Create)]
     try:
         objects = build.wanted(ctx.minicluster, ctx.settings, infos=_infos(ctx))
     except (MissingFlavorError, PodSetInfoError) as error:
         return waits(ctx, "AdmissionUnusable", str(error))
     for body in objects:
         steps += _part(ctx, body, begun=job is not None)
-    return tuple(steps)
+    return (*steps, *(step for step in service if isinstance(step, Patch)))
 
 
 def _part(ctx: Context, body: Obj, *, begun: bool) -> tuple[Step, ...]:

@@ -1,0 +1,84 @@
+"""MiniClusters of four pods, from submission until all their objects are there; nothing runs their Jobs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.executors import TERMINAL, Onlooker
+from bench.lifecycle import Round, Subject, measured
+from bench.operator import operator
+from bench.rig import NAMESPACE, rig
+from dev import resources
+from fournos.kube.client import Client
+from fournos.kube.kinds import CONFIG_MAP, JOB
+from fournos.kube.resource import Obj, Resource
+from fournos.miniclusters import names
+from fournos.miniclusters.kinds import MINICLUSTER
+
+SIZE = 4
+MADE = "Succeeded"
+"""What stands for the end of a life here: the Job is made last."""
+HOPS: tuple[tuple[str, str, str, str], ...] = (
+    ("submitted", "waiting", "operator", "submit → phase Waiting"),
+    ("waiting", "configmap", "operator", "Waiting → entrypoint ConfigMap"),
+    ("configmap", TERMINAL, "operator", "ConfigMap → Job"),
+)
+
+
+class Onlookers(Onlooker):
+    """Looks on; pods are nobody's business."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__(client, (MADE,))
+
+    def handlers(self) -> dict[Resource, Callable[[Obj], None]]:
+        return {MINICLUSTER: self._see, CONFIG_MAP: self._see_config_map, JOB: self._see_job}
+
+    def _see(self, minicluster: Obj) -> None:
+        if (minicluster.get("status") or {}).get("phase"):
+            self.note(minicluster["metadata"]["name"], "waiting")
+
+    def _see_config_map(self, found: Obj) -> None:
+        name = (found["metadata"].get("labels") or {}).get(names.MINICLUSTER_LABEL)
+        if name:
+            self.note(name, "configmap")
+
+    def _see_job(self, job: Obj) -> None:
+        self.see_phase({"metadata": job["metadata"], "status": {"phase": MADE}})
+
+
+def minicluster(name: str) -> dict[str, Any]:
+    return {
+        "apiVersion": MINICLUSTER.api_version,
+        "kind": MINICLUSTER.kind,
+        "metadata": {"name": name, "namespace": NAMESPACE},
+        "spec": {"size": SIZE, "containers": [{"image": "ubuntu:noble", "command": "echo hello world"}]},
+    }
+
+
+SUBJECT = Subject(MINICLUSTER, minicluster, HOPS)
+
+
+async def measure(
+    name: str, sizes: Sequence[int], *, directory: Path, profile: Path | None, keep: bool
+) -> list[Round]:
+    """One round for each size on a fresh cluster `name`, whose Job controller is off."""
+    extra = [
+        *await asyncio.to_thread(resources.load, "deploy/crd/miniclusters.yaml"),
+        *await asyncio.to_thread(resources.load, "deploy/minicluster/kueue.yaml"),
+    ]
+    async with (
+        rig(name, quotas={"bench-1": 1}, keep=keep, extra=extra) as found,
+        operator(
+            found.cluster.kubeconfig_path,
+            directory / "operator.log",
+            enable="miniclusters",
+            settings={"FOURNOS_MINICLUSTER_NAMESPACE": NAMESPACE},
+            profile=profile,
+        ) as running,
+        Onlookers(found.client).watching() as onlookers,
+    ):
+        return await measured(found, running, onlookers, SUBJECT, sizes)

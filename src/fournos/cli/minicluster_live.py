@@ -1,0 +1,309 @@
+"""fournos minicluster list, get, logs, scale: MiniClusters as they live on a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from fournos.cli.errors import Exit, Fail
+from fournos.cli.find import completion, missing, newest_first
+from fournos.cli.get import condition_table, indented
+from fournos.cli.logs import Printer, Source, copy
+from fournos.cli.output import Format, table
+from fournos.cli.timeline import headline
+from fournos.cli.verbs import Cli, Session, verb
+from fournos.cli.words import between, created, name_of, one_line, phase_text, since, spec_of, status_of
+from fournos.kube.errors import NotFoundError
+from fournos.kube.kinds import POD
+from fournos.kube.resource import Key, Obj, key_of
+from fournos.miniclusters import names
+from fournos.miniclusters.kinds import MINICLUSTER
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.podsets import queue_name
+from fournos.queueing.state import view as queue_view
+
+NameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="Name of the MiniCluster.",
+        autocompletion=completion(MINICLUSTER),
+        show_default=False,
+    ),
+]
+
+
+def install(app: typer.Typer) -> None:
+    verb(app, "list", "ls")(list_miniclusters)
+    verb(app, "get", "show")(get)
+    verb(app, "logs", "log")(logs)
+    verb(app, "scale")(scale)
+
+
+# --- list ------------------------------------------------------------------------------------------------
+
+
+async def list_miniclusters(
+    cli: Cli,
+    phase: Annotated[
+        list[str] | None,
+        typer.Option("--phase", metavar="PHASE", help="Only those in this phase, such as Ready; repeat it."),
+    ] = None,
+    selector: Annotated[
+        str,
+        typer.Option("--selector", "-l", metavar="LABELS", help="Only those with these labels: a=b,c!=d."),
+    ] = "",
+    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
+) -> None:
+    """List MiniClusters, newest first.
+
+    \b
+    fournos minicluster list
+    fournos minicluster list -A --phase Ready -o wide     queues and largest sizes
+    """
+    async with cli.session() as session:
+        namespace = "" if everywhere else session.namespace
+        found = (await session.api.list(MINICLUSTER, namespace=namespace, selector=selector)).items
+    wanted = {one.lower() for one in phase or ()}
+    shown = [one for one in newest_first(found) if not wanted or phase_of(one).lower() in wanted]
+    if cli.output.objects(MINICLUSTER, shown):
+        return
+    if not shown:
+        where = "any namespace" if everywhere else f"namespace {session.namespace}"
+        cli.output.hint(f"No MiniClusters in {where}." if not found else "None of them is in that phase.")
+        return
+    wide = cli.output.form is Format.WIDE
+    cli.output.lines(
+        view(shown, now=cli.world.now(), wide=wide, everywhere=everywhere, width=cli.output.width)
+    )
+
+
+def phase_of(minicluster: Obj) -> str:
+    """One that the operator has not seen yet waits."""
+    return str(status_of(minicluster).get("phase") or "Waiting")
+
+
+def view(
+    found: Sequence[Obj], *, now: datetime, wide: bool, everywhere: bool, width: int | None
+) -> list[Text]:
+    header = ["NAME", "PHASE", "SIZE", "READY", "EXIT", "AGE", "RAN"]
+    header += ["MAX", "QUEUE"] if wide else []
+    rows = [_row(one, now, wide) for one in found]
+    if everywhere:
+        header.insert(0, "NAMESPACE")
+        rows = [[key_of(one).namespace, *row] for one, row in zip(found, rows, strict=True)]
+    return table([*header, "MESSAGE"], rows, width=width)
+
+
+def _row(one: Obj, now: datetime, wide: bool) -> list[str | Text]:
+    status = status_of(one)
+    code = status.get("exitCode")
+    row: list[str | Text] = [
+        name_of(one),
+        phase_text(phase_of(one)),
+        str(spec_of(one).get("size", 1)),
+        str(status.get("ready") or 0),
+        "-" if code is None else str(code),
+        since(created(one), now),
+        between(status.get("startedAt"), status.get("finishedAt"), now),
+    ]
+    if wide:
+        row += [str(status.get("maximumSize") or "-"), queue_name(one) or "-"]
+    return [*row, one_line(status.get("message"))]
+
+
+# --- get -------------------------------------------------------------------------------------------------
+
+
+async def get(cli: Cli, name: NameArgument) -> None:
+    """Show one: its size, its result, its conditions, its pods by rank.
+
+    \b
+    fournos minicluster get flux-sample
+    fournos minicluster get flux-sample -o yaml
+    """
+    async with cli.session() as session:
+        one = await find(session, name)
+        if cli.output.objects(MINICLUSTER, [one], single=True):
+            return
+        found = await pods(session, one)
+        workloads = (
+            [
+                workload
+                for workload in (await session.api.list(WORKLOAD, namespace=session.namespace)).items
+                if any(
+                    owner["uid"] == one["metadata"]["uid"]
+                    for owner in workload["metadata"].get("ownerReferences") or ()
+                )
+            ]
+            if queue_name(one)
+            else []
+        )
+    cli.output.lines(detail(one, found, workloads, cli.world.now(), width=cli.output.width))
+
+
+def detail(
+    one: Obj, found: Sequence[Obj], workloads: Sequence[Obj], now: datetime, *, width: int | None
+) -> list[Text]:
+    spec, status = spec_of(one), status_of(one)
+    code, largest = status.get("exitCode"), status.get("maximumSize")
+    facts = [
+        ("Namespace", key_of(one).namespace),
+        ("Size", f"{spec.get('size', 1)}" + (f" of at most {largest}" if largest else "")),
+        ("Ready", status.get("ready")),
+        ("Exit code", None if code is None else str(code)),
+        ("Queue", queue_name(one)),
+        ("Managed by", spec.get("managedBy")),
+        ("Created", f"{created(one)} ({since(created(one), now)} ago)"),
+        ("Ran", between(status.get("startedAt"), status.get("finishedAt"), now)),
+        ("Message", one_line(status.get("message"))),
+    ]
+    lines = [headline(one)]
+    lines += [Text.assemble("  ", (f"{label:<13}", "dim"), str(value)) for label, value in facts if value]
+    inner = width and width - 2
+    for title, body in (
+        ("Conditions", condition_table(one, now, width)),
+        ("Workloads", _workloads(workloads, now, inner)),
+        ("Pods", _pods(found, now, inner)),
+        ("Next", _next(one)),
+    ):
+        if body:
+            lines += [Text(), Text(title, style="bold"), *(indented(line) for line in body)]
+    return lines
+
+
+def _workloads(found: Sequence[Obj], now: datetime, width: int | None) -> list[Text]:
+    rows = [(name_of(one), since(created(one), now), queue_view(one).state.value) for one in found]
+    return table(("NAME", "AGE", "STATE"), rows, width=width) if rows else []
+
+
+def _pods(found: Sequence[Obj], now: datetime, width: int | None) -> list[Text]:
+    rows = [
+        (
+            rank_of(pod) or "services",
+            name_of(pod),
+            since(created(pod), now),
+            str(status_of(pod).get("phase") or "Pending").lower(),
+            str(spec_of(pod).get("nodeName") or "-"),
+        )
+        for pod in found
+    ]
+    return table(("RANK", "NAME", "AGE", "STATE", "NODE"), rows, width=width) if rows else []
+
+
+def _next(one: Obj) -> list[Text]:
+    name = name_of(one)
+    commands = [f"fournos minicluster logs {name}"]
+    if phase_of(one) != "Finished":
+        commands = [f"fournos minicluster logs -f {name}", f"fournos minicluster scale {name} SIZE"]
+    return [Text(command) for command in commands]
+
+
+# --- logs ------------------------------------------------------------------------------------------------
+
+
+async def logs(
+    cli: Cli,
+    name: NameArgument,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on as lines come, until the pod ends.")
+    ] = False,
+    rank: Annotated[
+        int, typer.Option("--rank", "-r", metavar="N", min=0, help="Of this broker; 0 is the lead.")
+    ] = 0,
+    container: Annotated[
+        str | None,
+        typer.Option("--container", "-c", metavar="NAME", help="Default: the one that runs Flux."),
+    ] = None,
+    tail: Annotated[
+        int | None, typer.Option("--tail", metavar="N", min=0, help="Only the last N lines.")
+    ] = None,
+) -> None:
+    """Print what the lead broker, or another rank, has printed.
+
+    \b
+    fournos minicluster logs flux-sample
+    fournos minicluster logs -f flux-sample --rank 1
+    """
+    async with cli.session() as session:
+        one = await find(session, name)
+        found = [pod for pod in await pods(session, one) if rank_of(pod) == str(rank)]
+        if not found:
+            raise Fail(
+                f"{name_of(one)} has no pod of rank {rank}: it is {phase_of(one)}",
+                fix=f"why: fournos minicluster get {name_of(one)}",
+                code=Exit.NOT_FOUND,
+            )
+        newest = max(found, key=created)
+        source = Source(key_of(newest), container or name_of(one), f"rank {rank}", started=True)
+        if not await copy(session.api, source, Printer(cli), tail, follow=follow):
+            cli.output.hint("No lines: the container has printed nothing, or has not begun.")
+
+
+# --- scale -----------------------------------------------------------------------------------------------
+
+
+async def scale(
+    cli: Cli,
+    name: NameArgument,
+    size: Annotated[int, typer.Argument(metavar="SIZE", min=1, help="Number of pods.", show_default=False)],
+) -> None:
+    """Change the number of pods. Those that are taken away let their tasks end first.
+
+    \b
+    fournos minicluster scale flux-sample 4
+    """
+    async with cli.session() as session:
+        one = await find(session, name)
+        if phase_of(one) == "Finished":
+            raise Fail(f"{name_of(one)} has finished", fix="make a new one", code=Exit.FINISHED)
+        largest = int(status_of(one).get("maximumSize") or 0)
+        if largest and size > largest:
+            raise Fail(
+                f"{name_of(one)} began with {largest} hosts, and its brokers know no more",
+                fix=f"choose at most {largest}, or make a new one with a larger maxSize",
+                code=Exit.USAGE,
+            )
+        await session.api.patch(MINICLUSTER, key_of(one), {"spec": {"size": size}})
+    cli.output.say(
+        f"{name_of(one)}: {size} pods asked for. See how far it is: fournos minicluster get {name_of(one)}"
+    )
+
+
+# --- shared ----------------------------------------------------------------------------------------------
+
+
+async def find(session: Session, name: str) -> Obj:
+    """Raises Fail when there is none."""
+    bare = name.rpartition("/")[2]
+    try:
+        return await session.api.get(MINICLUSTER, Key(session.namespace, bare))
+    except NotFoundError:
+        others = (await session.api.list(MINICLUSTER, namespace=session.namespace)).items
+        raise Fail(
+            f"no MiniCluster {bare} in namespace {session.namespace}",
+            fix=missing(
+                bare,
+                [name_of(one) for one in others],
+                session.namespace,
+                command="fournos minicluster",
+                what="MiniClusters",
+            ),
+            code=Exit.NOT_FOUND,
+        ) from None
+
+
+async def pods(session: Session, one: Obj) -> list[Obj]:
+    """By rank, the services pod last."""
+    selector = f"{names.MINICLUSTER_LABEL}={name_of(one)}"
+    found = (await session.api.list(POD, namespace=session.namespace, selector=selector)).items
+    return sorted(found, key=lambda pod: (not rank_of(pod), int(rank_of(pod) or 0), created(pod)))
+
+
+def rank_of(pod: Obj) -> str:
+    """ "" for the services pod."""
+    return str((pod["metadata"].get("labels") or {}).get(names.COMPLETION_INDEX_LABEL) or "")
