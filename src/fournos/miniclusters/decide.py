@@ -20,6 +20,7 @@ from fournos.miniclusters.finish import End, confirmed, end_of, finished, finish
 from fournos.miniclusters.judge import survey
 from fournos.miniclusters.queued import QueuedMiniCluster
 from fournos.miniclusters.remove import remove
+from fournos.miniclusters.restart import begin_again, due
 from fournos.miniclusters.rules import check
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.miniclusters.start import claim, missing, waits
@@ -145,7 +146,10 @@ def _living(ctx: Context) -> Decision | Need:
         end = end_of(ctx, job)
         if isinstance(end, End):
             return _ended(ctx, end)
-        until = end
+        again = None if end is not None else due(ctx)
+        if again is not None and ctx.now >= again:
+            return begin_again(ctx)
+        until = end or again
     made = missing(ctx)
     if isinstance(made, Decision | Need):
         return made

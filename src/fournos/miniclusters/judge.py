@@ -69,7 +69,7 @@ def survey(ctx: Context, job: Obj, refused: str) -> None:
     if ready:
         phase, message = "Ready", f"All {size} brokers are up"
     elif lead_runs:
-        phase, message = "Running", said
+        phase, message = "Running", _cause(ctx, job, said)
     else:
         phase, message = "Waiting", _cause(ctx, job, said)
     ctx.draft.phased(phase, f"{message}; {refused}" if refused else message)

@@ -88,10 +88,11 @@ class Clusters(Hub):
         selector = f"{names.MINICLUSTER_LABEL}={name},{names.COMPLETION_INDEX_LABEL}=0"
         return self.run("logs", "-l", selector, "-c", name, "--tail=-1")
 
-    def flux(self, name: str, command: str) -> str:
+    def flux(self, name: str, command: str, *, check: bool = True) -> str:
         """In the lead's pod, connected as the page says it."""
         code = f'. /mnt/flux/flux-view.sh && flux proxy "$fluxsocket" bash -c {json.dumps(command)}'
-        return self.run("exec", self.lead(name)["metadata"]["name"], "-c", name, "--", "bash", "-c", code)
+        pod = self.lead(name)["metadata"]["name"]
+        return self.run("exec", pod, "-c", name, "--", "bash", "-c", code, check=check)
 
     def sees(self, name: str, free: int, *, limit: float = 60.0) -> None:
         """Flux has as many ranks that take tasks."""

@@ -54,7 +54,7 @@ def place() -> tuple[Path, str]:
 
 @pytest.fixture(scope="session")
 def clusters(place: tuple[Path, str]) -> Iterator[Clusters]:
-    """A namespace with a queue of 2 CPUs."""
+    """A namespace with a queue of 0.4 CPUs."""
     hub = Clusters(place[0], NAMESPACE, image=place[1])
     hub.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(_furniture()))
     hub.until(lambda: _active(hub), lambda: hub.run("get", "localqueues", "-o", "yaml"))
@@ -79,7 +79,7 @@ def _furniture() -> list[dict[str, Any]]:
         "resourceGroups": [
             {
                 "coveredResources": ["cpu"],
-                "flavors": [{"name": NAMESPACE, "resources": [{"name": "cpu", "nominalQuota": "2"}]}],
+                "flavors": [{"name": NAMESPACE, "resources": [{"name": "cpu", "nominalQuota": "400m"}]}],
             }
         ],
     }

@@ -12,7 +12,7 @@ from fournos.miniclusters import names
 from tests.e2e.miniclusters.clusters import KIND, QUEUE, Clusters
 from tests.e2e.miniclusters.conftest import NAMESPACE
 
-CPU = {"resources": {"requests": {"cpu": "250m"}}}
+CPU = {"resources": {"requests": {"cpu": "100m"}}}
 SLOW = "sleep 6"
 
 
@@ -41,7 +41,7 @@ def test_it_grows_shrinks_and_drains_without_touching_the_others(clusters: Clust
     refused = clusters.run("scale", KIND, name, "--replicas=9", check=False)
     assert "scaled" not in refused
     assert _uids(clusters, name)[:1] == before[:1]
-    clusters.flux(name, "flux shutdown")
+    clusters.flux(name, "flux shutdown", check=False)  # it ends what runs it
     assert clusters.reaches(name, "Finished")["exitCode"] == 0
 
 
@@ -112,9 +112,9 @@ def test_evicted_by_kueue_and_resumed(clusters: Clusters) -> None:
         priority=f"{NAMESPACE}-high",
         size=2,
         tasks=2,
-        container={"command": "sleep 5", "resources": {"requests": {"cpu": "900m"}}},
+        container={"command": "sleep 5", "resources": {"requests": {"cpu": "150m"}}},
     )
-    # 2 CPUs: half a CPU is in use, 1.8 are asked for.
+    # Of 0.4 CPUs 0.2 are in use, and 0.3 are asked for.
     clusters.until(lambda: clusters.get(KIND, low)["spec"].get("suspend"), lambda: clusters.explain(low))
     clusters.gone(lambda: clusters.pods(low))
     assert clusters.reaches(high, "Finished")["exitCode"] == 0

@@ -293,6 +293,27 @@ async def test_what_is_deleted_is_made_again() -> None:
     assert server.find(SECRET, Key(NS, "flux-curve")) and server.find(SERVICE, Key(NS, "flux-service"))
 
 
+async def test_a_killed_lead_whose_workers_have_ended_begins_again_with_all() -> None:
+    """The Job controller never runs an index again that has succeeded."""
+    seen: list[str] = []
+
+    def killed(server: Server) -> None:
+        seen.append(uid_of(server.list(JOB)[0]))
+        at = server.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        state = {"terminated": {"exitCode": 0, "finishedAt": at}}
+        ended = {"phase": "Succeeded", "containerStatuses": [{"name": "flux", "state": state}]}
+        server.patch(POD, Key(NS, "flux-1"), {"status": ended}, subresource="status")
+        server.delete(POD, Key(NS, "flux-0"))
+
+    server = (await run(story(killed))).server
+    assert get(server)["status"]["phase"] == "Ready"
+    assert uid_of(server.list(JOB)[0]) not in seen
+    assert all(pod["status"]["phase"] == "Running" for pod in server.list(POD))
+    complete = {"completeWorkers": True}
+    kept = (await run(story(killed, setup=lambda server: submit(server, flux=complete)))).server
+    assert uid_of(kept.list(JOB)[0]) in seen
+
+
 async def test_queued_as_a_whole_for_its_largest_size() -> None:
     server = await told("queued")
     (workload,) = server.list(WORKLOAD)

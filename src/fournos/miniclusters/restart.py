@@ -1,0 +1,52 @@
+"""A lead broker that was killed, and its workers with it.
+
+A lead that is asked to stop shuts its workers down, and Kubernetes never runs an index again that has ended
+well: the lead that takes its place would wait for them for ever.  Nothing of the instance is left, so all of
+it begins again.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from fournos.api.conditions import is_true
+from fournos.api.times import parse_time
+from fournos.miniclusters.context import Context, index_of
+from fournos.miniclusters.judge import lead_of, runner
+from fournos.miniclusters.remove import remove
+from fournos.miniclusters.status import READY, RUNNING
+from fournos.runtime.decision import Decision, Need
+
+_GRACE: Final = timedelta(seconds=15)
+"""At the regular end, too, workers end before their lead: it is ready until its next probe, 5 s later."""
+
+
+def due(ctx: Context) -> datetime | None:
+    """When to begin again: the lead is up, and workers have ended that it needs."""
+    lead = lead_of(ctx)
+    if (ctx.spec.get("flux") or {}).get("completeWorkers") or lead is None or not is_true(lead, "Ready"):
+        return None
+    ended = [
+        parse_time(state["finishedAt"])
+        for pod in ctx.pods
+        if index_of(pod) and (pod.get("status") or {}).get("phase") == "Succeeded"
+        if (state := (runner(pod, ctx.name).get("state") or {}).get("terminated") or {}).get("finishedAt")
+    ]
+    return max(ended) + _GRACE if ended else None
+
+
+def begin_again(ctx: Context) -> Decision | Need:
+    """The Job goes, and is made anew when its pods are gone."""
+    removal = remove(ctx)
+    if isinstance(removal, Need):
+        return removal
+    at = due(ctx)
+    if at is None or ctx.now < at:
+        return Decision(retry=True)  # the cache is of another time
+    text = "The lead broker was killed and its workers have ended: the MiniCluster begins again"
+    if removal.steps:
+        ctx.draft.note("Restarted", text, warning=True)
+    ctx.draft.condition(RUNNING, False, "LeadKilled", text).condition(READY, False, "LeadKilled", text)
+    ctx.draft.phased("Waiting", text).put(ready=0, startedAt=None)
+    return ctx.decision(removal.steps, retry=removal.unsure)
