@@ -112,13 +112,24 @@ def batch(words: list[str]) -> int:
     return 0
 
 
+_STATES = {"pending": {"sched"}, "running": {"run"}, "active": {"sched", "run"}}
+
+
+def _filter(name: str) -> set[str]:
+    """The states behind a name, virtual ones too."""
+    known = {"sched", "run", "inactive", "completed", "failed", "canceled", "timeout", "depend", "cleanup"}
+    if name not in known | set(_STATES):
+        die("jobs", f"Invalid filter specified: {name}")
+    return _STATES.get(name, {name})
+
+
 def jobs(words: list[str]) -> int:
     parsed = parse("jobs", words, _OPTIONS["jobs"])
     everything = "all" in parsed or "a" in parsed or "A" in parsed or "filter" in parsed
     rows = ask("jobs", "jobs", all=everything)["jobs"]
     if "filter" in parsed:
-        wanted = set(parsed.get("filter").upper().replace(",", " ").split())
-        rows = [row for row in rows if wanted & {row["state"], row["result"], row["status"]}]
+        wanted = {word for name in parsed.get("filter").lower().split(",") for word in _filter(name)}
+        rows = [row for row in rows if wanted & {row["state"].lower(), row["result"].lower()}]
     if parsed.rest:
         rows = [row for row in rows if row["id"] in parsed.rest]
     if parsed.get("format").startswith("{"):

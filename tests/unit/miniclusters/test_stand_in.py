@@ -182,5 +182,10 @@ async def test_a_worker_that_is_taken_away_finds_itself_and_comes_back(cluster: 
     assert (await cluster.proxy(3, "flux", "resource", "drain", "3", "taken away"))[0] == 0
     assert await cluster.proxy(3, "flux", "resource", "drain", "-n", "-o", "{ranks}") == (0, "3\n")
     assert await cluster.proxy(0, "flux", "jobs", "-A", "-n", "--filter=running", "-o", "{ranks}") == (0, "")
+    assert (await cluster.proxy(0, "flux", "submit", "sleep", "20"))[0] == 0
+    assert await cluster.proxy(0, "flux", "jobs", "-A", "-n", "--filter=running", "-o", "{ranks}") == (
+        0,
+        "0\n",
+    )
     assert (await cluster.proxy(3, "flux", "resource", "undrain", "flux-3"))[0] == 0
     assert await cluster.proxy(3, "flux", "resource", "drain", "-n", "-o", "{ranks}") == (0, "")
