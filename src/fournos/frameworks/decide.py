@@ -21,8 +21,8 @@ from fournos.frameworks.table import Framework
 from fournos.frameworks.trouble import (
     CANNOT_BE_HELD,
     HELD_BY_USER,
-    QUEUED_TWICE,
     Trouble,
+    queued_twice,
     tell,
 )
 from fournos.kube.resource import is_terminating
@@ -123,7 +123,7 @@ def _hopeless(ctx: Context) -> Decision | None:
 def _trouble(ctx: Context, outcome: Outcome) -> Trouble | None:
     if outcome.reason in ("PriorityClassNotFound", "FlavorNotFound"):
         return Trouble(outcome.reason, outcome.message)
-    return QUEUED_TWICE if ctx.gated_pods else None
+    return queued_twice(ctx.framework) if ctx.gated_pods else None
 
 
 def _failed(ctx: Context) -> Decision:

@@ -153,6 +153,8 @@ class Framework(Row):
     managed_by: Path | None = "spec.managedBy"
     pods_label: str = ""
     """Label on its pods with its name as the value."""
+    between: tuple[Name, ...] = ()
+    """Kinds that it makes and that make its pods."""
     forget: tuple[str, ...] = ()
     """Prefixes of annotations that tell of one attempt and do not go over to the next."""
     labels_to_copy: tuple[str, ...] = ()

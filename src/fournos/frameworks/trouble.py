@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from fournos.frameworks import names
 from fournos.frameworks.context import Context
+from fournos.frameworks.table import Framework
 from fournos.runtime.decision import Decision, Note
 
 
@@ -35,11 +36,16 @@ CANNOT_BE_HELD: Final = Trouble(
     "turn the admission webhook on, or create it on hold with the annotation "
     f"{names.HELD_ANNOTATION}={names.HELD_BY_QUEUE}",
 )
-QUEUED_TWICE: Final = Trouble(
-    "PodsQueuedTwice",
-    "Kueue's pod integration queues its pods, too, and they need quota a second time: "
-    "exclude the namespace from that integration, or turn it off",
-)
+
+
+def queued_twice(framework: Framework) -> Trouble:
+    """Kueue goes up from a pod by kinds that it knows: all between must be listed."""
+    kinds = ", ".join((framework.name, *framework.between))
+    return Trouble(
+        "PodsQueuedTwice",
+        "Kueue's pod integration queues its pods, too, and they need quota a second time: "
+        f"list {kinds} under integrations.externalFrameworks of Kueue's configuration",
+    )
 
 
 def tell(ctx: Context, trouble: Trouble | None) -> Decision:

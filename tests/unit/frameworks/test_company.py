@@ -197,4 +197,7 @@ async def test_pods_that_are_queued_twice_are_told() -> None:
     server = (await run(STORIES["pods are queued twice"]())).server
     said = get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"]
     assert said.startswith("PodsQueuedTwice: ")
+    assert (
+        "list PipelineRun.v1.tekton.dev, TaskRun.v1.tekton.dev under integrations.externalFrameworks" in said
+    )
     assert server.get(POD, Key(NS, "run-t-pod"))
