@@ -13,6 +13,7 @@ from fournos.cli import (
     cluster,
     dispatch,
     explain,
+    frameworks,
     get,
     logs,
     minicluster,
@@ -47,6 +48,7 @@ SUB_APPS: Final[dict[str, typer.Typer]] = {
     "dispatch": dispatch.app,
     "appwrapper": appwrapper.app,
     "minicluster": minicluster.app,
+    "frameworks": frameworks.app,
 }
 """Name → sub-app, such as "cluster" → the app of `fournos cluster …`."""
 

@@ -80,7 +80,7 @@ def cluster() -> Cluster:
     return Cluster(require(given)) if given else ensure("fournos-test", profile="full")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def hub(cluster: Cluster) -> Iterator[Hub]:
     progress = Progress()
     image = operator_image(progress)

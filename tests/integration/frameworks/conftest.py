@@ -72,7 +72,7 @@ def crd(resource: Resource) -> dict[str, Any]:
     }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def operator(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     """One for all tests: its webhook configuration has a fixed name."""
     found = Operator(kubeconfig, tmp_path_factory.mktemp("operator"))
@@ -305,7 +305,7 @@ async def stage(kubeconfig: Path, crds: None, namespace: str, operator: Operator
                 await client.delete(resource, Key("", name))
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="package", autouse=True)
 def _no_webhooks_left(kubeconfig: Path, operator: Operator) -> Iterator[None]:
     """A configuration that nobody answers would refuse every queued run of other tests."""
     yield
