@@ -6,7 +6,7 @@ from functools import partial
 
 from fournos.frameworks.context import Observed
 from fournos.frameworks.decide import decide
-from fournos.frameworks.observe import Observer, watches
+from fournos.frameworks.observe import Observer, left_over, watches
 from fournos.frameworks.settings import FrameworkSettings
 from fournos.frameworks.table import Framework
 from fournos.runtime.system import System
@@ -24,4 +24,5 @@ def framework_system(framework: Framework, max_attempts: int) -> System[Observed
         observe=Observer(framework),
         decide=partial(decide, framework=framework, max_attempts=max_attempts),
         primary=lambda observed: observed.primary,
+        collect=left_over(framework),
     )

@@ -9,7 +9,7 @@ from fournos.frameworks.context import Observed
 from fournos.frameworks.paths import only
 from fournos.frameworks.table import Framework
 from fournos.kube.kinds import POD
-from fournos.kube.resource import Key, Obj, controller_of, key_of
+from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import PRIORITY_CLASS, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.queueing.nested import ancestor_among
@@ -88,6 +88,19 @@ class Observer:
         )
 
 
+def left_over(framework: Framework) -> Callable[[Caches], Iterable[Key]]:
+    """Objects that went while nobody looked, and whose Workloads are still there."""
+    resource = framework.resource
+
+    def keys(caches: Caches) -> Iterable[Key]:
+        for workload in caches[WORKLOAD]:
+            for key in _owned_by(resource, workload):
+                if caches[resource].get(key) is None:
+                    yield key
+
+    return keys
+
+
 # --- indexes -----------------------------------------------------------------------------------------
 
 
@@ -138,10 +151,7 @@ def _workload_wakes(framework: Framework) -> Callable[[Obj, Caches], Iterable[Ke
     resource = framework.resource
 
     def wakes(workload: Obj, caches: Caches) -> Iterable[Key]:
-        namespace = workload["metadata"]["namespace"]
-        for one in workload["metadata"].get("ownerReferences") or ():
-            if one["kind"] == resource.kind and one["apiVersion"] == resource.api_version:
-                yield Key(namespace, one["name"])
+        yield from _owned_by(resource, workload)
         for obj in caches[resource].by(PREBUILT, str(key_of(workload))):
             yield key_of(obj)
         for uid in _controller_uid(workload):
@@ -149,6 +159,13 @@ def _workload_wakes(framework: Framework) -> Callable[[Obj, Caches], Iterable[Ke
                 yield key_of(obj)
 
     return wakes
+
+
+def _owned_by(resource: Resource, workload: Obj) -> Iterable[Key]:
+    namespace = workload["metadata"]["namespace"]
+    for one in workload["metadata"].get("ownerReferences") or ():
+        if one["kind"] == resource.kind and one["apiVersion"] == resource.api_version:
+            yield Key(namespace, one["name"])
 
 
 def _nobody(obj: Obj, caches: Caches) -> Iterable[Key]:

@@ -44,6 +44,7 @@ from tests.world.harness import (
     run,
     stale_everywhere,
 )
+from tests.world.process import Process
 from tests.world.server import Server
 
 
@@ -358,6 +359,27 @@ async def test_requests_that_cannot_be_read_are_told() -> None:
     said = get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"]
     assert said.startswith("InvalidRequests: annotation fournos.dev/requests: 'cpu' is no request")
     assert server.list(WORKLOAD) == []
+
+
+def went_meanwhile(server: Server) -> None:
+    """Its Workload is there still, on its way out."""
+    owner = {"apiVersion": RUN.api_version, "kind": RUN.kind, "name": "gone", "uid": "u0", "controller": True}
+    meta = {"name": "w", "namespace": NS, "ownerReferences": [owner]}
+    meta["finalizers"] = ["kueue.x-k8s.io/resource-in-use"]
+    server.create(WORKLOAD, {"metadata": meta, "spec": {"podSets": []}})
+    server.delete(WORKLOAD, Key(NS, "w"))
+
+
+async def test_nothing_is_left_of_a_run_that_went_while_nobody_looked() -> None:
+    done = await run(scenario(went_meanwhile))
+    assert done.server.list(WORKLOAD) == []
+    server = Server()
+    went_meanwhile(server)
+    server.create(RUN, pipeline_run())
+    process = Process(server, framework_system(PIPELINE_RUN, 1))
+    process.deliver(at_least=9)
+    assert process.system.collect is not None  # at start events wake nobody
+    assert list(process.system.collect(process.caches)) == [Key(NS, "gone")]
 
 
 async def test_nothing_is_left_of_a_deleted_run() -> None:
