@@ -17,16 +17,14 @@ from fournos.kube.kinds import LEASE, SECRET
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from tests.faults.proxy import FaultProxy
-from tests.faults.rules import Delay, Hold, RequestFault, Rule
+from tests.faults.rules import Hold, RequestFault, Rule
 from tests.integration.jobs.executors import Executors
 from tests.integration.jobs.operator import Operator
+from tests.integration.killing import WRITES, fail_all, hold_next_write
 
 CLUSTERS = ("faults-1", "faults-2")
 GPU = "h200"
 PIPELINE_NAME = "fournos-full"
-WRITES = ("create", "patch", "apply", "update", "delete")
-_NOT_WORK = ("leases", "events")
-"""Resources of leadership and of telling: faults for "all" spare them."""
 
 
 class Stage:
@@ -74,16 +72,10 @@ class Stage:
     # --- faults --------------------------------------------------------------------------------------
 
     def fail_all(self, fault: RequestFault, *, verbs: Iterable[str] = WRITES) -> list[Rule]:
-        """For all requests of these verbs but those of leadership and Events, until `proxy.clear`."""
-        for resource in _NOT_WORK:
-            self.proxy.on_request(Delay(0), resource=resource, times=None)
-        return [self.proxy.on_request(fault, verb=verb, times=None) for verb in verbs]
+        return fail_all(self.proxy, fault, verbs=verbs)
 
     def hold_next_write(self) -> Hold:
-        """The answer to the next write is held back."""
-        hold = Hold(after=True)
-        self.fail_all(hold)
-        return hold
+        return hold_next_write(self.proxy)
 
     # --- users ---------------------------------------------------------------------------------------
 

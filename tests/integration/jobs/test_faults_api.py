@@ -12,7 +12,8 @@ from fournos.api.conditions import Condition, condition, upsert
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import ConflictError
 from tests.faults.rules import Refuse
-from tests.integration.jobs.stage import WRITES, Stage
+from tests.integration.jobs.stage import Stage
+from tests.integration.killing import WRITES
 
 READS = ("get", "list", "watch")
 STORM = 4.0

@@ -2,34 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 
 from fournos.jobs import names
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.queueing.kinds import WORKLOAD
-from tests.faults.rules import Call, Cut
+from tests.faults.rules import Cut
 from tests.integration.jobs.stage import Stage
-
-
-async def killed_after_each_write(stage: Stage, over: Callable[[], bool]) -> list[str]:
-    """kill -9 right after each write that the API server takes, until it is over; what was written."""
-    written = []
-    while not over():
-        hold = stage.hold_next_write()
-        operator = stage.launch()
-        await stage.until(lambda: hold.reached.is_set() or over(), "no write and no end")  # noqa: B023
-        if hold.call is not None:
-            written.append(what(hold.call))
-        await stage.kill(operator)
-        stage.proxy.clear()
-        assert len(written) < 30, written
-        await asyncio.sleep(0.1)  # our own view of it
-    return written
-
-
-def what(call: Call) -> str:
-    return f"{call.verb} {call.resource}{'/' + call.subresource if call.subresource else ''}"
+from tests.integration.killing import killed_after_each_write
 
 
 def settled(stage: Stage, name: str = "job") -> Callable[[], bool]:

@@ -9,7 +9,8 @@ import pytest
 
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import Hold
-from tests.integration.jobs.stage import WRITES, Stage
+from tests.integration.jobs.stage import Stage
+from tests.integration.killing import WRITES
 
 TAKE_OVER = 30.0
 """Seconds; a lease lasts 15 and is looked at every 2."""
