@@ -1,7 +1,6 @@
 """The hub of all end-to-end tests with the AppWrapper operator in it, or a cluster that has one already.
 
-With FOURNOS_APPWRAPPER_NAMESPACE set, the operator that runs in that namespace is tested, on KUBECONFIG's
-cluster, and none is started.
+With APPWRAPPER_TEST_KUBECONFIG set, the operator that runs in that cluster is tested, and none is started.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dev.image import operator_image
+from dev.image import operator_image, sample_image
 from dev.setup import prepare
 from devcluster import Cluster
 from devcluster.progress import Progress
@@ -30,8 +29,9 @@ KUEUE = "kueue.x-k8s.io/v1beta2"
 
 @pytest.fixture(scope="session")
 def kubeconfig() -> Path:
-    if os.environ.get("FOURNOS_APPWRAPPER_NAMESPACE"):
-        return Path(os.environ["KUBECONFIG"])
+    given = os.environ.get("APPWRAPPER_TEST_KUBECONFIG")
+    if given:
+        return Path(given)
     progress = Progress()
     cluster = prepare(WHERE, progress)
     _deploy(cluster, progress)
@@ -41,7 +41,8 @@ def kubeconfig() -> Path:
 def _deploy(cluster: Cluster, progress: Progress) -> None:
     """deploy/appwrapper with the image of this checkout."""
     image = operator_image(progress)
-    cluster.load(image.archive, progress=progress)
+    for one in (image, sample_image(progress)):
+        cluster.load(one.archive, progress=progress)
     hub = Stories(cluster.kubeconfig_path, SYSTEM)
     objects = list(yaml.safe_load_all(hub.kubectl("kustomize", str(ROOT / "deploy" / "appwrapper"))))
     for one in objects:

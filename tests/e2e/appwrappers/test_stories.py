@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.e2e.appwrappers.stories import GPU, IMAGE, Stories, deployment, job, pod, service, wrapper
+from tests.e2e.appwrappers.stories import GPU, Stories, deployment, job, pod, service, wrapper
 from tests.e2e.hub import ROOT, RefusedError
 
 HEALTH = "autopilot.ibm.com/gpuhealth"
@@ -27,20 +26,15 @@ def clean(stories: Stories) -> Iterator[None]:
 pytestmark = pytest.mark.usefixtures("clean")
 
 
-def test_the_walk_through_of_the_readme(stories: Stories, tmp_path: Path) -> None:
+def test_the_walk_through_of_the_readme(stories: Stories) -> None:
     """`kubectl apply -f samples/appwrapper.yaml`: the Pod runs for 5 seconds, then all has Succeeded."""
-    sample = yaml.safe_load(SAMPLE.read_text())
-    container = sample["spec"]["components"][0]["template"]["spec"]["containers"][0]
-    container["image"] = IMAGE
-    file = tmp_path / "appwrapper.yaml"
-    file.write_text(yaml.safe_dump(sample))
-    stories.run("apply", "-f", str(file))
+    stories.run("apply", "-f", str(SAMPLE))
     stories.ready("sample")
     assert stories.run("get", "appwrappers").split()[:4] == ["NAME", "STATUS", "sample", "Running"]
     assert "Running" in stories.run("get", "pods")
     stories.phase("sample", "Succeeded")
     assert "Completed" in stories.run("get", "pods")
-    stories.run("delete", "-f", str(file), "--timeout=30s")
+    stories.run("delete", "-f", str(SAMPLE), "--timeout=30s")
     assert stories.list("pods") == []
 
 
