@@ -11,7 +11,8 @@ from pydantic_settings import BaseSettings
 
 from fournos.app.files import roots
 from fournos.app.preflight import APPWRAPPER, FOURNOS, KUEUE, MINICLUSTER, TEKTON, Engine, verify_kinds
-from fournos.appwrappers.controller import appwrappers_system
+from fournos.appwrappers.controller import APPWRAPPERS, appwrappers_system
+from fournos.appwrappers.gauges import report as report_appwrappers
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
 from fournos.clusters.controller import CLUSTERS, cluster_systems
@@ -100,7 +101,10 @@ def _clusters(settings: ClusterSettings, clock: Clock, metrics: Metrics, wake: W
 
 
 def _appwrappers(settings: AppWrapperSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
-    return Running([appwrappers_system(settings)])
+    return Running(
+        [appwrappers_system(settings)],
+        refresh=lambda controller: report_appwrappers(controller.caches(APPWRAPPERS), metrics),
+    )
 
 
 def _frameworks(settings: FrameworkSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:

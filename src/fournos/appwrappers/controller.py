@@ -10,10 +10,12 @@ from fournos.appwrappers.observe import Observer, watches
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.runtime.system import System
 
+APPWRAPPERS = "appwrappers"
+
 
 def appwrappers_system(settings: AppWrapperSettings) -> System[Observed]:
     return System(
-        name="appwrappers",
+        name=APPWRAPPERS,
         watches=watches(settings),
         observe=Observer(settings),
         decide=partial(decide, settings=settings),

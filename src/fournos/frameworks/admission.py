@@ -15,7 +15,7 @@ from fournos.api.rules import Violation
 from fournos.frameworks import names
 from fournos.frameworks.flavors import Placed, flavor_questions, place
 from fournos.frameworks.paths import joined, nested, read
-from fournos.frameworks.podsets import RequestsError, pod_sets, requests_of
+from fournos.frameworks.podsets import pod_sets, requests_of
 from fournos.frameworks.queued import QueuedObject, annotations_of, queued
 from fournos.frameworks.table import Framework
 from fournos.kube.resource import Key, Obj, is_terminating, uid_of
@@ -25,6 +25,7 @@ from fournos.queueing.managed import MULTIKUEUE
 from fournos.queueing.nested import live_ancestor
 from fournos.queueing.podsets import PodSetInfoError, queue_name
 from fournos.queueing.queues import check_questions, cluster_queue_of, dispatches
+from fournos.queueing.requests import RequestsError
 from fournos.queueing.workload import JOB_UID_LABEL, QUEUE_NAME_LABEL
 from fournos.runtime.decision import Facts, LiveGet, LiveList, Need, Present, Question, Unknown
 from fournos.runtime.webhook.table import Request, Review, Webhook

@@ -14,7 +14,6 @@ from fournos.api.conditions import condition, is_true
 from fournos.frameworks.confirm import confirmed
 from fournos.frameworks.context import Context, Observed
 from fournos.frameworks.leftovers import left_behind
-from fournos.frameworks.podsets import RequestsError
 from fournos.frameworks.queued import EndedByStop
 from fournos.frameworks.recreate import next_attempt, taken
 from fournos.frameworks.table import Framework
@@ -29,6 +28,7 @@ from fournos.kube.resource import is_terminating
 from fournos.queueing.managed import runs_elsewhere
 from fournos.queueing.nested import live_ancestor
 from fournos.queueing.reconcile import reconcile
+from fournos.queueing.requests import RequestsError
 from fournos.queueing.surroundings import Ancestor, Outcome, Verdict
 from fournos.runtime.decision import Decision, Facts, Need, Note, Unknown
 

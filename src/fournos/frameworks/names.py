@@ -8,8 +8,6 @@ HELD_ANNOTATION: Final = "fournos.dev/held"
 HELD_BY_QUEUE: Final = "queue"
 """Whoever wrote the hold says so: only a hold with this annotation is the queue's to release, for kinds whose
 users may hold an object themselves."""
-REQUESTS_ANNOTATION: Final = "fournos.dev/requests"
-"""What an object without pod templates asks for, as "cpu=4,memory=8Gi"."""
 STOPPED_ANNOTATION: Final = "fournos.dev/stopped"
 """Why the queue has stopped an object for good: "Reason: message"."""
 WARNING_ANNOTATION: Final = "fournos.dev/queue-warning"

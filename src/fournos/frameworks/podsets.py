@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fournos.api.quantities import parse_quantity
 from fournos.frameworks.paths import joined, nested, read
 from fournos.frameworks.table import Framework, PodSetRule
 from fournos.kube.resource import Obj
@@ -18,41 +17,13 @@ from fournos.queueing.podsets import (
     PodSetInfoError,
     placed,
 )
+from fournos.queueing.requests import RequestsError, parse_requests
 from fournos.queueing.workload import PodSet
 from fournos.runtime.reconcile import merge_patch
 
 MAIN: Final = "main"
 _PLACEMENT: Final = ("nodeSelector", "tolerations", "affinity", "priorityClassName", "runtimeClassName")
 _USUAL_LABELS: Final = frozenset({POD_SET_LABEL, LOCAL_QUEUE_LABEL, CLUSTER_QUEUE_LABEL})
-_RESERVED: Final = "pods"
-"""Kueue counts pods under this name itself and refuses Workloads that request it."""
-
-
-class RequestsError(Exception):
-    """What the object asks for cannot be read; the message says what to write."""
-
-
-def parse_requests(text: str) -> dict[str, str]:
-    """ "cpu=4,memory=8Gi" → {"cpu": "4", "memory": "8Gi"}.  Raises RequestsError."""
-    found: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        name, equals, amount = (word.strip() for word in part.partition("="))
-        if not equals or not name:
-            raise RequestsError(f"{part!r} is no request: write name=quantity, as cpu=4,memory=8Gi")
-        try:
-            number = parse_quantity(amount)
-        except ValueError as error:
-            raise RequestsError(f"{name}: {error}") from None
-        if number < 0:
-            raise RequestsError(f"{name}: {amount} is less than nothing")
-        if name == _RESERVED:
-            raise RequestsError("pods cannot be requested: Kueue counts them itself")
-        if name in found:
-            raise RequestsError(f"{name} is requested twice")
-        found[name] = amount
-    if not found:
-        raise RequestsError("nothing is requested: write name=quantity, as cpu=4,memory=8Gi")
-    return found
 
 
 def requests_of(framework: Framework, obj: Obj) -> dict[str, str | int]:

@@ -14,9 +14,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from pydantic.alias_generators import to_camel
 
 from fournos.api.quantities import parse_quantity
-from fournos.frameworks.names import REQUESTS_ANNOTATION
 from fournos.frameworks.paths import Path
 from fournos.kube.resource import Resource
+from fournos.queueing.requests import REQUESTS_ANNOTATION
 
 _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
 _VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")

@@ -97,6 +97,7 @@ TABLE: tuple[Row, ...] = (
         (),
         "When the webhooks' certificate ends, seconds since 1970.",
     ),
+    Row("fournos_appwrappers", "gauge", ("phase",), "AppWrappers by status.phase."),
     Row("fournos_miniclusters", "gauge", ("phase",), "MiniClusters by status.phase."),
     Row("fournos_minicluster_brokers", "gauge", (), "Brokers of all MiniClusters that are up."),
     Row("fournos_loop_lag_seconds", "gauge", (), "How late the event loop's last tick came."),

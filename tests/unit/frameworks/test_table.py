@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from fournos.frameworks.kinds import BUILT_IN, TableError, load
 from fournos.frameworks.paths import joined, nested, only, read
-from fournos.frameworks.podsets import RequestsError, parse_requests
 from fournos.frameworks.queued import queued
 from fournos.frameworks.recreate import attempt_name
 from fournos.frameworks.settings import FrameworkSettings
 from fournos.frameworks.table import Framework, parse_name, usual_plural
+from fournos.queueing.requests import RequestsError, parse_requests
 from tests.unit.frameworks.actors import FOO_ROW, foo
 
 

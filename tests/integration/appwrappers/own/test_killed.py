@@ -20,7 +20,7 @@ from fournos.kube.store import Store
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.workload import IN_USE
 from tests.faults.proxy import FaultProxy
-from tests.integration.appwrappers.own.conftest import OWN
+from tests.integration.appwrappers.conftest import settings
 from tests.integration.appwrappers.stage import Stage, job, pod
 from tests.integration.jobs.operator import Operator
 from tests.integration.killing import killed_after_each_write
@@ -68,8 +68,8 @@ class FaultStage:
         number = len(self.operators)
         kubeconfig = self.proxy.write_kubeconfig(self._directory / f"kubeconfig-{number}")
         log = self._directory / f"operator-{number}.log"
-        settings = {**OWN, "APPWRAPPER_NAMESPACE": self.stage.namespace}
-        found = Operator(kubeconfig, self.stage.namespace, log, enable="appwrappers", settings=settings)
+        own = settings("own", namespace=self.stage.namespace)
+        found = Operator(kubeconfig, self.stage.namespace, log, enable="appwrappers", settings=own)
         self.operators.append(found)
         return found
 

@@ -11,7 +11,6 @@ from fournos.kube.resource import Key, uid_of
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.slots import CLUSTER_NODE_LABEL
 from fournos.queueing.workload import IN_USE, generic_name
-from tests.integration.appwrappers.own.conftest import PODS_READY_WITHIN
 from tests.integration.appwrappers.stage import FLAVOR, Stage, job, pod
 
 
@@ -77,27 +76,6 @@ async def test_hold_and_drain_takes_everything_down_and_it_comes_back(stage: Sta
     stage.kubelet.finish("drained")
     await stage.stop_policy("None")
     await stage.phase("drained", "Succeeded")
-
-
-async def test_pods_that_do_not_get_ready(stage: Stage) -> None:
-    """Evicted after Kueue's timeout, queued again, deactivated the second time; made active it runs."""
-    stage.kubelet.stuck.add("slow")
-    await stage.submit("slow", pod("slow"))
-    await stage.condition("slow", "Evicted", "True", "PodsReadyTimeout", limit=PODS_READY_WITHIN + 10)
-    await stage.phase("slow", "Suspended")
-    await stage.condition("slow", "Admitted", "True", limit=10)  # after Kueue's backoff
-    await stage.phase("slow", "Running", limit=10)
-    limit = PODS_READY_WITHIN + 10
-    await stage.condition("slow", "Evicted", "True", "DeactivatedDueToRequeuingLimitExceeded", limit=limit)
-    await stage.phase("slow", "Suspended")
-    workload = await stage.workload("slow")
-    assert workload["spec"]["active"] is False
-    assert workload["status"]["schedulingStats"]["evictions"]
-    await stage.condition("slow", "Requeued", "False", "Deactivated")
-    assert stage.kubelet.live() == []
-    stage.kubelet.finish("slow")
-    await stage.patch(WORKLOAD, workload["metadata"]["name"], {"spec": {"active": True}})
-    await stage.phase("slow", "Succeeded")
 
 
 async def test_the_longest_execution_time(stage: Stage) -> None:

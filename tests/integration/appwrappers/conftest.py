@@ -1,0 +1,61 @@
+"""A stage for AppWrappers, with an operator that works for all namespaces.
+
+Here Kueue's own AppWrapper integration is on, as it is by default; the packages below have other clusters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from fournos.kube.client import Client
+from fournos.kube.resource import Key
+from fournos.queueing.kinds import CLUSTER_QUEUE
+from tests.integration.appwrappers.kubelet import Kubelet
+from tests.integration.appwrappers.stage import Stage
+from tests.integration.conftest import Server
+from tests.integration.jobs.operator import Operator
+
+
+@pytest.fixture(scope="module")
+def workloads() -> str:
+    """Who makes them."""
+    return "kueue"
+
+
+@pytest.fixture(scope="module")
+def operator(
+    kubeconfig: Path, workloads: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Operator]:
+    """One for all tests of a module: it serves every namespace."""
+    log = tmp_path_factory.mktemp("operator") / "operator.log"
+    found = Operator(kubeconfig, "default", log, enable="appwrappers", settings=settings(workloads))
+    yield found
+    found.stop()
+
+
+def settings(workloads: str, *, namespace: str = "default") -> dict[str, str]:
+    return {
+        "APPWRAPPER_WORKLOADS": workloads,
+        "APPWRAPPER_NAMESPACE": namespace,
+        "APPWRAPPER_RETRY_PAUSE": "1s",
+    }
+
+
+@pytest.fixture
+async def furnished(server: Server, client: Client, crds: None, namespace: str) -> AsyncIterator[Stage]:
+    """Without an operator."""
+    async with Kubelet(client, namespace).working() as kubelet:
+        stage = Stage(namespace, client, server, kubelet)
+        await stage.furnish()
+        yield stage
+    await client.delete(CLUSTER_QUEUE, Key("", namespace))
+
+
+@pytest.fixture
+async def stage(furnished: Stage, operator: Operator) -> Stage:
+    furnished.tail = operator.tail
+    await operator.ready()
+    return furnished

@@ -1,0 +1,40 @@
+"""With Kueue's own AppWrapper integration, the default: it suspends and admits, ours does the rest."""
+
+from __future__ import annotations
+
+from fournos.api.conditions import is_true
+from fournos.appwrappers.names import APPWRAPPER
+from fournos.kube.kinds import POD
+from fournos.kube.resource import Key
+from fournos.queueing.kinds import WORKLOAD
+from tests.integration.appwrappers.stage import Stage, job, pod
+
+
+async def test_kueue_suspends_and_admits(stage: Stage) -> None:
+    stage.kubelet.endless.add("here")
+    await stage.submit("here", pod("here"), job("here-job"), suspend=False)
+    await stage.condition("here", "Admitted", "True", limit=150)  # its integration has to find the CRD
+    wrapper = await stage.phase("here", "Running")
+    await stage.until(lambda: len(stage.kubelet.seen) == 2, "no pods")
+    assert wrapper["spec"]["components"][0]["podSetInfos"][0]["labels"]
+    workload = await stage.workload("here")
+    assert [one["name"] for one in workload["spec"]["podSets"]] == ["here-0", "here-1"]
+    await stage.stop_policy("HoldAndDrain")
+    await stage.phase("here", "Suspended")
+    assert stage.kubelet.live() == []
+    stage.kubelet.finish("here")
+    await stage.stop_policy("None")
+    await stage.phase("here", "Succeeded")
+    await stage.condition("here", "Finished", "True", "Succeeded")
+    await stage.client.delete(APPWRAPPER, Key(stage.namespace, "here"))
+    await stage.gone(POD, "here")
+    await stage.gone(WORKLOAD, workload["metadata"]["name"], limit=60)
+
+
+async def test_what_it_cannot_queue_is_refused_in_words(stage: Stage) -> None:
+    run = {"apiVersion": "tekton.dev/v1", "kind": "PipelineRun", "metadata": {"name": "run"}, "spec": {}}
+    await stage.submit("bare", run)
+    found = await stage.phase("bare", "Failed")
+    assert is_true(found, "Unhealthy")
+    told = next(one for one in found["status"]["conditions"] if one["type"] == "Unhealthy")
+    assert "FOURNOS_APPWRAPPER_WORKLOADS=own" in told["message"]

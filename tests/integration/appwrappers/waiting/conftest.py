@@ -1,0 +1,28 @@
+"""The same with a Kueue that waits for pods, and not for long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import devcluster
+from tests.integration.appwrappers.own.conftest import CONFIG
+
+NAME = "fournos-test-waiting"
+PODS_READY_WITHIN = 5
+STRATEGY = {"backoffBaseSeconds": 1, "backoffMaxSeconds": 2, "backoffLimitCount": 1}
+WAITS = {"timeout": f"{PODS_READY_WITHIN}s", "requeuingStrategy": STRATEGY}
+
+
+@pytest.fixture(scope="package")
+def kubeconfig() -> Iterator[Path]:
+    config = {**CONFIG, "waitForPodsReady": WAITS}
+    yield devcluster.ensure(NAME, profile="control-plane", kueue_config=config).kubeconfig_path
+    devcluster.down(NAME)
+
+
+@pytest.fixture(scope="module")
+def workloads() -> str:
+    return "own"

@@ -1,0 +1,28 @@
+"""Kueue's waitForPodsReady: who is not ready in time loses the place, in the end for good."""
+
+from __future__ import annotations
+
+from fournos.queueing.kinds import WORKLOAD
+from tests.integration.appwrappers.stage import Stage, pod
+from tests.integration.appwrappers.waiting.conftest import PODS_READY_WITHIN
+
+
+async def test_pods_that_do_not_get_ready(stage: Stage) -> None:
+    """Evicted after Kueue's timeout, queued again, deactivated the second time; made active it runs."""
+    stage.kubelet.stuck.add("slow")
+    await stage.submit("slow", pod("slow"))
+    await stage.condition("slow", "Evicted", "True", "PodsReadyTimeout", limit=PODS_READY_WITHIN + 10)
+    await stage.phase("slow", "Suspended")
+    await stage.condition("slow", "Admitted", "True", limit=10)  # after Kueue's backoff
+    await stage.phase("slow", "Running", limit=10)
+    limit = PODS_READY_WITHIN + 10
+    await stage.condition("slow", "Evicted", "True", "DeactivatedDueToRequeuingLimitExceeded", limit=limit)
+    await stage.phase("slow", "Suspended")
+    workload = await stage.workload("slow")
+    assert workload["spec"]["active"] is False
+    assert workload["status"]["schedulingStats"]["evictions"]
+    await stage.condition("slow", "Requeued", "False", "Deactivated")
+    assert stage.kubelet.live() == []
+    stage.kubelet.finish("slow")
+    await stage.patch(WORKLOAD, workload["metadata"]["name"], {"spec": {"active": True}})
+    await stage.phase("slow", "Succeeded")
