@@ -180,6 +180,24 @@ CREATIONS: tuple[Case, ...] = (
         "choose another",
     ),
     case(
+        "container-name-text",
+        of(containers=[RUNS, {**SIDE, "name": "My_Side"}]),
+        of(containers=[RUNS, {**SIDE, "name": "my-side"}]),
+        "lower-case",
+    ),
+    case(
+        "container-name-text",
+        of(services=[{**SIDE, "name": "n" * 64}]),
+        of(services=[{**SIDE, "name": "n" * 63}]),
+        "63",
+    ),
+    case(
+        "view-name",
+        of(flux={"container": {"name": "Flux"}}),
+        of(flux={"container": {"name": "flux"}}),
+        "lower-case",
+    ),
+    case(
         "launcher-batch-spec",
         of(launcher=True, containers=[{**MAIN, "batch": True}]),
         of(launcher=True),

@@ -6,12 +6,19 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from fournos.api.rules import Json, Rule
+from fournos.api.rules import Json, Rule, full_match
 
 _SAID: Final = "(has(c.{0}) && c.{0})"
 _TEXT: Final = "(has(c.{0}) && c.{0} != '')"
 _RUNS: Final = f"(size(self.containers) == 1 || {_SAID.format('runFlux')})"
-_NAME: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_NAME: Final = "([a-z0-9]([-a-z0-9]*[a-z0-9])?)?"
+"""The empty name is another rule's."""
+_NAME_MAX: Final = 63
+_FITS: Final = f"(c.name.size() <= {_NAME_MAX} && c.name.matches('^{_NAME}$'))"
+
+
+def _fits(name: str) -> bool:
+    return len(name) <= _NAME_MAX and full_match(_NAME, name)
 
 
 def _containers(spec: Json) -> list[Json]:
@@ -101,6 +108,18 @@ CONTAINERS: Final[tuple[Rule, ...]] = (
         message="a container is missing a name: all but the one that runs Flux need one",
         cel=f"self.containers.all(c, {_RUNS} || {_TEXT.format('name')})",
         holds=lambda new, _: all(_runs(new, c) or c.get("name") for c in _containers(new)),
+    ),
+    Rule(
+        id="container-name-text",
+        field="spec.containers",
+        message="the name of a container is at most 63 lower-case letters, digits and -",
+        cel=f"self.containers.all(c, {_RUNS} || !has(c.name) || {_FITS}) && "
+        f"(!has(self.services) || self.services.all(c, !has(c.name) || {_FITS}))",
+        holds=lambda new, _: all(
+            _fits(c["name"])
+            for c in (*(c for c in _containers(new) if not _runs(new, c)), *_services(new))
+            if c.get("name") is not None
+        ),
     ),
     Rule(
         id="container-names",

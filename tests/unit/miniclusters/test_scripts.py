@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fournos.miniclusters import broker, build
 from fournos.miniclusters.cluster import cluster_of
@@ -55,6 +57,39 @@ def test_shellcheck_finds_nothing(name: str, tmp_path: Path) -> None:
     command = [program, "--shell=bash", f"--exclude={','.join(EXCLUDED)}", *map(str, paths)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout
+
+
+_ANYTHING = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), max_size=8)
+_WORDS = st.text(" ab'\"\\;&|<>#*[]{}~!-=\n", max_size=8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(texts=st.lists(_ANYTHING, min_size=8, max_size=8), words=st.lists(_WORDS, min_size=4, max_size=4))
+def test_no_text_of_a_field_breaks_a_script(texts: list[str], words: list[str]) -> None:
+    """Fields that are words or values, not shell code, may hold any text."""
+    wrap, topology, logs, archive, user, python_path, variable, timeout = texts
+    submit, flags, prefix, command = words
+    data = scripts(
+        {
+            "command": command,
+            "logs": logs,
+            "commands": {"prefix": prefix},
+            "fluxUser": {"name": user},
+        },
+        archive={"path": archive},
+        flux={
+            "wrap": wrap,
+            "topology": topology,
+            "connectTimeout": timeout,
+            "submitCommand": submit,
+            "optionFlags": flags,
+            "environment": {"A": variable},
+            "container": {"pythonPath": python_path},
+        },
+    )
+    for key in ("wait-0", "stop-0", "environment.sh"):
+        found = subprocess.run(["bash", "-n"], input=data[key], capture_output=True, text=True, check=False)
+        assert (found.returncode, found.stderr) == (0, ""), data[key]
 
 
 @pytest.mark.parametrize("name", TABLE)
