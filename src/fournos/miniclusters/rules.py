@@ -175,7 +175,7 @@ RULES: Final[tuple[Rule, ...]] = (
         id="view-name",
         at="spec.flux.container",
         field="spec.flux.container.name",
-        message="the name of a container is at most 63 lower-case letters, digits and -",
+        message="the name of the container that brings Flux is at most 63 lower-case letters, digits and -",
         cel=f"!has(self.name) || (self.name.size() <= 63 && self.name.matches('^{_LABEL}$'))",
         holds=lambda new, _: (
             "name" not in new or (len(new["name"]) <= 63 and full_match(_LABEL, new["name"]))
