@@ -1,4 +1,4 @@
-"""fournos minicluster …: Flux clusters. What needs no cluster is here."""
+"""fournos minicluster …: Flux clusters. What needs no cluster is here, the rest in `minicluster_live`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import yaml
 from fournos.api.rules import Violation
 from fournos.cli.errors import Fail
 from fournos.cli.manifest import documents, read
+from fournos.cli.minicluster_live import install
 from fournos.cli.verbs import Cli, verb
 from fournos.kube.resource import Obj
 from fournos.miniclusters import build, curve, entrypoint, names
@@ -20,6 +21,7 @@ from fournos.miniclusters.rules import check_manifest
 from fournos.miniclusters.settings import MiniClusterSettings
 
 app = typer.Typer(help="MiniClusters: Flux clusters in the pods of a Job.", no_args_is_help=True)
+install(app)
 
 _MADE_LATER = "made by the operator"
 

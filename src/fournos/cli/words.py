@@ -27,6 +27,10 @@ STYLES: Final = {
     "Resetting": "magenta",
     "Suspending": "magenta",
     "Terminating": "magenta",
+    # of MiniClusters
+    "Waiting": "yellow",
+    "Ready": "green",
+    "Finished": "dim",
 }
 NEW: Final = "New"
 """Shown for a job that the operator has not seen yet."""

@@ -19,6 +19,7 @@ from fournos.kube.api import Listing, WatchEvent
 from fournos.kube.errors import AlreadyExistsError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, Obj, Resource, key_of
+from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.runtime.selector import matcher
 from tests.unit.cli.objects import NOW, NS
@@ -27,6 +28,7 @@ KINDS = {
     "AppWrapper": APPWRAPPER,
     "FournosCluster": FOURNOS_CLUSTER,
     "FournosJob": FOURNOS_JOB,
+    "MiniCluster": MINICLUSTER,
     "Workload": WORKLOAD,
     "Job": JOB,
     "PipelineRun": PIPELINE_RUN,
