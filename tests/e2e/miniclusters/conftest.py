@@ -56,6 +56,7 @@ def place() -> tuple[Path, str]:
 def clusters(place: tuple[Path, str]) -> Iterator[Clusters]:
     """A namespace with a queue of 0.4 CPUs."""
     hub = Clusters(place[0], NAMESPACE, image=place[1])
+    hub.until(lambda: not _going(hub), lambda: "the namespace of an earlier run does not go", timeout=120)
     hub.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(_furniture()))
     hub.until(lambda: _active(hub), lambda: hub.run("get", "localqueues", "-o", "yaml"))
     hub.run("delete", KIND, "--all", "--timeout=120s")
@@ -65,6 +66,11 @@ def clusters(place: tuple[Path, str]) -> Iterator[Clusters]:
     hub.kubectl("delete", "namespace", NAMESPACE, "--wait=false", check=False)
     for level in ("low", "high"):
         hub.kubectl("delete", "workloadpriorityclass", f"{NAMESPACE}-{level}", check=False)
+
+
+def _going(hub: Clusters) -> bool:
+    words = ("get", "namespace", NAMESPACE, "--ignore-not-found", "-o", "jsonpath={.status.phase}")
+    return hub.kubectl(*words) == "Terminating"
 
 
 def _active(hub: Clusters) -> bool:

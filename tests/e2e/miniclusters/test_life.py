@@ -126,7 +126,7 @@ def test_evicted_by_kueue_and_resumed(clusters: Clusters) -> None:
 
 @pytest.mark.timing
 def test_many_pods(clusters: Clusters) -> None:
-    size = 32
+    size = 16
     start = time.monotonic()
     affinity = {"disableAffinity": True}
     name = clusters.make("many", size=size, tasks=size, network=affinity, container={"command": "hostname"})
