@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from fournos.api.conditions import condition, is_true
 from fournos.api.times import parse_time
 from fournos.kube.resource import Obj, key_of, uid_of
-from fournos.miniclusters.context import Context
+from fournos.miniclusters.context import Context, terminal
 from fournos.miniclusters.judge import lead_of, runner
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.remove import remove
@@ -41,9 +41,11 @@ def end_of(ctx: Context, job: Obj) -> End | datetime | None:
             return _ended(code)
         text = f"The Job failed: {reason}: {failed.get('message') or ''}"
         return End(code or None, reason, text.removesuffix(": "))
-    if lead is None or code is None or (code and ctx.spec.get("backoffLimit") is not None):
+    if lead is None or code is None or terminal(lead):
+        return None  # the Job's own policies see to the rest
+    if code and ctx.spec.get("backoffLimit") is not None:
         return None
-    # Containers beside Flux, or workers that do not end, keep the Job from ending.
+    # A container beside Flux keeps the pod, and so the Job, from ending; or the pod's policy starts it again.
     ended = (runner(lead, ctx.name).get("state") or {}).get("terminated") or (
         runner(lead, ctx.name).get("lastState") or {}
     ).get("terminated")

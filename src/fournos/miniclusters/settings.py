@@ -33,8 +33,8 @@ class MiniClusterSettings(BaseSettings):
     )
     end_grace_sec: Annotated[int, Field(ge=0)] = Field(
         30,
-        description="Seconds after the lead broker's end in which containers beside Flux and workers may "
-        "end; then they are taken down",
+        description="Seconds after the lead broker's end in which containers beside Flux may end; then the "
+        "pods are taken down",
     )
     give_back: bool = Field(
         True,

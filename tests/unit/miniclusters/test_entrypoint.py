@@ -256,6 +256,12 @@ def test_a_worker_starts_its_broker_again_until_it_ends_well(stage: Stage) -> No
     assert not (stage.root / "termination").exists()
 
 
+def test_a_failing_post_of_a_worker_fails_nothing(stage: Stage) -> None:
+    """It looks for what is on the lead broker alone; a failed worker would fail the Job."""
+    for post in ("false", "exit 9", "cat /nothing"):
+        assert ran(stage, {"commands": {"post": post}}, size=2, index=1).code == 0
+
+
 def test_with_complete_workers_one_end_is_the_end(stage: Stage) -> None:
     (stage.root / "codes").write_text("1\n")
     found = ran(stage, size=2, index=1, flux={"completeWorkers": True})
