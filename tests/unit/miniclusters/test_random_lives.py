@@ -57,7 +57,7 @@ class Lives(RuleBasedStateMachine):
         self.process = Process(self.server, self.system, lag=lag)
 
     def teardown(self) -> None:
-        """Whatever happened: it comes to rest as its spec says, and nothing of it remains when it is deleted."""
+        """Whatever happened: it comes to rest as its spec says, and nothing remains of what is deleted."""
         try:
             if not hasattr(self, "process"):
                 return
