@@ -161,7 +161,6 @@ def _roles(cluster: Cluster) -> Iterator[str]:
         yield f'program=({program})\nrun $asFlux {_start(cluster)} "${{program[@]}}"\n'
     else:
         yield (f'run $asFlux {before}flux broker --config-path="$config/etc/flux/config" "${{options[@]}}"\n')
-    yield _part("lead_after")
     yield "else\n"
     yield _user("commands.workerPre", commands.on_workers, quiet=cluster.spec.logging.quiet).lstrip("\n")
     yield "run_worker() {\n# shellcheck disable=SC2086 # a prefix of several words\n"

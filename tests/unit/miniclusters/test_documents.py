@@ -21,7 +21,9 @@ EXAMPLES = [
     for text in (*re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL),)
     for document in yaml.safe_load_all(text)
 ] + [yaml.safe_load(path.read_text()) for path in SAMPLES]
-COMMANDS = [shlex.split(line)[1:] for line in re.findall(r"^fournos minicluster .*$", PAGE, re.MULTILINE)]
+COMMANDS = [
+    shlex.split(line)[1:] for line in re.findall(r"^fournos minicluster render .*$", PAGE, re.MULTILINE)
+]
 
 
 @pytest.mark.parametrize("document", EXAMPLES, ids=lambda document: document["metadata"]["name"])

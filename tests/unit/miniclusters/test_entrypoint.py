@@ -209,9 +209,19 @@ def test_the_result_is_the_commands_and_post_runs_all_the_same(stage: Stage, str
 
 
 def test_a_failing_post_counts_only_after_a_good_command(stage: Stage) -> None:
-    assert ran(stage, {"commands": {"post": "exit 9"}}).code == 9
-    (stage.mount / "flux-operator-result").unlink()
+    for strict, code in ((True, 9), (False, 0)):
+        found = ran(stage, {"commands": {"post": "exit 9"}}, logging={"strict": strict})
+        assert found.code == code
+        assert (stage.root / "termination").read_text() == str(code), "one result, wherever one looks"
+        (stage.mount / "flux-operator-result").unlink()
     assert ran(stage, {"command": "sh -c 'exit 3'", "commands": {"post": "false"}}).code == 3
+
+
+def test_post_ends_at_its_first_error_if_strict(stage: Stage) -> None:
+    post = {"post": "echo one\nfalse\necho two"}
+    assert ran(stage, {"commands": post}, logging={"strict": True, "quiet": True}).out == "hello world\none\n"
+    (stage.mount / "flux-operator-result").unlink()
+    assert ran(stage, {"commands": post}, logging={"strict": False, "quiet": True}).out.endswith("two\n")
 
 
 @pytest.mark.parametrize("code", [137, 143])

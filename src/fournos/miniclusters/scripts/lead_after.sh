@@ -1,3 +1,0 @@
-if [[ $stopping == false ]]; then
-  remember "$result"
-fi
