@@ -7,7 +7,7 @@ need no user.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fournos.api.rules import Violation
@@ -17,7 +17,7 @@ from fournos.appwrappers.paths import PathError
 from fournos.appwrappers.podsets import declared, template_of
 from fournos.appwrappers.rules import check
 from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.appwrappers.warn import warnings
+from fournos.appwrappers.warn import probes, warnings
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.queueing.workload import QUEUE_NAME_LABEL
@@ -38,31 +38,29 @@ def review(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> R
     if request.old is not None:
         return Review(tuple(changes(request.old, request.new)))
     found = tuple(problems(request.new, own_workloads=settings.workloads == "own"))
-    if not found and settings.user_rbac_admission_check:
-        rights = _rights(request, facts)
-        if isinstance(rights, Need) or rights.problems:
-            return rights
-    return Review(found, warnings=tuple(warnings(request.new, settings)))
-
-
-def _rights(request: Request, facts: Facts) -> Review | Need:
-    """Whether the user may create every wrapped resource: the operator creates them with its own rights."""
-    questions = tuple(dict.fromkeys(_creations(request)))
-    if need := facts.ask(questions):
+    if found:
+        return Review(found)
+    rights = tuple(dict.fromkeys(_creations(request))) if settings.user_rbac_admission_check else ()
+    if need := facts.ask((*rights, *probes(request.new).values())):
         return need
+    refused = _refused(request, facts, rights)
+    return refused or Review(warnings=tuple(warnings(request.new, facts, settings)))
+
+
+def _refused(request: Request, facts: Facts, questions: Iterable[MayCreate]) -> Review | None:
+    """The user may not create every wrapped resource: the operator would do it with its own rights."""
     name = request.user.name
     for question in questions:
         answer = facts.answer(question)
         if isinstance(answer, Unknown):
             text = f"could not learn whether {name} may create {question.resource.plural}, try again: "
             return Review((_forbidden(text + answer.reason),), transient=True)
-    return Review(
-        tuple(
-            _forbidden(f"User {name} is not authorized to create {one.resource.plural} in {one.namespace}")
-            for one in questions
-            if facts.answer(one) != Present(True)
-        )
+    denied = tuple(
+        _forbidden(f"User {name} is not authorized to create {one.resource.plural} in {one.namespace}")
+        for one in questions
+        if facts.answer(one) != Present(True)
     )
+    return Review(denied) if denied else None
 
 
 def _forbidden(text: str) -> Violation:

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from fournos.api.durations import parse_duration
+from fournos.appwrappers.kinds import resource_of
 from fournos.appwrappers.names import ANNOTATION
 from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.kube.resource import Obj
+from fournos.kube.resource import Key, Obj
+from fournos.runtime.decision import Absent, Facts, LiveGet, Present, Unknown
 
 _POD_SET_NAME_MAX: Final = 61
 """Characters that Kueue takes for a pod set, without the number that is added."""
@@ -42,7 +44,18 @@ _READ_AS: Final[Mapping[str, tuple[Callable[[str], object], str]]] = {
 }
 
 
-def warnings(new: Obj, settings: AppWrapperSettings) -> Iterator[str]:
+def probes(new: Obj) -> dict[int, LiveGet]:
+    """By component: what to ask before `warnings`.  It need not exist; whether its kind does is told, too."""
+    namespace = new["metadata"].get("namespace") or ""
+    found = {}
+    for index, component in enumerate(new["spec"]["components"]):
+        meta = component["template"]["metadata"]
+        name = meta.get("name") or f"{meta['generateName']}any"
+        found[index] = LiveGet(resource_of(component["template"]), Key(namespace, name))
+    return found
+
+
+def warnings(new: Obj, facts: Facts, settings: AppWrapperSettings) -> Iterator[str]:
     """Of an AppWrapper that keeps the rules."""
     meta = new["metadata"]
     for name, (read, what) in _READ_AS.items():
@@ -63,3 +76,16 @@ def warnings(new: Obj, settings: AppWrapperSettings) -> Iterator[str]:
         spec = component["template"].get("spec")
         if isinstance(spec, Mapping) and spec.get("suspend") is True:
             yield f"spec.components[{index}].template.spec.suspend is true: what is wrapped never runs so"
+    for index, probe in probes(new).items():
+        kind, text = probe.resource.kind, ""
+        match facts.answer(probe):
+            case Absent(no_kind=True):
+                text = (
+                    f"no {kind} is known in this cluster: it fails unless that is installed before it starts"
+                )
+            case Unknown(forbidden=True):
+                text = f"the operator may not see to {probe.resource}: ask your administrator for the right"
+            case Present() if new["spec"]["components"][index]["template"]["metadata"].get("name"):
+                text = f"there is a {kind} {probe.key.name} already: it fails unless that is gone by then"
+        if text:
+            yield f"spec.components[{index}]: {text}"

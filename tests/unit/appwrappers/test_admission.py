@@ -16,7 +16,18 @@ from fournos.appwrappers.webhooks import appwrapper_webhooks
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import LOCAL_QUEUE
-from fournos.runtime.decision import Absent, Answer, Facts, LiveGet, MayCreate, Need, Present, Unknown, User
+from fournos.runtime.decision import (
+    Absent,
+    Answer,
+    Facts,
+    LiveGet,
+    MayCreate,
+    Need,
+    Present,
+    Question,
+    Unknown,
+    User,
+)
 from fournos.runtime.webhook.table import Request, Review
 from tests.unit.appwrappers.actors import (
     NS,
@@ -33,9 +44,16 @@ CHECKED = AppWrapperSettings()
 
 
 def refusals(new: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
-    found = review(asked(new, old), Facts(), settings=FREE)
+    return [one.rule for one in reviewed(asked(new, old)).problems]
+
+
+def reviewed(request: Request, settings: AppWrapperSettings = FREE, *, there: Answer = Absent()) -> Review:  # noqa: B008
+    """With this answer to each look at what is wrapped."""
+    found = review(request, Facts(), settings=settings)
+    if isinstance(found, Need):
+        found = review(request, Facts(dict.fromkeys(found.questions, there)), settings=settings)
     assert isinstance(found, Review)
-    return [one.rule for one in found.problems]
+    return found
 
 
 def asked(new: dict[str, Any], old: dict[str, Any] | None = None) -> Request:
@@ -105,10 +123,13 @@ def test_the_user_must_be_entitled_to_every_resource() -> None:
     new = wrapper(pod_template("p"), pod_template("q"), SERVICE)
     need = review(asked(new), Facts(), settings=CHECKED)
     assert isinstance(need, Need)
-    assert need.questions[0] == MayCreate(ALICE, POD, NS) and len(need.questions) == 2
+    rights = [one for one in need.questions if isinstance(one, MayCreate)]
+    assert rights[0] == MayCreate(ALICE, POD, NS) and len(rights) == 2
 
     def verdict(*answers: Answer) -> Review:
-        found = review(asked(new), Facts(dict(zip(need.questions, answers, strict=True))), settings=CHECKED)
+        known: dict[Question, Answer] = dict.fromkeys(need.questions, Absent())
+        known.update(zip(rights, answers, strict=True))
+        found = review(asked(new), Facts(known), settings=CHECKED)
         assert isinstance(found, Review)
         return found
 
@@ -159,7 +180,7 @@ def test_whatever_a_template_holds_there_is_a_verdict(kind: WrappedKind, spec: A
     meta = {"metadata": {"name": "t"}}
     template = {"apiVersion": resource.api_version, "kind": resource.kind, **meta, "spec": spec}
     new = wrapper(template)
-    assert isinstance(review(asked(new), Facts(), settings=FREE), Review)
+    assert isinstance(reviewed(asked(new)), Review)
     assert isinstance(default(asked(new), Facts(), settings=FREE), Review)
 
 
@@ -262,12 +283,17 @@ def test_pod_sets_are_written_where_kueue_knows_none() -> None:
 
 
 def test_what_is_probably_not_meant_is_said() -> None:
-    def said(name: str = "w", template: Any = None, **annotations: str) -> list[str]:
+    def said(
+        name: str = "w",
+        template: Any = None,
+        there: Answer = Absent(),  # noqa: B008
+        **annotations: str,
+    ) -> list[str]:
         new = wrapper(template or pod_template("p"), name=name)
         prefixed = {f"workload.codeflare.dev.appwrapper/{key}": text for key, text in annotations.items()}
         new["metadata"]["annotations"] = prefixed
-        found = review(asked(new), Facts(), settings=FREE)
-        assert isinstance(found, Review) and not found.problems
+        found = reviewed(asked(new), there=there)
+        assert not found.problems
         return list(found.warnings)
 
     assert said(retryLimit="2", warmupGracePeriodDuration="1h30m", terminalExitCodes="1,2") == []
@@ -278,6 +304,16 @@ def test_what_is_probably_not_meant_is_said() -> None:
     job = job_template("j")
     (line,) = said(template={**job, "spec": {**job["spec"], "suspend": True}})
     assert "never runs" in line
+    (line,) = said(there=Absent(no_kind=True))
+    assert line.startswith("spec.components[0]: no Pod is known in this cluster")
+    (line,) = said(there=Unknown("no", forbidden=True))
+    assert "the operator may not see to pods" in line
+    (line,) = said(there=Present({}))
+    assert "there is a Pod p already" in line
+    assert said(there=Unknown("slow")) == []
+    generated = {**pod_template("p"), "metadata": {"generateName": "p-"}}
+    assert said(template=generated, there=Present({})) == []
+    (line,) = said(template=generated, there=Absent(no_kind=True))
 
 
 def test_mutating_first_and_both_firm() -> None:

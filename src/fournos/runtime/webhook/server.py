@@ -79,7 +79,7 @@ class WebhookServer:
         await runner.setup()
         try:
             await web.TCPSite(runner, host, port, ssl_context=self._context).start()
-            self._serving = True
+            self._serving, self._going = True, False
             try:
                 await asyncio.Event().wait()
             finally:
