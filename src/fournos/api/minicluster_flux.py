@@ -11,6 +11,7 @@ from fournos.api.minicluster_values import Resources, Variables, a_name, a_path,
 from fournos.api.model import Model, described
 
 DEFAULT_PORT: Final = 8050
+DEFAULT_VIEW_NAME: Final = "flux-view"
 DEFAULT_CONNECT_TIMEOUT: Final = "5s"
 DEFAULT_LOG_LEVEL: Final = 6
 
@@ -19,7 +20,7 @@ class FluxContainer(Model):
     """The container that brings Flux: its view is copied beside the application."""
 
     disable: bool = described("The application's image has Flux; this one only sets up files.", False)
-    name: str = described("Its name.", "flux-view", maxLength=63)
+    name: str = described("Its name.", DEFAULT_VIEW_NAME, maxLength=63)
     image: str | None = described("Its image; default: that of the operator's settings.", maxLength=4096)
     working_dir: str | None = a_path("Working directory.")
     python_path: str | None = a_text("PYTHONPATH of Flux; default: that of the view.")
@@ -98,8 +99,14 @@ class FluxSpec(Model):
 
     @property
     def lead(self) -> LeadBroker | None:
-        """The lead broker of another cluster, if this is a bursted one."""
-        return self.bursting.lead_broker or self.lead_broker
+        """The lead broker of another cluster, if this is a bursted one; without an address it is none."""
+        named = (self.bursting.lead_broker, self.lead_broker)
+        return next((lead for lead in named if lead and lead.address), None)
+
+    @property
+    def view_name(self) -> str:
+        """Name of the container that brings Flux, and of the volume that it fills."""
+        return self.container.name or DEFAULT_VIEW_NAME
 
     @property
     def hostlist(self) -> str:

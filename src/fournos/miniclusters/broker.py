@@ -59,8 +59,8 @@ def _hosts(cluster: Cluster) -> list[dict[str, str]]:
     rest = everything.removeprefix(lead.address).removeprefix(",")
     first = {
         "host": lead.address,
-        "bind": f"tcp://{cluster.settings.network_device}:{lead.port}",
-        "connect": f"tcp://{lead.address}:{lead.port}",
+        "bind": f"tcp://{cluster.settings.network_device}:{lead.port or PORT}",
+        "connect": f"tcp://{lead.address}:{lead.port or PORT}",
     }
     return [first, *([{"host": rest}] if rest else [])]
 

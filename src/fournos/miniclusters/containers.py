@@ -65,7 +65,7 @@ def flux_view(cluster: Cluster) -> dict[str, Any]:
     """The init container: it copies the view, and sets up what the brokers read."""
     flux = cluster.spec.flux.container
     found: dict[str, Any] = {
-        "name": flux.name,
+        "name": cluster.spec.flux.view_name,
         "image": flux.image or cluster.settings.view_image,
         "imagePullPolicy": "Always" if flux.pull_always else "IfNotPresent",
         "command": _script(entrypoint.INIT),

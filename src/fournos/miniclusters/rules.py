@@ -176,9 +176,10 @@ RULES: Final[tuple[Rule, ...]] = (
         at="spec.flux.container",
         field="spec.flux.container.name",
         message="the name of the container that brings Flux is at most 63 lower-case letters, digits and -",
-        cel=f"!has(self.name) || (self.name.size() <= 63 && self.name.matches('^{_LABEL}$'))",
+        cel=f"!has(self.name) || self.name == '' || "
+        f"(self.name.size() <= 63 && self.name.matches('^{_LABEL}$'))",
         holds=lambda new, _: (
-            "name" not in new or (len(new["name"]) <= 63 and full_match(_LABEL, new["name"]))
+            not new.get("name") or (len(new["name"]) <= 63 and full_match(_LABEL, new["name"]))
         ),
     ),
     text_rule(

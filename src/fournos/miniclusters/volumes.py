@@ -80,7 +80,7 @@ def shared(cluster: Cluster, keys: Iterable[str]) -> list[dict[str, Any]]:
     """The volumes of every pod of the Job; `keys` are those of the entrypoint ConfigMap."""
     flux = cluster.spec.flux
     found: list[dict[str, Any]] = [
-        {"name": flux.container.name, "emptyDir": {}},
+        {"name": flux.view_name, "emptyDir": {}},
         {
             "name": names.entrypoint(cluster.name),
             "configMap": {
@@ -108,7 +108,7 @@ def file_of(key: str) -> str:
 def base_mounts(cluster: Cluster) -> list[dict[str, Any]]:
     """Of the init container and of every container that is wrapped."""
     return [
-        {"name": cluster.spec.flux.container.name, "mountPath": cluster.mount},
+        {"name": cluster.spec.flux.view_name, "mountPath": cluster.mount},
         {
             "name": names.entrypoint(cluster.name),
             "mountPath": names.ENTRYPOINT_PATH,
@@ -124,7 +124,7 @@ def software_mount(cluster: Cluster) -> dict[str, Any]:
     Not of the init container: its image has the software there.
     """
     return {
-        "name": cluster.spec.flux.container.name,
+        "name": cluster.spec.flux.view_name,
         "mountPath": names.SOFTWARE_PATH,
         "subPath": "software",
         "readOnly": True,

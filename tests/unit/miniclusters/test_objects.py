@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fournos.miniclusters import build, names, result
+from fournos.miniclusters.rules import check_manifest
 from fournos.queueing.podsets import PodSetInfo
 from tests.unit.miniclusters.objects import SETTINGS, made, minicluster, pod, scripts
 from tests.unit.miniclusters.table import TABLE
@@ -308,6 +309,50 @@ def test_the_runner_may_come_second() -> None:
     found = pod(containers=[{"name": "side"}, {"image": "x", "command": "c", "runFlux": True}])
     assert [container["name"] for container in found["containers"]] == ["side", "flux-sample"]
     assert found["containers"][1]["command"][1] == "/flux_operator/wait-1.sh"
+
+
+def test_what_typed_clients_say_without_meaning_it_is_as_not_said() -> None:
+    """Clients generated from the published API write empty texts, zeros and nulls for what is not set."""
+    lead = {"address": "", "name": "", "size": 0}
+    empty = {
+        "network": {"headlessName": ""},
+        "flux": {
+            "container": {"name": "", "image": "", "mountPath": "", "workingDir": "", "pythonPath": ""},
+            "bursting": {"leadBroker": lead, "hostlist": "", "clusters": None},
+            "scheduler": {"queuePolicy": ""},
+            "submitCommand": "",
+            "curveCert": "",
+            "brokerConfig": "",
+            "environment": None,
+        },
+        "archive": {"path": ""},
+        "pod": {"labels": None, "restartPolicy": "", "securityContext": {}, "resources": None},
+        "services": None,
+        "jobLabels": None,
+        "maxSize": 0,
+        "minSize": 0,
+    }
+    commands = {"prefix": "", "script": "", "init": "", "pre": "", "post": "", "workerPre": ""}
+    container = {
+        "name": "",
+        "workingDir": "",
+        "commands": commands,
+        "lifeCycle": {"postStartExec": "", "preStopExec": ""},
+        "logs": "",
+        "imagePullPolicy": "",
+        "ports": None,
+        "volumes": None,
+        "runFlux": False,
+        "securityContext": {},
+        "resources": {},
+    }
+    assert check_manifest({**minicluster(container, **empty), "metadata": {"name": "flux-sample"}}) == []
+    said, unsaid = made(container, **empty), made()
+    for objects in (said, unsaid):
+        pod_ = objects["Job/flux-sample"]["spec"]["template"]["spec"]
+        pod_.pop("securityContext", None)
+        pod_["containers"][0].pop("securityContext", None)
+    assert said == unsaid
 
 
 # --- volumes ----------------------------------------------------------------------------------------------
