@@ -1,16 +1,17 @@
-"""`python -m bench lifecycle`, `idle`, `appwrappers`, `miniclusters`; without a word all, one by one."""
+"""`python -m bench` with lifecycle, idle, appwrappers, miniclusters or dispatch; without a word all of them."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from bench import appwrappers, idle, lifecycle, miniclusters, report
+from bench import appwrappers, dispatch, idle, lifecycle, miniclusters, report
 from devcluster import DevclusterError
 
 _RESULTS = Path(__file__).resolve().parent / "results"
@@ -30,7 +31,7 @@ def _arguments() -> argparse.ArgumentParser:
     common.add_argument("--cluster", default="bench", help="name of the local cluster that is made (bench)")
     common.add_argument("--keep", action="store_true", help="do not take the cluster down at the end")
     common.add_argument("--profile", type=Path, metavar="FILE", help="run the operator under cProfile")
-    parts = parser.add_subparsers(dest="part", metavar="{lifecycle,idle,appwrappers,miniclusters}")
+    parts = parser.add_subparsers(dest="part", metavar="{lifecycle,idle,appwrappers,miniclusters,dispatch}")
     life = parts.add_parser("lifecycle", parents=[common], help="jobs from submission to Succeeded")
     life.add_argument(
         "--jobs",
@@ -51,17 +52,22 @@ def _arguments() -> argparse.ArgumentParser:
     rest = parts.add_parser("idle", parents=[common], help="many live jobs that have nothing to do")
     rest.add_argument("--jobs", type=int, default=10_000, metavar="10000")
     rest.add_argument("--seconds", type=float, default=idle.SECONDS, help="how long to look (60)")
+    away = parts.add_parser(
+        "dispatch", parents=[common], help="jobs to two workers, by our adapter and Kueue's"
+    )
+    away.add_argument("--jobs", type=_sizes, default=[10, 100], metavar="10,100", help="sizes of the rounds")
     return parser
 
 
 def main(arguments: list[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
-    parts = [given] if given else [["lifecycle"], ["idle"], ["appwrappers"], ["miniclusters"]]
+    everything = ("lifecycle", "idle", "appwrappers", "miniclusters", "dispatch")
+    parts = [given] if given else [[part] for part in everything]
     parser = _arguments()
     for words in parts:
         options = parser.parse_args(words)
         if options.part is None:
-            parser.error("say lifecycle, idle, appwrappers or miniclusters")
+            parser.error(f"say one of {', '.join(everything)}")
         try:
             _measure(options)
         except DevclusterError as error:
@@ -93,6 +99,10 @@ def _measure(options: argparse.Namespace) -> None:
         rounds = asyncio.run(miniclusters.measure(options.cluster, options.jobs, **common))
         report.show_miniclusters(rounds, console)
         numbers = {"miniclusters": [each.to_json() for each in rounds]}
+    elif options.part == "dispatch":
+        taken = asyncio.run(dispatch.measure(options.cluster, options.jobs, keep=options.keep))
+        report.show_dispatch(taken, console)
+        numbers = {"dispatch": [asdict(each) for each in taken]}
     else:
         rest = asyncio.run(idle.measure(options.cluster, options.jobs, seconds=options.seconds, **common))
         report.show_idle(rest, console)

@@ -130,7 +130,7 @@ async def operator(
     `profile` names a file for cProfile's numbers (`python -m pstats` reads it); the operator is then about
     twice as slow.
     """
-    port = _free_port()
+    port = free_port()
     environment = {
         **os.environ,
         "PYTHONPATH": str(ROOT / "src"),
@@ -176,7 +176,7 @@ def _start(command: list[str], environment: dict[str, str], log: Path) -> subpro
         return subprocess.Popen(command, env=environment, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.appwrappers import REACTION
+from bench.dispatch import Dispatched
 from bench.idle import Idle
 from bench.lifecycle import Round
 from fournos import __version__
@@ -48,6 +49,8 @@ WRAPPERS = Target("200 AppWrappers together", "a second", 8, at_least=True)
 
 CLUSTER = Target("one MiniCluster at a time until all objects are there, p50", "s", 0.15)
 CLUSTERS = Target("100 MiniClusters of 4 pods together", "a second", 8, at_least=True)
+MIRROR = Target("admitted on a worker → copy made, p50", "ms", 150)
+STATUS = Target("status on a worker → status here, p50", "ms", 150)
 
 Show = Callable[[Target, float], None]
 
@@ -146,6 +149,22 @@ def _lifecycle_targets(rounds: Sequence[Round]) -> list[tuple[Target, float]]:
     worst = max(rounds, key=lambda each: each.requests["all"])
     most = max(rounds, key=lambda each: each.jobs)
     return [*found, (REQUESTS, worst.requests["all"]), (CPU, most.cpu_ms)]
+
+
+def show_dispatch(rounds: Sequence[Dispatched], console: Console) -> None:
+    table = Table(title="Jobs to two workers", title_justify="left")
+    for name in ("jobs", "adapter", "admitted → copy, p50", "status → here, p50", "all finished", "rate"):
+        table.add_column(name, justify="right")
+    for one in rounds:
+        hops = (f"{one.mirror_p50 * 1000:.0f} ms", f"{one.status_p50 * 1000:.0f} ms")
+        table.add_row(str(one.jobs), one.adapter, *hops, f"{one.seconds:.1f} s", f"{one.rate:.1f}/s")
+    console.print(table)
+    first = next(one for one in rounds if one.adapter == "ours")
+    most = max(one.jobs for one in rounds)
+    rates = {one.adapter: one.rate for one in rounds if one.jobs == most}
+    beside = Target(f"{most} jobs, times the rate of Kueue's adapter", "", 1, at_least=True)
+    waits = [(MIRROR, first.mirror_p50 * 1000), (STATUS, first.status_p50 * 1000)]
+    _targets(console, [*waits, (beside, rates["ours"] / rates["Kueue's"])])
 
 
 def _targets(console: Console, measured: Sequence[tuple[Target, float]]) -> None:

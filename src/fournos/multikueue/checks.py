@@ -115,8 +115,11 @@ def _active(seen: Check, status: dict[str, str]) -> Condition:
     return Condition("Active", "True", "Active", "The admission check is active")
 
 
-def checks_system(settings: MultiKueueSettings, workers: Workers) -> System[Check]:
+def checks_system(settings: MultiKueueSettings, workers: Workers, known: set[Key]) -> System[Check]:
+    """`known` gets the keys of all AdmissionChecks, for those who have to wake them."""
+
     def observe(caches: Caches, key: Key) -> Check | None:
+        known.add(key)
         check = caches[ADMISSION_CHECK].get(key)
         if check is None or check["spec"].get("controllerName") != settings.controller_name:
             return None

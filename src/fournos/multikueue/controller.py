@@ -11,7 +11,6 @@ from fournos.kube.transport import Observer as RequestObserver
 from fournos.multikueue.checks import CHECKS, checks_system
 from fournos.multikueue.context import Observed
 from fournos.multikueue.decide import decide
-from fournos.multikueue.kinds import ADMISSION_CHECK
 from fournos.multikueue.links import links_system
 from fournos.multikueue.members import members_system
 from fournos.multikueue.observe import Observer, remote_keys, watches
@@ -55,14 +54,13 @@ def multikueue_systems(
 
     def changed(worker: str) -> None:
         """A worker can be used, or cannot any more: that is for its checks, and for all that may be on it."""
-        caches = observer.caches
-        if caches is None:
-            return
-        for check in caches[ADMISSION_CHECK]:
-            wake(CHECKS, key_of(check))
-        for key in {key_of(one) for one in caches[WORKLOAD]} | set(remote_keys(settings, post)):
+        for key in tuple(checks):
+            wake(CHECKS, key)
+        waiting = {key_of(one) for one in observer.caches[WORKLOAD]} if observer.caches is not None else set()
+        for key in waiting | set(remote_keys(settings, post)):
             wake(DISPATCH, key)
 
+    checks: set[Key] = set()
     post = Post(
         settings,
         wake=lambda key: wake(DISPATCH, key),
@@ -74,7 +72,7 @@ def multikueue_systems(
     observer = Observer(settings, post)
     systems: list[System[Any]] = [
         dispatch_system(settings, post, observer),
-        checks_system(settings, post),
+        checks_system(settings, post, checks),
         links_system(settings, post),
     ]
     if settings.clusters_namespace:

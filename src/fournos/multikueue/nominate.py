@@ -7,10 +7,11 @@ before the job's copy is made: there is never more than one.
 from __future__ import annotations
 
 from datetime import timedelta
+from zlib import crc32
 
 from fournos.api.conditions import is_true
 from fournos.api.times import parse_time
-from fournos.kube.resource import Obj, key_of
+from fournos.kube.resource import Obj, key_of, uid_of
 from fournos.multikueue import names
 from fournos.multikueue.build import remote_workload
 from fournos.multikueue.context import Context, Remote, since
@@ -44,13 +45,17 @@ def nominate(ctx: Context) -> Decision:
 
 
 def _winner(ctx: Context, fit: list[Remote]) -> Remote | None:
-    """The earliest admitted of those whose nomination is on record."""
+    """The earliest admitted of those whose nomination is on record.
+
+    Times are whole seconds: of equals a different one is first for each Workload, so that load spreads.
+    """
+    uid = uid_of(ctx.workload)
     admitted = [
-        (since(workload, "Admitted"), remote.name, remote)
+        (since(workload, "Admitted"), crc32(f"{uid}/{remote.name}".encode()), remote.name, remote)
         for remote in fit
         if remote.name in ctx.nominated and (workload := ctx.current(remote)) is not None and runs(workload)
     ]
-    return min(admitted)[2] if admitted else None
+    return min(admitted, key=lambda one: one[:3])[3] if admitted else None
 
 
 def runs(workload: Obj) -> bool:

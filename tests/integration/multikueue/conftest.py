@@ -21,6 +21,7 @@ import pytest
 import yaml
 
 import devcluster
+from bench.fleet import FOO, FOO_CRD, FRAMEWORKS, MANAGER_CONFIG, WORKER_CONFIG
 from devcluster import Cluster
 from fournos.api.crd import crd
 from fournos.app.crds import KINDS
@@ -35,64 +36,16 @@ from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, 
 
 ROOT = Path(__file__).resolve().parents[3]
 KUEUE = "kueue-system"
-FOO = parse("Foo.v1.example.com")
 PIPELINE_RUN = parse("PipelineRun.v1.tekton.dev")
 MANAGER, WORKERS = "fournos-mk-manager", ("fournos-mk-worker1", "fournos-mk-worker2")
-FRAMEWORKS = ("Foo.v1.example.com", "PipelineRun.v1.tekton.dev", "FournosJob.v1.fournos.dev")
-CONFIG = {
-    "integrations": {
-        "frameworks": ["batch/job", "workload.codeflare.dev/appwrapper"],
-        "externalFrameworks": list(FRAMEWORKS),
-    },
-    "multiKueue": {
-        "externalFrameworks": [{"name": name} for name in FRAMEWORKS],
-        "workerLostTimeout": "10s",
-        "gcInterval": "5s",
-    },
-}
-FOO_CRD = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "foos.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"kind": "Foo", "plural": "foos", "singular": "foo", "listKind": "FooList"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            "spec": {
-                                "type": "object",
-                                "x-kubernetes-preserve-unknown-fields": True,
-                                "properties": {
-                                    "managedBy": {"type": "string"},
-                                    "suspend": {"type": "boolean"},
-                                },
-                            },
-                            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-                        },
-                    }
-                },
-            }
-        ],
-    },
-}
 
 
 @pytest.fixture(scope="package")
 def clusters() -> Iterator[dict[str, Cluster]]:
     """The manager's Kueue knows the same kinds for its own adapter."""
-    found = {MANAGER: devcluster.ensure(MANAGER, profile="control-plane", kueue_config=CONFIG)}
-    plain = {"integrations": CONFIG["integrations"]}
+    found = {MANAGER: devcluster.ensure(MANAGER, profile="control-plane", kueue_config=MANAGER_CONFIG)}
     for name in WORKERS:
-        found[name] = devcluster.ensure(name, profile="control-plane", kueue_config=plain)
+        found[name] = devcluster.ensure(name, profile="control-plane", kueue_config=WORKER_CONFIG)
     yield found
     if not os.environ.get("FOURNOS_KEEP_CLUSTERS"):
         for name in found:

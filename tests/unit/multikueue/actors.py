@@ -160,7 +160,7 @@ def systems(settings: MultiKueueSettings = SETTINGS) -> list[System[Any]]:
     mine, theirs = FakeWorkers(), FakeWorkers()
     observer = Observer(settings, mine)
     dispatch = dispatch_system(settings, mine, observer)
-    checks = checks_system(settings, theirs)
+    checks = checks_system(settings, theirs, set())
 
     def seen(caches: Caches, key: Key) -> Any:
         mine.life(caches)

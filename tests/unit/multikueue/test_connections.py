@@ -11,6 +11,7 @@ from fournos.kube.errors import KubeError
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
 from fournos.multikueue import names
+from fournos.multikueue.controller import multikueue_systems
 from fournos.multikueue.kinds import ADMISSION_CHECK, FOURNOS_CLUSTER, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.multikueue.links import links_system
 from fournos.multikueue.members import members_system, secret_name
@@ -25,6 +26,7 @@ from tests.world.harness import (
     run,
     stale_everywhere,
 )
+from tests.world.process import Process
 from tests.world.server import Server, VirtualClock
 
 SETTINGS = MultiKueueSettings(external_frameworks="Foo.v1.example.com", clusters_namespace="hearth")
@@ -234,3 +236,21 @@ async def test_a_multikueuecluster_that_somebody_made_is_not_touched() -> None:
         == "c1-secret"
     )
     assert server.list(SECRET, namespace=KUEUE) == []
+
+
+@pytest.mark.looptime
+async def test_a_check_gets_active_before_there_is_any_job() -> None:
+    """Nothing is queued through a check that is not active: its first worker must wake it."""
+    woken: list[tuple[str, Key]] = []
+    clock = VirtualClock()
+    systems, post = multikueue_systems(
+        SETTINGS, clock=clock, wake=lambda name, key: woken.append((name, key))
+    )
+    server = Server(clock)
+    named(server, "w1")
+    (checks,) = (one for one in systems if one.name == "multikueue-checks")
+    process = Process(server, checks)
+    while await process.step():
+        pass
+    post.refuse("w1", "1", "no")
+    assert ("multikueue-checks", Key("", CHECK)) in woken

@@ -397,3 +397,14 @@ async def test_orphans_go_and_what_is_not_ours_stays() -> None:
     server = (await run(replace(told, invariants=()))).server
     assert [one["metadata"]["name"] for one in server.list(at("w1", FOO))] == ["other"]
     assert [one["metadata"]["name"] for one in server.list(at("w1", WORKLOAD))] == ["foo-other"]
+
+
+async def test_equal_workers_share_the_load() -> None:
+    def many(server: Server) -> None:
+        for number in range(12):
+            submit(server, f"j{number}")
+
+    told = scenario(setup=many)
+    server = (await run(replace(told, invariants=()))).server
+    counts = [sum(worker == found for found, _ in mirrors(server)) for worker in WORKERS]
+    assert sum(counts) == 12 and min(counts) >= 2

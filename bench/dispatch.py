@@ -1,0 +1,314 @@
+"""Jobs taken to two workers, by our adapter and by Kueue's own, in the same run on the same clusters.
+
+Nobody runs anything: a copy succeeds as soon as it is there.  What is measured is seen from outside, by
+watches of the benchmark's own on all three API servers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import devcluster
+from bench.fleet import FOO, FOO_CRD, FRAMEWORKS, MANAGER_CONFIG, WORKER_CONFIG, make, typed
+from bench.operator import ROOT, free_port
+from fournos.api.conditions import is_true
+from fournos.api.crd import crd
+from fournos.app.crds import KINDS
+from fournos.kube.client import Client
+from fournos.kube.credentials import load
+from fournos.kube.errors import ConflictError, NotFoundError
+from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
+from fournos.kube.reflector import Reflector
+from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
+from fournos.kube.store import Store
+from fournos.multikueue import names
+from fournos.multikueue.kinds import ADMISSION_CHECK, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
+from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.queueing.report import finish_patch
+
+ADAPTERS = {"ours": names.CONTROLLER, "Kueue's": names.MULTIKUEUE}
+_LIMIT = 300.0
+_KUEUE = "kueue-system"
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatched:
+    """What a round of one adapter came to; seconds."""
+
+    adapter: str
+    jobs: int
+    mirror_p50: float
+    """The twin is admitted on a worker → the copy is made there."""
+    status_p50: float
+    """The copy's status is written → it stands in the manager's object."""
+    seconds: float
+    """From the first Workload to the last that is finished."""
+
+    @property
+    def rate(self) -> float:
+        return self.jobs / self.seconds
+
+
+@dataclass
+class Seen:
+    """When something was first seen, by job."""
+
+    admitted: dict[str, float] = field(default_factory=dict)
+    mirrored: dict[str, float] = field(default_factory=dict)
+    told: dict[str, float] = field(default_factory=dict)
+    heard: dict[str, float] = field(default_factory=dict)
+    finished: dict[str, float] = field(default_factory=dict)
+    done: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Fleet:
+    def __init__(self, manager: Client, workers: dict[str, Client]) -> None:
+        self.manager = manager
+        self.workers = workers
+        self.tag = f"bench-{uuid.uuid4().hex[:6]}"
+
+    def namespace(self, adapter: str) -> str:
+        return f"{self.tag}-{'ours' if adapter == 'ours' else 'kueues'}"
+
+    async def furnish(self, kubeconfigs: dict[str, str]) -> None:
+        definitions = (FOO_CRD, *(crd(definition, rules=rules) for definition, rules in KINDS))
+        for client in (self.manager, *self.workers.values()):
+            for one in definitions:
+                await make(client, CUSTOM_RESOURCE_DEFINITION, one)
+            await make(client, RESOURCE_FLAVOR, typed(RESOURCE_FLAVOR, self.tag, spec={}))
+            for adapter in ADAPTERS:
+                await make(client, NAMESPACE, typed(NAMESPACE, self.namespace(adapter)))
+        await asyncio.sleep(1)  # until the API servers serve the new kind
+        for name, kubeconfig in kubeconfigs.items():
+            key = f"{self.tag}-{name}"
+            body = typed(SECRET, key, namespace=_KUEUE, stringData={"kubeconfig": kubeconfig})
+            await self.manager.create(SECRET, body)
+            source = {"clusterSource": {"kubeConfig": {"location": key, "locationType": "Secret"}}}
+            await self.manager.create(MULTIKUEUE_CLUSTER, typed(MULTIKUEUE_CLUSTER, key, spec=source))
+        clusters = {"clusters": [f"{self.tag}-{name}" for name in kubeconfigs]}
+        await self.manager.create(MULTIKUEUE_CONFIG, typed(MULTIKUEUE_CONFIG, self.tag, spec=clusters))
+        for adapter, controller in ADAPTERS.items():
+            namespace = self.namespace(adapter)
+            parameters = {"apiGroup": "kueue.x-k8s.io", "kind": "MultiKueueConfig", "name": self.tag}
+            check = {"controllerName": controller, "parameters": parameters}
+            await self.manager.create(ADMISSION_CHECK, typed(ADMISSION_CHECK, namespace, spec=check))
+            await self._queue(self.manager, namespace, 2, check=namespace)
+            for client in self.workers.values():
+                await self._queue(client, namespace, 1)
+
+    async def _queue(self, client: Client, namespace: str, share: int, *, check: str = "") -> None:
+        quota = {"name": self.tag, "resources": [{"name": "cpu", "nominalQuota": str(10_000 * share)}]}
+        spec: dict[str, Any] = {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
+        }
+        if check:
+            spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check}]}
+        await client.create(CLUSTER_QUEUE, typed(CLUSTER_QUEUE, namespace, spec=spec))
+        local = typed(LOCAL_QUEUE, "q", namespace=namespace, spec={"clusterQueue": namespace})
+        await client.create(LOCAL_QUEUE, local)
+
+    async def vanish(self) -> None:
+        for adapter in ADAPTERS:
+            namespace = self.namespace(adapter)
+            for client in (self.manager, *self.workers.values()):
+                await client.delete(CLUSTER_QUEUE, Key("", namespace))
+                await client.delete(NAMESPACE, Key("", namespace))
+            await self.manager.delete(ADMISSION_CHECK, Key("", namespace))
+        await self.manager.delete(MULTIKUEUE_CONFIG, Key("", self.tag))
+        for name in self.workers:
+            await self.manager.delete(MULTIKUEUE_CLUSTER, Key("", f"{self.tag}-{name}"))
+            await self.manager.delete(SECRET, Key(_KUEUE, f"{self.tag}-{name}"))
+        for client in (self.manager, *self.workers.values()):
+            await client.delete(RESOURCE_FLAVOR, Key("", self.tag))
+
+    async def round(self, adapter: str, jobs: int) -> Dispatched:
+        namespace, seen = self.namespace(adapter), Seen()
+        batch = uuid.uuid4().hex[:4]
+        wanted = {f"{batch}-{number}" for number in range(jobs)}
+        async with self._watching(namespace, seen, wanted):
+            bodies = [await self.manager.create(FOO, foo(name, namespace)) for name in sorted(wanted)]
+            began = time.perf_counter()
+            await asyncio.gather(*(self.manager.create(WORKLOAD, workload_of(body)) for body in bodies))
+            async with asyncio.timeout(_LIMIT):
+                await seen.done.wait()
+        return Dispatched(
+            adapter,
+            jobs,
+            _between(seen.admitted, seen.mirrored),
+            _between(seen.told, seen.heard),
+            max(seen.finished.values()) - began,
+        )
+
+    @asynccontextmanager
+    async def _watching(self, namespace: str, seen: Seen, wanted: set[str]) -> AsyncIterator[None]:
+        tasks: set[asyncio.Task[Any]] = set()
+
+        def watch(client: Client, resource: Resource, changed: Any) -> Store:
+            store = Store()
+
+            def told(_: str, old: Obj | None, new: Obj | None) -> None:
+                if new is not None:
+                    changed(new)
+
+            reflector = Reflector(client, resource, store, namespace=namespace, on_change=told)
+            tasks.add(asyncio.create_task(reflector.run()))
+            return store
+
+        def on_manager(job: Obj) -> None:
+            if (job.get("status") or {}).get("phase"):
+                seen.heard.setdefault(job["metadata"]["name"], time.perf_counter())
+
+        def finished(workload: Obj) -> None:
+            if is_true(workload, "Finished"):
+                seen.finished.setdefault(
+                    workload["metadata"]["name"].removeprefix("foo-"), time.perf_counter()
+                )
+                if wanted <= seen.finished.keys():
+                    seen.done.set()
+
+        stores = [watch(self.manager, FOO, on_manager), watch(self.manager, WORKLOAD, finished)]
+        for client in self.workers.values():
+            worker = _Worker(client, seen, tasks)
+            stores += [watch(client, WORKLOAD, worker.twin), watch(client, FOO, worker.copy)]
+        while not all(store.synced for store in stores):  # noqa: ASYNC110 - nothing tells of an empty list
+            await asyncio.sleep(0.05)
+        try:
+            yield
+        finally:
+            for task in tuple(tasks):
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@dataclass
+class _Worker:
+    """A job's controller that needs no time: a copy has succeeded as soon as it is seen."""
+
+    client: Client
+    seen: Seen
+    tasks: set[asyncio.Task[Any]]
+
+    def twin(self, workload: Obj) -> None:
+        if is_true(workload, "Admitted"):
+            self.seen.admitted.setdefault(
+                workload["metadata"]["name"].removeprefix("foo-"), time.perf_counter()
+            )
+
+    def copy(self, job: Obj) -> None:
+        name = job["metadata"]["name"]
+        if name in self.seen.mirrored:
+            if (job.get("status") or {}).get("phase"):
+                self.seen.told.setdefault(name, time.perf_counter())
+            return
+        self.seen.mirrored[name] = time.perf_counter()
+        task = asyncio.create_task(self._end(job))
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    async def _end(self, job: Obj) -> None:
+        body = {"status": {"phase": "Succeeded"}}
+        await self.client.patch(FOO, key_of(job), body, subresource="status")
+        name = job["metadata"]["name"]
+        while name not in self.seen.heard:  # noqa: ASYNC110 - so that the status is measured by itself
+            await asyncio.sleep(0.01)
+        key = Key(job["metadata"]["namespace"], f"foo-{name}")
+        while True:
+            with suppress(ConflictError, NotFoundError):
+                twin = await self.client.get(WORKLOAD, key)
+                patch = finish_patch(twin, "Succeeded", "done", datetime.now(UTC))
+                await self.client.patch(WORKLOAD, key, patch.body, subresource="status")
+                return
+            await asyncio.sleep(0.05)
+
+
+def _between(first: dict[str, float], then: dict[str, float]) -> float:
+    """The median; a status may be heard of before our own watch of the worker tells it."""
+    return median(max(0.0, then[name] - first[name]) for name in then if name in first)
+
+
+def foo(name: str, namespace: str) -> Obj:
+    return typed(FOO, name, namespace=namespace, spec={"managedBy": names.MULTIKUEUE, "suspend": True})
+
+
+def workload_of(job: Obj) -> Obj:
+    meta = job["metadata"]
+    owner = {"apiVersion": FOO.api_version, "kind": FOO.kind, "name": meta["name"], "uid": uid_of(job)}
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    pods = [{"name": "main", "count": 1, "template": template}]
+    body = typed(WORKLOAD, f"foo-{meta['name']}", namespace=meta["namespace"])
+    body["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    return {**body, "spec": {"queueName": "q", "podSets": pods, "priority": 0}}
+
+
+@contextmanager
+def _operator(kubeconfig: Path, tag: str) -> Iterator[None]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("FOURNOS_", "HEARTH_"))} | {
+        "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
+        "KUBECONFIG": str(kubeconfig),
+        "FOURNOS_MULTIKUEUE_NAMESPACE": f"{tag}-ours",
+        "FOURNOS_MULTIKUEUE_ORIGIN": tag,
+        "FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS": " ".join(FRAMEWORKS),
+        "FOURNOS_MULTIKUEUE_REQUESTS_PER_SECOND": "1000",
+        "FOURNOS_MULTIKUEUE_LOG_LEVEL": "INFO",
+    }
+    words = ["-m", "fournos", "run", "--enable", "multikueue", "--health-port", str(free_port())]
+    process = subprocess.Popen([sys.executable, *words], cwd=ROOT, env=environment)
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(timeout=40)
+
+
+async def _active(client: Client, check: str) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            found = await client.get(ADMISSION_CHECK, Key("", check))
+            if is_true(found, "Active"):
+                return
+            await asyncio.sleep(0.2)
+
+
+async def measure(cluster: str, sizes: list[int], *, keep: bool) -> list[Dispatched]:
+    """`cluster` begins the names of the three clusters.  Raises DevclusterError, TimeoutError."""
+    manager = devcluster.ensure(f"{cluster}-manager", profile="control-plane", kueue_config=MANAGER_CONFIG)
+    workers = {
+        name: devcluster.ensure(f"{cluster}-{name}", profile="control-plane", kueue_config=WORKER_CONFIG)
+        for name in ("worker1", "worker2")
+    }
+    try:
+        async with AsyncExitStack() as stack:
+            clients = {
+                name: await stack.enter_async_context(
+                    Client(load(found.kubeconfig_path), qps=2000, burst=4000, name=name)
+                )
+                for name, found in {"manager": manager, **workers}.items()
+            }
+            fleet = Fleet(clients.pop("manager"), clients)
+            await fleet.furnish({name: one.kubeconfig_path.read_text() for name, one in workers.items()})
+            try:
+                with _operator(manager.kubeconfig_path, fleet.tag):
+                    for adapter in ADAPTERS:
+                        await _active(fleet.manager, fleet.namespace(adapter))
+                        await fleet.round(adapter, 3)  # warm
+                    return [await fleet.round(adapter, jobs) for jobs in sizes for adapter in ADAPTERS]
+            finally:
+                await fleet.vanish()
+    finally:
+        if not keep:
+            for name in ("manager", *workers):
+                devcluster.down(f"{cluster}-{name}")

@@ -1,0 +1,75 @@
+"""A manager and two workers: what their Kueues know, and an invented kind that is taken to workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fournos.kube.client import Client
+from fournos.kube.errors import AlreadyExistsError
+from fournos.kube.resource import Obj, Resource
+from fournos.multikueue.kinds import parse
+
+FOO = parse("Foo.v1.example.com")
+FRAMEWORKS = ("Foo.v1.example.com", "PipelineRun.v1.tekton.dev", "FournosJob.v1.fournos.dev")
+WORKER_CONFIG: dict[str, Any] = {
+    "integrations": {
+        "frameworks": ["batch/job", "workload.codeflare.dev/appwrapper"],
+        "externalFrameworks": list(FRAMEWORKS),
+    },
+}
+MANAGER_CONFIG: dict[str, Any] = {
+    **WORKER_CONFIG,
+    # For Kueue's own adapter, beside which ours is measured and tested.
+    "multiKueue": {
+        "externalFrameworks": [{"name": name} for name in FRAMEWORKS],
+        "workerLostTimeout": "10s",
+        "gcInterval": "5s",
+    },
+}
+FOO_CRD: Obj = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "foos.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"kind": "Foo", "plural": "foos", "singular": "foo", "listKind": "FooList"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "x-kubernetes-preserve-unknown-fields": True,
+                                "properties": {
+                                    "managedBy": {"type": "string"},
+                                    "suspend": {"type": "boolean"},
+                                },
+                            },
+                            "status": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+def typed(resource: Resource, name: str, *, namespace: str = "", **parts: Any) -> dict[str, Any]:
+    meta = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, **parts}
+
+
+async def make(client: Client, resource: Resource, body: Obj) -> None:
+    """Nothing if it is there already."""
+    try:
+        await client.create(resource, body)
+    except AlreadyExistsError:
+        return
