@@ -1,4 +1,4 @@
-"""`python -m bench` with lifecycle, idle, appwrappers, miniclusters or dispatch; without a word all of them."""
+"""`python -m bench` with lifecycle, idle, appwrappers, miniclusters or dispatch; without a word all."""
 
 from __future__ import annotations
 
