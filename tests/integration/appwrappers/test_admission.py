@@ -94,7 +94,7 @@ async def serve(replicas: Replicas, user: User, **settings: Any) -> None:
         for hook in appwrapper_webhooks(AppWrapperSettings(**settings))
     ]
     await replicas.start(hooks)
-    for _ in range(100):
+    for _ in range(300):
         status, made = await user.create(POD, headers=None)
         labels = made.get("metadata", {}).get("labels") or {}
         if status == 201 and "workload.codeflare.dev/user" in labels:
@@ -103,7 +103,7 @@ async def serve(replicas: Replicas, user: User, **settings: Any) -> None:
     else:
         raise AssertionError(made)
     # The two configurations are two objects: the other one may be a moment later.
-    for _ in range(100):
+    for _ in range(300):
         status, _ = await user.create(SERVICE, headers=None)
         if status == 422:
             return
@@ -119,7 +119,7 @@ async def user(server: Server, crds: None, namespace: str, replicas: Replicas) -
 
 
 async def test_an_unentitled_user_is_refused(user: User) -> None:
-    for _ in range(50):  # rights, too, are read by watch
+    for _ in range(300):  # rights, too, are read by watch
         status, made = await user.create(POD, JOB)
         if status == 201:
             break

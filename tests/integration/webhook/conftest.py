@@ -124,7 +124,7 @@ class Replicas:
         jobs = [keeper.run(), server.run(port=port, host="127.0.0.1")]
         tasks = [asyncio.create_task(job) for job in jobs]
         self._stack.push_async_callback(_end, tasks)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while found := [*server.complaints(), *keeper.complaints()]:
                 assert not any(task.done() for task in tasks), found
                 await asyncio.sleep(0.02)

@@ -52,7 +52,7 @@ class Process:
             return answer.status, await answer.text()
 
     async def ready(self) -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while True:
                 assert self.process.poll() is None, self.log.read_text()
                 try:
@@ -80,7 +80,7 @@ async def process(
 
 
 async def test_a_process_serves_counts_and_ends(server: Server, namespace: str, process: Process) -> None:
-    for _ in range(100):  # the API server reads the configurations by watch
+    for _ in range(300):  # the API server reads the configurations by watch
         status, answer = await server(
             "POST", path(namespace), unqueued(components=[{"template": SERVICE}]), dryRun="All"
         )
@@ -94,6 +94,6 @@ async def test_a_process_serves_counts_and_ends(server: Server, namespace: str, 
     _, metrics = await process.get("metrics")
     assert 'fournos_webhook_reviews_total{verdict="changed",webhook="mappwrapper.kb.io"}' in metrics
     process.process.send_signal(signal.SIGTERM)
-    assert await asyncio.to_thread(process.process.wait, 20) == 0
+    assert await asyncio.to_thread(process.process.wait, 60) == 0
     said = process.log.read_text()
     assert "Traceback" not in said and "PRIVATE KEY" not in said

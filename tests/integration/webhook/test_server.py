@@ -21,7 +21,8 @@ from fournos.runtime.webhook.table import Request, Review, Webhook
 from tests.integration.conftest import Server
 from tests.integration.webhook.conftest import Replicas, handshake
 
-QUICK = Terms(timedelta(seconds=8), timedelta(seconds=5), timedelta(seconds=1))
+QUICK = Terms(timedelta(seconds=30), timedelta(seconds=28), timedelta(seconds=1))
+"""A turn every three seconds or so; a slow machine has half a minute for what follows."""
 
 
 def webhook(namespace: str, review: Any, **changes: Any) -> Webhook:
@@ -60,7 +61,7 @@ async def make(server: Server, namespace: str, name: str, **data: str) -> tuple[
 
 async def settled(server: Server, namespace: str, expected: int) -> dict[str, Any]:
     """The API server reads webhook configurations by watch: a moment may pass."""
-    for number in range(100):
+    for number in range(300):
         status, answer = await make(server, namespace, f"probe-{number}", bad="yes")
         if status == expected:
             return answer
@@ -108,7 +109,7 @@ async def test_two_replicas_turn_their_certificate_under_load_and_no_request_is_
         await replicas.start(hooks, leads=leads, terms=QUICK)
     shown: set[str] = set()
     failures: list[str] = []
-    done = asyncio.Event()
+    done, turned = asyncio.Event(), asyncio.Event()
     written = 0
 
     async def write(worker: int) -> None:
@@ -130,13 +131,16 @@ async def test_two_replicas_turn_their_certificate_under_load_and_no_request_is_
             except OSError as error:
                 failures.append(str(error))
             shown.add((await client.get(SECRET, replicas.secret))["data"]["tls.crt"])
+            if len(shown) >= 4:
+                turned.set()
 
     work = [asyncio.create_task(job) for job in (write(0), write(1), connect())]
-    await asyncio.wait(work, timeout=15)
+    async with asyncio.timeout(90):
+        await turned.wait()
     done.set()
     await asyncio.gather(*work)
     assert not failures, failures[:3]
-    assert len(shown) >= 4 and written > 50
+    assert written > 20
 
 
 async def test_a_lost_secret_turns_the_authority_for_all(
@@ -173,7 +177,7 @@ async def test_a_slow_answer_is_a_refusal_for_now_and_says_so(
 ) -> None:
     class Slow(Client):
         async def get(self, resource: Resource, key: Key) -> Obj:
-            await asyncio.sleep(30)
+            await asyncio.sleep(300)
             raise AssertionError("cut before")
 
     def curious(request: Request, facts: Facts) -> Review | Need:
@@ -184,11 +188,11 @@ async def test_a_slow_answer_is_a_refusal_for_now_and_says_so(
         return Review((Violation("data", "try again", "unknown"),), transient=True)
 
     slow = Slow(client._transport._credentials)
-    await replicas.start([webhook(namespace, curious, timeout=2)], asking=slow)
+    await replicas.start([webhook(namespace, curious, timeout=4)], asking=slow)
     started = time.monotonic()
     answer = await settled(server, namespace, 503)
     assert answer["message"].endswith("denied the request: data: try again")
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
     await slow.close()
 
 
