@@ -88,9 +88,9 @@ def hub(cluster: Cluster) -> Iterator[Hub]:
     whole = [*manifests(image.tag), *queue()]
     resources.apply(cluster, [item for item in whole if item["kind"] == "Namespace"])
     resources.apply(cluster, [item for item in whole if item["kind"] != "Namespace"])
-    words = ("-n", OPERATOR, "rollout", "status", f"deployment/{OPERATOR}", "--timeout=120s")
+    words = ("-n", OPERATOR, "rollout", "status", f"deployment/{OPERATOR}", "--timeout=240s")
     found = Hub(cluster.kubeconfig_path, NAMESPACE)
-    resources.kubectl(cluster, *words, limit=130)
+    resources.kubectl(cluster, *words, limit=250)
     yield found
     # A webhook that nobody answers would refuse every queued run of others.
     found.kubectl("delete", "mutatingwebhookconfiguration", OPERATOR)

@@ -42,7 +42,7 @@ def succeeded(run: dict[str, Any]) -> tuple[str, str]:
     return said.get("status", ""), said.get("reason", "")
 
 
-def wait(hub: Hub, name: str, *wanted: str, timeout: float = 60.0) -> dict[str, Any]:
+def wait(hub: Hub, name: str, *wanted: str, timeout: float = 180.0) -> dict[str, Any]:
     """The run, once its condition has one of these reasons."""
     found: dict[str, Any] = hub.until(
         lambda: (
@@ -73,7 +73,7 @@ def finished(hub: Hub, name: str) -> dict[str, Any]:
         conditions = workload(hub, name)["status"].get("conditions", ())
         return next((one for one in conditions if one["type"] == "Finished"), None)
 
-    found: dict[str, Any] = hub.until(look, lambda: f"the Workload of {name} is not finished")
+    found: dict[str, Any] = hub.until(look, lambda: f"the Workload of {name} is not finished", timeout=120)
     return found
 
 
@@ -95,7 +95,7 @@ def test_two_runs_take_turns(hub: Hub) -> None:
 
 def test_an_evicted_run_is_cancelled_and_says_why(hub: Hub) -> None:
     submit(hub, "drained", seconds=600)
-    hub.until(lambda: pods_running(hub, "drained"), lambda: "no pod runs", timeout=60)
+    hub.until(lambda: pods_running(hub, "drained"), lambda: "no pod runs", timeout=180)
 
     def stop(policy: str) -> None:
         body = json.dumps({"spec": {"stopPolicy": policy}})
@@ -109,12 +109,12 @@ def test_an_evicted_run_is_cancelled_and_says_why(hub: Hub) -> None:
     assert run["metadata"]["annotations"]["fournos.dev/stopped"].startswith("ClusterQueueStopped: ")
     said = finished(hub, "drained")
     assert said["reason"] == "Failed" and "ClusterQueueStopped" in said["message"]
-    hub.until(lambda: not pods_running(hub, "drained"), lambda: "its pod runs on")
+    hub.until(lambda: not pods_running(hub, "drained"), lambda: "its pod runs on", timeout=120)
 
 
 def test_a_preempted_run_is_made_anew(hub: Hub) -> None:
     submit(hub, "again", seconds=600, priority="low", on_eviction="recreate")
-    hub.until(lambda: pods_running(hub, "again"), lambda: "no pod runs", timeout=60)
+    hub.until(lambda: pods_running(hub, "again"), lambda: "no pod runs", timeout=180)
     submit(hub, "urgent", priority="high")
     assert wait(hub, "urgent", "Succeeded", "Completed")
     first = hub.get("pipelinerun", "again")
