@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from fournos.clusters import names
 from fournos.clusters.connectivity import connectivity
@@ -11,12 +11,15 @@ from fournos.clusters.decommission import decommission, drain, gone_secret
 from fournos.clusters.inventory import inventory
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.lock import lock
+from fournos.clusters.members import member_of
 from fournos.clusters.planner import NO_QUEUE
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.resource import Key, uid_of
 from fournos.runtime.decision import Absent, Decision, Facts, Need, Present, SecretShape
 from fournos.runtime.steps import Delete
 
+_LOOK_AGAIN = timedelta(seconds=1)
+"""After a pass whose findings change the plan, should that change nothing in Kueue."""
 _SHOWN_AFTER = 3
 """Failed passes in a row before a transient error is shown: a blip is nobody's business."""
 
@@ -43,8 +46,8 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: Cluster
     if need is not None:
         return need
     drain(ctx)
-    _quota(ctx)
     ctx.draft.put(runningJobs=len(observed.occupants))
+    _quota(ctx)
     return ctx.decision()
 
 
@@ -71,6 +74,16 @@ def _quota(ctx: Context) -> None:
     sync = ctx.observed.sync
     if sync is None:
         ctx.draft.condition("QuotaSynced", "Unknown", "Pending", "not planned yet")
+        return
+    spec = {**ctx.cluster["spec"], **ctx.spec_changes}
+    after = {**ctx.cluster, "spec": spec, "status": ctx.draft.done()}
+    if member_of(after) != member_of(ctx.cluster):
+        # The plan is that of what was known before this pass; what it finds is planned after it.
+        ctx.draft.condition("QuotaSynced", "False", "Pending", "the ClusterQueue is about to be changed")
+        ctx.wake(ctx.now + _LOOK_AGAIN)
+        return
+    if sync.reason == "Pending":  # no news
+        ctx.draft.condition("QuotaSynced", sync.status, sync.reason, sync.message)
         return
     message = sync.message
     if sync.reason == NO_QUEUE:

@@ -173,10 +173,10 @@ async def test_locks_push_nobody_out_and_are_not_pushed_out(
     hub.start()
     await hub.add(name, kubeconfig)
 
-    async def open_() -> bool:
-        return (await hub.quotas()).get(name, {}).get(SLOT) == 100
+    async def slots(wanted: int) -> bool:
+        return (await hub.quotas()).get(name, {}).get(SLOT) == wanted
 
-    await hub.until(open_, "the cluster takes no jobs")
+    await hub.until(lambda: slots(100), "the cluster takes no jobs")
 
     async def admitted(key: Key) -> bool:
         return is_true(await hub.client.get(WORKLOAD, key), "Admitted")
@@ -185,7 +185,7 @@ async def test_locks_push_nobody_out_and_are_not_pushed_out(
     humble, mighty = Key(hub.name, "humble"), Key(hub.name, "mighty")
     await hub.client.create(WORKLOAD, workload_of(humble, name, priority=-10))
     await hub.until(lambda: admitted(humble), "the first is not admitted")
-    await hub.edit(name, owner="ann", drain="Wait")
+    await hub.edit(name, owner="ann")
     lock = Key(hub.name, f"cluster-lock-{name}")
 
     async def waits() -> bool:
@@ -196,6 +196,10 @@ async def test_locks_push_nobody_out_and_are_not_pushed_out(
         return found.get("status") == "False"
 
     await hub.until(waits, "the lock is not queued")
+    await asyncio.sleep(2)
+    assert await admitted(humble) and await slots(100), "nothing but its priority keeps the lock back"
+    await hub.edit(name, drain="Wait")
+    await hub.until(lambda: slots(0), "a drained cluster has slots")
     # Draining keeps newcomers out, however important, so that the lock comes next.
     await hub.client.create(WORKLOAD, workload_of(mighty, name, priority=1000))
     await asyncio.sleep(2)
