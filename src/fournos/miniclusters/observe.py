@@ -118,8 +118,11 @@ def _labelled(obj: Obj, caches: Caches | None) -> Iterable[Key]:
     return (Key(obj["metadata"]["namespace"], name),) if name else ()
 
 
-def _of_service(service: Obj, caches: Caches | None) -> Iterable[Key]:
-    return tuple(dict.fromkeys((*_labelled(service, caches), *_owner(service, caches))))
+def _of_service(service: Obj, caches: Caches) -> Iterable[Key]:
+    """A headless Service that is gone concerns all that share it; each new owner concerns only itself."""
+    if mine := tuple(_labelled(service, caches)):
+        return mine
+    return _owner(service, caches) if caches[SERVICE].get(key_of(service)) is None else ()
 
 
 def _controller_uid(obj: Obj) -> Iterable[str]:

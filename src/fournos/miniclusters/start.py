@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from fournos.kube.kinds import CONFIG_MAP, JOB, POD
-from fournos.kube.resource import Obj, Resource, is_terminating, key_of
+from fournos.kube.resource import Obj, Resource, is_terminating, key_of, owner_uids, uid_of
 from fournos.miniclusters import build, names, resize
 from fournos.miniclusters.certificate import MakeCertificate, lost
 from fournos.miniclusters.cluster import cluster_of
@@ -48,6 +48,8 @@ def missing(ctx: Context) -> tuple[Step, ...] | Decision | Need:
         if job is not None:
             return _restart(ctx)
         steps.append(MakeCertificate(ctx.minicluster))
+    if not without and _all_there(ctx):
+        return ()
     service = _headless(ctx)
     if isinstance(service, str):
         return waits(ctx, "ServiceTaken", service)
@@ -60,6 +62,20 @@ def missing(ctx: Context) -> tuple[Step, ...] | Decision | Need:
     for body in objects:
         steps += _part(ctx, body, begun=job is not None)
     return (*steps, *(step for step in service if isinstance(step, Patch)))
+
+
+def _all_there(ctx: Context) -> bool:
+    """The usual case, without building anything."""
+    headless = ctx.observed.made.get((SERVICE, headless_name(ctx.minicluster)))
+    if ctx.job is None or headless is None or uid_of(ctx.minicluster) not in owner_uids(headless):
+        return False
+    parts = [(CONFIG_MAP, names.entrypoint(ctx.name))]
+    if ctx.spec.get("services"):
+        parts.append((POD, names.services_pod(ctx.name)))
+    containers = ctx.spec["containers"]
+    if len(containers) > 1:
+        parts += [(SERVICE, one["name"]) for one in containers if one.get("ports") and not one.get("runFlux")]
+    return all(ctx.part(resource, name) is not None for resource, name in parts)
 
 
 def _part(ctx: Context, body: Obj, *, begun: bool) -> tuple[Step, ...]:
