@@ -86,7 +86,9 @@ def program(cluster: Cluster) -> str:
             f"flux batch {_flags(cluster)} --flags waitable {batch_path(cluster.spec.runner_index)}"
             " && flux job wait --all"
         )
-        return f"{before}bash -c {quote(batch + (' > /dev/null' if cluster.spec.logging.quiet else ''))}"
+        if cluster.spec.logging.quiet:
+            batch = f"{{ {batch}; }} > /dev/null"
+        return f"{before}bash -c {quote(batch)}"
     if runner.launcher or cluster.spec.launcher:
         return f"{before}{_command(cluster)}"
     return f"{before}{_submit_command(cluster)} {_flags(cluster)} --quiet --watch {_command(cluster)}"
