@@ -46,10 +46,15 @@ def finalizer_patch(workload: Obj) -> Patch | None:
 
 
 def pods_ready_patch(workload: Obj, ready: bool, now: datetime) -> Patch | None:
-    """The condition that `waitForPodsReady` reads; None: it says so already."""
+    """The condition that `waitForPodsReady` reads; None: it says so already.
+
+    To Kueue a Workload without the condition has not started; nobody needs to write that.
+    """
     before = condition(workload, "PodsReady") or {}
     wanted = _pods_ready(before, ready and is_true(workload, "Admitted"), is_true(workload, "Admitted"))
     if (before.get("status"), before.get("reason")) == (wanted.status, wanted.reason):
+        return None
+    if not before and wanted.status == "False":
         return None
     return status_patch(workload, conditions=_with(workload, wanted, now))
 
