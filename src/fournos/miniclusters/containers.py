@@ -102,6 +102,7 @@ def runner(cluster: Cluster, pod: Volumes) -> dict[str, Any]:
         found["readinessProbe"] = {
             "exec": {"command": ["/bin/bash", "-c", f"[[ -S {cluster.socket} ]]"]},
             "periodSeconds": 5,
+            "timeoutSeconds": 5,
             "failureThreshold": 1,
         }
     extended = {
