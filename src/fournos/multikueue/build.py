@@ -24,7 +24,7 @@ _HELD = ("fournos.dev/held", "queue")
 """For kinds that people hold back in the same way: this hold is the queue's to release."""
 
 
-def remote_workload(workload: Obj, *, origin: str, attempt: str) -> Obj:
+def remote_workload(workload: Obj, *, worker: str, origin: str, attempt: str) -> Obj:
     """Its twin on a worker; active, whatever this one was asked meanwhile."""
     meta = workload["metadata"]
     labels = {name: value for name, value in (meta.get("labels") or {}).items() if name != JOB_UID_LABEL}
@@ -38,6 +38,7 @@ def remote_workload(workload: Obj, *, origin: str, attempt: str) -> Obj:
             "labels": {**labels, names.ORIGIN_LABEL: origin},
             "annotations": {
                 **_annotations(meta),
+                names.WORKER: worker,
                 names.WORKLOAD_UID: uid_of(workload),
                 names.ATTEMPT: attempt,
             },
@@ -46,7 +47,7 @@ def remote_workload(workload: Obj, *, origin: str, attempt: str) -> Obj:
     }
 
 
-def mirror(job: Obj, kind: Resource, *, workload: str, origin: str, attempt: str) -> Obj:
+def mirror(job: Obj, kind: Resource, *, workload: str, worker: str, origin: str, attempt: str) -> Obj:
     """The job's copy on a worker: without managedBy, bound to the Workload that is there already."""
     meta = job["metadata"]
     spec: dict[str, Any] = {
@@ -65,6 +66,7 @@ def mirror(job: Obj, kind: Resource, *, workload: str, origin: str, attempt: str
                 **_annotations(meta),
                 **held,
                 names.PREBUILT: workload,
+                names.WORKER: worker,
                 names.JOB_UID: uid_of(job),
                 names.ATTEMPT: attempt,
             },

@@ -55,6 +55,7 @@ def _running(ctx: Context, remote: Remote) -> Decision:
                 job,
                 kind,
                 workload=ctx.observed.key.name,
+                worker=remote.name,
                 origin=ctx.settings.the_origin,
                 attempt=ctx.attempt,
             )

@@ -17,6 +17,9 @@ ATTEMPT = "fournos.dev/multikueue-attempt"
 """On what we make on a worker: which reservation of quota on the manager it serves; a later one is another
 attempt."""
 
+WORKER = "fournos.dev/multikueue-worker-name"
+"""On what we make on a worker: the MultiKueueCluster that led there.  Two of them may lead to one cluster."""
+
 OPT_IN = "fournos.dev/multikueue-worker"
 """Label of a FournosCluster that is to be a worker: "true"."""
 MADE_FOR = "fournos.dev/multikueue-cluster"

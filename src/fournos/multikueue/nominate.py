@@ -100,7 +100,9 @@ def _ask(ctx: Context, remote: Remote) -> None:
     if twin is not None:
         keep_priority(ctx, remote, twin)
     elif remote.workload is None:
-        body = remote_workload(ctx.workload, origin=ctx.settings.the_origin, attempt=ctx.attempt)
+        body = remote_workload(
+            ctx.workload, worker=remote.name, origin=ctx.settings.the_origin, attempt=ctx.attempt
+        )
         ctx.send(remote, Make(WORKLOAD, body))
 
 

@@ -148,8 +148,11 @@ class Observer:
         for resource in self._settings.kinds:
             found = workers.store(name, resource)
             if found is not None:
-                jobs += [(resource, self._seen(name, job)) for job in found.by(OF_WORKLOAD, str(key))]
+                there = (job for job in found.by(OF_WORKLOAD, str(key)) if self._through(name, job))
+                jobs += [(resource, self._seen(name, job)) for job in there]
         workload = store.get(key) if store is not None else None
+        if workload is not None and not self._through(name, workload):
+            workload = None
         return Remote(
             name=name,
             listed=listed,
@@ -162,6 +165,11 @@ class Observer:
             looked=workers.looked(name, key),
             lost_since=_lost_since(check, name),
         )
+
+    def _through(self, name: str, obj: Obj) -> bool:
+        """Whether it was made through this connection, or through one that is no more."""
+        made = (obj["metadata"].get("annotations") or {}).get(names.WORKER)
+        return made in (None, name) or made not in self._workers.names()
 
     def _seen(self, name: str, obj: Obj) -> Obj:
         """Under load a pass often comes before the watch event: what was deleted is not deleted again."""
@@ -262,7 +270,9 @@ def project_remote_workload(workload: Obj) -> Obj:
 
 def project_remote_job(job: Obj) -> Obj:
     """What flows back, and whose it is."""
-    annotations = pick(job["metadata"].get("annotations"), (names.PREBUILT, names.JOB_UID, names.ATTEMPT))
+    annotations = pick(
+        job["metadata"].get("annotations"), (names.PREBUILT, names.JOB_UID, names.ATTEMPT, names.WORKER)
+    )
     return {
         "metadata": {**pick(job["metadata"], _META), "annotations": annotations},
         "status": job.get("status") or {},

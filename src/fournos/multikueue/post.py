@@ -318,11 +318,17 @@ async def make(api: Api, order: Make) -> Obj:
     found = live["metadata"]
     same = all(
         (found.get(part) or {}).get(name) == (wanted.get(part) or {}).get(name)
-        for part, name in (("labels", names.ORIGIN_LABEL), ("annotations", names.ATTEMPT))
+        for part, name in (
+            ("labels", names.ORIGIN_LABEL),
+            ("annotations", names.ATTEMPT),
+            ("annotations", names.WORKER),
+        )
     )
     if same and not is_terminating(live):
         return live
     if (found.get("labels") or {}).get(names.ORIGIN_LABEL) == wanted["labels"][names.ORIGIN_LABEL]:
-        raise ConflictError(f"{order.resource} {key_of(live)} is of an earlier attempt")
+        raise ConflictError(
+            f"{order.resource} {key_of(live)} is of an earlier attempt, or of another worker's name"
+        )
     text = f"{order.resource} {key_of(live)} exists already and was not made by this manager"
     raise KubeError(text, reason=FOREIGN)

@@ -399,6 +399,22 @@ async def test_orphans_go_and_what_is_not_ours_stays() -> None:
     assert [one["metadata"]["name"] for one in server.list(at("w1", WORKLOAD))] == ["foo-other"]
 
 
+async def test_two_names_of_one_cluster_do_not_take_from_each_other() -> None:
+    def leftovers(server: Server) -> None:
+        for name, worker in (("alias", "w1"), ("renamed", "no-more")):
+            meta = {
+                "name": name,
+                "namespace": NS,
+                "labels": {names.ORIGIN_LABEL: "fournos", names.PREBUILT: f"foo-{name}"},
+                "annotations": {names.WORKER: worker},
+            }
+            server.create(at("w2", FOO), {"metadata": meta, "spec": {}})
+
+    told = scenario(setup=leftovers)
+    server = (await run(replace(told, invariants=()))).server
+    assert [one["metadata"]["name"] for one in server.list(at("w2", FOO))] == ["alias"]
+
+
 async def test_equal_workers_share_the_load() -> None:
     def many(server: Server) -> None:
         for number in range(12):

@@ -1,0 +1,162 @@
+"""fournos dispatch …: where jobs are, why they wait, what a worker lacks."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from fournos.cli.app import build
+from fournos.cli.connect import World
+from fournos.cli.dispatch_check import ACCESS_REVIEW
+from fournos.cli.verbs import Root
+from fournos.kube.errors import NoSuchResourceError
+from fournos.kube.kinds import NAMESPACE, SECRET
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.multikueue.kinds import ADMISSION_CHECK, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
+from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from tests.fakes.clusters import kubeconfig
+from tests.unit.cli.api import Api, Program
+from tests.unit.cli.objects import NOW, NS, ago
+
+FOO = parse("Foo.v1.example.com")
+
+
+class Worker(Api):
+    """Another cluster; `forbidden` are rights that are lacking there, as (resource, verb)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forbidden: set[tuple[str, str]] = set()
+
+    async def server_version(self) -> str:
+        return "v1.34.4"
+
+    async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+        if resource is ACCESS_REVIEW:
+            asked = obj["spec"]["resourceAttributes"]
+            return {"status": {"allowed": (asked["resource"], asked["verb"]) not in self.forbidden}}
+        return await super().create(resource, obj, dry_run=dry_run)
+
+
+class Fleet(Program):
+    def __init__(self, api: Api, worker: Worker) -> None:
+        super().__init__(api)
+        self.worker = worker
+
+    def __call__(self, *arguments: str, stdin: str | None = None) -> Result:
+        root = Root(World(connect=self._connect, dial=self._dial, now=lambda: NOW))
+        return CliRunner(env=self.env).invoke(build(), list(arguments), obj=root, input=stdin)
+
+    @asynccontextmanager
+    async def _dial(self, credentials: Any) -> AsyncIterator[Any]:
+        assert credentials.server == "https://w1.example.com"
+        yield self.worker
+
+
+def plain(resource: Resource, name: str, *, namespace: str = "", **parts: Any) -> Obj:
+    meta = {"name": name, "uid": name, "creationTimestamp": ago(minutes=5)}
+    if namespace:
+        meta["namespace"] = namespace
+    return {"kind": resource.kind, "metadata": meta, **parts}
+
+
+def dispatched(name: str = "a", **status: Any) -> Obj:
+    owner = {"apiVersion": "example.com/v1", "kind": "Foo", "name": name, "uid": "u", "controller": True}
+    entry = {"name": "workers", "state": "Ready", "message": 'The workload got reservation on "w1"'}
+    quota = {"type": "QuotaReserved", "status": "True", "message": "Quota reserved in ClusterQueue team"}
+    whole = {"admissionChecks": [entry], "conditions": [quota], "clusterName": "w1", **status}
+    found = plain(WORKLOAD, f"foo-{name}", namespace=NS, spec={"queueName": "q"}, status=whole)
+    found["metadata"]["ownerReferences"] = [owner]  # type: ignore[index]
+    return found
+
+
+@pytest.fixture
+def fleet() -> Fleet:
+    api, worker = Api(), Worker()
+    parameters = {"kind": "MultiKueueConfig", "name": "all"}
+    active = {"type": "Active", "status": "True", "message": "The admission check is active"}
+    spec = {"controllerName": "fournos.dev/multikueue", "parameters": parameters}
+    api.add(ADMISSION_CHECK, plain(ADMISSION_CHECK, "workers", spec=spec, status={"conditions": [active]}))
+    api.add(MULTIKUEUE_CONFIG, plain(MULTIKUEUE_CONFIG, "all", spec={"clusters": ["w1"]}))
+    source = {"clusterSource": {"kubeConfig": {"location": "w1", "locationType": "Secret"}}}
+    api.add(MULTIKUEUE_CLUSTER, plain(MULTIKUEUE_CLUSTER, "w1", spec=source))
+    data = {"kubeconfig": base64.b64encode(kubeconfig("https://w1.example.com")).decode()}
+    api.add(SECRET, plain(SECRET, "w1", namespace="kueue-system", data=data))
+    strategy = {"admissionChecksStrategy": {"admissionChecks": [{"name": "workers"}]}}
+    api.add(CLUSTER_QUEUE, plain(CLUSTER_QUEUE, "team", spec=strategy))
+    api.add(LOCAL_QUEUE, plain(LOCAL_QUEUE, "q", namespace=NS, spec={"clusterQueue": "team"}))
+    worker.add(NAMESPACE, plain(NAMESPACE, NS))
+    worker.add(LOCAL_QUEUE, plain(LOCAL_QUEUE, "q", namespace=NS, spec={"clusterQueue": "here"}))
+    return Fleet(api, worker)
+
+
+def test_where_jobs_are(fleet: Fleet) -> None:
+    fleet.api.add(WORKLOAD, dispatched())
+    fleet.api.add(WORKLOAD, plain(WORKLOAD, "local", namespace=NS, spec={}, status={}))
+    shown = fleet("dispatch", "list").stdout.splitlines()
+    assert shown[0].split() == ["JOB", "WORKER", "STATE", "ADAPTER", "AGE"]
+    assert shown[1].split() == ["Foo/a", "w1", "Running", "ours", "5m"] and len(shown) == 2
+
+
+def test_why_one_waits_in_the_workers_own_words(fleet: Fleet) -> None:
+    entry = {"name": "workers", "state": "Pending", "message": 'waits for quota on "w1"'}
+    waiting = dispatched(admissionChecks=[entry], clusterName=None, nominatedClusterNames=["w1"])
+    fleet.api.add(WORKLOAD, waiting)
+    told = {"type": "QuotaReserved", "status": "False", "message": "insufficient quota for cpu"}
+    twin = plain(WORKLOAD, "foo-a", namespace=NS, spec={}, status={"conditions": [told]})
+    fleet.worker.add(WORKLOAD, twin)
+    result = fleet("dispatch", "explain", "a")
+    assert "Foo/a: Pending" in result.stdout and 'waits for quota on "w1"' in result.stdout
+    assert "on w1: waits: insufficient quota for cpu" in result.stdout
+
+
+def test_a_job_that_goes_nowhere(fleet: Fleet) -> None:
+    fleet.api.add(WORKLOAD, dispatched(admissionChecks=[]))
+    result = fleet("dispatch", "explain", "a")
+    assert result.exit_code == 2 and "does not go to a worker" in result.stderr
+    assert fleet("dispatch", "explain", "nobody").exit_code == 5
+
+
+def test_all_is_well(fleet: Fleet) -> None:
+    result = fleet("dispatch", "check", "--kind", "Foo.v1.example.com")
+    assert result.exit_code == 0, result.stdout
+    assert "MISSING" not in result.stdout and "Kubernetes v1.34.4" in result.stdout
+    assert "rights on foos.example.com" in result.stdout and f"LocalQueue {NS}/q" in result.stdout
+
+
+def test_what_a_worker_lacks(fleet: Fleet) -> None:
+    fleet.worker.fails["list", FOO] = NoSuchResourceError("no such", status=404)
+    fleet.worker.forbidden = {("workloads", "create")}
+    del fleet.worker.objects[LOCAL_QUEUE][Key(NS, "q")]
+    result = fleet("dispatch", "check", "--kind", "Foo.v1.example.com")
+    assert result.exit_code == 1 and "3 of " in result.stderr
+    wrong = [line for line in result.stdout.splitlines() if "MISSING" in line]
+    assert [line.split("MISSING")[1].strip()[:24] for line in wrong] == [
+        "install the CRD that ser",
+        "lacks create: see deploy",
+        "make one of the same nam",
+    ]
+
+
+def test_a_worker_that_cannot_be_reached_is_one_line(fleet: Fleet) -> None:
+    del fleet.api.objects[SECRET]
+    result = fleet("dispatch", "check", "--kind", "Foo.v1.example.com")
+    assert result.exit_code == 1
+    assert [line.split()[:2] for line in result.stdout.splitlines() if "MISSING" in line] == [
+        ["w1", "connection"]
+    ]
+
+
+def test_wrong_kinds_are_refused(fleet: Fleet) -> None:
+    result = fleet("dispatch", "check", "--kind", "foo.v1.example.com")
+    assert result.exit_code == 2 and "begins with a capital letter" in result.stderr
+
+
+def test_for_programs(fleet: Fleet) -> None:
+    result = fleet("dispatch", "check", "--kind", "Foo.v1.example.com", "-o", "json")
+    assert '"worker": "w1"' in result.stdout and '"good": true' in result.stdout
