@@ -55,7 +55,7 @@ def _arguments() -> argparse.ArgumentParser:
     away = parts.add_parser(
         "dispatch", parents=[common], help="jobs to two workers, by our adapter and Kueue's"
     )
-    away.add_argument("--jobs", type=_sizes, default=[10, 100], metavar="10,100", help="sizes of the rounds")
+    away.add_argument("--jobs", type=_sizes, default=[1, 100], metavar="1,100", help="sizes of the rounds")
     return parser
 
 

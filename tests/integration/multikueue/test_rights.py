@@ -1,0 +1,100 @@
+"""The manifests' rights, asked of the API server: enough for the adapter, and above all nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.conftest import Server
+from tests.integration.test_rbac import PLURALS, parse
+
+FOLDER = Path(__file__).resolve().parents[3] / "deploy" / "multikueue"
+MANAGER = "system:serviceaccount:fournos-system:fournos-multikueue"
+WORKER = "system:serviceaccount:kueue-system:multikueue"
+KUEUE = "system:serviceaccount:kueue-system:kueue-controller-manager"
+NAMESPACES = ("fournos-system", "kueue-system", "hearth", "psap-secrets")
+
+
+@pytest.fixture
+async def rights(server: Server) -> AsyncIterator[None]:
+    made: list[str] = []
+    for name in NAMESPACES:
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        await server.apply(f"/api/v1/namespaces/{name}", body)
+    for path in sorted(FOLDER.rglob("*.yaml")):
+        for obj in filter(None, yaml.safe_load_all(path.read_text())):
+            if obj["kind"] not in PLURALS:
+                continue
+            meta = obj["metadata"]
+            where = f"{PLURALS[obj['kind']].format(namespace=meta.get('namespace'))}/{meta['name']}"
+            await server.apply(where, obj)
+            made.append(where)
+    yield
+    for where in made:
+        await server("DELETE", where)
+
+
+async def may(server: Server, user: str, right: str) -> bool:
+    where, attributes = parse(right)
+    if where != "cluster":
+        attributes["namespace"] = where
+    spec: dict[str, Any] = {"user": user, "resourceAttributes": attributes}
+    body = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+    _, answer = await server("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+    return bool(answer["status"]["allowed"])
+
+
+MAY = {
+    MANAGER: [
+        *(f"{verb} workloads.kueue.x-k8s.io @team" for verb in ("get", "list", "watch")),
+        "patch workloads/status.kueue.x-k8s.io @team",
+        "patch admissionchecks/status.kueue.x-k8s.io @cluster",
+        *(
+            f"{verb} multikueueclusters.kueue.x-k8s.io @cluster"
+            for verb in ("watch", "create", "patch", "delete")
+        ),
+        *(f"{verb} pipelineruns.tekton.dev @team" for verb in ("get", "list", "watch")),
+        "patch pipelineruns/status.tekton.dev @team",
+        *(f"{verb} secrets @kueue-system" for verb in ("get", "list", "watch", "create", "patch")),
+        "watch secrets @psap-secrets",
+        "watch fournosclusters.fournos.dev @hearth",
+        "create leases.coordination.k8s.io @fournos-system",
+    ],
+    WORKER: [
+        *(f"{verb} workloads.kueue.x-k8s.io @team" for verb in ("watch", "create", "delete", "patch")),
+        *(f"{verb} pipelineruns.tekton.dev @team" for verb in ("watch", "create", "delete")),
+        "get pods/log @team",
+    ],
+    KUEUE: ["watch pipelineruns.tekton.dev @team", "patch pipelineruns/status.tekton.dev @team"],
+}
+MAY_NOT = {
+    MANAGER: [
+        "get secrets @team",
+        "delete secrets @kueue-system",
+        "create secrets @psap-secrets",
+        "delete workloads.kueue.x-k8s.io @team",
+        "patch workloads.kueue.x-k8s.io @team",
+        "create pipelineruns.tekton.dev @team",
+        "delete pipelineruns.tekton.dev @team",
+        "patch multikueueclusters/status.kueue.x-k8s.io @cluster",
+    ],
+    WORKER: [
+        "get secrets @team",
+        "patch pipelineruns.tekton.dev @team",
+        "create pods @team",
+        "patch clusterqueues.kueue.x-k8s.io @cluster",
+    ],
+}
+
+
+async def test_rights(server: Server, rights: None) -> None:
+    for user, wanted in MAY.items():
+        for right in wanted:
+            assert await may(server, user, right), f"{user} may not {right}"
+    for user, refused in MAY_NOT.items():
+        for right in refused:
+            assert not await may(server, user, right), f"{user} may {right}"
