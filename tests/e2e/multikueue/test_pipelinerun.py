@@ -12,6 +12,7 @@ import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +81,9 @@ class Stage:
             for resource in (RUN, WORKLOAD):
                 for one in (await client.list(resource, namespace=self.namespace)).items:
                     key = Key(self.namespace, one["metadata"]["name"])
-                    await client.patch(resource, key, {"metadata": {"finalizers": None}})
-                    await client.delete(resource, key)
+                    with suppress(NotFoundError):  # a Workload goes with its run
+                        await client.patch(resource, key, {"metadata": {"finalizers": None}})
+                        await client.delete(resource, key)
             for resource in (CLUSTER_QUEUE, NAMESPACE, RESOURCE_FLAVOR):
                 await client.delete(resource, Key("", self.namespace))
         for resource in (ADMISSION_CHECK, MULTIKUEUE_CONFIG, MULTIKUEUE_CLUSTER):

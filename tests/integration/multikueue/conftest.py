@@ -13,7 +13,7 @@ import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,10 +94,10 @@ class Site:
     async def vanish(self) -> None:
         for resource in (LOCAL_QUEUE, WORKLOAD, FOO, PIPELINE_RUN):
             for obj in await self.all(resource):
-                await self.client.patch(
-                    resource, self.key(obj["metadata"]["name"]), {"metadata": {"finalizers": None}}
-                )
-                await self.client.delete(resource, self.key(obj["metadata"]["name"]))
+                key = self.key(obj["metadata"]["name"])
+                with suppress(NotFoundError):  # a Workload goes with its job
+                    await self.client.patch(resource, key, {"metadata": {"finalizers": None}})
+                    await self.client.delete(resource, key)
         for resource, name in ((CLUSTER_QUEUE, self.namespace), (NAMESPACE, self.namespace)):
             await self.client.delete(resource, Key("", name))
 
