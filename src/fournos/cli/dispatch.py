@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
@@ -15,7 +15,7 @@ from fournos.cli.errors import Exit, Fail
 from fournos.cli.output import Format, table
 from fournos.cli.verbs import Cli, Session, verb
 from fournos.cli.words import created, since
-from fournos.cli.workers import DispatchCheck, checks, worker
+from fournos.cli.workers import KUEUE_NAMESPACE, DispatchCheck, checks, worker
 from fournos.kube.errors import KubeError
 from fournos.kube.resource import Key, Obj, controller_of
 from fournos.multikueue.kinds import BadNameError
@@ -26,7 +26,6 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 
-_KUEUE: Final = "kueue-system"
 KueueNamespace = Annotated[
     str,
     typer.Option("--kueue-namespace", metavar="NAME", help="Namespace of Kueue and the workers' Secrets."),
@@ -91,7 +90,7 @@ def state_of(workload: Obj, entry: Obj) -> str:
 async def explain_dispatch(
     cli: Cli,
     name: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job.", show_default=False)],
-    kueue_namespace: KueueNamespace = _KUEUE,
+    kueue_namespace: KueueNamespace = KUEUE_NAMESPACE,
 ) -> None:
     """Say where a job stands: on the manager, and on each worker that was asked.
 
@@ -175,7 +174,7 @@ async def check_dispatch(
             help="A kind that is to be taken to workers; default: FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS.",
         ),
     ] = None,
-    kueue_namespace: KueueNamespace = _KUEUE,
+    kueue_namespace: KueueNamespace = KUEUE_NAMESPACE,
 ) -> int:
     """Look whether every worker is ready: connection, versions, CRDs, namespaces, queues, rights.
 

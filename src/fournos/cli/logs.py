@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -15,13 +16,15 @@ from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.follow import Follower
 from fournos.cli.verbs import Cli, Session, verb
-from fournos.cli.words import created, is_terminal, name_of, phase_of, status_of
+from fournos.cli.words import created, is_terminal, name_of, phase_of, spec_of, status_of
+from fournos.cli.workers import on_worker
 from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.jobs.names import attempt_name
 from fournos.kube.api import Api
 from fournos.kube.errors import ConnectionLostError, InvalidError, NotFoundError
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, Obj, key_of, owner_uids, uid_of
+from fournos.multikueue.names import MULTIKUEUE
 
 _COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "red")
 _STEP: Final = "step-"
@@ -73,11 +76,15 @@ async def logs(
     fournos logs @last
     fournos logs -f nightly-x7k2m --task run-benchmark
     fournos logs nightly-x7k2m --resolver
+
+    Those of a job that a worker cluster runs are read there, with the kubeconfig of its MultiKueueCluster.
     """
     if resolver and task:
         raise Fail("--resolver and --task exclude one another", fix="leave one out")
-    async with cli.session() as session:
+    async with cli.session() as session, AsyncExitStack() as stack:
         job = await find_job(cli, session, name)
+        if spec_of(job).get("managedBy") == MULTIKUEUE:
+            session, job = await stack.enter_async_context(on_worker(cli, session, job))
         resolving = not task and not attempt and phase_of(job) in ("New", "Resolving")
         wanted = Wanted(
             resolver=resolver or resolving,

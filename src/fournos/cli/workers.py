@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from fournos.cli.connect import World
-from fournos.cli.verbs import Session
+from fournos.cli.errors import Exit, Fail
+from fournos.cli.verbs import Cli, Session
+from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.checked import check
 from fournos.kube.errors import CredentialsError, NotFoundError
 from fournos.kube.kinds import SECRET
 from fournos.kube.probe import ClusterApi
-from fournos.kube.resource import Key, Obj
+from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
 from fournos.multikueue.kinds import ADMISSION_CHECK, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.multikueue.names import CONTROLLER, KUBECONFIG, MULTIKUEUE
+from fournos.queueing.kinds import WORKLOAD
 
+KUEUE_NAMESPACE = "kueue-system"
 CONTROLLERS = {MULTIKUEUE: "Kueue's", CONTROLLER: "ours"}
 
 
@@ -69,3 +74,22 @@ async def worker(world: World, session: Session, name: str, *, namespace: str) -
     checked = check(content, now=world.now())
     async with world.dial(checked.credentials) as api:
         yield api
+
+
+@asynccontextmanager
+async def on_worker(cli: Cli, session: Session, job: Obj) -> AsyncIterator[tuple[Session, Obj]]:
+    """The worker that a FournosJob was taken to, and its copy there.  Raises Fail."""
+    name, workloads = job["metadata"]["name"], await session.api.list(WORKLOAD, namespace=session.namespace)
+    mine = (one for one in workloads.items if (controller_of(one) or {}).get("uid") == uid_of(job))
+    cluster = next((str((one.get("status") or {}).get("clusterName") or "") for one in mine), "")
+    if not cluster:
+        fix = f"ask why: fournos dispatch explain {name}"
+        raise Fail(f"{name} is on no worker yet", fix=fix, code=Exit.NOT_FOUND)
+    namespace = os.environ.get("FOURNOS_MULTIKUEUE_KUEUE_NAMESPACE") or KUEUE_NAMESPACE
+    async with worker(cli.world, session, cluster, namespace=namespace) as api:
+        try:
+            copy = await api.get(FOURNOS_JOB, key_of(job))
+        except NotFoundError:
+            fix = "set FOURNOS_MULTIKUEUE_KEEP_FINISHED_SEC to keep those that have ended for a while"
+            raise Fail(f"{name} is gone from {cluster}", fix=fix, code=Exit.NOT_FOUND) from None
+        yield Session(api, session.namespace), copy

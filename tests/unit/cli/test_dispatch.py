@@ -14,14 +14,15 @@ from fournos.cli.app import build
 from fournos.cli.connect import World
 from fournos.cli.dispatch_check import ACCESS_REVIEW
 from fournos.cli.verbs import Root
+from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.kube.errors import NoSuchResourceError
-from fournos.kube.kinds import NAMESPACE, SECRET
+from fournos.kube.kinds import NAMESPACE, POD, SECRET
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.multikueue.kinds import ADMISSION_CHECK, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from tests.fakes.clusters import kubeconfig
 from tests.unit.cli.api import Api, Program
-from tests.unit.cli.objects import NOW, NS, ago
+from tests.unit.cli.objects import NOW, NS, ago, job, pod, run, task_run
 
 FOO = parse("Foo.v1.example.com")
 
@@ -160,3 +161,23 @@ def test_wrong_kinds_are_refused(fleet: Fleet) -> None:
 def test_for_programs(fleet: Fleet) -> None:
     result = fleet("dispatch", "check", "--kind", "Foo.v1.example.com", "-o", "json")
     assert '"worker": "w1"' in result.stdout and '"good": true' in result.stdout
+
+
+def test_logs_are_read_where_the_job_runs(fleet: Fleet) -> None:
+    mine = job("one", status={"pipelineRun": "one"})
+    mine["spec"]["managedBy"] = "kueue.x-k8s.io/multikueue"
+    fleet.api.add(FOURNOS_JOB, mine)
+    nowhere = fleet("logs", "one")
+    assert nowhere.exit_code == 5 and "is on no worker yet" in nowhere.stderr
+    taken = dispatched("one")
+    taken["metadata"]["ownerReferences"][0]["uid"] = mine["metadata"]["uid"]
+    fleet.api.add(WORKLOAD, taken)
+    gone = fleet("logs", "one")
+    assert gone.exit_code == 5 and "one is gone from w1" in gone.stderr
+    fleet.worker.add(FOURNOS_JOB, job("one", "Succeeded", status={"pipelineRun": "one"}))
+    fleet.worker.add(PIPELINE_RUN, run())
+    fleet.worker.add(TASK_RUN, task_run("prepare"))
+    fleet.worker.add(POD, pod("prepare", "step-only", started=ago(minutes=5)))
+    fleet.worker.log_lines["one-prepare-pod", "step-only"] = ["from the worker"]
+    shown = fleet("logs", "one")
+    assert (shown.exit_code, shown.stdout.splitlines()) == (0, ["[prepare] from the worker"]), shown.stderr
