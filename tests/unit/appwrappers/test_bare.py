@@ -11,15 +11,19 @@ import pytest
 from fournos.api.conditions import Condition, upsert
 from fournos.appwrappers import bare
 from fournos.appwrappers.admission import problems
+from fournos.appwrappers.context import Context, Observed
 from fournos.appwrappers.judge import State
 from fournos.appwrappers.kinds import PIPELINE_RUN, InferenceError, infer, wrapped_kind
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.paths import PathError
 from fournos.appwrappers.podsets import template_of
+from fournos.appwrappers.remove import Removal, remove
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.podsets import PodSetInfo, PodSetInfoError
-from tests.unit.appwrappers.actors import NS, phase, set_conditions, submit, wrapper
+from fournos.runtime.decision import Facts, Present
+from fournos.runtime.steps import Delete
+from tests.unit.appwrappers.actors import NS, OWN, phase, pod_template, set_conditions, submit, wrapper
 from tests.unit.appwrappers.test_lifecycle import scenario
 from tests.world.harness import Scenario, blind_everywhere, crash_everywhere, run, stale_everywhere
 from tests.world.server import Server
@@ -254,3 +258,30 @@ async def test_managed_elsewhere_it_has_a_workload_and_nothing_else() -> None:
     assert "status" not in server.get(APPWRAPPER, Key(NS, "aw"))
     assert len(server.list(WORKLOAD)) == 1
     assert server.list(PIPELINE_RUN) == []
+
+
+# --- taken down ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("template", "how"),
+    [(obj("FournosJob"), "Foreground"), ({**pod_template("x"), "metadata": {"name": "x"}}, "Background")],
+)
+def test_pods_that_cannot_be_seen_are_gone_when_their_owner_is(template: Any, how: str) -> None:
+    made = wrapper(template)
+    made["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    conditions = [
+        {"type": "ResourcesDeployed", "status": "True", "lastTransitionTime": "2030-01-01T00:00:00Z"}
+    ]
+    component = {"name": "x", "podSets": [{"path": "template"}], "conditions": conditions}
+    made["status"] = {"phase": "Suspending", "conditions": conditions, "componentStatus": [component]}
+    live = {"metadata": {"name": "x", "uid": "c", "ownerReferences": [{"uid": "u", "controller": True}]}}
+    empty = Context(Observed(Key(NS, "aw"), made, (None,), (True,)), Facts(), NOW, OWN)
+    question = empty.component_question(0)
+    assert question is not None
+    facts = Facts({question: Present(live), empty.pods_question: Present(())})
+    removal = remove(Context(empty.observed, facts, NOW, OWN))
+    assert isinstance(removal, Removal)
+    (step,) = removal.steps
+    assert isinstance(step, Delete)
+    assert step.propagation == how
