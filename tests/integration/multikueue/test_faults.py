@@ -247,9 +247,10 @@ async def test_a_worker_restarts(fleet: Fleet) -> None:
         cluster.start_component("kube-apiserver")
         players.ends.add("a")
         await finishes(fleet, submitted)
-        for component, alive in cluster.status().items():
-            if not alive:
-                cluster.start_component(component)
+        # As a kubelet does: these may have given up without an API server.
+        for one in cluster.status():
+            if one.state != "running":
+                cluster.start_component(one.component)
 
 
 async def test_a_hundred_jobs_over_two_workers(fleet: Fleet) -> None:
@@ -265,7 +266,7 @@ async def test_a_hundred_jobs_over_two_workers(fleet: Fleet) -> None:
             found = await fleet.manager.all(WORKLOAD)
             return len(found) == count and all(is_true(one, "Finished") for one in found)
 
-        await fleet.until(all_done, "not all finish", limit=90)
+        await fleet.until(all_done, "not all finish", limit=150)
         assert len(jobs) == count
         on = {one["status"]["clusterName"] for one in await fleet.manager.all(WORKLOAD)}
         assert on == {fleet.cluster_name("w1"), fleet.cluster_name("w2")}
