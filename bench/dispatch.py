@@ -221,9 +221,12 @@ class _Worker:
         task.add_done_callback(self.tasks.discard)
 
     async def _end(self, job: Obj) -> None:
-        body = {"status": {"phase": "Succeeded"}}
-        await self.client.patch(FOO, key_of(job), body, subresource="status")
-        name = job["metadata"]["name"]
+        body, name = {"status": {"phase": "Succeeded"}}, job["metadata"]["name"]
+        try:
+            await self.client.patch(FOO, key_of(job), body, subresource="status")
+        except NotFoundError:  # taken back, to be made elsewhere
+            del self.seen.mirrored[name]
+            return
         while name not in self.seen.heard:  # noqa: ASYNC110 - so that the status is measured by itself
             await asyncio.sleep(0.01)
         key = Key(job["metadata"]["namespace"], f"foo-{name}")
