@@ -61,7 +61,7 @@ def stories(kubeconfig: Path) -> Iterator[Stories]:
     hub.run("delete", "appwrappers", "--all", "--timeout=60s")
     _await_kueue(hub)
     yield hub
-    hub.kubectl("delete", "clusterqueue", NAMESPACE, "--wait=false")
+    hub.kubectl("delete", f"clusterqueue/{NAMESPACE}", f"resourceflavor/{NAMESPACE}", "--wait=false")
     hub.kubectl("delete", "namespace", NAMESPACE, "--timeout=60s", check=False)
     for level in ("low", "high"):
         hub.kubectl("delete", "workloadpriorityclass", f"{NAMESPACE}-{level}")
