@@ -121,6 +121,7 @@ def _claim_network(record: Record) -> None:
         record.save()
         network.make(Network(record.index, record.spec.name))
     network.let_clusters_meet(Network(record.index, record.spec.name))
+    system.make_room_for_watches()
 
 
 class _Start:

@@ -41,6 +41,9 @@ NODE_PACKAGES = {
 BASE_PACKAGES = {"ip": "iproute2", "nsenter": "util-linux", "mount": "mount"}
 IMAGE_PACKAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 
+ENOUGH_INOTIFY_INSTANCES = 1024
+_INOTIFY_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")
+
 _SEARCH_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/bin:/bin"
 
 
@@ -54,6 +57,14 @@ def require_native() -> None:
         raise NotSupportedError(
             "The native provider needs root, for namespaces and mounts", hint=_OTHER_PROVIDERS
         )
+
+
+def make_room_for_watches(limit: Path = _INOTIFY_INSTANCES) -> None:
+    """Raises the machine's limit of inotify instances, which about ten clusters exhaust: Kueue, the kubelet
+    and the API server watch their files, and end with "too many open files" where they cannot.  Never lowers.
+    """
+    if int(limit.read_text()) < ENOUGH_INOTIFY_INSTANCES:
+        limit.write_text(f"{ENOUGH_INOTIFY_INSTANCES}\n")
 
 
 def missing_packages(wanted: dict[str, str]) -> list[str]:

@@ -263,3 +263,11 @@ def test_a_cluster_that_is_not_there_can_be_taken_down(
     told = CliRunner().invoke(cli.app, ["down", "absent"])
     assert told.exit_code == 0
     assert "no cluster absent" in told.output
+
+
+def test_the_limit_of_inotify_instances_is_raised_and_never_lowered(tmp_path: Path) -> None:
+    limit = tmp_path / "max_user_instances"
+    for before, after in ((128, system.ENOUGH_INOTIFY_INSTANCES), (8192, 8192)):
+        limit.write_text(f"{before}\n")
+        system.make_room_for_watches(limit)
+        assert int(limit.read_text()) == after
