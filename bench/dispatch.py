@@ -34,8 +34,8 @@ from fournos.kube.reflector import Reflector
 from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.kube.store import Store
 from fournos.multikueue import names
-from fournos.multikueue.kinds import ADMISSION_CHECK, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
+from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.queueing.report import finish_patch
 
 ADAPTERS = {"ours": names.CONTROLLER, "Kueue's": names.MULTIKUEUE}

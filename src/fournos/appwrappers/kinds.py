@@ -16,7 +16,7 @@ from fournos.appwrappers.bare import Bare
 from fournos.appwrappers.judge import Judgement
 from fournos.appwrappers.names import ANNOTATION
 from fournos.kube.kinds import DEPLOYMENT, JOB, POD
-from fournos.kube.resource import Obj, Resource
+from fournos.kube.resource import Obj, Resource, usual_plural
 from fournos.queueing.kinds import FOURNOS_JOB
 
 _INDEX, _GROUP_INDEX, _GROUP_COUNT = (
@@ -205,11 +205,5 @@ def resource_of(template: Obj) -> Resource:
     if kind is not None:
         return kind.resource
     group, _, version = str(template["apiVersion"]).rpartition("/")
-    word = str(template["kind"]).lower()
-    if word.endswith(("s", "x", "ch", "sh")):
-        plural = f"{word}es"
-    elif word.endswith("y") and word[-2:-1] not in "aeiou":
-        plural = f"{word[:-1]}ies"
-    else:
-        plural = f"{word}s"
-    return Resource(group, version, str(template["kind"]), plural)
+    kind_name = str(template["kind"])
+    return Resource(group, version, kind_name, usual_plural(kind_name))

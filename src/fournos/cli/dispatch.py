@@ -18,7 +18,7 @@ from fournos.cli.words import created, since
 from fournos.cli.workers import KUEUE_NAMESPACE, DispatchCheck, checks, worker
 from fournos.kube.errors import KubeError
 from fournos.kube.resource import Key, Obj, controller_of
-from fournos.multikueue.kinds import BadNameError
+from fournos.queueing.external import BadNameError
 from fournos.queueing.kinds import WORKLOAD
 
 app = typer.Typer(

@@ -14,7 +14,8 @@ from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, 
 from fournos.kube.kinds import NAMESPACE
 from fournos.kube.probe import ClusterApi
 from fournos.kube.resource import Key, Obj, Resource
-from fournos.multikueue.kinds import name_of, parse_all
+from fournos.multikueue.kinds import parse_all
+from fournos.queueing.external import name_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 
 ACCESS_REVIEW: Final = Resource(

@@ -18,9 +18,9 @@ from fournos.kube.errors import CredentialsError, NotFoundError
 from fournos.kube.kinds import SECRET
 from fournos.kube.probe import ClusterApi
 from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
-from fournos.multikueue.kinds import ADMISSION_CHECK, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
+from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.multikueue.names import CONTROLLER, KUBECONFIG, MULTIKUEUE
-from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 
 KUEUE_NAMESPACE = "kueue-system"
 CONTROLLERS = {MULTIKUEUE: "Kueue's", CONTROLLER: "ours"}

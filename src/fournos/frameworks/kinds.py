@@ -9,7 +9,8 @@ from typing import Any, Final
 import yaml
 from pydantic import ValidationError
 
-from fournos.frameworks.table import FinishRule, Framework, Hold, Requests, Stop, When, parse_name
+from fournos.frameworks.table import FinishRule, Framework, Hold, Requests, Stop, When
+from fournos.queueing.external import BadNameError, parse_name
 
 # Tekton takes "PipelineRunPending" at creation only, and no change of the spec after it but of this field;
 # users keep runs back with it, too.  A run that was begun can be cancelled, not suspended.
@@ -69,7 +70,7 @@ def chosen(frameworks: Iterable[Framework], names: Iterable[str]) -> tuple[Frame
     for name in wanted:
         try:
             parse_name(name)
-        except ValueError as error:
+        except BadNameError as error:
             raise TableError(str(error)) from None
         if name not in known:
             raise TableError(f"{name} is not described: known are {', '.join(known)}; add it to the file")

@@ -6,9 +6,8 @@ that it has ended.  Everything else, the whole conversation with Kueue, is the s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic.alias_generators import to_camel
@@ -16,31 +15,8 @@ from pydantic.alias_generators import to_camel
 from fournos.api.quantities import parse_quantity
 from fournos.frameworks.paths import Path
 from fournos.kube.resource import Resource
+from fournos.queueing.external import parse_name
 from fournos.queueing.requests import REQUESTS_ANNOTATION
-
-_KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
-_VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
-_GROUP: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
-
-
-def parse_name(text: str) -> tuple[str, str, str]:
-    """Kind, version and group of "Kind.version.group", the form of Kueue's `externalFrameworks`.
-
-    Raises ValueError with the reason and, where it can be told, the fix.
-    """
-    kind, _, rest = text.partition(".")
-    version, _, group = rest.partition(".")
-    if not _KIND.fullmatch(kind):
-        fix = f": kinds start with a capital, as {kind[:1].upper()}{kind[1:]}" if kind[:1].islower() else ""
-        raise ValueError(f"{text!r} is no Kind.version.group: {kind!r} is no kind{fix}")
-    if not _VERSION.fullmatch(version):
-        fix = f"; write the version, as {kind}.v1.{rest}" if rest else f", as {kind}.v1.example.com"
-        raise ValueError(f"{text!r} is no Kind.version.group: {version!r} is no API version{fix}")
-    if not _GROUP.fullmatch(group):
-        raise ValueError(
-            f"{text!r} is no Kind.version.group: {group!r} is no API group, as {kind}.{version}.example.com"
-        )
-    return kind, version, group
 
 
 def _checked_name(text: str) -> str:
@@ -171,8 +147,7 @@ class Framework(Row):
 
     @property
     def resource(self) -> Resource:
-        kind, version, group = parse_name(self.name)
-        return Resource(group, version, kind, self.plural or usual_plural(kind))
+        return parse_name(self.name, plural=self.plural)
 
     @property
     def default_requests(self) -> dict[str, str | int]:
@@ -187,13 +162,3 @@ class Framework(Row):
         yield from (one.path for one in (self.stop, self.active, self.ready) if one is not None)
         yield from (path for rule in self.finished for path in (rule.path, rule.message) if path)
         yield from (path for path in (self.requests.pod_template, self.managed_by) if path)
-
-
-def usual_plural(kind: str) -> str:
-    """As Kubernetes' own tools guess it."""
-    word = kind.lower()
-    if word.endswith(("s", "x", "z", "ch", "sh")):
-        return f"{word}es"
-    if word.endswith("y") and word[-2:-1] not in "aeiou":
-        return f"{word[:-1]}ies"
-    return f"{word}s"

@@ -53,6 +53,16 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
+def usual_plural(kind: str) -> str:
+    """The plural under which most servers serve a kind, as Kubernetes' own tools guess it."""
+    word = kind.lower()
+    if word.endswith(("s", "x", "z", "ch", "sh")):
+        return f"{word}es"
+    if word.endswith("y") and word[-2:-1] not in "aeiou":
+        return f"{word[:-1]}ies"
+    return f"{word}s"
+
+
 def key_of(obj: Obj) -> Key:
     meta = obj["metadata"]
     return Key(meta.get("namespace") or "", meta["name"])

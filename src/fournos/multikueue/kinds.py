@@ -7,19 +7,14 @@ import re
 from collections.abc import Iterable
 
 from fournos.kube.resource import Obj, Resource
+from fournos.queueing.external import BadNameError, parse_name
 from fournos.queueing.kinds import GROUP, VERSION
 
-ADMISSION_CHECK = Resource(GROUP, VERSION, "AdmissionCheck", "admissionchecks", namespaced=False)
 MULTIKUEUE_CONFIG = Resource(GROUP, VERSION, "MultiKueueConfig", "multikueueconfigs", namespaced=False)
 MULTIKUEUE_CLUSTER = Resource(GROUP, VERSION, "MultiKueueCluster", "multikueueclusters", namespaced=False)
 FOURNOS_CLUSTER = Resource("fournos.dev", "v1", "FournosCluster", "fournosclusters")
 
-_NAME = re.compile(r"([A-Za-z0-9]+)\.(v[0-9]+(?:(?:alpha|beta)[0-9]+)?)\.([a-z0-9](?:[-a-z0-9.]*[a-z0-9])?)")
 _PLURAL = re.compile(r"[a-z][a-z0-9]*")
-
-
-class BadNameError(ValueError):
-    """The name of a kind that cannot be right; the message says why."""
 
 
 def parse(name: str) -> Resource:
@@ -28,18 +23,9 @@ def parse(name: str) -> Resource:
     Raises BadNameError.
     """
     text, _, plural = name.strip().partition("=")
-    found = _NAME.fullmatch(text)
-    if found is None:
-        raise BadNameError(f"'{name}' must be Kind.version.group, such as PipelineRun.v1.tekton.dev")
-    kind, version, group = found.groups()
-    if not kind[0].isupper():
-        raise BadNameError(
-            f"'{name}': a Kind begins with a capital letter, such as PipelineRun.v1.tekton.dev; "
-            "with another case no worker would know it"
-        )
     if plural and not _PLURAL.fullmatch(plural):
         raise BadNameError(f"'{name}': the plural after '=' is not the name of a resource type")
-    return Resource(group, version, kind, plural or usual_plural(kind))
+    return parse_name(text, plural=plural)
 
 
 def parse_all(names: Iterable[str]) -> tuple[Resource, ...]:
@@ -50,20 +36,6 @@ def parse_all(names: Iterable[str]) -> tuple[Resource, ...]:
         if found.setdefault((resource.group, resource.kind), resource) is not resource:
             raise BadNameError(f"'{name}': the kind is named twice")
     return tuple(found.values())
-
-
-def usual_plural(kind: str) -> str:
-    """The plural as API machinery guesses it from a kind."""
-    name = kind.lower()
-    if name.endswith(("s", "x", "z", "ch", "sh")):
-        return f"{name}es"
-    if name.endswith("y") and not name.endswith(("ay", "ey", "oy", "uy")):
-        return f"{name[:-1]}ies"
-    return f"{name}s"
-
-
-def name_of(resource: Resource) -> str:
-    return f"{resource.kind}.{resource.version}.{resource.group}"
 
 
 _HOLD: dict[tuple[str, str], Obj] = {

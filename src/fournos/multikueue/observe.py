@@ -12,10 +12,10 @@ from fournos.kube.fleet import FleetWatch
 from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
 from fournos.multikueue import names
 from fournos.multikueue.context import Observed, Remote
-from fournos.multikueue.kinds import ADMISSION_CHECK, MULTIKUEUE_CONFIG
+from fournos.multikueue.kinds import MULTIKUEUE_CONFIG
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.workers import Workers
-from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.runtime.system import Caches, Watch
 
 CHECK, CONFIG, OF_WORKLOAD, OWNER = "check", "config", "workload", "owner"

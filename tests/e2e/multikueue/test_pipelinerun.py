@@ -30,8 +30,8 @@ from fournos.kube.errors import NotFoundError
 from fournos.kube.kinds import NAMESPACE, POD, SECRET
 from fournos.kube.resource import Key, Resource
 from fournos.multikueue import names
-from fournos.multikueue.kinds import ADMISSION_CHECK, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
+from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 
 MANAGER = "fournos-mk-manager"
 RUN = parse("PipelineRun.v1.tekton.dev")

@@ -31,8 +31,8 @@ from fournos.kube.errors import AlreadyExistsError, NotFoundError
 from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.multikueue import names
-from fournos.multikueue.kinds import ADMISSION_CHECK, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
+from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 
 ROOT = Path(__file__).resolve().parents[3]
 KUEUE = "kueue-system"

@@ -18,8 +18,8 @@ from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.kube.errors import NoSuchResourceError
 from fournos.kube.kinds import NAMESPACE, POD, SECRET
 from fournos.kube.resource import Key, Obj, Resource
-from fournos.multikueue.kinds import ADMISSION_CHECK, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
+from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from tests.fakes.clusters import kubeconfig
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, NS, ago, job, pod, run, task_run
@@ -155,7 +155,7 @@ def test_a_worker_that_cannot_be_reached_is_one_line(fleet: Fleet) -> None:
 
 def test_wrong_kinds_are_refused(fleet: Fleet) -> None:
     result = fleet("dispatch", "check", "--kind", "foo.v1.example.com")
-    assert result.exit_code == 2 and "begins with a capital letter" in result.stderr
+    assert result.exit_code == 2 and "kinds start with a capital" in result.stderr
 
 
 def test_for_programs(fleet: Fleet) -> None:

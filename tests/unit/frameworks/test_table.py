@@ -14,7 +14,7 @@ from fournos.frameworks.paths import joined, nested, only, read
 from fournos.frameworks.queued import queued
 from fournos.frameworks.recreate import attempt_name
 from fournos.frameworks.settings import FrameworkSettings
-from fournos.frameworks.table import Framework, parse_name, usual_plural
+from fournos.frameworks.table import Framework
 from fournos.queueing.requests import RequestsError, parse_requests
 from tests.unit.frameworks.actors import FOO_ROW, foo
 
@@ -40,15 +40,9 @@ def written(tmp_path: Path, *rows: Any) -> str:
     ],
 )
 def test_wrong_names_are_refused_with_the_reason_and_the_fix(name: str, said: str) -> None:
-    with pytest.raises(ValueError, match=r"is no Kind\.version\.group") as caught:
-        parse_name(name)
-    assert said in str(caught.value)
-    with pytest.raises(ValidationError, match=r"is no Kind\.version\.group"):
+    with pytest.raises(ValidationError, match=r"is no Kind\.version\.group") as caught:
         FrameworkSettings(kinds=(name,))
-
-
-def test_a_name_is_read() -> None:
-    assert parse_name("Foo.v1beta1.x.example.com") == ("Foo", "v1beta1", "x.example.com")
+    assert said in str(caught.value)
 
 
 def test_without_a_file_there_is_pipelinerun() -> None:
@@ -101,13 +95,6 @@ def test_settings_refuse_what_cannot_be_used(tmp_path: Path) -> None:
         FrameworkSettings(file=str(tmp_path / "none.yaml"))
     with pytest.raises(ValidationError, match=r"Bar\.v1\.example\.com is not described"):
         FrameworkSettings(kinds=("Bar.v1.example.com",))
-
-
-@pytest.mark.parametrize(
-    ("kind", "plural"), [("Foo", "foos"), ("Box", "boxes"), ("Policy", "policies"), ("Relay", "relays")]
-)
-def test_plurals(kind: str, plural: str) -> None:
-    assert usual_plural(kind) == plural
 
 
 def test_paths() -> None:

@@ -18,12 +18,12 @@ from fournos.multikueue import names
 from fournos.multikueue.checks import checks_system
 from fournos.multikueue.context import holds_quota
 from fournos.multikueue.controller import dispatch_system
-from fournos.multikueue.kinds import ADMISSION_CHECK, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
+from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.multikueue.observe import Observer, fleet_watches, workload_of
 from fournos.multikueue.post import make
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.workers import FOREIGN, Change, Look, Make, Remove, Send, Trouble
-from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.queueing.release import release_quota
 from fournos.runtime.system import Caches, System, Watch
 from tests.world.server import Server

@@ -8,8 +8,9 @@ import pytest
 
 from fournos.app.run import main
 from fournos.multikueue.config import BadConfigError, read
-from fournos.multikueue.kinds import BadNameError, held_back, parse, parse_all, usual_plural
+from fournos.multikueue.kinds import held_back, parse, parse_all
 from fournos.multikueue.settings import MultiKueueSettings
+from fournos.queueing.external import BadNameError
 
 PAGE = """
 apiVersion: config.kueue.x-k8s.io/v1beta1
@@ -84,9 +85,7 @@ def test_names_of_kinds() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("PipelineRun", "must be Kind.version.group"),
-        ("PipelineRun.tekton.dev", "must be Kind.version.group"),
-        ("pipelinerun.v1.tekton.dev", "begins with a capital letter"),
+        ("PipelineRun.tekton.dev", "write the version, as PipelineRun.v1.tekton.dev"),
         ("Foo.v1.example.com=Foos", "plural"),
     ],
 )
@@ -98,13 +97,6 @@ def test_wrong_names_say_why(name: str, said: str) -> None:
 def test_a_kind_is_named_once() -> None:
     with pytest.raises(BadNameError, match="named twice"):
         parse_all(["Foo.v1.example.com", "Foo.v2.example.com"])
-
-
-@pytest.mark.parametrize(
-    ("kind", "plural"), [("Foo", "foos"), ("Proxy", "proxies"), ("Gateway", "gateways"), ("Class", "classes")]
-)
-def test_plurals(kind: str, plural: str) -> None:
-    assert usual_plural(kind) == plural
 
 
 def test_how_a_copy_is_held_back() -> None:
@@ -130,7 +122,7 @@ def test_the_file_and_the_variables(tmp_path: Path) -> None:
     ("variables", "said"),
     [
         ({}, "no kinds: name them in FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS"),
-        ({"EXTERNAL_FRAMEWORKS": "pipelinerun.v1.tekton.dev"}, "begins with a capital letter"),
+        ({"EXTERNAL_FRAMEWORKS": "pipelinerun.v1.tekton.dev"}, "kinds start with a capital"),
         ({"EXTERNAL_FRAMEWORKS": "Foo.v1.example.com", "ORIGIN": "no label!"}, "is no label value"),
         ({"EXTERNAL_FRAMEWORKS": "Foo.v1.example.com", "CONFIG_FILE": "/nowhere"}, "cannot be read"),
     ],

@@ -1,0 +1,37 @@
+"""Names of kinds as Kueue's configuration has them, in `externalFrameworks`: `Kind.version.group`."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from fournos.kube.resource import Resource, usual_plural
+
+_KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
+_VERSION: Final = re.compile(r"v[0-9]+((alpha|beta)[0-9]+)?")
+_GROUP: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)+")
+
+
+class BadNameError(ValueError):
+    """The name of a kind that cannot be right; the message says why and, where it can be told, the fix."""
+
+
+def parse_name(text: str, *, plural: str = "") -> Resource:
+    """The resource type of this name; `plural` where it is not the usual one.  Raises BadNameError."""
+    kind, _, rest = text.partition(".")
+    version, _, group = rest.partition(".")
+    if not _KIND.fullmatch(kind):
+        fix = f": kinds start with a capital, as {kind[:1].upper()}{kind[1:]}" if kind[:1].islower() else ""
+        raise BadNameError(f"{text!r} is no Kind.version.group: {kind!r} is no kind{fix}")
+    if not _VERSION.fullmatch(version):
+        fix = f"; write the version, as {kind}.v1.{rest}" if rest else f", as {kind}.v1.example.com"
+        raise BadNameError(f"{text!r} is no Kind.version.group: {version!r} is no API version{fix}")
+    if not _GROUP.fullmatch(group):
+        raise BadNameError(
+            f"{text!r} is no Kind.version.group: {group!r} is no API group, as {kind}.{version}.example.com"
+        )
+    return Resource(group, version, kind, plural or usual_plural(kind))
+
+
+def name_of(resource: Resource) -> str:
+    return f"{resource.kind}.{resource.version}.{resource.group}"
