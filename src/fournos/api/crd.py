@@ -97,6 +97,8 @@ class Definition:
     short_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
     scale: Scale | None = None
+    checked_by: str = ""
+    """The command that makes the checks of the API server without one."""
 
     @property
     def name(self) -> str:

@@ -266,6 +266,7 @@ DEFINITION = Definition(
     kind="FournosJob",
     plural="fournosjobs",
     singular="fournosjob",
+    checked_by="fournos submit",
     short_names=("fj", "fjob", "fjobs"),
     columns=(
         Column("Owner", "string", ".spec.owner"),

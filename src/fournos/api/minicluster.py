@@ -155,6 +155,7 @@ DEFINITION = Definition(
     kind="MiniCluster",
     plural="miniclusters",
     singular="minicluster",
+    checked_by="fournos minicluster render",
     scale=Scale(".spec.size", ".status.size", ".status.selector"),
     columns=(
         Column("Size", "integer", ".spec.size"),

@@ -27,10 +27,10 @@ def reference(definition: Definition, rules: Sequence[Rule]) -> str:
             parts.append(
                 _table(("Field", "Type", "Default", "Meaning"), _rows(root["properties"][part], part))
             )
+    offline = f"; `{definition.checked_by}` says the same without a cluster" if definition.checked_by else ""
     parts.append(
-        "## Rules\n\nThe API server refuses a write that breaks one, with its message; `fournos submit` says "
-        "the same without a cluster. An object that was stored before a rule existed can still be stopped, "
-        "labelled and deleted.\n"
+        f"## Rules\n\nThe API server refuses a write that breaks one, with its message{offline}. An object "
+        "that was stored before a rule existed can still be stopped, labelled and deleted.\n"
     )
     parts.append(_table(("Rule", "Field", "Looked at", "Message"), _rule_rows(rules)))
     return "\n".join(parts)
