@@ -21,31 +21,63 @@ import pytest
 import yaml
 
 import devcluster
-from bench.fleet import FOO, FOO_CRD, FRAMEWORKS, MANAGER_CONFIG, WORKER_CONFIG
+from bench.fleet import FOO, FOO_CRD
+from bench.fleet import FRAMEWORKS as BENCHED
 from devcluster import Cluster
 from fournos.api.crd import crd
 from fournos.app.crds import KINDS
+from fournos.appwrappers.names import APPWRAPPER
+from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.kube.errors import AlreadyExistsError, NotFoundError
-from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION, NAMESPACE, SECRET
+from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, SECRET
 from fournos.kube.resource import Key, Obj, Resource
+from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.multikueue import names
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.queueing.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
+from tests.integration.jobs.operator import Operator
 
 ROOT = Path(__file__).resolve().parents[3]
 KUEUE = "kueue-system"
 PIPELINE_RUN = parse("PipelineRun.v1.tekton.dev")
+JOBS = (FOO, PIPELINE_RUN, FOURNOS_JOB, APPWRAPPER, MINICLUSTER, JOB)
+TARGET, GPU = "mk-target", "fournos/gpu-h200"
+"""Where FournosJobs run: a flavor of this name."""
 MANAGER, WORKERS = "fournos-mk-manager", ("fournos-mk-worker1", "fournos-mk-worker2")
+
+
+FRAMEWORKS = (*BENCHED, "MiniCluster.v1alpha2.flux-framework.org")
+WORKER_CONFIG: dict[str, Any] = {
+    "integrations": {
+        "frameworks": ["batch/job", "workload.codeflare.dev/appwrapper"],
+        "externalFrameworks": list(FRAMEWORKS),
+    },
+}
+MANAGER_CONFIG: dict[str, Any] = {
+    **WORKER_CONFIG,
+    "multiKueue": {
+        "externalFrameworks": [{"name": name} for name in FRAMEWORKS],
+        "workerLostTimeout": "10s",
+        "gcInterval": "5s",
+    },
+}
+CONTROLLERS = "*,-job-controller"
+"""Jobs are played, too."""
 
 
 @pytest.fixture(scope="package")
 def clusters() -> Iterator[dict[str, Cluster]]:
     """The manager's Kueue knows the same kinds for its own adapter."""
-    found = {MANAGER: devcluster.ensure(MANAGER, profile="control-plane", kueue_config=MANAGER_CONFIG)}
-    for name in WORKERS:
-        found[name] = devcluster.ensure(name, profile="control-plane", kueue_config=WORKER_CONFIG)
+    configs = {MANAGER: MANAGER_CONFIG, **dict.fromkeys(WORKERS, WORKER_CONFIG)}
+    found = {
+        name: devcluster.ensure(
+            name, profile="control-plane", controllers=CONTROLLERS, kueue_config=kueue_config
+        )
+        for name, kueue_config in configs.items()
+    }
     yield found
     if not os.environ.get("FOURNOS_KEEP_CLUSTERS"):
         for name in found:
@@ -79,10 +111,17 @@ class Site:
             await create(self.client, CUSTOM_RESOURCE_DEFINITION, one)
         await create(self.client, NAMESPACE, {"metadata": {"name": self.namespace}})
         await create(self.client, RESOURCE_FLAVOR, typed(RESOURCE_FLAVOR, "default", spec={}))
+        flavor = {"nodeLabels": {CLUSTER_NODE_LABEL: TARGET}}
+        await create(self.client, RESOURCE_FLAVOR, typed(RESOURCE_FLAVOR, TARGET, spec=flavor))
+        places = [{"name": name, "nominalQuota": "100"} for name in (GPU, SLOT_RESOURCE)]
+        target = {"name": TARGET, "resources": places}
         quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": str(cpu)}]}
         spec: dict[str, Any] = {
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
-            "resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quota]}],
+            "resourceGroups": [
+                {"coveredResources": ["cpu"], "flavors": [quota]},
+                {"coveredResources": [GPU, SLOT_RESOURCE], "flavors": [target]},
+            ],
         }
         if check:
             spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": check}]}
@@ -92,7 +131,7 @@ class Site:
         await create(self.client, LOCAL_QUEUE, local)
 
     async def vanish(self) -> None:
-        for resource in (LOCAL_QUEUE, WORKLOAD, FOO, PIPELINE_RUN):
+        for resource in (LOCAL_QUEUE, *JOBS, WORKLOAD):
             for obj in await self.all(resource):
                 key = self.key(obj["metadata"]["name"])
                 with suppress(NotFoundError):  # a Workload goes with its job
@@ -108,6 +147,8 @@ class Fleet:
         self.workers = workers
         self.check = f"{manager.namespace}-check"
         self.log = directory / "operator.log"
+        self.operators: list[Operator] = []
+        self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -143,6 +184,8 @@ class Fleet:
 
     async def vanish(self) -> None:
         self.stop()
+        for operator in self.operators:
+            operator.stop()
         client = self.manager.client
         await self.manager.vanish()
         for worker in self.workers.values():
@@ -182,12 +225,25 @@ class Fleet:
             self._process.wait(timeout=40)
             self._process = None
 
+    async def staff(self, systems: str, *, manager: str = "") -> None:
+        """An operator on each cluster for the kinds themselves; `manager` names other systems there."""
+        sites = {"manager": self.manager, **self.workers}
+        for name, site in sites.items():
+            enable = manager if manager and site is self.manager else systems
+            log = self._directory / f"{name}.log"
+            leases = ("APPWRAPPER_NAMESPACE", "MINICLUSTER_NAMESPACE", "FRAMEWORKS_NAMESPACE")
+            settings = {"KUEUE_LOCAL_QUEUE_NAME": "q", **dict.fromkeys(leases, self.namespace)}
+            kubeconfig = site.cluster.kubeconfig_path
+            self.operators.append(Operator(kubeconfig, self.namespace, log, enable=enable, settings=settings))
+        await asyncio.gather(*(operator.ready() for operator in self.operators))
+
     async def until(self, holds: Callable[[], Awaitable[Any]], what: str, *, limit: float = 30.0) -> Any:
         """What `holds` came to when it was first true."""
         began = time.monotonic()
         while not (found := await holds()):
             if time.monotonic() - began > limit:
                 lines = self.log.read_text(errors="replace").splitlines()[-25:] if self.log.exists() else []
+                lines += [line for one in self.operators for line in (f"--- {one.log.stem}", one.tail(10))]
                 raise AssertionError(f"{what}, after {limit} s; the operator:\n" + "\n".join(lines))
             await asyncio.sleep(0.05)
         return found

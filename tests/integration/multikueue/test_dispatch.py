@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from bench.fleet import FOO
 from fournos.api.conditions import condition, is_true
 from fournos.multikueue import names
 from fournos.queueing.kinds import WORKLOAD
-from tests.integration.multikueue.conftest import FOO, Fleet, Site
+from tests.integration.multikueue.conftest import Fleet, Site
 from tests.integration.multikueue.players import Players, foo, workload_name
 
 

@@ -14,11 +14,12 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
+from bench.fleet import FOO
 from fournos.api.conditions import condition, is_true
 from fournos.kube.resource import Key
 from fournos.multikueue import names
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, WORKLOAD
-from tests.integration.multikueue.conftest import FOO, Fleet, insecure, typed
+from tests.integration.multikueue.conftest import Fleet, insecure, typed
 from tests.integration.multikueue.players import Players
 from tests.integration.multikueue.test_dispatch import job, phase, submit, where, workload
 

@@ -1,0 +1,167 @@
+"""FournosJobs made on a manager, run by the operator of a worker: by Kueue's own adapter and by ours."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+
+from fournos.api.conditions import is_true
+from fournos.jobs import names as job_names
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.kinds import JOB, NAMESPACE, SECRET
+from fournos.kube.resource import Key, Resource
+from fournos.multikueue import names
+from fournos.queueing.kinds import WORKLOAD
+from tests.integration.jobs.executors import Executors
+from tests.integration.multikueue.conftest import PIPELINE_RUN, TARGET, Fleet, Site, create, typed
+
+PIPELINE = Resource("tekton.dev", "v1", "Pipeline", "pipelines")
+
+
+class Runners:
+    """The executors of all workers, and the manager's, who must find nothing to do."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.manager = Executors(fleet.manager.client, fleet.namespace)
+        self.workers = {name: Executors(site.client, fleet.namespace) for name, site in fleet.workers.items()}
+
+    @asynccontextmanager
+    async def working(self) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for one in (self.manager, *self.workers.values()):
+                await stack.enter_async_context(one.working())
+            yield
+
+    def hold(self, name: str) -> None:
+        for one in self.workers.values():
+            one.held.add(name)
+
+    def fail(self, name: str) -> None:
+        for one in self.workers.values():
+            one.failing.add(name)
+
+    def finish(self, name: str) -> None:
+        for one in self.workers.values():
+            one.finish(name)
+
+
+@pytest.fixture(params=["built_in", "ours"])
+async def fleet(request: pytest.FixtureRequest, sites: Fleet) -> AsyncIterator[Fleet]:
+    """With the operator for FournosJobs on every cluster."""
+    ours = request.param == "ours"
+    await sites.furnish(controller=names.CONTROLLER if ours else names.MULTIKUEUE)
+    for site in sites.workers.values():
+        await furnish(site)
+    if ours:
+        sites.start()
+    await sites.staff("jobs")
+    yield sites
+    await sites.vanish()
+    for site in sites.workers.values():
+        await site.client.delete(NAMESPACE, Key("", f"{site.namespace}-secrets"))
+
+
+async def furnish(site: Site) -> None:
+    """What a job needs where it is resolved: a pipeline, and the kubeconfig of its cluster."""
+    secrets = f"{site.namespace}-secrets"
+    await create(site.client, NAMESPACE, {"metadata": {"name": secrets}})
+    meta = {"name": f"kubeconfig-{TARGET}", "namespace": secrets}
+    await site.client.create(SECRET, {"metadata": meta, "stringData": {"kubeconfig": "# of the target"}})
+    step = {"name": "run", "image": "busybox", "script": "true"}
+    pipeline = typed(PIPELINE, "p", spec={"tasks": [{"name": "run", "taskSpec": {"steps": [step]}}]})
+    pipeline["metadata"] |= {
+        "namespace": site.namespace,
+        "annotations": {job_names.RESOLVE_IMAGE_ANNOTATION: "resolver:1"},
+    }
+    await site.client.create(PIPELINE, pipeline)
+
+
+async def submit(fleet: Fleet, name: str, **spec: Any) -> Any:
+    whole = {
+        "pipeline": "p",
+        "exclusive": False,
+        "hardware": {"gpuType": "h200", "gpuCount": 1},
+        "executionEngine": {"mock": {}},
+        "managedBy": names.MULTIKUEUE,
+        **spec,
+    }
+    body = typed(FOURNOS_JOB, name, spec=whole)
+    body["metadata"]["namespace"] = fleet.namespace
+    return await fleet.manager.client.create(FOURNOS_JOB, body)
+
+
+async def status(site: Site, name: str) -> dict[str, Any]:
+    return dict(((await site.find(FOURNOS_JOB, name)) or {}).get("status") or {})
+
+
+async def has(fleet: Fleet, name: str, phase: str) -> dict[str, Any]:
+    """Its status on the manager, once it is in this phase."""
+
+    async def there() -> dict[str, Any]:
+        found = await status(fleet.manager, name)
+        return found if found.get("phase") == phase else {}
+
+    return dict(await fleet.until(there, f"{name} is not {phase} on the manager"))
+
+
+async def clean(fleet: Fleet) -> None:
+    kinds = (FOURNOS_JOB, WORKLOAD, PIPELINE_RUN, SECRET, JOB)
+
+    async def nothing() -> bool:
+        return not any([await one.all(kind) for kind in kinds for one in fleet.workers.values()])
+
+    await fleet.until(nothing, "something is left on a worker")
+
+
+async def test_it_is_resolved_and_runs_on_one_worker(fleet: Fleet) -> None:
+    """There and nowhere else; its status, its secrets' absence and its end are right on the manager."""
+    runners = Runners(fleet)
+    runners.hold("a")
+    async with runners.working():
+        await submit(fleet, "a")
+        running = await has(fleet, "a", "Running")
+        assert running["cluster"] == TARGET and running["pipelineRun"] == "a"
+        assert set(running["phaseTimes"]) >= {"resolving", "pending", "admitted", "running"}
+        workload = await fleet.manager.find(WORKLOAD, "a")
+        (on,) = [name for name, one in runners.workers.items() if one.find(PIPELINE_RUN, "a")]
+        assert workload["status"]["clusterName"] == fleet.cluster_name(on)
+        assert [one["metadata"]["name"] for one in await fleet.workers[on].all(SECRET)] == ["a-kubeconfig"]
+        runners.finish("a")
+        ended = await has(fleet, "a", "Succeeded")
+        assert ended["message"] == "Pipeline completed successfully"
+
+        async def finished() -> bool:
+            return is_true(await fleet.manager.find(WORKLOAD, "a"), "Finished")
+
+        await fleet.until(finished, "its Workload does not finish")
+        await clean(fleet)
+        for name, one in runners.workers.items():
+            assert one.problems == []
+            assert list(one.runs.values()) == (["a"] if name == on else [])
+        assert (await has(fleet, "a", "Succeeded"))["phaseTimes"] == ended["phaseTimes"]
+        assert not runners.manager.runs
+        for kind in (JOB, SECRET):
+            assert not await fleet.manager.all(kind)
+
+
+async def test_failure_and_shutdown(fleet: Fleet) -> None:
+    runners = Runners(fleet)
+    runners.fail("b")
+    runners.hold("c")
+    async with runners.working():
+        await submit(fleet, "b")
+        await submit(fleet, "c")
+        failed = await has(fleet, "b", "Failed")
+        assert "Failed: 1" in failed["message"]
+        await has(fleet, "c", "Running")
+        stop = {"spec": {"shutdown": "Stop"}}
+        await fleet.manager.client.patch(FOURNOS_JOB, fleet.manager.key("c"), stop)
+        await clean(fleet)
+        seen = sorted(name for one in runners.workers.values() for name in one.runs.values())
+        assert seen == ["b", "c"], "each once"
+        for name in ("b", "c"):
+            workload = await fleet.manager.find(WORKLOAD, name)
+            assert not is_true(workload, "Admitted") or is_true(workload, "Finished")
