@@ -130,6 +130,10 @@ class Site:
         local["metadata"]["namespace"] = self.namespace
         await create(self.client, LOCAL_QUEUE, local)
 
+    async def stop_policy(self, policy: str) -> None:
+        body = {"spec": {"stopPolicy": policy}}
+        await self.client.patch(CLUSTER_QUEUE, Key("", self.namespace), body)
+
     async def vanish(self) -> None:
         for resource in (LOCAL_QUEUE, *JOBS, WORKLOAD):
             for obj in await self.all(resource):

@@ -43,9 +43,16 @@ class Runners:
         for one in self.workers.values():
             one.failing.add(name)
 
+    def on(self, name: str) -> list[str]:
+        """The workers that have a run of this name."""
+        return [worker for worker, one in self.workers.items() if one.find(PIPELINE_RUN, name)]
+
     def finish(self, name: str) -> None:
         for one in self.workers.values():
             one.finish(name)
+
+
+BY_OURS = pytest.mark.parametrize("fleet", ["ours"], indirect=True)
 
 
 @pytest.fixture(params=["built_in", "ours"])
@@ -126,7 +133,7 @@ async def test_it_is_resolved_and_runs_on_one_worker(fleet: Fleet) -> None:
         assert running["cluster"] == TARGET and running["pipelineRun"] == "a"
         assert set(running["phaseTimes"]) >= {"resolving", "pending", "admitted", "running"}
         workload = await fleet.manager.find(WORKLOAD, "a")
-        (on,) = [name for name, one in runners.workers.items() if one.find(PIPELINE_RUN, "a")]
+        (on,) = runners.on("a")
         assert workload["status"]["clusterName"] == fleet.cluster_name(on)
         assert [one["metadata"]["name"] for one in await fleet.workers[on].all(SECRET)] == ["a-kubeconfig"]
         runners.finish("a")
@@ -165,3 +172,37 @@ async def test_failure_and_shutdown(fleet: Fleet) -> None:
         for name in ("b", "c"):
             workload = await fleet.manager.find(WORKLOAD, name)
             assert not is_true(workload, "Admitted") or is_true(workload, "Finished")
+
+
+@BY_OURS
+async def test_eviction(fleet: Fleet) -> None:
+    """By its worker: it goes to the other.  By the manager: it waits, and then runs again."""
+    runners = Runners(fleet)
+    runners.hold("a")
+    async with runners.working():
+        await submit(fleet, "a")
+        await has(fleet, "a", "Running")
+        (first,) = runners.on("a")
+        await fleet.workers[first].stop_policy("HoldAndDrain")
+
+        async def moved() -> bool:
+            on = runners.on("a")
+            running = (await status(fleet.manager, "a")).get("phase") == "Running"
+            return running and len(on) == 1 and on != [first]
+
+        await fleet.until(moved, "it does not go to the other worker")
+        await fleet.workers[first].stop_policy("None")
+        await fleet.manager.stop_policy("HoldAndDrain")
+        await clean(fleet)
+        await fleet.manager.stop_policy("None")
+        await has(fleet, "a", "Running")
+
+        async def again() -> bool:
+            return len(runners.on("a")) == 1
+
+        await fleet.until(again, "it does not run again")
+        runners.finish("a")
+        await has(fleet, "a", "Succeeded")
+        await clean(fleet)
+        assert sum(len(one.runs) for one in runners.workers.values()) == 3
+        assert not any(one.problems for one in runners.workers.values())

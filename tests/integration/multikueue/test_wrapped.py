@@ -1,0 +1,191 @@
+"""AppWrappers and MiniClusters made on a manager, with the operator that runs them on every cluster."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from fournos.api.conditions import condition, is_true
+from fournos.api.times import format_time
+from fournos.appwrappers.names import APPWRAPPER
+from fournos.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
+from fournos.kube.resource import Obj, Resource, key_of
+from fournos.miniclusters.kinds import MINICLUSTER
+from fournos.multikueue import names
+from fournos.queueing.kinds import WORKLOAD
+from tests.integration.appwrappers.kubelet import Kubelet
+from tests.integration.appwrappers.stage import pod
+from tests.integration.jobs.executors import completed_job
+from tests.integration.multikueue.conftest import Fleet, Site, typed
+
+QUEUE = {"kueue.x-k8s.io/queue-name": "q"}
+
+
+async def staffed(sites: Fleet, controller: str, systems: str) -> AsyncIterator[Fleet]:
+    await sites.furnish(controller=controller)
+    if controller == names.CONTROLLER:
+        sites.start()
+    await sites.staff(systems)
+    yield sites
+    await sites.vanish()
+
+
+@pytest.fixture
+async def wrappers(sites: Fleet) -> AsyncIterator[Fleet]:
+    async for fleet in staffed(sites, names.MULTIKUEUE, "appwrappers"):
+        yield fleet
+
+
+@pytest.fixture(params=[names.MULTIKUEUE, names.CONTROLLER], ids=["built_in", "ours"])
+async def miniclusters(request: pytest.FixtureRequest, sites: Fleet) -> AsyncIterator[Fleet]:
+    async for fleet in staffed(sites, request.param, "miniclusters"):
+        yield fleet
+
+
+async def submit(fleet: Fleet, resource: Resource, name: str, **spec: Any) -> None:
+    body = typed(resource, name, spec={**spec, "managedBy": names.MULTIKUEUE})
+    body["metadata"] |= {"namespace": fleet.namespace, "labels": QUEUE}
+    await fleet.manager.client.create(resource, body)
+
+
+async def status(site: Site, resource: Resource, name: str) -> dict[str, Any]:
+    return dict(((await site.find(resource, name)) or {}).get("status") or {})
+
+
+async def has(fleet: Fleet, resource: Resource, name: str, phase: str, *, limit: float = 30) -> Obj:
+    async def there() -> Obj | None:
+        found = await fleet.manager.find(resource, name)
+        return found if ((found or {}).get("status") or {}).get("phase") == phase else None
+
+    found: Obj = await fleet.until(there, f"{name} is not {phase} on the manager", limit=limit)
+    return found
+
+
+async def where(fleet: Fleet, resource: Resource, name: str) -> Site:
+    (site,) = [site for site in fleet.workers.values() if await site.find(resource, name)]
+    return site
+
+
+async def finished(fleet: Fleet) -> Obj:
+    """The one Workload, when it is."""
+
+    async def over() -> Obj | None:
+        (workload,) = await fleet.manager.all(WORKLOAD)
+        return workload if is_true(workload, "Finished") else None
+
+    found: Obj = await fleet.until(over, "its Workload does not finish")
+    return found
+
+
+async def clean(fleet: Fleet, *resources: Resource) -> None:
+    async def nothing() -> bool:
+        return not any(
+            [await one.all(kind) for kind in (WORKLOAD, *resources) for one in fleet.workers.values()]
+        )
+
+    await fleet.until(nothing, "something is left on a worker")
+
+
+async def test_an_appwrapper(wrappers: Fleet) -> None:
+    """By Kueue's own integration of them, on the manager and on the workers."""
+    kubelets = [Kubelet(site.client, site.namespace) for site in wrappers.workers.values()]
+    for kubelet in kubelets:
+        kubelet.endless.add("inner")
+    async with AsyncExitStack() as stack:
+        for kubelet in kubelets:
+            await stack.enter_async_context(kubelet.working())
+        await submit(wrappers, APPWRAPPER, "a", suspend=True, components=[{"template": pod("inner")}])
+        # Kueue may have to find the definition of AppWrappers first.
+        await has(wrappers, APPWRAPPER, "a", "Running", limit=150)
+        assert not await wrappers.manager.all(POD), "nothing is made on the manager"
+        site = await where(wrappers, APPWRAPPER, "a")
+        assert [one["metadata"]["name"] for one in await site.all(POD)] == ["inner"]
+        for kubelet in kubelets:
+            kubelet.finish("inner")
+        ended = await has(wrappers, APPWRAPPER, "a", "Succeeded")
+        assert is_true(ended, "ResourcesDeployed")
+        assert (condition(await finished(wrappers), "Finished") or {})["reason"] == "Succeeded"
+        await clean(wrappers, APPWRAPPER, POD)
+        assert sum(len(kubelet.seen) for kubelet in kubelets) == 1
+        assert (await has(wrappers, APPWRAPPER, "a", "Succeeded"))["status"] == ended["status"]
+
+
+async def the_job(fleet: Fleet) -> tuple[Site, Obj]:
+    """Of the one MiniCluster, and where it is."""
+
+    async def made() -> list[tuple[Site, Obj]]:
+        return [(site, job) for site in fleet.workers.values() for job in await site.all(JOB)]
+
+    (found,) = await fleet.until(made, "no Job")
+    return found  # type: ignore[no-any-return]
+
+
+def minicluster() -> dict[str, Any]:
+    container = {"image": "app:1", "command": "hostname", "resources": {"requests": {"cpu": "1"}}}
+    return {"suspend": True, "size": 1, "containers": [container]}
+
+
+@pytest.mark.parametrize("code", [0, 3])
+async def test_a_minicluster(miniclusters: Fleet, code: int) -> None:
+    await submit(miniclusters, MINICLUSTER, "a", **minicluster())
+    site, job = await the_job(miniclusters)
+    waiting = await has(miniclusters, MINICLUSTER, "a", "Waiting")
+    assert waiting["status"]["maximumSize"] == 1
+    ended = failed_job() if code else completed_job()
+    await site.client.patch(JOB, key_of(job), {"status": ended}, subresource="status")
+    found = (await has(miniclusters, MINICLUSTER, "a", "Finished"))["status"]
+    assert found.get("exitCode") == (None if code else 0)
+    verdict = condition(await finished(miniclusters), "Finished") or {}
+    assert (verdict["reason"], verdict["message"]) == ("Failed" if code else "Succeeded", found["message"])
+    await clean(miniclusters, MINICLUSTER, JOB)
+    for kind in (JOB, CONFIG_MAP, SECRET):
+        names_there = {one["metadata"]["name"] for one in await miniclusters.manager.all(kind)}
+        assert names_there <= {"kube-root-ca.crt"}, "nothing is made on the manager"
+    await miniclusters.manager.client.delete(MINICLUSTER, miniclusters.manager.key("a"))
+
+    async def gone() -> bool:
+        there = [await miniclusters.manager.all(kind) for kind in (MINICLUSTER, WORKLOAD)]
+        return not any(there)
+
+    await miniclusters.until(gone, "it cannot be deleted")
+
+
+@pytest.mark.parametrize("miniclusters", [names.CONTROLLER], indirect=True, ids=["ours"])
+async def test_a_minicluster_that_is_evicted(miniclusters: Fleet) -> None:
+    """By its worker: it goes to the other.  By the manager: it waits, and then runs again."""
+    await submit(miniclusters, MINICLUSTER, "a", **minicluster())
+    first, job = await the_job(miniclusters)
+    await first.stop_policy("HoldAndDrain")
+
+    async def moved() -> bool:
+        jobs = [(site, one) for site in miniclusters.workers.values() for one in await site.all(JOB)]
+        return len(jobs) == 1 and jobs[0][0] is not first
+
+    await miniclusters.until(moved, "it does not go to the other worker")
+    await first.stop_policy("None")
+    manager = miniclusters.manager
+    await manager.stop_policy("HoldAndDrain")
+    await clean(miniclusters, MINICLUSTER, JOB)
+
+    async def told() -> bool:
+        found = await status(manager, MINICLUSTER, "a")
+        return found.get("phase") == "Waiting" and not found.get("maximumSize")
+
+    await miniclusters.until(told, "its last status does not come back")
+    await manager.stop_policy("None")
+    site, job = await the_job(miniclusters)
+    await site.client.patch(JOB, key_of(job), {"status": completed_job()}, subresource="status")
+    await has(miniclusters, MINICLUSTER, "a", "Finished")
+    await finished(miniclusters)
+
+
+def failed_job() -> dict[str, Any]:
+    now = format_time(datetime.now(UTC))
+    why = {"status": "True", "reason": "PodFailurePolicy", "message": "the lead broker failed"}
+    times = {"lastTransitionTime": now, "lastProbeTime": now}
+    conditions = [{"type": type_, **why, **times} for type_ in ("FailureTarget", "Failed")]
+    return {"startTime": now, "failed": 1, "conditions": conditions}
