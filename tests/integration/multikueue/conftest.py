@@ -44,6 +44,8 @@ ROOT = Path(__file__).resolve().parents[3]
 KUEUE = "kueue-system"
 PIPELINE_RUN = parse("PipelineRun.v1.tekton.dev")
 JOBS = (FOO, PIPELINE_RUN, FOURNOS_JOB, APPWRAPPER, MINICLUSTER, JOB)
+PLACES = "tekton.dev/pipelineruns"
+"""What a PipelineRun asks for that says nothing else."""
 TARGET, GPU = "mk-target", "fournos/gpu-h200"
 """Where FournosJobs run: a flavor of this name."""
 MANAGER, WORKERS = "fournos-mk-manager", ("fournos-mk-worker1", "fournos-mk-worker2")
@@ -115,11 +117,11 @@ class Site:
         await create(self.client, RESOURCE_FLAVOR, typed(RESOURCE_FLAVOR, TARGET, spec=flavor))
         places = [{"name": name, "nominalQuota": "100"} for name in (GPU, SLOT_RESOURCE)]
         target = {"name": TARGET, "resources": places}
-        quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": str(cpu)}]}
+        plain = [{"name": name, "nominalQuota": str(cpu)} for name in ("cpu", PLACES)]
         spec: dict[str, Any] = {
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
             "resourceGroups": [
-                {"coveredResources": ["cpu"], "flavors": [quota]},
+                {"coveredResources": ["cpu", PLACES], "flavors": [{"name": "default", "resources": plain}]},
                 {"coveredResources": [GPU, SLOT_RESOURCE], "flavors": [target]},
             ],
         }

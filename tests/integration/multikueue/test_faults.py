@@ -251,28 +251,3 @@ async def test_a_worker_restarts(fleet: Fleet) -> None:
         for one in cluster.status():
             if one.state != "running":
                 cluster.start_component(one.component)
-
-
-async def test_a_hundred_jobs_over_two_workers(fleet: Fleet) -> None:
-    """More than fit at once: each runs once, all finish, nothing is left."""
-    fleet.start()
-    players = Players(fleet, [FOO])
-    count = 100
-    players.ends |= {f"j{number}" for number in range(count)}
-    async with players.working():
-        jobs = [await submit(fleet, f"j{number}") for number in range(count)]
-
-        async def all_done() -> bool:
-            found = await fleet.manager.all(WORKLOAD)
-            return len(found) == count and all(is_true(one, "Finished") for one in found)
-
-        await fleet.until(all_done, "not all finish", limit=150)
-        assert len(jobs) == count
-        on = {one["status"]["clusterName"] for one in await fleet.manager.all(WORKLOAD)}
-        assert on == {fleet.cluster_name("w1"), fleet.cluster_name("w2")}
-        assert all(one["status"]["phase"] == "Succeeded" for one in await fleet.manager.all(FOO))
-
-        async def clean() -> bool:
-            return not any([await site.all(FOO) for site in fleet.workers.values()])
-
-        await fleet.until(clean, "something is left on a worker")
