@@ -12,6 +12,9 @@ from fournos.miniclusters.volumes import Volumes
 
 _POD_LEVEL: Final = frozenset({"cpu", "memory"})
 
+_FOR_EVER: Final = 2**31 - 1
+"""A broker may wait for the others as long as it must; `deadlineSeconds` is what ends it."""
+
 
 def pod_level(resource: str) -> bool:
     """Whether Kubernetes takes it for a pod as a whole."""
@@ -99,11 +102,13 @@ def runner(cluster: Cluster, pod: Volumes) -> dict[str, Any]:
         "preStop": {"exec": {"command": _script(f"stop-{index}")}},
     }
     if not cluster.spec.flux.disable_socket:
-        found["readinessProbe"] = {
+        # A broker that has begun stays until its container ends: looked at no longer than until then, since
+        # each look is a process in each pod; the more pods, the seldomer.
+        found["startupProbe"] = {
             "exec": {"command": ["/bin/bash", "-c", f"[[ -S {cluster.socket} ]]"]},
-            "periodSeconds": 5,
+            "periodSeconds": max(1, min(10, cluster.maximum // 8)),
             "timeoutSeconds": 5,
-            "failureThreshold": 1,
+            "failureThreshold": _FOR_EVER,
         }
     extended = {
         name: amount for name, amount in quantities(cluster.spec.pod.resources).items() if not pod_level(name)

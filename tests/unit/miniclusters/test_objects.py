@@ -254,10 +254,13 @@ def test_hooks_are_shell_code_and_the_drain_stays() -> None:
     assert "echo bye" in scripts(container)["stop-0"]
 
 
-def test_readiness_is_the_brokers_socket() -> None:
-    probe = runner()["readinessProbe"]["exec"]["command"]
+def test_ready_is_who_has_the_brokers_socket() -> None:
+    found = runner()
+    probe = found["startupProbe"]["exec"]["command"]
+    assert "readinessProbe" not in found
+    assert [runner(size=size)["startupProbe"]["periodSeconds"] for size in (1, 16, 64, 500)] == [1, 2, 8, 10]
     assert probe == ["/bin/bash", "-c", "[[ -S /mnt/flux/config/run/flux/local ]]"]
-    assert "readinessProbe" not in runner(flux={"disableSocket": True})
+    assert "startupProbe" not in runner(flux={"disableSocket": True})
 
 
 def test_the_container_that_brings_flux() -> None:
