@@ -38,7 +38,8 @@ def test_requests_of_all_parties_are_what_the_server_counted(numbers: dict[str, 
     # A job cannot be had for less: six writes of it, its five children and their ends.
     assert 10 < requests["operator"] < 20
     assert requests["events"] == 2
-    assert 2 < requests["kueue and others"] < 10
+    # No upper limit: Kubernetes' garbage collector reads owners until it knows a new resource type.
+    assert requests["kueue and others"] > 2
 
 
 def test_a_job_costs_passes_and_processor(numbers: dict[str, object]) -> None:
