@@ -1,6 +1,7 @@
 """A manager and two workers, each a control plane of its own with real Kueue, and the operator as a process.
 
-Nobody runs pods there: what a kind's controller would do on either side is played here.
+Nobody runs pods there.  What a kind's controller would do on either side is done by our operators for that
+kind, or played.
 """
 
 from __future__ import annotations
