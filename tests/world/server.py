@@ -22,6 +22,7 @@ from fournos.kube.api import EventType, Listing, WatchEvent
 from fournos.kube.errors import (
     AlreadyExistsError,
     ConflictError,
+    ForbiddenError,
     InvalidError,
     KubeError,
     NoSuchResourceError,
@@ -86,6 +87,8 @@ class Server:
         self.logs: dict[Key, list[str]] = {}
         self.unserved: set[Resource] = set()
         """Resource types whose CRD is not installed."""
+        self.unreadable: set[Resource] = set()
+        """Resource types whose objects a controller may not get."""
         self.refusals: list[Refuse] = []
         """Each may refuse a write (verb, resource type, the object or patch body)."""
         self._objects: dict[Resource, dict[Key, dict[str, Any]]] = {}
@@ -268,6 +271,8 @@ class Connection:
         self._after = after
 
     async def get(self, resource: Resource, key: Key) -> Obj:
+        if resource in self.server.unreadable:
+            raise ForbiddenError(f"{resource} is forbidden", status=403)
         return self.server.get(resource, key)
 
     async def list(

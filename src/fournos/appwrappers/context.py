@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from fournos.api.conditions import condition
 from fournos.appwrappers import names
 from fournos.appwrappers.kinds import PodSetSpec, resource_of, wrapped_kind
 from fournos.appwrappers.settings import AppWrapperSettings
@@ -27,6 +28,9 @@ from fournos.runtime.decision import (
     Unknown,
 )
 from fournos.runtime.steps import Patch, Step
+
+NOT_CREATED = "ComponentCreationErrored"
+"""Reason of a component's ResourcesDeployed, as published."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +114,11 @@ class Context:
         """None: it was never made."""
         name = self.draft.components[index]["name"] if index < len(self.draft.components) else ""
         return LiveGet(resource_of(self.templates[index]), Key(self.namespace, name)) if name else None
+
+    def was_refused(self, index: int) -> bool:
+        """Whether we had no right to create the component, so that nothing of it can be there."""
+        found = condition({"status": self.draft.components[index]}, "ResourcesDeployed") or {}
+        return found.get("reason") == NOT_CREATED
 
     def owns(self, obj: Obj) -> bool:
         return (controller_of(obj) or {}).get("uid") == uid_of(self.wrapper)

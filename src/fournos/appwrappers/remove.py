@@ -39,7 +39,7 @@ def remove(ctx: Context) -> Removal | Need:
     for index, question in questions.items():
         answer = ctx.facts.answer(question)
         if isinstance(answer, Unknown):
-            unsure = True
+            unsure = unsure or not (answer.forbidden and ctx.was_refused(index))
         elif isinstance(answer, Present) and ctx.owns(answer.value):
             left.append((index, question, answer.value))
             unsure = unsure or not ctx.observed.watched[index]

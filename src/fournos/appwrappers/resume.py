@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fournos.api.conditions import Condition, is_true
 from fournos.appwrappers import build
-from fournos.appwrappers.context import Context
+from fournos.appwrappers.context import NOT_CREATED, Context
 from fournos.appwrappers.finish import fail, reset_or_fail, suspend
 from fournos.appwrappers.kinds import resource_of
 from fournos.appwrappers.paths import PathError
@@ -52,7 +52,7 @@ def resuming(ctx: Context) -> Decision | Need:
         return suspend(ctx)
     failure = ctx.facts.failure
     if failure is not None and isinstance(failure.step, Create):
-        return _not_created(ctx, failure)
+        return _not_created(ctx, failure, failure.step)
     current = ctx.up_to_date()
     if isinstance(current, Need):
         return current
@@ -74,11 +74,23 @@ def resuming(ctx: Context) -> Decision | Need:
     return ctx.decision(steps, wake_at=ctx.draft.since("ResourcesDeployed") + ctx.tolerance.admission)
 
 
-def _not_created(ctx: Context, failure: StepFailure) -> Decision:
+def _not_created(ctx: Context, failure: StepFailure, create: Create) -> Decision:
     text = f"error creating components: {failure.message}"
     if failure.error in _FATAL:
         return fail(ctx, "CreateFailed", text)
+    if failure.error == "ForbiddenError":
+        refused = Condition("ResourcesDeployed", "False", NOT_CREATED, failure.message)
+        ctx.draft.component_condition(_component(ctx, create), refused)
     until = ctx.draft.since("ResourcesDeployed") + ctx.tolerance.admission
     if ctx.now < until:
         return ctx.decision(wake_at=until, retry=True)
     return reset_or_fail(ctx, "CreateFailed", text)
+
+
+def _component(ctx: Context, create: Create) -> int:
+    name = create.body["metadata"]["name"]
+    return next(
+        index
+        for index, template in enumerate(ctx.templates)
+        if resource_of(template) == create.resource and ctx.draft.components[index]["name"] == name
+    )

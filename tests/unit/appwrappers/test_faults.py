@@ -213,6 +213,26 @@ async def test_a_refused_creation_is_retried_within_the_grace_and_an_invalid_one
     assert condition(get(done.server), "Unhealthy")["reason"] == "CreateFailed"  # type: ignore[index]
 
 
+async def test_what_the_operator_may_neither_make_nor_see_holds_up_nothing() -> None:
+    """It was never made: neither the end nor the deletion of the AppWrapper waits for a right to see it."""
+
+    def setup(server: Server) -> None:
+        server.unreadable.add(JOB)
+        server.refusals.append(
+            lambda verb, resource, body: (
+                ForbiddenError("no", status=403) if (verb, resource) == ("create", JOB) else None
+            )
+        )
+        submit(server, SAMPLE, job_template("many"), retryLimit="0")
+
+    def delete(server: Server) -> None:
+        assert phase(server) == "Failed" and pods_of(server) == []
+        server.delete(APPWRAPPER, Key(NS, "aw"))
+
+    done = await run(scenario(setup, script=[delete], end=lambda server: None))
+    assert done.server.find(APPWRAPPER, Key(NS, "aw")) is None
+
+
 async def test_a_kind_that_is_not_installed_fails_with_a_reason() -> None:
     def setup(server: Server) -> None:
         server.unserved.add(JOB)
