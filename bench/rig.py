@@ -12,6 +12,7 @@ from typing import Any
 import devcluster
 from dev import resources
 from devcluster import Cluster
+from devcluster.kubectl import await_established
 from devcluster.progress import Progress
 from fournos import __version__
 from fournos.api.conditions import is_true
@@ -94,7 +95,7 @@ async def rig(
 
 def _furnish(cluster: Cluster, quotas: Mapping[str, int], extra: Sequence[Mapping[str, Any]]) -> None:
     resources.apply(cluster, [*resources.load("manifests/crd.yaml"), *map(dict, extra)])
-    resources.kubectl(cluster, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    await_established(cluster.kubectl_words())
     resources.apply(cluster, resources.namespaces(NAMESPACE, SECRETS_NAMESPACE))
     resources.apply(cluster, queue_objects(quotas), namespace=NAMESPACE)
     resources.apply(cluster, [_pipeline(), *(_kubeconfig(cluster_name) for cluster_name in quotas)])

@@ -20,6 +20,7 @@ from dev.image import ROOT, Image, operator_image, sample_image
 from devcluster import Cluster, DevclusterError
 from devcluster.cluster import start
 from devcluster.existing import kubectl_program
+from devcluster.kubectl import await_established
 from devcluster.progress import Progress
 from devcluster.spec import ClusterSpec, ProviderName
 from devcluster.state import require
@@ -147,7 +148,7 @@ def undeploy() -> None:
 def install() -> None:
     """Apply the CRD."""
     kubectl("apply", "--server-side", "-f", _CRD)
-    kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", _CRD)
+    await_established(kubectl_program())
 
 
 def uninstall() -> None:

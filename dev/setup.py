@@ -13,6 +13,7 @@ from dev import resources
 from dev.image import mock_resolve_image
 from devcluster import Cluster, DevclusterError
 from devcluster.cluster import start
+from devcluster.kubectl import await_established
 from devcluster.native import build
 from devcluster.progress import Progress
 from devcluster.spec import ClusterSpec, ProviderName
@@ -63,13 +64,7 @@ def install(cluster: Cluster, where: Where) -> None:
             *resources.load("manifests/crd.yaml"),
         ],
     )
-    resources.kubectl(
-        cluster,
-        "wait",
-        "--for=condition=Established",
-        "--timeout=30s",
-        *(f"crd/{crd['metadata']['name']}" for crd in resources.load("manifests/crd.yaml")),
-    )
+    await_established(cluster.kubectl_words())
     resources.apply(
         cluster,
         [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from devcluster.errors import ComponentFailedError
-from devcluster.kubectl import Kubectl, wait_until
+from devcluster.kubectl import Kubectl, await_established, wait_until
 from devcluster.manifests import KUEUE_NAMESPACE
 from devcluster.progress import Progress
 
@@ -36,7 +36,7 @@ def apply_part(kubectl: Kubectl, part: str, manifests: str, progress: Progress) 
     with progress.step(f"Applying {part}", usual="5 s"):
         kubectl.apply(manifests)
         # Whoever starts next may look its kinds up once only, at its start.
-        kubectl.run("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s", limit=90)
+        await_established(kubectl.words())
 
 
 def await_part(

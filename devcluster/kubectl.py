@@ -69,6 +69,22 @@ def _available(deployment: dict[str, Any]) -> bool:
     return bool(status.get("updatedReplicas", 0) >= wanted and status.get("availableReplicas", 0) >= wanted)
 
 
+def await_established(kubectl: Sequence[str], *, limit: float = 60.0) -> None:
+    """Waits until the API server serves every CustomResourceDefinition; `kubectl` are the words that run it.
+
+    `kubectl wait` gives up at once on a definition that has no condition yet (".status.conditions accessor
+    error"), as one that was made a moment ago.  Raises DevclusterError.
+    """
+    path = '{range .items[*]}{.status.conditions[?(@.type=="Established")].status}{"\\n"}{end}'
+    words = [*kubectl, "get", "customresourcedefinitions", "-o", f"jsonpath={path}"]
+
+    def established() -> bool:
+        asked = run(words, limit=30, check=False)
+        return asked.returncode == 0 and set(asked.stdout.splitlines()) == {"True"}
+
+    wait_until("definitions of resources established", established, limit=limit)
+
+
 def wait_until(
     what: str,
     ready: Callable[[], bool],
