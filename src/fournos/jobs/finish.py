@@ -18,6 +18,9 @@ from fournos.queueing.report import finish_patch
 from fournos.runtime.decision import Decision, Need, Present, SecretShape
 from fournos.runtime.steps import Delete, Patch, Step
 
+OUT_OF_SYNC = "OutOfSync"
+"""Why a prebuilt Workload ends that its job does not fit: Kueue's word for it."""
+
 
 def release(ctx: Context, *, ended: str = "", message: str = "") -> tuple[Step, ...]:
     """Give up every Workload of this job, and a resolve Job that still runs.
@@ -28,9 +31,11 @@ def release(ctx: Context, *, ended: str = "", message: str = "") -> tuple[Step, 
     if not prebuilt_name(ctx.job):
         steps += [Delete(WORKLOAD, key_of(w), uid_of(w)) for w in ctx.observed.workloads]
     elif ended:
-        reason = "Succeeded" if ended == "Succeeded" else "Failed"
+        ending = "Succeeded" if ended == "Succeeded" else "Failed"
+        if ctx.draft.reason_of("WorkloadAdmitted") == OUT_OF_SYNC:
+            ending = OUT_OF_SYNC
         steps += [
-            finish_patch(w, reason, message or ended, ctx.now)
+            finish_patch(w, ending, message or ended, ctx.now)
             for w in ctx.observed.workloads
             if not is_true(w, "Finished") and not is_terminating(w)
         ]
@@ -49,7 +54,9 @@ def finish(ctx: Context, phase: str, message: str) -> Decision | Need:
         return copies
     ctx.draft.enter(phase, message).put(retryAt=None, stopRequestedAt=None)
     ctx.draft.note(phase, message, warning=phase == "Failed")
-    return ctx.decision((*release(ctx, ended=phase, message=message), *copies))
+    # A prebuilt Workload is told afterwards, by `after_end`: its end is the manager's sign that the job's
+    # status is the last one.
+    return ctx.decision((*release(ctx), *copies))
 
 
 def fail(ctx: Context, message: str, *, type_: str, reason: str, detail: str = "") -> Decision | Need:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from fournos.jobs.build import owner_reference
 from fournos.jobs.context import Context
-from fournos.jobs.finish import fail
+from fournos.jobs.finish import OUT_OF_SYNC, fail
 from fournos.jobs.waiting import wait
 from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.report import finish_patch
 from fournos.queueing.workload import WorkloadRequest, build
 from fournos.runtime.decision import Absent, Decision, LiveGet, Need, Present
 from fournos.runtime.steps import Patch
@@ -50,21 +47,16 @@ def join(ctx: Context, request: WorkloadRequest, message: str) -> Decision | Nee
     if workload is None:
         return adopt(ctx)
     if differs(workload, request):
-        return out_of_sync(ctx, workload)
+        return out_of_sync(ctx)
     ctx.draft.enter("Pending", message).condition("WorkloadAdmitted", "False", "Pending", message)
     return ctx.decision()
 
 
-def out_of_sync(ctx: Context, workload: Obj) -> Decision | Need:
+def out_of_sync(ctx: Context) -> Decision | Need:
     """Final, and told to the manager by the Workload's reason."""
     text = "The prebuilt workload is out of sync with its user job"
     advice = "write the GPUs that it needs into spec.hardware where it is submitted"
-    decision = fail(ctx, f"{text}: {advice}", type_="WorkloadAdmitted", reason="OutOfSync")
-    if isinstance(decision, Need):
-        return decision
-    patch = finish_patch(workload, "OutOfSync", f"{text}: {advice}", ctx.now)
-    rest = tuple(step for step in decision.steps if not (isinstance(step, Patch) and step.key == patch.key))
-    return replace(decision, steps=(patch, *rest))
+    return fail(ctx, f"{text}: {advice}", type_="WorkloadAdmitted", reason=OUT_OF_SYNC)
 
 
 def differs(workload: Obj, request: WorkloadRequest) -> bool:

@@ -130,7 +130,7 @@ def pending(ctx: Context) -> Decision | Need:
     queue = view(workload)
     if prebuilt_name(ctx.job):
         if differs(workload, _request(ctx, None)):
-            return out_of_sync(ctx, workload)
+            return out_of_sync(ctx)
     elif queue.state is QueueState.WAITING and _outdated(ctx, workload):
         return ctx.decision([Delete(WORKLOAD, key_of(workload), uid_of(workload))])
     if queue.state is QueueState.ADMITTED and ctx.draft.attempt:

@@ -51,8 +51,16 @@ def scenario(setup: Any, *script: Any, resolver: Any = Resolver, tekton: Any = T
         begin,
         actors=[play(0), play(1), play(2)],
         script=script,
+        invariants=[the_last_word_comes_first],
         end=end,
     )
+
+
+def the_last_word_comes_first(server: Server) -> None:
+    """A manager may take a Workload's end for the sign that the job's status is the last one."""
+    twin = server.find(WORKLOAD, Key(NS, "made-by-the-manager"))
+    if twin is not None and is_true(twin, "Finished") and server.find(FOURNOS_JOB, Key(NS, "job")):
+        assert phase(server) in ("Succeeded", "Failed", "Stopped")
 
 
 def end(server: Server) -> Any:
