@@ -166,8 +166,12 @@ async def test_it_runs_on_the_worker_and_its_status_comes_back(stage: Stage) -> 
     await stage.until(succeeded, "it does not succeed")
     copy = await find(stage.worker, RUN, key)
     assert copy is not None and "managedBy" not in copy["spec"] and is_true(copy, "Succeeded")
-    pods = (await stage.worker.list(POD, namespace=stage.namespace)).items
-    assert [pod["status"]["phase"] for pod in pods] == ["Succeeded"]
+
+    async def its_pod_ended() -> bool:  # Tekton goes by the containers, the kubelet says it of the pod later
+        pods = (await stage.worker.list(POD, namespace=stage.namespace)).items
+        return [pod["status"]["phase"] for pod in pods] == ["Succeeded"]
+
+    await stage.until(its_pod_ended, "its pod has not ended well")
     assert not (await stage.manager.list(POD, namespace=stage.namespace)).items
     mine = await stage.manager.get(RUN, key)
     assert mine["status"]["childReferences"] == copy["status"]["childReferences"]
