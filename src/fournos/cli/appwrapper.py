@@ -16,11 +16,10 @@ from fournos.appwrappers.names import APPWRAPPER, LABEL, USER_LABEL
 from fournos.appwrappers.pods import component_of, count
 from fournos.appwrappers.pods import phase_of as pod_phase
 from fournos.cli.appwrapper_reasons import Members, explain, why
-from fournos.cli.errors import Exit, Fail
 from fournos.cli.explain import data
 from fournos.cli.explain import view as explanation
 from fournos.cli.facts import queue_facts
-from fournos.cli.find import completion, missing, newest_first
+from fournos.cli.find import completion, find_one, newest_first
 from fournos.cli.get import condition_table, indented
 from fournos.cli.output import Format, table
 from fournos.cli.timeline import headline
@@ -241,21 +240,7 @@ async def explain_appwrapper(cli: Cli, name: NameArgument) -> None:
 async def _find(session: Session, name: str) -> Obj:
     """Raises Fail when there is none."""
     bare = name.rpartition("/")[2]
-    try:
-        return await session.api.get(APPWRAPPER, Key(session.namespace, bare))
-    except NotFoundError:
-        others = (await session.api.list(APPWRAPPER, namespace=session.namespace)).items
-        raise Fail(
-            f"no AppWrapper {bare} in namespace {session.namespace}",
-            fix=missing(
-                bare,
-                [name_of(one) for one in others],
-                session.namespace,
-                command="fournos appwrapper",
-                what="AppWrappers",
-            ),
-            code=Exit.NOT_FOUND,
-        ) from None
+    return await find_one(session, APPWRAPPER, bare, command="fournos appwrapper", what="AppWrapper")
 
 
 async def members(api: Api, wrapper: Obj) -> Members:

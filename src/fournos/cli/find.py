@@ -14,7 +14,6 @@ from fournos.cli.errors import Exit, Fail
 from fournos.cli.verbs import Cli, Root, Session
 from fournos.cli.words import created, name_of, phase_of, spec_of
 from fournos.jobs.kinds import FOURNOS_JOB
-from fournos.kube.api import Api
 from fournos.kube.errors import NotFoundError
 from fournos.kube.resource import Key, Obj, Resource
 
@@ -82,19 +81,25 @@ async def find_job(cli: Cli, session: Session, name: str) -> Obj:
     if bare in LAST:
         jobs = (await session.api.list(FOURNOS_JOB, namespace=session.namespace)).items
         return last(jobs, owner=cli.me, namespace=session.namespace)
+    return await find_one(session, FOURNOS_JOB, bare, command="fournos", what="job")
+
+
+async def find_one(session: Session, resource: Resource, name: str, *, command: str, what: str) -> Obj:
+    """The object of this bare name in the session's namespace; `what` is the kind, as people call it.
+
+    Raises Fail, with near misses, when there is none.
+    """
     try:
-        return await session.api.get(FOURNOS_JOB, Key(session.namespace, bare))
+        return await session.api.get(resource, Key(session.namespace, name))
     except NotFoundError:
-        others = [name_of(job) for job in (await _names(session.api, session.namespace))]
+        others = (await session.api.list(resource, namespace=session.namespace)).items
         raise Fail(
-            f"no job {bare} in namespace {session.namespace}",
-            fix=missing(bare, others, session.namespace),
+            f"no {what} {name} in namespace {session.namespace}",
+            fix=missing(
+                name, [name_of(one) for one in others], session.namespace, command=command, what=f"{what}s"
+            ),
             code=Exit.NOT_FOUND,
         ) from None
-
-
-async def _names(api: Api, namespace: str) -> Sequence[Obj]:
-    return (await api.list(FOURNOS_JOB, namespace=namespace)).items
 
 
 def missing(

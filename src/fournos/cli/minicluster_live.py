@@ -10,16 +10,15 @@ import typer
 from rich.text import Text
 
 from fournos.cli.errors import Exit, Fail
-from fournos.cli.find import completion, missing, newest_first
+from fournos.cli.find import completion, find_one, newest_first
 from fournos.cli.get import condition_table, indented
 from fournos.cli.logs import Printer, Source, copy
 from fournos.cli.output import Format, table
 from fournos.cli.timeline import headline
 from fournos.cli.verbs import Cli, Session, verb
 from fournos.cli.words import between, created, name_of, one_line, phase_text, since, spec_of, status_of
-from fournos.kube.errors import NotFoundError
 from fournos.kube.kinds import POD
-from fournos.kube.resource import Key, Obj, key_of
+from fournos.kube.resource import Obj, key_of
 from fournos.miniclusters import names
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.queueing.kinds import WORKLOAD
@@ -280,21 +279,7 @@ async def scale(
 async def find(session: Session, name: str) -> Obj:
     """Raises Fail when there is none."""
     bare = name.rpartition("/")[2]
-    try:
-        return await session.api.get(MINICLUSTER, Key(session.namespace, bare))
-    except NotFoundError:
-        others = (await session.api.list(MINICLUSTER, namespace=session.namespace)).items
-        raise Fail(
-            f"no MiniCluster {bare} in namespace {session.namespace}",
-            fix=missing(
-                bare,
-                [name_of(one) for one in others],
-                session.namespace,
-                command="fournos minicluster",
-                what="MiniClusters",
-            ),
-            code=Exit.NOT_FOUND,
-        ) from None
+    return await find_one(session, MINICLUSTER, bare, command="fournos minicluster", what="MiniCluster")
 
 
 async def pods(session: Session, one: Obj) -> list[Obj]:
