@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
-from fournos.api.conditions import Condition, condition, upsert
 from fournos.api.fournosjob import MAX_ATTEMPTS_KEPT
 from fournos.api.times import format_time
 from fournos.jobs.names import TERMINAL
-from fournos.kube.resource import Obj
-from fournos.runtime.decision import Note
+from fournos.runtime.draft import Draft
 
 MESSAGE_MAX = 4096
 _PHASE_TIME = {
@@ -20,29 +17,15 @@ _PHASE_TIME = {
 }
 
 
-class StatusDraft:
+class StatusDraft(Draft):
     """A copy of a FournosJob's status with the changes of this pass, and the events that go with them."""
-
-    def __init__(self, job: Obj, now: datetime) -> None:
-        self._job = job
-        self._now = now
-        self._status: dict[str, Any] = dict(job.get("status") or {})
-        self.notes: list[Note] = []
-
-    @property
-    def phase(self) -> str:
-        return str(self._status.get("phase") or "")
-
-    @property
-    def message(self) -> str:
-        return str(self._status.get("message") or "")
 
     @property
     def attempt(self) -> int:
         """The number of the current attempt; 0 before the first."""
         return int(self._status.get("attempt") or 0)
 
-    def enter(self, phase: str, message: str) -> StatusDraft:
+    def enter(self, phase: str, message: str) -> Self:
         """Change the phase; the time of entering it is kept (of the last time, for those that repeat)."""
         if phase != self.phase:
             times = dict(self._status.get("phaseTimes") or {})
@@ -51,32 +34,11 @@ class StatusDraft:
             self._status["phase"] = phase
         return self.say(message)
 
-    def say(self, message: str) -> StatusDraft:
+    def say(self, message: str) -> Self:
         self._status["message"] = message[:MESSAGE_MAX]
         return self
 
-    def condition(self, type_: str, status: str, reason: str, message: str) -> StatusDraft:
-        self._status["conditions"] = upsert(
-            self._status.get("conditions") or (),
-            Condition(type_, status, reason, message),
-            now=self._now,
-            generation=self._job["metadata"].get("generation"),
-        )
-        return self
-
-    def reason_of(self, type_: str) -> str:
-        return str((condition({"status": self._status}, type_) or {}).get("reason") or "")
-
-    def put(self, **fields: Any) -> StatusDraft:
-        """Set top-level fields (camelCase); None removes one."""
-        for name, value in fields.items():
-            if value is None:
-                self._status.pop(name, None)
-            else:
-                self._status[name] = value
-        return self
-
-    def begin_attempt(self, *, cluster: str, workload: str | None, run: str | None) -> StatusDraft:
+    def begin_attempt(self, *, cluster: str, workload: str | None, run: str | None) -> Self:
         number = self.attempt + 1
         entry: dict[str, Any] = {
             "number": number,
@@ -91,7 +53,7 @@ class StatusDraft:
         self._status["attempts"] = [*(self._status.get("attempts") or ()), entry][-MAX_ATTEMPTS_KEPT:]
         return self
 
-    def amend_attempt(self, **fields: Any) -> StatusDraft:
+    def amend_attempt(self, **fields: Any) -> Self:
         """Change the current attempt's entry."""
         attempts = list(self._status.get("attempts") or ())
         if attempts and attempts[-1].get("number") == self.attempt:
@@ -99,7 +61,7 @@ class StatusDraft:
             self._status["attempts"] = attempts
         return self
 
-    def end_attempt(self, outcome: str, message: str = "") -> StatusDraft:
+    def end_attempt(self, outcome: str, message: str = "") -> Self:
         """Record how the current attempt ended; an outcome that stands already is kept."""
         attempts = self._status.get("attempts") or ()
         if not attempts or attempts[-1].get("outcome"):
@@ -109,13 +71,8 @@ class StatusDraft:
             ended["message"] = message[:1024]
         return self.amend_attempt(**ended)
 
-    def note(self, reason: str, message: str, *, warning: bool = False) -> StatusDraft:
-        self.notes.append(Note("Warning" if warning else "Normal", reason, message[:1024]))
-        return self
-
     def done(self) -> Mapping[str, Any]:
         """The whole wanted status."""
-        generation = self._job["metadata"].get("generation")
-        if generation is not None and self._status:
-            self._status["observedGeneration"] = generation
+        if self._generation is not None and self._status:
+            self._status["observedGeneration"] = self._generation
         return self._status

@@ -1,0 +1,78 @@
+"""A status under construction: one draft a pass, written once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Self
+
+from fournos.api.conditions import Condition, condition, upsert
+from fournos.kube.resource import Obj
+from fournos.runtime.decision import Note
+
+_NOTE_MAX = 1024
+"""Kubernetes takes no longer message of an Event."""
+
+
+class Draft:
+    """A copy of an object's status with the changes of this pass, and the events that go with them.
+
+    Each system adds what its kind's status has of its own.
+    """
+
+    def __init__(self, obj: Obj, now: datetime) -> None:
+        self._now = now
+        self._generation = obj["metadata"].get("generation")
+        self._status: dict[str, Any] = dict(obj.get("status") or {})
+        self.notes: list[Note] = []
+
+    # --- reading ---
+
+    @property
+    def phase(self) -> str:
+        return str(self._status.get("phase") or "")
+
+    @property
+    def message(self) -> str:
+        return str(self._status.get("message") or "")
+
+    def found(self, type_: str) -> Mapping[str, Any]:
+        """The condition of this type; {} while there is none."""
+        return condition({"status": self._status}, type_) or {}
+
+    def reason_of(self, type_: str) -> str:
+        return str(self.found(type_).get("reason") or "")
+
+    def is_true(self, type_: str) -> bool:
+        return self.found(type_).get("status") == "True"
+
+    def is_false(self, type_: str) -> bool:
+        return self.found(type_).get("status") == "False"
+
+    # --- changing ---
+
+    def put(self, **fields: Any) -> Self:
+        """Set top-level fields by their JSON names; None removes one."""
+        for name, value in fields.items():
+            if value is None:
+                self._status.pop(name, None)
+            else:
+                self._status[name] = value
+        return self
+
+    def condition(self, type_: str, status: str | bool, reason: str, message: str = "") -> Self:
+        self._status["conditions"] = upsert(
+            self._status.get("conditions") or (),
+            Condition(type_, str(status), reason, message),
+            now=self._now,
+            generation=self._generation,
+        )
+        return self
+
+    def note(self, reason: str, message: str, *, warning: bool = False) -> Self:
+        self.notes.append(Note("Warning" if warning else "Normal", reason, message[:_NOTE_MAX]))
+        return self
+
+    def done(self) -> Mapping[str, Any]:
+        """The whole wanted status."""
+        return self._status
