@@ -7,9 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from fournos.kube.resource import Key, Obj, Resource, key_of
-from fournos.kube.store import Change, Store, same_but_version
+from fournos.kube.store import Store, same_but_version
+from fournos.runtime.follow import Followed
 from fournos.runtime.reconcile import Outcome, Result, reconcile
-from fournos.runtime.system import Caches, System
+from fournos.runtime.system import Caches, System, Watch
 from tests.world.server import Connection, Server, clone
 
 NEVER = float("inf")
@@ -48,8 +49,9 @@ class Process:
         self.caches = Caches(
             self._stores,
             covers={resource: watch.covers for resource, watch in self._watches.items()},
-            told=self._wake,
+            told=self._told,
         )
+        self._followed = Followed(system, self._open, self._close)
         self._position = max(0, server.version - lag)
         self.relist()
         self.wake_all()
@@ -58,11 +60,17 @@ class Process:
 
     def relist(self) -> None:
         """All lists anew, as the API server was at this process's position."""
-        for resource, store in self._stores.items():
-            store.served = resource not in self.server.unserved
-            changes = store.replace(map(store.slim, self._listed(resource)), str(self._position))
-            for change in changes:
-                self._wake(resource, change.old, change.new)
+        for resource in tuple(self._stores):
+            self._list(resource)
+
+    def _list(self, resource: Resource) -> None:
+        store = self._stores.get(resource)
+        if store is None:  # nobody needs it any more
+            return
+        store.served = resource not in self.server.unserved
+        changes = store.replace(map(store.slim, self._listed(resource)), str(self._position))
+        for change in changes:
+            self._changed(resource, change.old, change.new)
 
     def _listed(self, resource: Resource) -> Iterable[Obj]:
         objects: dict[Key, Obj] = {}
@@ -87,14 +95,36 @@ class Process:
             if self.events == self._blind:
                 continue
             change = self._stores[resource].observe(type_, clone(obj))  # type: ignore[arg-type]
-            if change is not None and not self._hidden(resource, change):
-                self._wake(resource, change.old, change.new)
+            if change is not None:
+                self._changed(resource, change.old, change.new)
         return delivered
 
-    def _hidden(self, resource: Resource, change: Change) -> bool:
+    def _changed(self, resource: Resource, old: Obj | None, new: Obj | None) -> None:
+        if resource == self.system.resource:
+            self._followed.changed(new, old)
+        if not self._hidden(resource, old, new):
+            self._wake(resource, old, new)
+
+    def _told(self, resource: Resource, old: Obj | None, new: Obj) -> None:
+        if resource == self.system.resource:
+            self._followed.changed(new, old)
+        self._wake(resource, old, new)
+
+    def _open(self, watch: Watch) -> None:
+        """Listed at once: what a real process misses until then is the business of its controller."""
+        resource = watch.resource
+        self._watches[resource] = watch
+        store = self._stores[resource] = Store(project=watch.project, indexes=watch.indexes)
+        self.caches.open(watch, store)
+        self._list(resource)
+
+    def _close(self, resource: Resource) -> None:
+        del self._watches[resource], self._stores[resource]
+        self.caches.close(resource)
+
+    def _hidden(self, resource: Resource, old: Obj | None, new: Obj | None) -> bool:
         """As the controller: what a projection hides wakes nobody."""
-        projected = self._watches[resource].project is not None
-        return projected and same_but_version(change.old, change.new)
+        return self._watches[resource].project is not None and same_but_version(old, new)
 
     def _wake(self, resource: Resource, *objects: Obj | None) -> None:
         for obj in objects:

@@ -6,7 +6,7 @@ from functools import partial
 
 from fournos.appwrappers.context import Observed
 from fournos.appwrappers.decide import decide
-from fournos.appwrappers.observe import Observer, watches
+from fournos.appwrappers.observe import Observer, follow, watches
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.runtime.system import System
 
@@ -20,4 +20,5 @@ def appwrappers_system(settings: AppWrapperSettings) -> System[Observed]:
         observe=Observer(settings),
         decide=partial(decide, settings=settings),
         primary=lambda observed: observed.wrapper,
+        follow=follow,
     )

@@ -5,6 +5,7 @@ A Job that still runs is not done because two pods have succeeded; a Deployment 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -153,3 +154,27 @@ def mini_cluster(obj: Obj) -> Judgement:
         code = int(status.get("exitCode") or 0)
         return Judgement(State.FAILED, f"exit code {code}") if code else _SUCCEEDED
     return _READY if is_true(obj, "JobMiniClusterReady") or is_true(obj, "JobRunning") else _PENDING
+
+
+_DONE = ("Complete", "Completed", "Succeeded")
+"""As Jobs, JobSets and Kubeflow's jobs say it; most kinds that run to an end follow one of them."""
+TOLD = frozenset({"Failed", *_DONE})
+
+
+def other(obj: Obj) -> Judgement | None:
+    """A kind of which nothing is known, by the conditions that most kinds have; None: it has none of them.
+
+    Success counts only when none of its pods is left: other kinds say `Completed` of a rollout.
+    """
+    told = {"metadata": obj["metadata"], "status": {"conditions": told_by(obj)}}
+    if is_true(told, "Failed"):
+        return _failed(told, "Failed")
+    return _SUCCEEDED if any(is_true(told, type_) for type_ in _DONE) else None
+
+
+def told_by(obj: Obj) -> list[Mapping[str, Any]]:
+    """Those conditions of an object of any shape."""
+    status = obj.get("status")
+    found = status.get("conditions") if isinstance(status, Mapping) else None
+    listed = found if isinstance(found, list) else []
+    return [one for one in listed if isinstance(one, Mapping) and one.get("type") in TOLD]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from fournos.api.conditions import is_true
 from fournos.appwrappers import names
 from fournos.appwrappers.autopilot import evicting
 from fournos.appwrappers.context import Observed
-from fournos.appwrappers.kinds import WRAPPED, resource_of
+from fournos.appwrappers.judge import told_by
+from fournos.appwrappers.kinds import WRAPPED, resource_of, wrapped_kind
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.kube.kinds import NODE, POD
@@ -41,6 +43,19 @@ def watches(settings: AppWrapperSettings) -> tuple[Watch, ...]:
         *components,
         *nodes,
         *(_queue_watches() if settings.workloads == "own" else ()),
+    )
+
+
+def follow(wrapper: Obj) -> tuple[Watch, ...]:
+    """Kinds of which nothing is known, for as long as something of them may be there."""
+    spec = wrapper.get("spec") or {}
+    if not is_true(wrapper, "ResourcesDeployed") or spec.get("managedBy") not in names.MANAGED_BY_US:
+        return ()
+    templates = [component["template"] for component in spec.get("components") or ()]
+    unknown = {resource_of(one): None for one in templates if wrapped_kind(one) is None}
+    return tuple(
+        Watch(resource, selector=names.LABEL, wakes=_labelled, project=project_other, required=False)
+        for resource in unknown
     )
 
 
@@ -78,8 +93,9 @@ class Observer:
         )
 
     def _component(self, caches: Caches, wrapper: Obj, index: int) -> tuple[Obj | None, bool]:
-        resource = resource_of(wrapper["spec"]["components"][index]["template"])
-        if resource not in caches:
+        template = wrapper["spec"]["components"][index]["template"]
+        resource = resource_of(template)
+        if resource not in caches or (wrapped_kind(template) is None and not caches[resource].synced):
             return None, False
         statuses = (wrapper.get("status") or {}).get("componentStatus") or ()
         name = statuses[index]["name"] if index < len(statuses) else ""
@@ -213,6 +229,11 @@ def project_component(obj: Obj) -> Obj:
     status = obj.get("status") or {}
     told = {name: status[name] for name in _JUDGED if name in status}
     return {"metadata": _metadata(obj), "spec": kept, "status": told}
+
+
+def project_other(obj: Obj) -> Obj:
+    """Of any shape, and some hold secrets."""
+    return {"metadata": _metadata(obj), "status": {"conditions": told_by(obj)}}
 
 
 def project_pod(pod: Obj) -> Obj:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 from fournos.api.conditions import Condition, condition
 from fournos.api.times import parse_time
+from fournos.appwrappers import judge
 from fournos.appwrappers.autopilot import uses
 from fournos.appwrappers.context import Context
 from fournos.appwrappers.finish import fail, reset_or_fail, succeed, suspend
 from fournos.appwrappers.judge import Judgement, State
-from fournos.appwrappers.kinds import wrapped_kind
+from fournos.appwrappers.kinds import WrappedKind, wrapped_kind
 from fournos.appwrappers.pods import Count, alive, component_of, count, gave_up
 from fournos.kube.resource import Obj, is_terminating, uid_of
 from fournos.runtime.decision import Absent, Decision, LiveGet, Need, Present
@@ -118,11 +119,25 @@ def _survey(ctx: Context) -> Survey | Need:
                 survey.working += 1
                 continue
             obj = answer.value
-        if kind is not None and kind.judge is not None and obj is not None:
-            _judged(ctx, survey, index, kind.judge(obj), obj)
+        judgement = _judgement(ctx, index, kind, obj) if obj is not None else None
+        if judgement is not None and obj is not None:
+            _judged(ctx, survey, index, judgement, obj)
         elif ctx.pod_sets(index):
             survey.counted.add(index)
     return Need(tuple(questions)) if questions else survey
+
+
+def _judgement(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> Judgement | None:
+    """None: its pods say how it does."""
+    if kind is not None:
+        return kind.judge(obj) if kind.judge is not None else None
+    if not ctx.pod_sets(index):
+        return None
+    judgement = judge.other(obj)
+    if judgement is None or judgement.state is State.FAILED:
+        return judgement
+    mine = [pod for pod in ctx.pods if component_of(pod) in (None, index)]
+    return None if alive(mine) else judgement
 
 
 def _judged(ctx: Context, survey: Survey, index: int, judgement: Judgement, obj: Obj) -> None:

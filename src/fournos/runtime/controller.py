@@ -9,8 +9,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from contextvars import Context, ContextVar
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -22,12 +21,14 @@ from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.kube.store import Store, same_but_version
 from fournos.runtime.clock import Clock, SystemClock
 from fournos.runtime.decision import Note
+from fournos.runtime.feed import Feed, Running
+from fournos.runtime.follow import Followed
 from fournos.runtime.lease import Lease
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.queue import Queue, QueueClosedError
 from fournos.runtime.reconcile import Outcome, Result, reconcile
 from fournos.runtime.supervise import supervise
-from fournos.runtime.system import Caches, IndexFunction, System, Watch
+from fournos.runtime.system import Caches, System, Watch
 
 log = logging.getLogger(__name__)
 
@@ -46,40 +47,7 @@ SILENCE = 3 * INACTIVITY
 """Seconds.  The reflector gives a watch up earlier; beyond this its task hangs."""
 
 
-@dataclass(slots=True, eq=False)
-class _Feed:
-    """One store and the watch that fills it, shared by the systems that want the same."""
-
-    watch: Watch
-    indexes: dict[str, IndexFunction] = field(default_factory=dict)
-    readers: list[tuple[_Running, Watch]] = field(default_factory=list)
-    store: Store = field(init=False)
-    reflector: Reflector = field(init=False)
-
-    def suits(self, watch: Watch) -> bool:
-        mine = self.watch
-        return (mine.resource, mine.namespace, mine.selector, mine.project) == (
-            watch.resource,
-            watch.namespace,
-            watch.selector,
-            watch.project,
-        ) and all(self.indexes.get(name, index) is index for name, index in watch.indexes.items())
-
-    @property
-    def labels(self) -> tuple[str, str, str]:
-        return str(self.watch.resource), self.watch.namespace, self.watch.selector
-
-
-@dataclass(slots=True, eq=False)
-class _Running:
-    """One system at work."""
-
-    system: System[Any]
-    queue: Queue
-    caches: Caches = field(init=False)
-
-
-_at_work: ContextVar[tuple[_Running, Key] | None] = ContextVar("at_work", default=None)
+_at_work: ContextVar[tuple[Running, Key] | None] = ContextVar("at_work", default=None)
 """What this worker's pass is about; a pass says itself whether its own key has to run again."""
 
 
@@ -113,40 +81,40 @@ class Controller:
         self._jitter = jitter
         self._working = False
         self._failing = 0
-        self._feeds: list[_Feed] = []
+        self._feeds: list[Feed] = []
+        self._watching: asyncio.TaskGroup | None = None
+        self._watches: dict[Feed, asyncio.Task[None]] = {}
         self._running = [self._prepare(system) for system in systems]
         for feed in self._feeds:
-            feed.store = Store(project=feed.watch.project, indexes=feed.indexes)
-            feed.reflector = self._reflector(feed)
+            self._furnish(feed)
         for running in self._running:
-            mine = {
-                watch.resource: (feed, watch)
-                for feed in self._feeds
-                for reader, watch in feed.readers
-                if reader is running
-            }
             running.caches = Caches(
-                {resource: feed.store for resource, (feed, _) in mine.items()},
-                covers={resource: watch.covers for resource, (_, watch) in mine.items()},
-                told=partial(self._told, {resource: feed for resource, (feed, _) in mine.items()}),
+                {resource: feed.store for resource, feed in running.feeds.items()},
+                covers={watch.resource: watch.covers for watch in running.system.watches},
+                told=partial(self._told, running),
+            )
+            running.followed = Followed(
+                running.system, partial(self._open, running), partial(self._close, running)
             )
 
-    def _prepare(self, system: System[Any]) -> _Running:
+    def _prepare(self, system: System[Any]) -> Running:
         resources = [watch.resource for watch in system.watches]
         if len(set(resources)) != len(resources):
             raise ValueError(f"{system.name} watches a resource type twice")
-        running = _Running(system, Queue(self._clock, jitter=self._jitter))
+        running = Running(system, Queue(self._clock, jitter=self._jitter))
         for watch in system.watches:
             feed = next((feed for feed in self._feeds if feed.suits(watch)), None)
             if feed is None:
-                feed = _Feed(watch)
+                feed = Feed(watch)
                 self._feeds.append(feed)
-            feed.indexes.update(watch.indexes)
-            feed.readers.append((running, watch))
+            feed.add(running, watch)
         return running
 
-    def _reflector(self, feed: _Feed) -> Reflector:
+    def _furnish(self, feed: Feed) -> None:
         def changed(_type: str, old: Obj | None, new: Obj | None) -> None:
+            for running, watch in feed.readers:
+                if watch.resource == running.system.resource:
+                    running.followed.changed(new, old)
             if self._working:
                 self._recovered()
                 if feed.watch.project is not None and same_but_version(old, new):
@@ -154,16 +122,45 @@ class Controller:
                 for running, watch in feed.readers:
                     self._wake(running, watch, old, new)
 
-        return Reflector(
+        feed.store = Store(project=feed.watch.project, indexes=feed.indexes)
+        feed.reflector = Reflector(
             self._api,
             feed.watch.resource,
             feed.store,
             namespace=feed.watch.namespace,
             selector=feed.watch.selector,
             on_change=changed,
+            on_state=partial(self._listed, feed) if feed.followed else None,
         )
 
-    def _wake(self, running: _Running, watch: Watch, old: Obj | None, new: Obj | None) -> None:
+    # --- watches that come and go, on every replica -----------------------------------------------------
+
+    def _open(self, running: Running, watch: Watch) -> None:
+        feed = Feed(watch, followed=True)
+        feed.add(running, watch)
+        self._furnish(feed)
+        running.caches.open(watch, feed.store)
+        self._feeds.append(feed)
+        if self._watching is not None:
+            self._watch(feed, self._watching)
+
+    def _close(self, running: Running, resource: Resource) -> None:
+        feed = running.feeds.pop(resource)
+        running.caches.close(resource)
+        self._feeds.remove(feed)
+        task = self._watches.pop(feed, None)
+        if task is not None:
+            task.cancel()
+        for name in ("fournos_watch_age_seconds", "fournos_cache_objects"):
+            self._metrics.forget(name, *feed.labels)
+
+    def _listed(self, feed: Feed) -> None:
+        """Who needs it looks again: what had gone before the first list makes no event."""
+        for running, watch in feed.readers:
+            for key in running.followed.keys(watch.resource) if self._working else ():
+                running.queue.add(key)
+
+    def _wake(self, running: Running, watch: Watch, old: Obj | None, new: Obj | None) -> None:
         for obj in (old, new):
             if obj is None:
                 continue
@@ -179,11 +176,11 @@ class Controller:
                     extra={"key": key_of(obj)},
                 )
 
-    def _told(
-        self, feeds: dict[Resource, _Feed], resource: Resource, old: Obj | None, new: Obj | None
-    ) -> None:
+    def _told(self, teller: Running, resource: Resource, old: Obj | None, new: Obj | None) -> None:
         """An own write, seen before its event: whom it concerns but the key whose pass has made it."""
-        for running, watch in feeds[resource].readers:
+        for running, watch in teller.feeds[resource].readers:
+            if resource == running.system.resource:
+                running.followed.changed(new, old)
             self._wake(running, watch, old, new)
 
     # --- for all replicas ----------------------------------------------------------------------------
@@ -195,11 +192,15 @@ class Controller:
     async def watch(self) -> None:
         """Keeps the caches; until cancelled."""
         async with asyncio.TaskGroup() as tasks:
+            self._watching = tasks
             for feed in self._feeds:
-                name = "watch " + " ".join(filter(None, feed.labels))
-                tasks.create_task(
-                    supervise(name, feed.reflector.run, clock=self._clock, metrics=self._metrics), name=name
-                )
+                self._watch(feed, tasks)
+
+    def _watch(self, feed: Feed, tasks: asyncio.TaskGroup) -> None:
+        name = "watch " + " ".join(filter(None, feed.labels))
+        job = supervise(name, feed.reflector.run, clock=self._clock, metrics=self._metrics)
+        # One that a pass has opened is not part of that pass: it wakes its key, too.
+        self._watches[feed] = tasks.create_task(job, name=name, context=Context())
 
     async def synced(self) -> None:
         """Returns when all caches are complete; says in the log what it waits for."""
@@ -215,7 +216,7 @@ class Controller:
         return [
             f"{feed.watch.resource}: {feed.reflector.error or 'not listed yet'}"
             for feed in self._feeds
-            if not feed.store.synced and (feed.store.served or self._required(feed))
+            if feed.incomplete
         ]
 
     def stuck(self) -> list[str]:
@@ -227,10 +228,6 @@ class Controller:
             and (age := feed.reflector.last_event_age) is not None
             and age > SILENCE
         ]
-
-    @staticmethod
-    def _required(feed: _Feed) -> bool:
-        return any(watch.required for _, watch in feed.readers)
 
     def refresh_metrics(self) -> None:
         """Sets the gauges; to be called before metrics are read."""
@@ -282,7 +279,7 @@ class Controller:
         for running in self._running:
             await running.queue.drained()
 
-    async def _worker(self, running: _Running) -> None:
+    async def _worker(self, running: Running) -> None:
         while True:
             try:
                 key = await running.queue.get()
@@ -300,7 +297,7 @@ class Controller:
             # A pass without requests never suspends: thousands of them must not hold up the lease.
             await asyncio.sleep(0)
 
-    async def _work_on(self, running: _Running, key: Key) -> None:
+    async def _work_on(self, running: Running, key: Key) -> None:
         system, queue = running.system, running.queue
         _at_work.set((running, key))
         started = self._clock.monotonic()
@@ -354,14 +351,14 @@ class Controller:
             failure = outcome.failure
             metrics.add("fournos_step_failures_total", name, type(failure.step).__name__, failure.error)
 
-    async def _collect(self, running: _Running) -> None:
+    async def _collect(self, running: Running) -> None:
         while True:
             for key in self._garbage(running):
                 running.queue.add(key)
             await asyncio.sleep(self._collect_interval * (0.9 + 0.2 * self._jitter()))
 
     @staticmethod
-    def _garbage(running: _Running) -> Iterable[Key]:
+    def _garbage(running: Running) -> Iterable[Key]:
         assert running.system.collect is not None
         try:
             return tuple(running.system.collect(running.caches))

@@ -144,6 +144,10 @@ class Metrics:
         """Forget all label values of a gauge: those that are not set again are gone."""
         self._gauges[name].clear()
 
+    def forget(self, name: str, *labels: str) -> None:
+        """Serve these label values of a gauge no more."""
+        self._gauges[name].remove(*labels)
+
     def observe(self, name: str, seconds: float, *labels: str) -> None:
         histogram = self._histograms[name]
         (histogram.labels(*labels) if labels else histogram).observe(seconds)

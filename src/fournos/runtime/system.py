@@ -59,8 +59,8 @@ class Caches:
 
         `told(resource, old, new)` hears of own writes, whose watch events are echoes that wake nobody.
         """
-        self._stores = stores
-        self._covers = covers or {}
+        self._stores = dict(stores)
+        self._covers = dict(covers or {})
         self._told = told
 
     def __getitem__(self, resource: Resource) -> Store:
@@ -68,6 +68,16 @@ class Caches:
 
     def __contains__(self, resource: Resource) -> bool:
         return resource in self._stores
+
+    def open(self, watch: Watch, store: Store) -> None:
+        """One more, which a watch that is followed fills (`System.follow`)."""
+        self._stores[watch.resource] = store
+        self._covers[watch.resource] = watch.covers
+
+    def close(self, resource: Resource) -> None:
+        """Nothing fills it any more."""
+        del self._stores[resource]
+        del self._covers[resource]
 
     def assume(self, resource: Resource, obj: Obj) -> bool:
         """Put the answer to an own write where the next decision sees it; True if that was news.
@@ -125,6 +135,11 @@ class System(Generic[Observed]):
     """Keys for the periodic garbage collection; None: the system has none."""
     executors: Mapping[type[Custom], Executor] = field(default_factory=dict)
     """Who carries out the steps that only this system knows."""
+    follow: Callable[[Obj], Iterable[Watch]] | None = None
+    """What one object of the primary kind needs to have watched beyond `watches`, such as a kind that only it
+    names.  A watch is opened with the first object that needs it, and ends with the last.  Nothing waits for
+    it: the cache may be missing or not synced, when its CRD is missing or the right to it for as long as that
+    lasts.  Objects that need it are woken when its cache is complete."""
 
     @property
     def resource(self) -> Resource:

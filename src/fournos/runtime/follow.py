@@ -1,0 +1,60 @@
+"""Watches that come and go with the objects that need them: of resource types that nobody knew at start."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from fournos.kube.resource import Key, Obj, Resource, key_of
+from fournos.runtime.system import System, Watch
+
+log = logging.getLogger(__name__)
+
+
+class Followed:
+    """What the primary objects of one system need beyond its own watches: open while one of them needs it."""
+
+    def __init__(
+        self, system: System[Any], open_: Callable[[Watch], None], close: Callable[[Resource], None]
+    ) -> None:
+        self._system = system
+        self._own = frozenset(watch.resource for watch in system.watches)
+        self._open = open_
+        self._close = close
+        self._needed: dict[Resource, dict[Key, None]] = {}
+
+    def changed(self, new: Obj | None, old: Obj | None = None) -> None:
+        """A primary object as it is now; None: it is gone, and was `old`."""
+        if self._system.follow is None:
+            return
+        obj = new if new is not None else old
+        if obj is None:
+            return
+        key = key_of(obj)
+        wanted = self._wanted(new) if new is not None else {}
+        for resource in [one for one, keys in self._needed.items() if key in keys and one not in wanted]:
+            del self._needed[resource][key]
+            if not self._needed[resource]:
+                del self._needed[resource]
+                self._close(resource)
+        for resource, watch in wanted.items():
+            first = resource not in self._needed
+            self._needed.setdefault(resource, {})[key] = None
+            if first:
+                self._open(watch)
+
+    def keys(self, resource: Resource) -> tuple[Key, ...]:
+        """The objects that need it."""
+        return tuple(self._needed.get(resource, ()))
+
+    def _wanted(self, obj: Obj) -> dict[Resource, Watch]:
+        assert self._system.follow is not None
+        try:
+            found = tuple(self._system.follow(obj))
+        except Exception:  # an odd object must not end its watch
+            log.exception(
+                "%s: what it needs to have watched is unknown", self._system.name, extra={"key": key_of(obj)}
+            )
+            return {}
+        return {watch.resource: watch for watch in found if watch.resource not in self._own}

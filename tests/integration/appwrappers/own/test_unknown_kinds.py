@@ -1,0 +1,94 @@
+"""A kind of which nothing is known, installed while the operator runs: its end is heard of at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from fournos.api.conditions import condition
+from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION
+from fournos.kube.resource import Key, Resource
+from tests.integration.appwrappers.stage import Stage, pod_spec
+
+GADGET = Resource("example.com", "v1", "Gadget", "gadgets")
+MISSING = Resource("example.com", "v1", "Missing", "missings")
+
+
+@pytest.fixture
+async def gadgets(stage: Stage) -> AsyncIterator[Stage]:
+    free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {
+        "name": GADGET.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": free},
+        "subresources": {"status": {}},
+    }
+    spec = {
+        "group": GADGET.group,
+        "scope": "Namespaced",
+        "names": {"kind": GADGET.kind, "plural": GADGET.plural, "singular": "gadget"},
+        "versions": [version],
+    }
+    name = f"{GADGET.plural}.{GADGET.group}"
+    await stage.client.create(
+        CUSTOM_RESOURCE_DEFINITION,
+        {
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "kind": "CustomResourceDefinition",
+            "metadata": {"name": name},
+            "spec": spec,
+        },
+    )
+
+    async def served() -> bool:
+        answer = await stage.client.get(CUSTOM_RESOURCE_DEFINITION, Key("", name))
+        return (condition(answer, "Established") or {}).get("status") == "True"
+
+    await stage.until(served, "the definition is not established")
+    yield stage
+    await stage.client.delete(CUSTOM_RESOURCE_DEFINITION, Key("", name))
+
+
+async def submit(stage: Stage, name: str, kind: Resource = GADGET) -> str:
+    template: dict[str, Any] = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": pod_spec()}},
+    }
+    pods = [{"path": "template.spec.template", "replicas": 1}]
+    return await stage.submit(
+        name, annotations={"retryLimit": "0"}, components=[{"template": template, "podSets": pods}]
+    )
+
+
+async def test_its_end_is_heard_of_within_a_second(gadgets: Stage) -> None:
+    stage = gadgets
+    for name in ("lost", "broken"):
+        await submit(stage, name)
+        await stage.phase(name, "Running")
+    started = time.monotonic()
+    await stage.client.delete(GADGET, Key(stage.namespace, "lost"))
+    found = await stage.phase("lost", "Failed", limit=5)
+    assert time.monotonic() - started < 1
+    assert (condition(found, "Unhealthy") or {})["reason"] == "MissingComponent"
+    told = {"type": "Failed", "status": "True", "reason": "Broken", "message": "a cog is missing"}
+    started = time.monotonic()
+    await stage.patch(GADGET, "broken", {"status": {"conditions": [told]}}, subresource="status")
+    found = await stage.phase("broken", "Failed", limit=5)
+    assert time.monotonic() - started < 1
+    assert "broken: Broken: a cog is missing" in (condition(found, "Unhealthy") or {})["message"]
+    await stage.gone(GADGET, "broken")
+
+
+async def test_a_kind_that_is_not_installed_stops_nobody(gadgets: Stage) -> None:
+    stage = gadgets
+    await submit(stage, "absent", MISSING)
+    found = await stage.phase("absent", "Failed")
+    assert (condition(found, "Unhealthy") or {})["reason"] == "CreateFailed"
+    await submit(stage, "after")
+    await stage.phase("after", "Running")
