@@ -45,6 +45,8 @@ def end_of(ctx: Context, job: Obj) -> End | datetime | None:
         return None  # the Job's own policies see to the rest
     if code and ctx.spec.get("backoffLimit") is not None:
         return None
+    if _all_ended(lead):
+        return None  # the kubelet has yet to say so of the pod, and the Job keeps the pod's log
     # A container beside Flux keeps the pod, and so the Job, from ending; or the pod's policy starts it again.
     ended = (runner(lead, ctx.name).get("state") or {}).get("terminated") or (
         runner(lead, ctx.name).get("lastState") or {}
@@ -52,6 +54,11 @@ def end_of(ctx: Context, job: Obj) -> End | datetime | None:
     at = parse_time(ended["finishedAt"]) if ended and ended.get("finishedAt") else ctx.now
     until = at + timedelta(seconds=ctx.settings.end_grace_sec)
     return _ended(code) if ctx.now >= until else until
+
+
+def _all_ended(pod: Obj) -> bool:
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    return all("terminated" in (status.get("state") or {}) for status in statuses)
 
 
 def _ended(code: int) -> End:

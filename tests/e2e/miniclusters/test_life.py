@@ -124,9 +124,40 @@ def test_evicted_by_kueue_and_resumed(clusters: Clusters) -> None:
     clusters.gone(lambda: clusters.list("workloads"))
 
 
+def test_queued_by_the_labels_of_its_job(clusters: Clusters) -> None:
+    """As upstream: Kueue's own integration queues the Job, two of which do not fit."""
+    labels = {"kueue.x-k8s.io/queue-name": QUEUE}
+    first = clusters.make("first", size=2, maxSize=3, jobLabels=labels, container=CPU)
+    clusters.reaches(first, "Ready", ready=2)
+    second = clusters.make(
+        "second",
+        size=2,
+        tasks=2,
+        jobLabels=labels,
+        container={"command": "echo hello", "resources": {"requests": {"cpu": "150m"}}},
+    )
+    clusters.until(
+        lambda: "uspended" in (clusters.stand(second).get("message") or ""),
+        lambda: clusters.explain(second),
+    )
+    assert not clusters.pods(second)
+    before = _uids(clusters, first)
+    clusters.run("scale", KIND, first, "--replicas=3")
+    clusters.until(
+        lambda: "size stays 2" in (clusters.stand(first).get("message") or ""),
+        lambda: clusters.explain(first),
+    )
+    assert _uids(clusters, first) == before
+    clusters.run("delete", KIND, first, "--timeout=90s")
+    assert clusters.reaches(second, "Finished")["exitCode"] == 0
+    assert clusters.log(second).replace("\r", "") == "hello\n" * 2
+    clusters.run("delete", KIND, second, "--timeout=90s")
+
+
 @pytest.mark.timing
+@pytest.mark.timeout(600)
 def test_many_pods(clusters: Clusters) -> None:
-    size = 16
+    size = 64
     start = time.monotonic()
     affinity = {"disableAffinity": True}
     name = clusters.make("many", size=size, tasks=size, network=affinity, container={"command": "hostname"})

@@ -44,7 +44,10 @@ MODES: dict[str, dict[str, Any]] = {
     "fails": {"container": {"command": "bash -c 'exit 3'", "commands": {"post": "echo after"}}},
     "beside": {
         "container": {"command": "echo hello world", "runFlux": True},
-        "containers": [{"name": "stays", "command": "sleep 600", "noWrapEntrypoint": True}],
+        # Its image's entrypoint is a shell on a terminal, which ignores SIGTERM.
+        "containers": [
+            {"name": "stays", "noWrapEntrypoint": True, "lifeCycle": {"preStopExec": "kill -HUP 1"}}
+        ],
     },
 }
 SAID = {

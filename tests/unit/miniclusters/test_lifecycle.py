@@ -250,6 +250,13 @@ async def test_a_container_beside_flux_does_not_keep_it_from_ending() -> None:
     assert not server.list(JOB) and not server.list(POD)
 
 
+async def test_a_kubelet_that_is_late_costs_no_logs() -> None:
+    world = ends_with(0, late=True)
+    server = (await run(story(world=world, settings=MiniClusterSettings(end_grace_sec=10)))).server
+    assert server.list(JOB) and len(server.list(POD)) == 2
+    assert "exitCode" not in get(server)["status"]
+
+
 async def test_cleanup_leaves_nothing() -> None:
     server = await told("cleanup")
     left = [str(resource) for resource, _ in server.everything()]

@@ -2,9 +2,15 @@
 # Reads: complete_workers socket disable_socket
 undrain() {
   # This host was drained if one of its name was taken away before: it may work again.
+  local pause=2
+  until [[ -S $socket ]]; do
+    sleep "$pause"
+  done
+  # All workers ask at once, and may share a node: ever seldomer until the lead broker answers.
   # shellcheck disable=SC2086 # a prefix of several words
-  until [[ -S $socket ]] && timeout 10 $asFlux flux resource info >/dev/null 2>&1; do
-    sleep 2
+  until timeout 10 $asFlux flux resource info >/dev/null 2>&1; do
+    sleep "$pause"
+    ((pause = pause < 30 ? pause * 2 : pause))
   done
   # shellcheck disable=SC2086
   $asFlux flux resource undrain "$HOSTNAME" >/dev/null 2>&1 || true
