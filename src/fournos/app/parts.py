@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from pydantic_settings import BaseSettings
@@ -12,6 +13,7 @@ from pydantic_settings import BaseSettings
 from fournos.app.files import roots
 from fournos.app.preflight import APPWRAPPER, FOURNOS, KUEUE, MINICLUSTER, TEKTON, Engine, verify_kinds
 from fournos.appwrappers.controller import APPWRAPPERS, appwrappers_system
+from fournos.appwrappers.gauges import count_phase
 from fournos.appwrappers.gauges import report as report_appwrappers
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
@@ -102,7 +104,7 @@ def _clusters(settings: ClusterSettings, clock: Clock, metrics: Metrics, wake: W
 
 def _appwrappers(settings: AppWrapperSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
     return Running(
-        [appwrappers_system(settings)],
+        [appwrappers_system(settings, written=partial(count_phase, metrics))],
         refresh=lambda controller: report_appwrappers(controller.caches(APPWRAPPERS), metrics),
     )
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from fournos.appwrappers.context import Observed
 from fournos.appwrappers.decide import decide
 from fournos.appwrappers.observe import Observer, follow, watches
 from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.kube.resource import Obj
 from fournos.runtime.system import System
 
 APPWRAPPERS = "appwrappers"
 
 
-def appwrappers_system(settings: AppWrapperSettings) -> System[Observed]:
+def appwrappers_system(
+    settings: AppWrapperSettings, *, written: Callable[[Obj, Obj], None] | None = None
+) -> System[Observed]:
+    """`written` hears of each status write."""
     return System(
         name=APPWRAPPERS,
         watches=watches(settings),
@@ -21,4 +26,5 @@ def appwrappers_system(settings: AppWrapperSettings) -> System[Observed]:
         decide=partial(decide, settings=settings),
         primary=lambda observed: observed.wrapper,
         follow=follow,
+        written=written,
     )

@@ -1,4 +1,4 @@
-"""What /metrics says about the AppWrappers, from the cache."""
+"""What /metrics says about the AppWrappers: those of the cache by phase, and each phase that one enters."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Final
 
 from fournos.appwrappers.names import APPWRAPPER
+from fournos.kube.resource import Obj, key_of
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.system import Caches
 
@@ -24,6 +25,16 @@ PHASES: Final = (
 
 def report(caches: Caches, metrics: Metrics) -> None:
     """Sets the gauge; all phases always, so that one nobody is in any more says 0."""
-    phases = Counter(str((one.get("status") or {}).get("phase") or "New") for one in caches[APPWRAPPER])
+    phases = Counter(_phase(one) or "New" for one in caches[APPWRAPPER])
     for phase in PHASES:
         metrics.set("fournos_appwrappers", phases[phase], phase)
+
+
+def count_phase(metrics: Metrics, before: Obj, now: Obj) -> None:
+    """A status write; those of other replicas are counted there."""
+    if _phase(now) != _phase(before):
+        metrics.add("appwrapper_phase_total", key_of(now).namespace, _phase(now))
+
+
+def _phase(wrapper: Obj) -> str:
+    return str((wrapper.get("status") or {}).get("phase") or "")

@@ -98,6 +98,12 @@ TABLE: tuple[Row, ...] = (
         "When the webhooks' certificate ends, seconds since 1970.",
     ),
     Row("fournos_appwrappers", "gauge", ("phase",), "AppWrappers by status.phase."),
+    Row(
+        "appwrapper_phase_total",
+        "counter",
+        ("namespace", "phase"),
+        "Phases that AppWrappers have entered, under the published operator's name.",
+    ),
     Row("fournos_miniclusters", "gauge", ("phase",), "MiniClusters by status.phase."),
     Row("fournos_minicluster_brokers", "gauge", (), "Brokers of all MiniClusters that are up."),
     Row("fournos_loop_lag_seconds", "gauge", (), "How late the event loop's last tick came."),

@@ -220,6 +220,8 @@ class _Pass(Generic[Observed]):
         body = {"metadata": {"resourceVersion": self.version_of(primary)}, "status": changes}
         written = await self.api.patch(self.system.resource, key_of(primary), body, subresource="status")
         self.caches.assume(self.system.resource, written)
+        if self.system.written is not None:
+            self.system.written(primary, written)
         return written
 
     def kept(self, written: Obj, decision: Decision) -> bool:

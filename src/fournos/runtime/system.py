@@ -141,6 +141,9 @@ class System(Generic[Observed]):
     it: the cache may be missing or not synced, when its CRD is missing or the right to it for as long as that
     lasts.  Objects that need it are woken when its cache is complete."""
 
+    written: Callable[[Obj, Obj], None] | None = None
+    """Hears of each status write: the object as it was observed, and as it is now; for metrics."""
+
     @property
     def resource(self) -> Resource:
         return self.watches[0].resource

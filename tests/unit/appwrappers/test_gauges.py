@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from fournos.appwrappers.gauges import report
+from dataclasses import replace
+from functools import partial
+
+from fournos.appwrappers.controller import appwrappers_system
+from fournos.appwrappers.gauges import count_phase, report
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.system import Caches
+from tests.unit.appwrappers.actors import NS, OWN, Controllers, pod_template, submit
+from tests.unit.appwrappers.test_lifecycle import scenario
 from tests.unit.clusters.test_gauges import store
+from tests.world.harness import run
 
 
 def test_appwrappers_by_phase() -> None:
@@ -14,3 +21,17 @@ def test_appwrappers_by_phase() -> None:
     report(Caches({APPWRAPPER: store({"phase": "Running"}, {"phase": "Running"}, {})}), metrics)
     values = [metrics.value("fournos_appwrappers", phase) for phase in ("Running", "New", "Failed")]
     assert values == [2, 1, 0]
+
+
+async def test_each_phase_that_one_enters() -> None:
+    """Under the published name, with its labels: one that fails once is Running twice."""
+    metrics = Metrics()
+    story = scenario(
+        lambda server: submit(server, pod_template("sample")), world=lambda: Controllers(fails={"sample"})
+    )
+    counting = appwrappers_system(OWN, written=partial(count_phase, metrics))
+    await run(replace(story, system=counting))
+    assert b'appwrapper_phase_total{namespace="team",phase="Running"} 2.0' in metrics.render()
+    entered = ("Suspended", "Resuming", "Resetting", "Succeeded", "Failed")
+    counts = [metrics.value("appwrapper_phase_total", NS, phase) for phase in entered]
+    assert counts == [1, 2, 1, 1, 0]
