@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -31,6 +32,28 @@ IMAGE = "quay.io/rh_perfscale/fournos:latest"
 """As deploy/appwrapper names it."""
 _CRD = "deploy/crd/appwrappers.yaml"
 _LIMIT = 180.0
+KUEUE_PATIENCE = 150
+"""Seconds, of which Kueue may take 120."""
+PROBE = "deployment-probe"
+_PROBE: Mapping[str, Any] = {
+    "apiVersion": "workload.codeflare.dev/v1beta2",
+    "kind": "AppWrapper",
+    "metadata": {"name": PROBE, "namespace": NAMESPACE, "labels": {"kueue.x-k8s.io/queue-name": PROBE}},
+    "spec": {
+        "suspend": True,
+        "components": [
+            {
+                "template": {
+                    "apiVersion": "v1",
+                    "kind": "Pod",
+                    "metadata": {"name": PROBE},
+                    "spec": {"containers": [{"name": "none", "image": "none"}]},
+                }
+            }
+        ],
+    },
+}
+"""Its queue is none, so that it gets a Workload and never runs."""
 
 
 def kubectl(*arguments: str, stdin: str | None = None, show: bool = True) -> str:
@@ -136,6 +159,32 @@ def deploy() -> None:
     kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=rendered)
     kubectl(
         "-n", NAMESPACE, "rollout", "status", "deployment/appwrapper-controller-manager", "--timeout=150s"
+    )
+    await_kueue()
+
+
+def await_kueue(*, wait: Callable[[float], None] = time.sleep) -> None:
+    """Until AppWrappers get Workloads: Kueue looks for a new CRD at growing intervals.
+
+    Raises DevclusterError if that does not come.
+    """
+    if "kueue.x-k8s.io/" not in kubectl("api-versions", show=False):
+        print("Kueue is not installed here: AppWrappers with a queue wait for it.")
+        return
+    kubectl("apply", "--server-side", "-f", "-", stdin=yaml.safe_dump(_PROBE), show=False)
+    try:
+        for second in range(KUEUE_PATIENCE):
+            if kubectl("-n", NAMESPACE, "get", "workloads", "-o", "name", show=False):
+                return
+            if second == 3:
+                print("Waiting for Kueue to see the new CRD (up to two minutes the first time) ...")
+            wait(1)
+    finally:
+        kubectl("-n", NAMESPACE, "delete", "appwrapper", PROBE, "--timeout=60s", show=False)
+    raise DevclusterError(
+        "The operator runs, but AppWrappers get no Workloads: Kueue has to list workload.codeflare.dev/appwrapper "
+        "under integrations.frameworks of its configuration (or let this operator make them: "
+        "DEPLOY=deploy/appwrapper-own-workloads make deploy)"
     )
 
 

@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from dev import appwrapper, image
+from devcluster import DevclusterError
 
 ROOT = Path(__file__).parents[3]
 MINE = {
@@ -93,3 +94,33 @@ def test_the_queue_of_the_sample_has_four_cpus() -> None:
     (given,) = group["flavors"]
     assert given["name"] == flavor["metadata"]["name"]
     assert {"name": "cpu", "nominalQuota": 4} in given["resources"]
+
+
+@pytest.mark.parametrize(("after", "seen"), [(0, True), (7, True), (10**6, False)])
+def test_a_deployment_is_done_when_kueue_sees_appwrappers(
+    monkeypatch: pytest.MonkeyPatch, after: int, seen: bool
+) -> None:
+    """And where it never does, the words say what to change; the probe is gone either way."""
+    said: list[str] = []
+    waited: list[float] = []
+
+    def kubectl(*arguments: str, stdin: str | None = None, show: bool = True) -> str:
+        said.append(" ".join(arguments))
+        if "api-versions" in arguments:
+            return "kueue.x-k8s.io/v1beta2\n"
+        return "workload/probe\n" if "get" in arguments and len(waited) >= after else ""
+
+    monkeypatch.setattr(appwrapper, "kubectl", kubectl)
+    if seen:
+        appwrapper.await_kueue(wait=waited.append)
+        assert len(waited) == after
+    else:
+        with pytest.raises(DevclusterError, match=r"workload\.codeflare\.dev/appwrapper under integrations"):
+            appwrapper.await_kueue(wait=waited.append)
+        assert len(waited) == appwrapper.KUEUE_PATIENCE
+    assert said[1].startswith("apply") and "delete appwrapper deployment-probe" in said[-1]
+
+
+def test_without_kueue_nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(appwrapper, "kubectl", lambda *arguments, **options: "v1\n")
+    appwrapper.await_kueue(wait=lambda seconds: pytest.fail("waits"))
