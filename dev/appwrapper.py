@@ -182,9 +182,9 @@ def await_kueue(*, wait: Callable[[float], None] = time.sleep) -> None:
     finally:
         kubectl("-n", NAMESPACE, "delete", "appwrapper", PROBE, "--timeout=60s", show=False)
     raise DevclusterError(
-        "The operator runs, but AppWrappers get no Workloads: Kueue has to list workload.codeflare.dev/appwrapper "
-        "under integrations.frameworks of its configuration (or let this operator make them: "
-        "DEPLOY=deploy/appwrapper-own-workloads make deploy)"
+        "The operator runs, but AppWrappers get no Workloads: Kueue has to list "
+        "workload.codeflare.dev/appwrapper under integrations.frameworks of its configuration (or let this "
+        "operator make them: DEPLOY=deploy/appwrapper-own-workloads make deploy)"
     )
 
 
