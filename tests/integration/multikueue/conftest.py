@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.kube.errors import AlreadyExistsError, NotFoundError
-from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, NAMESPACE, SECRET
+from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, LEASE, NAMESPACE, SECRET
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.multikueue import names
@@ -53,6 +53,8 @@ MANAGER, WORKERS = "fournos-mk-manager", ("fournos-mk-worker1", "fournos-mk-work
 
 
 FRAMEWORKS = (*BENCHED, "MiniCluster.v1alpha2.flux-framework.org")
+OURS = (*FRAMEWORKS, "AppWrapper.v1beta2.workload.codeflare.dev")
+"""Kueue's own adapter takes AppWrappers by its own integration of them."""
 WORKER_CONFIG: dict[str, Any] = {
     "integrations": {
         "frameworks": ["batch/job", "workload.codeflare.dev/appwrapper"],
@@ -73,7 +75,7 @@ CONTROLLERS = "*,-job-controller"
 
 @pytest.fixture(scope="package")
 def clusters() -> Iterator[dict[str, Cluster]]:
-    """The manager's Kueue knows the same kinds for its own adapter."""
+    """The manager first; its Kueue knows the same kinds for its own adapter."""
     configs = {MANAGER: MANAGER_CONFIG, **dict.fromkeys(WORKERS, WORKER_CONFIG)}
     found = {
         name: devcluster.ensure(
@@ -82,8 +84,12 @@ def clusters() -> Iterator[dict[str, Cluster]]:
         for name, kueue_config in configs.items()
     }
     yield found
+    take_down(found)
+
+
+def take_down(names_: Iterable[str]) -> None:
     if not os.environ.get("FOURNOS_KEEP_CLUSTERS"):
-        for name in found:
+        for name in names_:
             devcluster.down(name)
 
 
@@ -212,7 +218,7 @@ class Fleet:
             "KUBECONFIG": str(self.manager.cluster.kubeconfig_path),
             "FOURNOS_MULTIKUEUE_NAMESPACE": self.namespace,
             "FOURNOS_MULTIKUEUE_ORIGIN": self.namespace,
-            "FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS": " ".join(FRAMEWORKS),
+            "FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS": " ".join(OURS),
             "FOURNOS_MULTIKUEUE_CLUSTERS_NAMESPACE": self.namespace,
             "FOURNOS_MULTIKUEUE_SECRETS_NAMESPACE": self.namespace,
             "FOURNOS_MULTIKUEUE_WORKER_LOST_TIMEOUT_SEC": "4",
@@ -232,14 +238,20 @@ class Fleet:
             self._process.wait(timeout=40)
             self._process = None
 
-    async def staff(self, systems: str, *, manager: str = "") -> None:
+    async def kill(self) -> None:
+        """kill -9, and its lease is taken away: the wait for it to expire is not what is tested."""
+        self.stop(kill=True)
+        with suppress(NotFoundError):
+            await self.manager.client.delete(LEASE, self.manager.key("fournos-multikueue"))
+
+    async def staff(self, systems: str, *, manager: str = "", **more: str) -> None:
         """An operator on each cluster for the kinds themselves; `manager` names other systems there."""
         sites = {"manager": self.manager, **self.workers}
         for name, site in sites.items():
             enable = manager if manager and site is self.manager else systems
             log = self._directory / f"{name}.log"
             leases = ("APPWRAPPER_NAMESPACE", "MINICLUSTER_NAMESPACE", "FRAMEWORKS_NAMESPACE")
-            settings = {"KUEUE_LOCAL_QUEUE_NAME": "q", **dict.fromkeys(leases, self.namespace)}
+            settings = {"KUEUE_LOCAL_QUEUE_NAME": "q", **dict.fromkeys(leases, self.namespace), **more}
             kubeconfig = site.cluster.kubeconfig_path
             self.operators.append(Operator(kubeconfig, self.namespace, log, enable=enable, settings=settings))
         await asyncio.gather(*(operator.ready() for operator in self.operators))
@@ -284,8 +296,8 @@ async def sites(clusters: dict[str, Cluster], tmp_path: Path) -> AsyncIterator[F
                 Client(load(cluster.kubeconfig_path), qps=500, burst=1000)
             )
             found[name] = Site(name, cluster, client, namespace)
-        workers = {f"w{number}": found[name] for number, name in enumerate(WORKERS, start=1)}
-        yield Fleet(found[MANAGER], workers, tmp_path)
+        manager, *rest = found.values()
+        yield Fleet(manager, {f"w{number}": site for number, site in enumerate(rest, start=1)}, tmp_path)
 
 
 @pytest.fixture
@@ -315,4 +327,12 @@ def insecure(kubeconfig: str) -> str:
     for one in content["clusters"]:
         one["cluster"].pop("certificate-authority-data", None)
         one["cluster"]["insecure-skip-tls-verify"] = True
+    return yaml.safe_dump(content)
+
+
+def unreachable(kubeconfig: str) -> str:
+    """Nobody listens there."""
+    content = yaml.safe_load(kubeconfig)
+    for one in content["clusters"]:
+        one["cluster"]["server"] = "https://127.0.0.1:9"
     return yaml.safe_dump(content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,6 +20,8 @@ from tests.integration.multikueue.conftest import PIPELINE_RUN, Fleet, typed
 
 COUNT = 100
 FAILING = "r7"
+KILLED_AT = (20, 60)
+"""How many have finished by then."""
 
 
 class Tekton(Executors):
@@ -58,7 +61,8 @@ async def submit(fleet: Fleet, name: str) -> None:
 
 
 async def test_a_hundred_over_two_workers(fleet: Fleet) -> None:
-    """More than fit at once: each runs once on one worker, all ends come back, nothing is left."""
+    """More than fit at once, the adapter is killed twice: each runs once on one worker, all ends come back,
+    nothing is left."""
     tektons = {name: Tekton(site.client, fleet.namespace) for name, site in fleet.workers.items()}
     here = Tekton(fleet.manager.client, fleet.namespace)
     submitted = [f"r{number}" for number in range(COUNT)]
@@ -67,11 +71,17 @@ async def test_a_hundred_over_two_workers(fleet: Fleet) -> None:
             await stack.enter_async_context(one.working())
         await asyncio.gather(*(submit(fleet, name) for name in submitted))
 
-        async def all_done() -> bool:
-            found = await fleet.manager.all(WORKLOAD)
-            return len(found) == COUNT and all(is_true(one, "Finished") for one in found)
+        async def done(count: int) -> int:
+            """How many, once they are so many."""
+            found = sum(is_true(one, "Finished") for one in await fleet.manager.all(WORKLOAD))
+            return found if found >= count else 0
 
-        await fleet.until(all_done, "not all finish", limit=150)
+        for count in KILLED_AT:
+            so_far = await fleet.until(partial(done, count), f"{count} do not finish", limit=100)
+            await fleet.kill()
+            assert so_far < COUNT, "it is not killed midway"
+            fleet.start()
+        await fleet.until(partial(done, COUNT), "not all finish", limit=150)
 
         async def clean() -> bool:
             kinds = (PIPELINE_RUN, WORKLOAD)
