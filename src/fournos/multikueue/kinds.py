@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 
 from fournos.kube.resource import Obj, Resource
+from fournos.multikueue.names import MULTIKUEUE
 from fournos.queueing.external import BadNameError, parse_name
 from fournos.queueing.kinds import GROUP, VERSION
 
@@ -14,6 +15,8 @@ MULTIKUEUE_CONFIG = Resource(GROUP, VERSION, "MultiKueueConfig", "multikueueconf
 MULTIKUEUE_CLUSTER = Resource(GROUP, VERSION, "MultiKueueCluster", "multikueueclusters", namespaced=False)
 FOURNOS_CLUSTER = Resource("fournos.dev", "v1", "FournosCluster", "fournosclusters")
 
+_KUBERNETES = frozenset({"batch", "apps"})
+"""Groups whose API servers do not take any status: a suspended Job, say, can have no startTime."""
 _PLURAL = re.compile(r"[a-z][a-z0-9]*")
 
 
@@ -23,6 +26,8 @@ def parse(name: str) -> Resource:
     Raises BadNameError.
     """
     text, _, plural = name.strip().partition("=")
+    if text.rpartition(".")[2] in _KUBERNETES:
+        raise BadNameError(f"'{name}': Kubernetes' own kinds are left to Kueue's adapter ({MULTIKUEUE})")
     if plural and not _PLURAL.fullmatch(plural):
         raise BadNameError(f"'{name}': the plural after '=' is not the name of a resource type")
     return parse_name(text, plural=plural)

@@ -48,6 +48,11 @@ async def may(server: Server, user: str, right: str) -> bool:
     return bool(answer["status"]["allowed"])
 
 
+TAKEN = (
+    ("fournosjobs", "fournos.dev"),
+    ("miniclusters", "flux-framework.org"),
+    ("appwrappers", "workload.codeflare.dev"),
+)
 MAY = {
     MANAGER: [
         *(f"{verb} workloads.kueue.x-k8s.io @team" for verb in ("get", "list", "watch")),
@@ -59,6 +64,8 @@ MAY = {
         ),
         *(f"{verb} pipelineruns.tekton.dev @team" for verb in ("get", "list", "watch")),
         "patch pipelineruns/status.tekton.dev @team",
+        *(f"patch {kind}/status.{group} @team" for kind, group in TAKEN),
+        *(f"watch {kind}.{group} @team" for kind, group in TAKEN),
         *(f"{verb} secrets @kueue-system" for verb in ("get", "list", "watch", "create", "patch")),
         "watch secrets @psap-secrets",
         "watch fournosclusters.fournos.dev @hearth",
@@ -67,6 +74,7 @@ MAY = {
     WORKER: [
         *(f"{verb} workloads.kueue.x-k8s.io @team" for verb in ("watch", "create", "delete", "patch")),
         *(f"{verb} pipelineruns.tekton.dev @team" for verb in ("watch", "create", "delete")),
+        *(f"{verb} {kind}.{group} @team" for kind, group in TAKEN for verb in ("watch", "create", "delete")),
         "get pods/log @team",
     ],
     KUEUE: ["watch pipelineruns.tekton.dev @team", "patch pipelineruns/status.tekton.dev @team"],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from fournos.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.appwrappers.stage import pod
 from tests.integration.jobs.executors import completed_job
-from tests.integration.multikueue.conftest import Fleet, Site, typed
+from tests.integration.multikueue.conftest import Fleet, Site, typed, unreachable
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "q"}
 
@@ -34,9 +35,9 @@ async def staffed(sites: Fleet, controller: str, systems: str) -> AsyncIterator[
     await sites.vanish()
 
 
-@pytest.fixture
-async def wrappers(sites: Fleet) -> AsyncIterator[Fleet]:
-    async for fleet in staffed(sites, names.MULTIKUEUE, "appwrappers"):
+@pytest.fixture(params=[names.MULTIKUEUE, names.CONTROLLER], ids=["built_in", "ours"])
+async def wrappers(request: pytest.FixtureRequest, sites: Fleet) -> AsyncIterator[Fleet]:
+    async for fleet in staffed(sites, request.param, "appwrappers"):
         yield fleet
 
 
@@ -91,7 +92,7 @@ async def clean(fleet: Fleet, *resources: Resource) -> None:
 
 
 async def test_an_appwrapper(wrappers: Fleet) -> None:
-    """By Kueue's own integration of them, on the manager and on the workers."""
+    """By Kueue's own integration of them, on the manager and on the workers; by either adapter."""
     kubelets = [Kubelet(site.client, site.namespace) for site in wrappers.workers.values()]
     for kubelet in kubelets:
         kubelet.endless.add("inner")
@@ -112,6 +113,39 @@ async def test_an_appwrapper(wrappers: Fleet) -> None:
         await clean(wrappers, APPWRAPPER, POD)
         assert sum(len(kubelet.seen) for kubelet in kubelets) == 1
         assert (await has(wrappers, APPWRAPPER, "a", "Succeeded"))["status"] == ended["status"]
+
+
+@pytest.mark.parametrize("wrappers", [names.CONTROLLER], indirect=True, ids=["ours"])
+async def test_an_appwrapper_of_a_lost_worker(wrappers: Fleet) -> None:
+    """Kueue's integration goes by the status that was mirrored last: it waits until the worker is back."""
+    async with AsyncExitStack() as stack:
+        for site in wrappers.workers.values():
+            kubelet = Kubelet(site.client, site.namespace)
+            kubelet.endless.add("inner")
+            await stack.enter_async_context(kubelet.working())
+        await submit(wrappers, APPWRAPPER, "a", suspend=True, components=[{"template": pod("inner")}])
+        await has(wrappers, APPWRAPPER, "a", "Running", limit=150)
+        first = await where(wrappers, APPWRAPPER, "a")
+        (name,) = [name for name, site in wrappers.workers.items() if site is first]
+        good = first.cluster.kubeconfig_path.read_text()
+        await wrappers.rotate(name, unreachable(good))
+
+        async def evicted() -> bool:
+            (workload,) = await wrappers.manager.all(WORKLOAD)
+            return is_true(workload, "Evicted")
+
+        await wrappers.until(evicted, "it is not evicted")
+        await asyncio.sleep(3)
+        (workload,) = await wrappers.manager.all(WORKLOAD)
+        assert is_true(workload, "Evicted") and is_true(workload, "QuotaReserved")
+        await wrappers.rotate(name, good + "\n")
+
+        async def admitted() -> bool:
+            (workload,) = await wrappers.manager.all(WORKLOAD)
+            return is_true(workload, "Admitted") and not is_true(workload, "Evicted")
+
+        await wrappers.until(admitted, "it does not run again")
+        await has(wrappers, APPWRAPPER, "a", "Running")
 
 
 async def the_job(fleet: Fleet) -> tuple[Site, Obj]:

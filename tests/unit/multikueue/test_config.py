@@ -87,6 +87,7 @@ def test_names_of_kinds() -> None:
     [
         ("PipelineRun.tekton.dev", "write the version, as PipelineRun.v1.tekton.dev"),
         ("Foo.v1.example.com=Foos", "plural"),
+        ("Job.v1.batch", "left to Kueue's adapter"),
     ],
 )
 def test_wrong_names_say_why(name: str, said: str) -> None:
