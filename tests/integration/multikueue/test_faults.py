@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from bench.fleet import FOO
+from devcluster import Cluster, DevclusterError
 from fournos.api.conditions import condition, is_true
 from fournos.kube.resource import Key
 from fournos.multikueue import names
@@ -247,7 +248,13 @@ async def test_a_worker_restarts(fleet: Fleet) -> None:
         cluster.start_component("kube-apiserver")
         players.ends.add("a")
         await finishes(fleet, submitted)
-        # As a kubelet does: these may have given up without an API server.
-        for one in cluster.status():
-            if one.state != "running":
-                cluster.start_component(one.component)
+        revive(cluster)
+
+
+def revive(cluster: Cluster) -> None:
+    """As a kubelet does: they may have given up without an API server."""
+    for component in cluster.record.commands:
+        try:
+            cluster.pid(component)
+        except DevclusterError:
+            cluster.start_component(component)

@@ -1,0 +1,158 @@
+"""The table of docs/multikueue.md: evicted here, what comes back, when it is over, which kinds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+from bench.fleet import FOO
+from fournos.api.conditions import condition, is_true
+from fournos.api.times import parse_time
+from fournos.kube.kinds import EVENT, JOB
+from fournos.multikueue import names
+from fournos.queueing.kinds import WORKLOAD
+from tests.integration.multikueue.conftest import Fleet, typed
+from tests.integration.multikueue.players import Players, tell
+from tests.integration.multikueue.test_differences import twin
+from tests.integration.multikueue.test_dispatch import job, phase, submit, where, workload
+from tests.integration.multikueue.test_faults import runs
+
+AUDITED = "example.com/Audited"
+KEPT = 4
+"""Seconds."""
+
+
+async def test_kueue_deletes_what_the_manager_evicts(built_in: Fleet) -> None:
+    """Ours stops it first: `test_evictions_and_restarts`."""
+    async with Players(built_in, [FOO]).working():
+        await submit(built_in, "a")
+        await runs(built_in, "a")
+        await built_in.manager.stop_policy("HoldAndDrain")
+
+        async def away() -> bool:
+            return not await where(built_in, "a")
+
+        await built_in.until(away, "it stays on its worker")
+        assert await phase(built_in.manager, "a") == "Running", "nobody has told that it was stopped"
+
+
+# --- status --------------------------------------------------------------------------------------------
+
+
+async def changes(fleet: Fleet) -> tuple[bool, float]:
+    """Whether the manager's own condition outlives the worker's news, and the fewest seconds of those."""
+    await submit(fleet, "a")
+    on = fleet.workers[await runs(fleet, "a")]
+    audited = {"type": AUDITED, "status": "True", "reason": "Seen", "message": ""}
+    await tell(fleet.manager, FOO, "a", conditions=[audited])
+    took = []
+    for number in range(4):
+        began = time.monotonic()
+        await tell(on, FOO, "a", round=number)
+
+        async def told(number: int = number) -> bool:
+            return bool((await job(fleet, "a"))["status"].get("round") == number)
+
+        await fleet.until(told, "the worker's status does not come")
+        took.append(time.monotonic() - began)
+    return is_true(await job(fleet, "a"), AUDITED), min(took)
+
+
+async def test_kueue_replaces_the_status(built_in: Fleet) -> None:
+    async with Players(built_in, [FOO]).working():
+        stays, quickest = await changes(built_in)
+    assert not stays and quickest > 0.7, quickest
+
+
+async def test_ours_tells_at_once_and_keeps_what_is_the_managers(fleet: Fleet) -> None:
+    fleet.start()
+    async with Players(fleet, [FOO]).working():
+        stays, quickest = await changes(fleet)
+    assert stays and quickest < 0.7, quickest
+
+
+# --- when it is over -----------------------------------------------------------------------------------
+
+
+async def ends(fleet: Fleet, players: Players) -> tuple[Any, str, datetime]:
+    """Runs one to its end; it, its worker, and when its Workload here was finished."""
+    submitted = await submit(fleet, "a")
+    on = await runs(fleet, "a")
+    players.ends.add("a")
+
+    async def finished() -> Any:
+        found = await workload(fleet, submitted)
+        return condition(found, "Finished")
+
+    told = await fleet.until(finished, "it does not finish")
+    return submitted, on, parse_time(told["lastTransitionTime"])
+
+
+async def test_kueue_deletes_what_has_finished(built_in: Fleet) -> None:
+    players = Players(built_in, [FOO])
+    async with players.working():
+        await ends(built_in, players)
+
+        async def gone() -> bool:
+            return not await where(built_in, "a")
+
+        await built_in.until(gone, "the copy stays", limit=KEPT - 1)
+
+
+async def test_ours_keeps_it_for_a_while(fleet: Fleet) -> None:
+    """Without quota: its Workload there is finished, too."""
+    fleet.start(KEEP_FINISHED_SEC=str(KEPT))
+    players = Players(fleet, [FOO])
+    async with players.working():
+        submitted, on, when = await ends(fleet, players)
+        while (datetime.now(UTC) - when).total_seconds() < KEPT - 1:
+            assert await where(fleet, "a") == [on]
+            assert is_true(await twin(fleet.workers[on], submitted), "Finished")
+            await asyncio.sleep(0.2)
+
+        async def gone() -> bool:
+            return not await where(fleet, "a") and not await fleet.workers[on].all(WORKLOAD)
+
+        await fleet.until(gone, "the copy stays")
+        assert (datetime.now(UTC) - when).total_seconds() >= KEPT
+
+
+# --- which kinds ---------------------------------------------------------------------------------------
+
+
+async def submit_job(fleet: Fleet) -> None:
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": "1"}}}
+    template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
+    body = typed(JOB, "a", spec={"suspend": True, "managedBy": names.MULTIKUEUE, "template": template})
+    body["metadata"] |= {"namespace": fleet.namespace, "labels": {"kueue.x-k8s.io/queue-name": "q"}}
+    await fleet.manager.client.create(JOB, body)
+
+
+async def test_kueue_takes_jobs(built_in: Fleet) -> None:
+    await submit_job(built_in)
+
+    async def started() -> bool:
+        found = [await site.find(JOB, "a") for site in built_in.workers.values()]
+        return any(one is not None and one["spec"]["suspend"] is False for one in found)
+
+    await built_in.until(started, "it does not start on a worker")
+
+
+async def test_ours_leaves_jobs_to_kueue(fleet: Fleet) -> None:
+    fleet.start()
+    await submit_job(fleet)
+
+    async def refused() -> bool:
+        (one,) = await fleet.manager.all(WORKLOAD) or [{"spec": {}}]
+        return one["spec"].get("active") is False
+
+    await fleet.until(refused, "it is not refused")
+
+    async def told() -> bool:
+        notes = [str(one.get("note")) for one in await fleet.manager.all(EVENT)]
+        return any("No multikueue adapter found for owner kind batch/v1, Kind=Job" in one for one in notes)
+
+    await fleet.until(told, "nobody says why")
+    assert not any([await site.all(JOB) for site in fleet.workers.values()])

@@ -1,0 +1,243 @@
+"""The table of docs/multikueue.md: workers that lack something, hang, or are away."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, cast
+
+from bench.fleet import FOO
+from devcluster import Cluster
+from fournos.api.conditions import condition, is_true
+from fournos.api.crd import crd
+from fournos.api.times import parse_time
+from fournos.app.crds import KINDS
+from fournos.kube.errors import NoSuchResourceError, TransientError
+from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION
+from fournos.kube.resource import Key, Resource
+from fournos.miniclusters.kinds import MINICLUSTER
+from fournos.multikueue import names
+from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
+from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
+from tests.integration.multikueue.conftest import Fleet, Site, create, typed, unreachable
+from tests.integration.multikueue.players import Players, workload_of
+from tests.integration.multikueue.test_differences import wins
+from tests.integration.multikueue.test_dispatch import submit, where, workload
+from tests.integration.multikueue.test_faults import other, revive, runs, says
+from tests.integration.multikueue.test_wrapped import minicluster
+from tests.integration.multikueue.test_wrapped import submit as submit_any
+
+KUEUES_TIMEOUT, OUR_TIMEOUT = 10, 4
+"""Seconds after which jobs of a lost worker are dispatched anew, as the fixtures set it."""
+
+
+# --- without one kind's CRD ----------------------------------------------------------------------------
+
+
+async def serves(site: Site, resource: Resource) -> bool:
+    try:
+        await site.all(resource)
+    except (NoSuchResourceError, TransientError):
+        return False
+    return True
+
+
+@asynccontextmanager
+async def without_miniclusters(fleet: Fleet, worker: str) -> AsyncIterator[None]:
+    """The worker is new, and lacks the CRD from the first."""
+    client, manager = fleet.workers[worker].client, fleet.manager.client
+    (definition,) = [crd(one, rules=rules) for one, rules in KINDS if one.kind == MINICLUSTER.kind]
+    key, its_key = Key("", definition["metadata"]["name"]), Key("", fleet.cluster_name(worker))
+
+    async def is_gone() -> bool:
+        return not await serves(fleet.workers[worker], MINICLUSTER)
+
+    known = await manager.get(MULTIKUEUE_CLUSTER, its_key)
+    await manager.delete(MULTIKUEUE_CLUSTER, its_key)
+    await client.delete(CUSTOM_RESOURCE_DEFINITION, key)
+    try:
+        await fleet.until(is_gone, "the CRD stays")
+        await manager.create(MULTIKUEUE_CLUSTER, typed(MULTIKUEUE_CLUSTER, its_key.name, spec=known["spec"]))
+        yield
+    finally:
+        await create(client, CUSTOM_RESOURCE_DEFINITION, definition)
+        await fleet.until(partial(serves, fleet.workers[worker], MINICLUSTER), "the CRD does not come back")
+
+
+async def is_active(fleet: Fleet, worker: str) -> str:
+    """As Kueue sees it; "" if it has not looked yet."""
+    found = await fleet.manager.client.get(MULTIKUEUE_CLUSTER, Key("", fleet.cluster_name(worker)))
+    return str((condition(found, "Active") or {}).get("status") or "")
+
+
+async def nominated(fleet: Fleet, submitted: Any) -> list[str]:
+    found = await workload(fleet, submitted)
+    return list(((found or {}).get("status") or {}).get("nominatedClusterNames") or ())
+
+
+async def test_kueue_gives_up_a_worker_without_one_crd(built_in: Fleet) -> None:
+    async def out() -> bool:
+        return await is_active(built_in, "w2") == "False"
+
+    async with without_miniclusters(built_in, "w2"), Players(built_in, [FOO]).working():
+        await built_in.until(out, "w2 is still in use")
+        await built_in.workers["w1"].stop_policy("Hold")
+        submitted = await submit(built_in, "a")
+
+        async def only_w1() -> bool:
+            return await nominated(built_in, submitted) == [built_in.cluster_name("w1")]
+
+        await built_in.until(only_w1, "w1 is not asked alone")
+        await asyncio.sleep(2)
+        assert await only_w1() and not await where(built_in, "a")
+
+
+async def test_ours_takes_other_kinds_there(fleet: Fleet) -> None:
+    fleet.start()
+
+    async def told() -> bool:
+        return await says(fleet, f"{names.WORKER_CONDITION}{fleet.cluster_name('w2')}") == (
+            "True",
+            "SomeKinds",
+        )
+
+    async with without_miniclusters(fleet, "w2"), Players(fleet, [FOO]).working():
+        await fleet.until(told, "nobody says what w2 lacks")
+        await fleet.workers["w1"].stop_policy("Hold")
+        submitted = await submit(fleet, "a")
+        await wins(fleet, submitted, "w2")
+        assert await runs(fleet, "a") == "w2"
+        await submit_any(fleet, MINICLUSTER, "b", **minicluster())
+        other_kind = await fleet.manager.find(MINICLUSTER, "b")
+        queued = workload_of(MINICLUSTER, other_kind)
+        await fleet.manager.client.create(WORKLOAD, queued)
+
+        async def only_w1() -> bool:
+            found = await fleet.manager.find(WORKLOAD, queued["metadata"]["name"])
+            return (found.get("status") or {}).get("nominatedClusterNames") == [fleet.cluster_name("w1")]
+
+        await fleet.until(only_w1, "the MiniCluster is not offered to w1 alone")
+
+
+# --- one that hangs ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def hanging(cluster: Cluster) -> Iterator[None]:
+    """Its API server takes connections, and answers nothing."""
+    os.kill(cluster.pid("kube-apiserver"), signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        # The nsenter around it stops with it, and wakes it when it goes on itself.
+        os.kill(cluster.record.processes["kube-apiserver"].pid, signal.SIGCONT)
+
+
+async def one_beside(fleet: Fleet) -> bool:
+    """Whether a job gets to w2 in the first seconds in which w1 hangs."""
+
+    async def connected() -> bool:
+        return {await is_active(fleet, name) for name in fleet.workers} == {"True"}
+
+    await fleet.until(connected, "Kueue is not connected")
+    await submit(fleet, "a")
+    await runs(fleet, "a")
+    with hanging(fleet.workers["w1"].cluster):
+        await submit(fleet, "b")
+        for _ in range(60):
+            if await fleet.workers["w2"].find(FOO, "b"):
+                return True
+            await asyncio.sleep(0.1)
+        return False
+
+
+async def test_kueue_waits_for_one_that_hangs(built_in: Fleet) -> None:
+    async with Players(built_in, [FOO]).working():
+        assert not await one_beside(built_in)
+
+
+async def test_ours_does_not_wait(fleet: Fleet) -> None:
+    fleet.start()
+    async with Players(fleet, [FOO]).working():
+        assert await one_beside(fleet)
+
+
+# --- one that is away ----------------------------------------------------------------------------------
+
+
+async def given_up(fleet: Fleet, submitted: Any) -> datetime:
+    """When it was evicted on the manager."""
+
+    async def found() -> datetime | None:
+        told = condition(await workload(fleet, submitted), "Evicted") or {}
+        return parse_time(told["lastTransitionTime"]) if told.get("status") == "True" else None
+
+    return cast(datetime, await fleet.until(found, "it is never given up"))
+
+
+async def restart(fleet: Fleet, site: Site) -> None:
+    """Its API server; and its Kueue, which would look again only after a while."""
+    revive(site.cluster)
+    await fleet.until(partial(serves, site, FOO), "its API server does not come back", limit=60)
+    site.cluster.stop_component("kueue")
+    revive(site.cluster)
+
+
+async def test_kueue_counts_from_its_last_look(built_in: Fleet) -> None:
+    """Not from the loss; and with no worker left it never gives a job up."""
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(Players(built_in, [FOO]).working())
+        submitted = await submit(built_in, "a")
+        first = await runs(built_in, "a")
+        one, two = built_in.workers[first].cluster, built_in.workers[other(first)].cluster
+        await asyncio.sleep(KUEUES_TIMEOUT - 2)
+        for site in built_in.workers.values():
+            stack.push_async_callback(restart, built_in, site)
+        one.stop_component("kube-apiserver")
+        lost = datetime.now(UTC)
+        assert (await given_up(built_in, submitted) - lost).total_seconds() < KUEUES_TIMEOUT - 1
+        await wins(built_in, submitted, other(first))
+
+        async def ready() -> bool:
+            return is_true(await workload(built_in, submitted), "Admitted")
+
+        await built_in.until(ready, "it is not admitted anew")
+        two.stop_component("kube-apiserver")
+        await asyncio.sleep(KUEUES_TIMEOUT + 3)
+        mine = await workload(built_in, submitted)
+        assert is_true(mine, "Admitted") and not is_true(mine, "Evicted")
+
+
+async def test_ours_counts_from_the_loss(fleet: Fleet) -> None:
+    """Over a restart, too, and though no worker is left."""
+    fleet.start()
+    async with Players(fleet, [FOO]).working():
+        submitted = await submit(fleet, "a")
+        first = await runs(fleet, "a")
+        await asyncio.sleep(OUR_TIMEOUT)
+        kubeconfigs = {name: site.cluster.kubeconfig_path.read_text() for name, site in fleet.workers.items()}
+        for name, kubeconfig in kubeconfigs.items():
+            await fleet.rotate(name, unreachable(kubeconfig))
+        lost = f"{names.WORKER_CONDITION}{fleet.cluster_name(first)}"
+
+        async def noticed() -> bool:
+            return (await says(fleet, lost))[0] == "False"
+
+        await fleet.until(noticed, "the loss is not noticed")
+        began = await since(fleet, lost)
+        fleet.stop()
+        fleet.start()
+        assert (await given_up(fleet, submitted) - began).total_seconds() >= OUR_TIMEOUT
+        assert await since(fleet, lost) == began, "a restart does not reset the clock"
+        await fleet.rotate(other(first), kubeconfigs[other(first)] + "\n")
+        await wins(fleet, submitted, other(first))
+
+
+async def since(fleet: Fleet, type_: str) -> datetime:
+    found = await fleet.manager.client.get(ADMISSION_CHECK, Key("", fleet.check))
+    return parse_time((condition(found, type_) or {})["lastTransitionTime"])

@@ -1,0 +1,80 @@
+"""Which tests show the lines of the table in docs/multikueue.md: Kueue's adapter, and ours."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+TESTS = ROOT / "tests" / "integration" / "multikueue"
+
+SHOWN_BY = {
+    "`controllerName` of the AdmissionCheck": (
+        "test_dispatch.test_kueues_own_adapter",
+        "test_dispatch.test_ours",
+    ),
+    "who wins": (
+        "test_differences.test_kueue_takes_the_first_with_quota",
+        "test_differences.test_ours_takes_the_first_that_admits",
+    ),
+    "evicted by its worker": (
+        "test_differences.test_kueue_keeps_what_its_worker_evicts",
+        "test_faults.test_evictions_and_restarts",
+    ),
+    "evicted on the manager": (
+        "test_differences_ends.test_kueue_deletes_what_the_manager_evicts",
+        "test_faults.test_evictions_and_restarts",
+    ),
+    "what travels": (
+        "test_differences.test_kueue_copies_owners_and_finalizers",
+        "test_differences.test_ours_does_not",
+    ),
+    "an object of that name on the worker that somebody else made": (
+        "test_differences.test_kueue_deletes_what_others_made",
+        "test_differences.test_ours_asks_another_worker",
+    ),
+    "a worker without one kind's CRD": (
+        "test_differences_workers.test_kueue_gives_up_a_worker_without_one_crd",
+        "test_differences_workers.test_ours_takes_other_kinds_there",
+    ),
+    "a worker that cannot be reached": (
+        "test_differences_workers.test_kueue_counts_from_its_last_look",
+        "test_differences_workers.test_ours_counts_from_the_loss",
+    ),
+    "a worker that hangs": (
+        "test_differences_workers.test_kueue_waits_for_one_that_hangs",
+        "test_differences_workers.test_ours_does_not_wait",
+    ),
+    "status": (
+        "test_differences_ends.test_kueue_replaces_the_status",
+        "test_differences_ends.test_ours_tells_at_once_and_keeps_what_is_the_managers",
+    ),
+    "a finished job's copy": (
+        "test_differences_ends.test_kueue_deletes_what_has_finished",
+        "test_differences_ends.test_ours_keeps_it_for_a_while",
+    ),
+    "AppWrappers": ("test_wrapped.test_an_appwrapper", "own/test_appwrappers.test_it_runs_on_the_worker"),
+    "`batch/job`": (
+        "test_differences_ends.test_kueue_takes_jobs",
+        "test_differences_ends.test_ours_leaves_jobs_to_kueue",
+    ),
+}
+
+
+def lines() -> list[str]:
+    """The first column, without its head."""
+    page = (ROOT / "docs" / "multikueue.md").read_text(encoding="utf-8")
+    section = page.split("## Built-in adapter or ours\n")[1].split("\n## ")[0]
+    return re.findall(r"^\| ([^|-][^|]*) \|", section, re.MULTILINE)
+
+
+def test_every_line_is_shown() -> None:
+    assert lines() == list(SHOWN_BY)
+
+
+def test_by_tests_that_exist() -> None:
+    for line, shown in SHOWN_BY.items():
+        for one in shown:
+            module, name = one.split(".")
+            source = (TESTS / f"{module}.py").read_text(encoding="utf-8")
+            assert re.search(rf"^async def {name}\(", source, re.MULTILINE), f"{line}: no {one}"
