@@ -114,7 +114,9 @@ class Container(Model):
     batch_raw: bool = described("The command is the batch script as it is.", False)
     logs: str | None = a_path("Directory of the output of batch jobs; default: /tmp/fluxout.")
     run_flux: bool | None = described("Whether Flux runs here; default with one container: true.")
-    no_wrap_entrypoint: bool = described("Leave the image's own entrypoint (of a sidecar).", False)
+    no_wrap_entrypoint: bool = described(
+        "Leave the image's own entrypoint (of a sidecar); `command` is not used then.", False
+    )
     cores: int | None = described(
         "Cores of each node as Flux sees them; absent: those that are there.", minimum=1, format="int32"
     )
