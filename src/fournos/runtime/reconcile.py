@@ -196,7 +196,8 @@ class _Pass(Generic[Observed]):
             )
         # What was written is the next decision's input, and its own event wakes nobody.
         again = self.news or (written is not None and self.kept(written, decision))
-        retry = transient or (decision.retry and not again)
+        # A step that failed is tried after the backoff, whatever the steps before it have changed.
+        retry = transient or (decision.retry and (failure is not None or not again))
         return Outcome(
             Result.FAILED if failure is not None else Result.DONE,
             object=written or primary,

@@ -266,6 +266,14 @@ async def test_retry_comes_with_backoff_once_nothing_is_left_to_write(bench: Ben
     assert (second.again, second.retry) == (False, True)
 
 
+async def test_a_failure_is_retried_with_backoff_although_a_step_before_it_was_news(bench: Bench) -> None:
+    bench.refuse("patch", InvalidError("no", status=422))
+    steps = (Create(THING, thing_of(bench.toy)), Patch(TOY, TOY_KEY, {"spec": {"x": 1}}))
+    outcome = await bench.run(with_failure(steps, Decision(retry=True), []))
+    assert len(outcome.done) == 1
+    assert (outcome.again, outcome.retry) == (False, True)
+
+
 # --- merge patch ---------------------------------------------------------------------------------------
 
 
