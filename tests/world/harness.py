@@ -7,8 +7,9 @@ once undisturbed and then once for every place where it can be disturbed; all ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from fournos.kube.errors import ConnectionLostError, ServerError
@@ -34,11 +35,17 @@ class Scenario:
     system: System[Any]
     setup: Action
     actors: Sequence[Actor] = ()
+    cast: Sequence[Callable[[], Actor]] = ()
+    """Actors that remember what they did: made anew for each run."""
     script: Sequence[Action] = ()
     """What users do, each when all is quiet after the one before."""
     invariants: Sequence[Invariant] = ()
     end: Callable[[Server], Any] = snapshot
     """What all runs must agree on in the end; by default everything but times and UIDs."""
+    end_unseen: Callable[[Server], Any] | None = None
+    """The same for runs in which an event is lost, if that is less: users act at other moments then."""
+    lags: Sequence[int] | None = None
+    """By how many changes the caches of a run stay behind; by default each possible number once."""
     eager: bool = False
     """Actors work after every pass, not only when the system has nothing to do."""
     horizon: float = 3600.0
@@ -106,6 +113,7 @@ class Run:
 
     async def finish(self) -> Run:
         self.server = Server(VirtualClock())
+        self.actors = [*self.scenario.actors, *(make() for make in self.scenario.cast)]
         self.scenario.setup(self.server)
         self.process = self._born(blind=self.blind, before=self.before, after=self.after)
         await self._quiet()
@@ -130,7 +138,7 @@ class Run:
             try:
                 await run_to_quiescence(
                     self.process,
-                    scenario.actors,
+                    self.actors,
                     invariants=scenario.invariants,
                     eager=scenario.eager,
                     horizon=scenario.horizon,
@@ -182,24 +190,33 @@ async def fail_everywhere(scenario: Scenario) -> int:
     return await _all_alike(reference, disturbed)
 
 
-async def stale_everywhere(scenario: Scenario, *, lags: Iterable[int] | None = None) -> int:
-    """The caches stay `lag` changes behind, by default each possible number.  Returns the number of runs."""
+async def stale_everywhere(scenario: Scenario) -> int:
+    """The caches stay behind, in each run by another of the scenario's lags.  Returns the number of runs."""
     reference = await run(scenario)
-    disturbed = [
-        (f"caches {lag} changes behind", Run(scenario, lag=lag))
-        for lag in (lags if lags is not None else range(1, reference.server.version + 1))
-    ]
+    lags = scenario.lags if scenario.lags is not None else range(1, reference.server.version + 1)
+    disturbed = [(f"caches {lag} changes behind", Run(scenario, lag=lag)) for lag in lags]
     return await _all_alike(reference, disturbed)
 
 
 async def blind_everywhere(scenario: Scenario) -> int:
     """Each watch event once gets lost, until the next list.  Returns the number of runs."""
+    scenario = replace(scenario, end=scenario.end_unseen or scenario.end)
     reference = await run(scenario)
     disturbed = [
         (f"event {number} lost", Run(scenario, blind=number))
         for number in range(1, reference.process.events + 1)
     ]
     return await _all_alike(reference, disturbed)
+
+
+DISTURBED: dict[str, Callable[[Scenario], Awaitable[int]]] = {
+    "crashes": crash_everywhere,
+    "crashes with an old view": partial(crash_everywhere, lag=3),
+    "failed writes": fail_everywhere,
+    "old views": stale_everywhere,
+    "lost events": blind_everywhere,
+}
+"""All that a scenario has to survive, as parameters of a test; each returns the number of runs."""
 
 
 def _at(number: int, error: BaseException) -> Callable[[int], None]:

@@ -4,7 +4,6 @@ event and failed write, and must end alike."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -31,14 +30,7 @@ from tests.unit.appwrappers.actors import (
     submit,
 )
 from tests.world.compare import snapshot
-from tests.world.harness import (
-    Scenario,
-    blind_everywhere,
-    crash_everywhere,
-    fail_everywhere,
-    run,
-    stale_everywhere,
-)
+from tests.world.harness import DISTURBED, Scenario, run
 from tests.world.server import Server
 
 
@@ -82,28 +74,18 @@ INVARIANTS = (quota_covers_every_live_pod, one_workload_each, terminal_means_rel
 
 
 def scenario(
-    setup: Callable[[Server], None], *, script: Any = (), kueue: Any = None, world: Any = None, **kwargs: Any
+    setup: Callable[[Server], None],
+    *,
+    kueue: Callable[[], Kueue] = Kueue,
+    world: Callable[[], Controllers] = Controllers,
+    **kwargs: Any,
 ) -> Scenario:
-    """Actors are made anew for every run: they remember."""
-    cast: list[Callable[[Server], None]] = []
-
-    def begin(server: Server) -> None:
-        cast[:] = [(kueue or Kueue)(), (world or Controllers)()]
-        setup(server)
-
-    def play(index: int) -> Callable[[Server], None]:
-        def act(server: Server) -> None:
-            cast[index](server)
-
-        return act
-
     return Scenario(
         appwrappers_system(kwargs.pop("settings", OWN)),
-        begin,
-        actors=[play(0), play(1)],
-        script=script,
+        setup,
+        cast=(kueue, world),
         invariants=INVARIANTS,
-        **{"end": settled, **kwargs},
+        **{"end": settled, "end_unseen": outcome, **kwargs},
     )
 
 
@@ -163,36 +145,36 @@ def settled(server: Server) -> Any:
     return found
 
 
-STORIES: dict[str, Callable[[], Scenario]] = {
-    "sample": lambda: scenario(sample),
-    "mix": lambda: scenario(mixed),
-    "deployment is deleted": lambda: scenario(
+STORIES: dict[str, Scenario] = {
+    "sample": scenario(sample),
+    "mix": scenario(mixed),
+    "deployment is deleted": scenario(
         with_deployment, script=[deleted], world=lambda: Controllers(endless={"web-0", "web-1"})
     ),
-    "preempted and run again": lambda: scenario(
+    "preempted and run again": scenario(
         with_deployment,
         kueue=lambda: Kueue(evict={"aw"}),
         world=lambda: Controllers(endless={"web-0", "web-1"}),
         end=outcome,
     ),
-    "fails once": lambda: scenario(sample, world=lambda: Controllers(fails={"sample"}), end=outcome),
-    "fails for good": lambda: scenario(
+    "fails once": scenario(sample, world=lambda: Controllers(fails={"sample"}), end=outcome),
+    "fails for good": scenario(
         lambda s: submit(s, pod_template("sample"), retryLimit="1"),
         world=lambda: Controllers(always_fails={"sample"}),
         end=outcome,
     ),
-    "never scheduled": lambda: scenario(
+    "never scheduled": scenario(
         lambda s: submit(s, pod_template("sample"), retryLimit="0"),
         world=lambda: Controllers(stuck={"sample"}),
     ),
-    "workload is deleted": lambda: scenario(
+    "workload is deleted": scenario(
         with_deployment,
         script=[workload_deleted],
         world=lambda: Controllers(endless={"web-0", "web-1"}),
         end=outcome,
     ),
-    "without a queue": lambda: scenario(unqueued),
-    "with Kueue's own integration": lambda: scenario(
+    "without a queue": scenario(unqueued),
+    "with Kueue's own integration": scenario(
         lambda s: submit(s, job_template("many"), queue=None),
         settings=KUEUE,
         script=[deleted],
@@ -200,33 +182,14 @@ STORIES: dict[str, Callable[[], Scenario]] = {
 }
 
 
+@pytest.mark.parametrize("disturbed", DISTURBED)
 @pytest.mark.parametrize("story", STORIES)
-async def test_survives_a_crash_at_every_write(story: str) -> None:
-    assert await crash_everywhere(STORIES[story]()) > 4
-
-
-@pytest.mark.parametrize("story", STORIES)
-async def test_survives_a_crash_at_every_write_with_an_old_view(story: str) -> None:
-    assert await crash_everywhere(replace(STORIES[story](), end=outcome), lag=3) > 4
-
-
-@pytest.mark.parametrize("story", STORIES)
-async def test_survives_an_error_at_every_write(story: str) -> None:
-    assert await fail_everywhere(STORIES[story]()) > 4
-
-
-@pytest.mark.parametrize("story", STORIES)
-async def test_survives_stale_caches(story: str) -> None:
-    assert await stale_everywhere(STORIES[story]()) > 4
-
-
-@pytest.mark.parametrize("story", STORIES)
-async def test_survives_lost_events(story: str) -> None:
-    assert await blind_everywhere(replace(STORIES[story](), end=outcome)) > 3
+async def test_survives(story: str, disturbed: str) -> None:
+    assert await DISTURBED[disturbed](STORIES[story]) > 3
 
 
 async def test_the_straight_way() -> None:
-    done = await run(STORIES["sample"]())
+    done = await run(STORIES["sample"])
     wrapper = get(done.server)
     assert wrapper["status"]["phase"] == "Succeeded"
     assert condition(wrapper, "QuotaReserved")["reason"] == "Succeeded"  # type: ignore[index]
@@ -239,7 +202,7 @@ async def test_the_straight_way() -> None:
 
 
 async def test_pods_get_what_the_admission_says() -> None:
-    done = await run(STORIES["mix"]())
+    done = await run(STORIES["mix"])
     job = done.server.get(JOB, Key(NS, "many"))
     template = job["spec"]["template"]
     assert template["spec"]["nodeSelector"] == {"pool": "a"}
@@ -253,20 +216,20 @@ async def test_pods_get_what_the_admission_says() -> None:
 
 
 async def test_nothing_is_left_of_a_deleted_one() -> None:
-    done = await run(STORIES["deployment is deleted"]())
+    done = await run(STORIES["deployment is deleted"])
     for kind in (APPWRAPPER, DEPLOYMENT, POD, WORKLOAD):
         assert done.server.list(kind) == []
 
 
 async def test_a_failed_one_is_reset_and_counted() -> None:
-    done = await run(STORIES["fails once"]())
+    done = await run(STORIES["fails once"])
     status = get(done.server)["status"]
     assert (status["phase"], status["resettingCount"]) == ("Succeeded", 1)
     assert not is_true(get(done.server), "Unhealthy")
 
 
 async def test_a_failure_for_good_releases_everything() -> None:
-    done = await run(STORIES["fails for good"]())
+    done = await run(STORIES["fails for good"])
     wrapper = get(done.server)
     assert (wrapper["status"]["phase"], wrapper["status"]["resettingCount"]) == ("Failed", 1)
     assert condition(wrapper, "Unhealthy")["reason"] == "FoundFailedPods"  # type: ignore[index]

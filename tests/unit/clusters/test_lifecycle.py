@@ -4,7 +4,6 @@ failed write, and must end alike."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -36,15 +35,7 @@ from tests.unit.clusters.actors import (
 )
 from tests.unit.clusters.test_planner import kueue_accepts
 from tests.world.group import Group
-from tests.world.harness import (
-    Scenario,
-    blind_everywhere,
-    crash_everywhere,
-    fail_everywhere,
-    run,
-    run_to_quiescence,
-    stale_everywhere,
-)
+from tests.world.harness import DISTURBED, Scenario, run, run_to_quiescence
 from tests.world.server import Server
 
 LOCK = Key(NS, "cluster-lock-c1")
@@ -90,9 +81,10 @@ def scenario(setup: Callable[[Server], None], *script: Callable[[Server], None],
         actors=[actors.jobs_at_work, actors.kueue],
         script=script,
         invariants=INVARIANTS,
-        end=kwargs.pop("end", outcome),
-        horizon=kwargs.pop("horizon", 900.0),
-        **kwargs,
+        lags=(1, 2, 3, 5, 8, 13, 21, 34, 55),
+        # Who deletes what is not there yet, because an event was lost, deletes nothing.
+        end_unseen=(lambda server: None) if deleted in script else outcome,
+        **{"end": outcome, "horizon": 900.0, **kwargs},
     )
 
 
@@ -178,29 +170,6 @@ def shrunk(server: Server) -> None:
     target(server, "c1", node(), node("n2", count=8, unschedulable=True))
 
 
-STORIES: dict[str, Callable[[], Scenario]] = {
-    "is found": lambda: scenario(two),
-    "shrinks": lambda: scenario(big, shrunk),
-    "is lost and heals": lambda: scenario(one, down, one_back),
-    "is locked and unlocked": lambda: scenario(one, owned(owner="ann"), owned(owner="")),
-    "changes hands": lambda: scenario(one, owned(owner="ann"), owned(owner="bob")),
-    "lock expires": lambda: scenario(one, owned(owner="ann", ttl="5m")),
-    "lock waits behind jobs": lambda: scenario(one, busy, owned(owner="ann"), ends("job-1", "job-2")),
-    "drained for a lock": lambda: scenario(one, busy, owned(owner="ann", drain="Stop")),
-    "drained": lambda: scenario(one, busy, owned(drain="Wait"), ends("job-1", "job-2"), owned(drain=None)),
-    "deleted": lambda: scenario(two, deleted),
-    "deleted while locked": lambda: scenario(one, owned(owner="ann"), deleted),
-    "deleted while jobs run": lambda: scenario(one, busy, deleted, ends("job-1", "job-2")),
-    "deleted while somebody else's Workload holds quota": lambda: scenario(
-        one, foreign, owned(owner="ann", drain="Stop"), deleted, foreign_ends
-    ),
-    "its Secret goes": lambda: scenario(two, secret_deleted),
-    "its label goes": lambda: scenario(one, unlabelled),
-    "is looked at anew": lambda: scenario(one, asked),
-    "refused": lambda: scenario(lambda s: secret(s, "c1", content="exec: rm")),
-}
-
-
 def foreign_ends(server: Server) -> None:
     server.delete(WORKLOAD, FOREIGN)
 
@@ -214,38 +183,40 @@ def one_back(server: Server) -> None:
     target(server, "c1", node(), down="")
 
 
+STORIES: dict[str, Scenario] = {
+    "is found": scenario(two),
+    "shrinks": scenario(big, shrunk),
+    "is lost and heals": scenario(one, down, one_back),
+    "is locked and unlocked": scenario(one, owned(owner="ann"), owned(owner="")),
+    "changes hands": scenario(one, owned(owner="ann"), owned(owner="bob")),
+    "lock expires": scenario(one, owned(owner="ann", ttl="5m")),
+    "lock waits behind jobs": scenario(one, busy, owned(owner="ann"), ends("job-1", "job-2")),
+    "drained for a lock": scenario(one, busy, owned(owner="ann", drain="Stop")),
+    "drained": scenario(one, busy, owned(drain="Wait"), ends("job-1", "job-2"), owned(drain=None)),
+    "deleted": scenario(two, deleted),
+    "deleted while locked": scenario(one, owned(owner="ann"), deleted),
+    "deleted while jobs run": scenario(one, busy, deleted, ends("job-1", "job-2")),
+    "deleted while somebody else's Workload holds quota": scenario(
+        one, foreign, owned(owner="ann", drain="Stop"), deleted, foreign_ends
+    ),
+    "its Secret goes": scenario(two, secret_deleted),
+    "its label goes": scenario(one, unlabelled),
+    "is looked at anew": scenario(one, asked),
+    "refused": scenario(lambda s: secret(s, "c1", content="exec: rm")),
+}
+
+
+@pytest.mark.parametrize("disturbed", DISTURBED)
 @pytest.mark.parametrize("story", STORIES)
-async def test_survives_a_crash_at_every_write(story: str) -> None:
-    assert await crash_everywhere(STORIES[story]()) > 4
-
-
-@pytest.mark.parametrize("story", STORIES)
-async def test_survives_a_crash_with_an_old_view(story: str) -> None:
-    assert await crash_everywhere(STORIES[story](), lag=3) > 4
-
-
-@pytest.mark.parametrize("story", STORIES)
-async def test_survives_an_error_at_every_write(story: str) -> None:
-    assert await fail_everywhere(STORIES[story]()) > 4
-
-
-@pytest.mark.parametrize("story", STORIES)
-async def test_survives_stale_caches(story: str) -> None:
-    assert await stale_everywhere(STORIES[story](), lags=(1, 2, 3, 5, 8, 13, 21, 34, 55)) > 4
-
-
-@pytest.mark.parametrize("story", STORIES)
-async def test_survives_lost_events(story: str) -> None:
-    # Who deletes what is not there yet, because an event was lost, deletes nothing.
-    end = (lambda server: None) if story.startswith("deleted") else outcome
-    assert await blind_everywhere(replace(STORIES[story](), end=end)) > 3
+async def test_survives(story: str, disturbed: str) -> None:
+    assert await DISTURBED[disturbed](STORIES[story]) > 3
 
 
 # --- what the stories come to -------------------------------------------------------------------------
 
 
 async def test_a_labelled_secret_is_all_it_takes() -> None:
-    server = (await run(STORIES["is found"]())).server
+    server = (await run(STORIES["is found"])).server
     found = cluster(server)
     assert found["metadata"]["labels"] == {
         "fournos.dev/auto-discovered": "true",
@@ -308,7 +279,7 @@ async def test_a_lock_behind_jobs_is_requested_and_says_whom_it_waits_for() -> N
 
 
 async def test_a_ttl_is_counted_from_the_first_sight_of_the_owner_and_clears_it_once() -> None:
-    done = await run(STORIES["lock expires"]())
+    done = await run(STORIES["lock expires"])
     found = cluster(done.server)
     assert found["spec"]["owner"] == "" and "lock" not in found["status"]
     assert found["status"]["locked"] is False and says(done.server, "Locked") == ("False", "Expired")
@@ -331,7 +302,7 @@ async def test_a_drained_cluster_gives_nothing_and_then_all() -> None:
     assert quotas(done.server)["c1"][SLOT] == 0
     assert says(done.server, "QuotaSynced") == ("True", "BelowUse")
     assert not is_true(done.server.get(WORKLOAD, Key(NS, "job-3")), "Admitted")
-    server = (await run(STORIES["drained"]())).server
+    server = (await run(STORIES["drained"])).server
     assert quotas(server)["c1"][SLOT] == 100 and says(server, "Draining") == ("False", "NotAsked")
 
 
@@ -359,7 +330,7 @@ async def test_a_refused_kubeconfig_says_why_and_waits_for_another() -> None:
     def rotated(server: Server) -> None:
         server.patch(SECRET, Key(SECRETS, "kubeconfig-c1"), {"data": {"kubeconfig": "dG9rZW4="}})
 
-    server = (await run(STORIES["refused"]())).server
+    server = (await run(STORIES["refused"])).server
     assert cluster(server)["status"]["kubeconfigStatus"] == "Invalid"
     assert says(server, "KubeconfigValid") == ("False", "ExecNotAllowed")
     assert quotas(server)["c1"][SLOT] == 0

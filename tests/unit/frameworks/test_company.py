@@ -24,14 +24,7 @@ from tests.unit.frameworks.actors import (
     tekton_refuses,
 )
 from tests.unit.frameworks.test_lifecycle import endless, preempting, scenario
-from tests.world.harness import (
-    Scenario,
-    blind_everywhere,
-    crash_everywhere,
-    fail_everywhere,
-    run,
-    stale_everywhere,
-)
+from tests.world.harness import DISTURBED, Scenario, run
 from tests.world.server import Server
 
 REQUEST = {"tekton.dev/pipelineruns": "1"}
@@ -117,31 +110,28 @@ def with_gated_pod(server: Server) -> None:
     server.create(POD, {"metadata": {"name": "run-t-pod", "namespace": NS, "labels": labels}, "spec": {}})
 
 
-STORIES: dict[str, Callable[[], Scenario]] = {
-    "on the manager": lambda: scenario(on_manager, script=[comes_back, is_told]),
-    "stopped on the worker": lambda: scenario(on_manager, script=[is_stopped_there]),
-    "evicted on the manager": lambda: scenario(
+STORIES: dict[str, Scenario] = {
+    "on the manager": scenario(on_manager, script=[comes_back, is_told]),
+    "stopped on the worker": scenario(on_manager, script=[is_stopped_there]),
+    "evicted on the manager": scenario(
         on_manager, kueue=lambda: Kueue(evict={"far": "Preempted"}, when_ready=False)
     ),
-    "on the worker": lambda: scenario(on_worker),
-    "evicted on the worker": lambda: scenario(on_worker, kueue=preempting("copy"), world=endless("copy")),
-    "inside a queued AppWrapper": lambda: scenario(in_wrapper(queued=True)),
-    "inside one without a queue": lambda: scenario(in_wrapper(queued=False)),
-    "pods are queued twice": lambda: scenario(with_gated_pod, world=endless("run")),
+    "on the worker": scenario(on_worker),
+    "evicted on the worker": scenario(on_worker, kueue=preempting("copy"), world=endless("copy")),
+    "inside a queued AppWrapper": scenario(in_wrapper(queued=True)),
+    "inside one without a queue": scenario(in_wrapper(queued=False)),
+    "pods are queued twice": scenario(with_gated_pod, world=endless("run")),
 }
 
 
+@pytest.mark.parametrize("disturbed", DISTURBED)
 @pytest.mark.parametrize("story", STORIES)
-async def test_survives_crashes_errors_stale_views_and_lost_events(story: str) -> None:
-    assert await crash_everywhere(STORIES[story]()) > 0
-    assert await crash_everywhere(STORIES[story](), lag=3) > 0
-    assert await fail_everywhere(STORIES[story]()) > 0
-    assert await stale_everywhere(STORIES[story]()) > 0
-    assert await blind_everywhere(STORIES[story]()) > 0
+async def test_survives(story: str, disturbed: str) -> None:
+    assert await DISTURBED[disturbed](STORIES[story]) > 0
 
 
 async def test_on_the_manager_it_has_its_workload_and_is_left_alone() -> None:
-    server = (await run(STORIES["on the manager"]())).server
+    server = (await run(STORIES["on the manager"])).server
     (workload,) = server.list(WORKLOAD)
     found = condition(workload, "Finished")
     assert found is not None and (found["reason"], found["message"]) == ("Succeeded", "over there")
@@ -152,13 +142,13 @@ async def test_on_the_manager_it_has_its_workload_and_is_left_alone() -> None:
 
 
 async def test_what_was_stopped_on_a_worker_is_not_over() -> None:
-    server = (await run(STORIES["stopped on the worker"]())).server
+    server = (await run(STORIES["stopped on the worker"])).server
     (workload,) = server.list(WORKLOAD)
     assert is_true(workload, "Admitted") and not is_true(workload, "Finished")
 
 
 async def test_evicted_on_the_manager_it_gives_its_place_back_and_waits_again() -> None:
-    server = (await run(STORIES["evicted on the manager"]())).server
+    server = (await run(STORIES["evicted on the manager"])).server
     (workload,) = server.list(WORKLOAD)
     assert is_true(workload, "Admitted")  # a second time
     assert (condition(workload, "Requeued") or {})["reason"] == "Preempted"
@@ -166,7 +156,7 @@ async def test_evicted_on_the_manager_it_gives_its_place_back_and_waits_again() 
 
 
 async def test_on_the_worker_it_takes_the_workload_that_was_made_for_it() -> None:
-    server = (await run(STORIES["on the worker"]())).server
+    server = (await run(STORIES["on the worker"])).server
     (workload,) = server.list(WORKLOAD)
     assert workload["metadata"]["name"] == "before"
     assert workload["metadata"]["ownerReferences"][0]["controller"] is True
@@ -175,7 +165,7 @@ async def test_on_the_worker_it_takes_the_workload_that_was_made_for_it() -> Non
 
 
 async def test_evicted_on_the_worker_it_ends_and_its_workload_goes_back() -> None:
-    server = (await run(STORIES["evicted on the worker"]())).server
+    server = (await run(STORIES["evicted on the worker"])).server
     assert [one["metadata"]["name"] for one in server.list(RUN)] == ["copy"]
     assert ended(server, "copy") == ("False", "Cancelled")
     (workload,) = server.list(WORKLOAD)
@@ -185,16 +175,16 @@ async def test_evicted_on_the_worker_it_ends_and_its_workload_goes_back() -> Non
 
 
 async def test_inside_a_queued_job_it_runs_on_its_quota() -> None:
-    server = (await run(STORIES["inside a queued AppWrapper"]())).server
+    server = (await run(STORIES["inside a queued AppWrapper"])).server
     assert [one["metadata"]["name"] for one in server.list(WORKLOAD)] == ["aw"]
     assert ended(server) == ("True", "Done")
-    alone = (await run(STORIES["inside one without a queue"]())).server
+    alone = (await run(STORIES["inside one without a queue"])).server
     (mine,) = alone.list(WORKLOAD)
     assert is_true(mine, "Finished") and mine["metadata"]["name"].startswith("pipelinerun-run-")
 
 
 async def test_pods_that_are_queued_twice_are_told() -> None:
-    server = (await run(STORIES["pods are queued twice"]())).server
+    server = (await run(STORIES["pods are queued twice"])).server
     said = get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"]
     assert said.startswith("PodsQueuedTwice: ")
     assert (

@@ -4,7 +4,6 @@ lost event and failed write, and must end alike."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,14 +16,7 @@ from fournos.kube.resource import Key
 from fournos.queueing.kinds import WORKLOAD
 from tests.unit.jobs import actors
 from tests.unit.jobs.actors import NS, Kueue, Resolver, Tekton, environment, job, phase, submit
-from tests.world.harness import (
-    Scenario,
-    blind_everywhere,
-    crash_everywhere,
-    fail_everywhere,
-    run,
-    stale_everywhere,
-)
+from tests.world.harness import DISTURBED, Scenario, run
 from tests.world.server import Server
 
 
@@ -64,31 +56,23 @@ INVARIANTS = (quota_covers_every_live_run, one_live_run_a_job, terminal_means_re
 
 
 def scenario(
-    setup: Callable[[Server], None] = submit, *, script: Any = (), kueue: Any = None, **kwargs: Any
+    setup: Callable[[Server], None] = submit,
+    *,
+    resolver: Callable[[], Resolver] = Resolver,
+    kueue: Callable[[], Kueue] = Kueue,
+    tekton: Callable[[], Tekton] = Tekton,
+    **kwargs: Any,
 ) -> Scenario:
-    """Actors are made anew for every run: they remember."""
-    resolver = kwargs.pop("resolver", Resolver)
-    tekton = kwargs.pop("tekton", Tekton)
-    cast: list[Callable[[Server], None]] = []
-
     def begin(server: Server) -> None:
-        cast[:] = [resolver(), (kueue or Kueue)(), tekton()]
         environment(server)
         setup(server)
-
-    def play(index: int) -> Callable[[Server], None]:
-        def act(server: Server) -> None:
-            cast[index](server)
-
-        return act
 
     return Scenario(
         jobs_system(kwargs.pop("settings", actors.SETTINGS), kwargs.pop("template", actors.TEMPLATE)),
         begin,
-        actors=[play(0), play(1), play(2)],
-        script=script,
+        cast=(resolver, kueue, tekton),
         invariants=INVARIANTS,
-        **kwargs,
+        **{"end_unseen": outcome, **kwargs},
     )
 
 
@@ -123,57 +107,38 @@ def outcome(server: Server) -> Any:
     return jobs, server.list(WORKLOAD), live
 
 
-STORIES: dict[str, Callable[[], Scenario]] = {
-    "succeeds": lambda: scenario(resolver=lambda: Resolver({"secretRefs": ["my-creds"]})),
-    "shared, with GPUs and a priority": lambda: scenario(shared_hardware),
-    "fails": lambda: scenario(tekton=lambda: Tekton(fails={"job"}, pods=True)),
-    "fails once, is retried": lambda: scenario(
+STORIES: dict[str, Scenario] = {
+    "succeeds": scenario(resolver=lambda: Resolver({"secretRefs": ["my-creds"]})),
+    "shared, with GPUs and a priority": scenario(shared_hardware),
+    "fails": scenario(tekton=lambda: Tekton(fails={"job"}, pods=True)),
+    "fails once, is retried": scenario(
         lambda s: submit(s, retry={"limit": 1}), tekton=lambda: Tekton(fails={"job"})
     ),
-    "is stopped": lambda: scenario(tekton=endless, script=[shutdown("Stop")]),
-    "is terminated": lambda: scenario(tekton=endless, script=[shutdown("Terminate")]),
-    "is deleted while it runs": lambda: scenario(tekton=endless, script=[deleted]),
-    "is evicted and runs again": lambda: scenario(
+    "is stopped": scenario(tekton=endless, script=[shutdown("Stop")]),
+    "is terminated": scenario(tekton=endless, script=[shutdown("Terminate")]),
+    "is deleted while it runs": scenario(tekton=endless, script=[deleted]),
+    "is evicted and runs again": scenario(
         kueue=evictor, tekton=lambda: Tekton(endless={"job"}, pods=True), end=outcome
     ),
-    "holds a lock": lambda: scenario(
+    "holds a lock": scenario(
         lambda s: submit(s, lockOnly=True, executionEngine=None), script=[shutdown("Stop")]
     ),
-    "clusterless": lambda: scenario(lambda s: submit(s, cluster=None, exclusive=False, clusterless=True)),
-    "resolver fails": lambda: scenario(resolver=lambda: Resolver(fails=True)),
-    "deaf run is forced": lambda: scenario(
+    "clusterless": scenario(lambda s: submit(s, cluster=None, exclusive=False, clusterless=True)),
+    "resolver fails": scenario(resolver=lambda: Resolver(fails=True)),
+    "deaf run is forced": scenario(
         tekton=lambda: Tekton(deaf={"job"}, pods=True), script=[shutdown("Terminate")]
     ),
 }
 
 
+@pytest.mark.parametrize("disturbed", DISTURBED)
 @pytest.mark.parametrize("story", STORIES)
-async def test_survives_a_crash_at_every_write(story: str) -> None:
-    assert await crash_everywhere(STORIES[story]()) > 4
-
-
-@pytest.mark.parametrize("story", STORIES)
-async def test_survives_a_crash_at_every_write_with_an_old_view(story: str) -> None:
-    assert await crash_everywhere(replace(STORIES[story](), end=outcome), lag=3) > 4
-
-
-@pytest.mark.parametrize("story", STORIES)
-async def test_survives_an_error_at_every_write(story: str) -> None:
-    assert await fail_everywhere(STORIES[story]()) > 4
-
-
-@pytest.mark.parametrize("story", STORIES)
-async def test_survives_stale_caches(story: str) -> None:
-    assert await stale_everywhere(STORIES[story]()) > 4
-
-
-@pytest.mark.parametrize("story", STORIES)
-async def test_survives_lost_events(story: str) -> None:
-    assert await blind_everywhere(replace(STORIES[story](), end=outcome)) > 3
+async def test_survives(story: str, disturbed: str) -> None:
+    assert await DISTURBED[disturbed](STORIES[story]) > 3
 
 
 async def test_the_straight_way() -> None:
-    done = await run(STORIES["succeeds"]())
+    done = await run(STORIES["succeeds"])
     status = job(done.server)["status"]
     assert status["phase"] == "Succeeded"
     assert status["message"] == "Pipeline completed successfully"
@@ -189,7 +154,7 @@ async def test_the_straight_way() -> None:
 
 
 async def test_the_run_that_is_made() -> None:
-    done = await run(STORIES["succeeds"]())
+    done = await run(STORIES["succeeds"])
     spec = done.server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]
     assert {p["name"]: p["value"] for p in spec["params"]} == {
         "fjob-name": "job",
@@ -221,7 +186,7 @@ async def test_the_run_that_is_made() -> None:
 
 
 async def test_a_retry_is_a_new_attempt_with_new_names() -> None:
-    done = await run(STORIES["fails once, is retried"]())
+    done = await run(STORIES["fails once, is retried"])
     status = job(done.server)["status"]
     assert status["phase"] == "Succeeded"
     assert [(a["number"], a["outcome"], a["pipelineRun"]) for a in status["attempts"]] == [
@@ -231,7 +196,7 @@ async def test_a_retry_is_a_new_attempt_with_new_names() -> None:
 
 
 async def test_an_evicted_job_stops_first_and_runs_again() -> None:
-    done = await run(STORIES["is evicted and runs again"]())
+    done = await run(STORIES["is evicted and runs again"])
     status = job(done.server)["status"]
     assert status["phase"] == "Succeeded"
     assert [(a["outcome"], a["pipelineRun"]) for a in status["attempts"]] == [
@@ -250,7 +215,7 @@ async def test_stop_runs_finally_tasks_and_terminate_does_not() -> None:
 
 
 async def test_a_deaf_run_is_deleted_with_its_pods_before_quota_goes() -> None:
-    done = await run(STORIES["deaf run is forced"]())
+    done = await run(STORIES["deaf run is forced"])
     assert phase(done.server) == "Stopped"
     assert done.server.find(PIPELINE_RUN, Key(NS, "job")) is None
 
@@ -279,7 +244,7 @@ async def test_priority_reaches_kueue() -> None:
 
 
 async def test_resolver_failure_shows_its_log() -> None:
-    done = await run(STORIES["resolver fails"]())
+    done = await run(STORIES["resolver fails"])
     status = job(done.server)["status"]
     assert status["phase"] == "Failed"
     assert status["message"].startswith("Resolution failed: Job has reached the specified backoff limit")

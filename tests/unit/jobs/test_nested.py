@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from fournos.api.conditions import condition
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.kube.resource import Key, Resource, uid_of
 from fournos.queueing.kinds import WORKLOAD
 from tests.unit.jobs.actors import NS, job, phase, submit
 from tests.unit.jobs.test_lifecycle import scenario
-from tests.world.harness import Scenario, blind_everywhere, crash_everywhere, run, stale_everywhere
+from tests.world.harness import DISTURBED, Scenario, run
 from tests.world.server import Server
 
 APPWRAPPER = Resource("workload.codeflare.dev", "v1beta2", "AppWrapper", "appwrappers")
@@ -64,9 +66,9 @@ async def test_it_runs_on_the_quota_of_its_owner() -> None:
     assert (attempt["cluster"], attempt["workload"]) == ("cluster-1", "appwrapper-aw")
 
 
-async def test_every_crash_stale_view_and_lost_event_ends_alike() -> None:
-    for everywhere in (crash_everywhere, stale_everywhere, blind_everywhere):
-        await everywhere(story())
+@pytest.mark.parametrize("disturbed", DISTURBED)
+async def test_survives(disturbed: str) -> None:
+    assert await DISTURBED[disturbed](story()) > 0
 
 
 async def test_it_waits_for_the_admission_of_its_owner() -> None:

@@ -19,14 +19,7 @@ from fournos.multikueue.settings import MultiKueueSettings
 from fournos.queueing.kinds import ADMISSION_CHECK
 from tests.fakes.clusters import kubeconfig
 from tests.unit.multikueue.actors import CHECK, FakeWorkers
-from tests.world.harness import (
-    Scenario,
-    blind_everywhere,
-    crash_everywhere,
-    fail_everywhere,
-    run,
-    stale_everywhere,
-)
+from tests.world.harness import DISTURBED, Scenario, run
 from tests.world.process import Process
 from tests.world.server import Server, VirtualClock
 
@@ -200,10 +193,8 @@ async def test_a_cluster_that_opts_in_becomes_a_worker() -> None:
 )
 async def test_it_follows_its_cluster_whatever_fails(script: tuple[Any, ...]) -> None:
     told = members(*script, setup=one)
-    await crash_everywhere(told)
-    await fail_everywhere(told)
-    await stale_everywhere(told)
-    await blind_everywhere(told)
+    for disturbed in DISTURBED.values():
+        assert await disturbed(told) > 0
     wanted = ({"c1": True}, ["fournos-c1-kubeconfig"]) if script == (rotate,) else ({}, [])
     assert made((await run(told)).server) == wanted
 
