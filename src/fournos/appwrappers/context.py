@@ -14,11 +14,11 @@ from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.status import StatusDraft
 from fournos.appwrappers.tolerance import Tolerance, tolerance
 from fournos.kube.kinds import POD
-from fournos.kube.resource import Key, Obj, controller_of, is_terminating, key_of, uid_of
+from fournos.kube.resource import Key, Obj, controller_of, uid_of
 from fournos.queueing.surroundings import Surroundings
+from fournos.runtime.context import PassContext
 from fournos.runtime.decision import (
     Absent,
-    Decision,
     Facts,
     LiveGet,
     LiveList,
@@ -27,7 +27,6 @@ from fournos.runtime.decision import (
     Question,
     Unknown,
 )
-from fournos.runtime.steps import Patch, Step
 
 NOT_CREATED = "ComponentCreationErrored"
 """Reason of a component's ResourcesDeployed, as published."""
@@ -51,7 +50,10 @@ class Observed:
 
 
 @dataclass(slots=True)
-class Context:
+class Context(PassContext):
+    resource = names.APPWRAPPER
+    finalizer_name = names.FINALIZER
+
     observed: Observed
     facts: Facts
     now: datetime
@@ -64,16 +66,12 @@ class Context:
         self.tolerance = tolerance(self.wrapper["metadata"].get("annotations") or {}, self.settings)
 
     @property
-    def wrapper(self) -> Obj:
+    def obj(self) -> Obj:
         return self.observed.wrapper
 
     @property
-    def name(self) -> str:
-        return self.observed.key.name
-
-    @property
-    def namespace(self) -> str:
-        return self.observed.key.namespace
+    def wrapper(self) -> Obj:
+        return self.observed.wrapper
 
     @property
     def spec(self) -> Mapping[str, Any]:
@@ -82,10 +80,6 @@ class Context:
     @property
     def suspended(self) -> bool:
         return bool(self.spec.get("suspend"))
-
-    @property
-    def deleting(self) -> bool:
-        return is_terminating(self.wrapper)
 
     @property
     def templates(self) -> Sequence[Obj]:
@@ -151,40 +145,3 @@ class Context:
         if need := self.facts.ask(questions):
             return need
         return not any(isinstance(self.facts.answer(question), Unknown) for question in questions)
-
-    # --- the finalizer ---
-
-    @property
-    def holds_finalizer(self) -> bool:
-        return names.FINALIZER in (self.wrapper["metadata"].get("finalizers") or ())
-
-    def finalizer(self, *, on: bool) -> tuple[Step, ...]:
-        if self.holds_finalizer == on:
-            return ()
-        meta = self.wrapper["metadata"]
-        rest = [name for name in meta.get("finalizers") or () if name != names.FINALIZER]
-        wanted = [*rest, names.FINALIZER] if on else rest
-        body = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": wanted or None}}
-        return (Patch(names.APPWRAPPER, key_of(self.wrapper), body),)
-
-    # --- results ---
-
-    def up_to_date(self) -> bool | Need:
-        """Whether the API server has the AppWrapper as the cache shows it: asked before anything is made."""
-        question = LiveGet(names.APPWRAPPER, self.observed.key)
-        if need := self.facts.ask([question]):
-            return need
-        answer = self.facts.answer(question)
-        version = self.wrapper["metadata"]["resourceVersion"]
-        return isinstance(answer, Present) and answer.value["metadata"]["resourceVersion"] == version
-
-    def decision(
-        self, steps: Sequence[Step] = (), *, wake_at: datetime | None = None, retry: bool = False
-    ) -> Decision:
-        return Decision(
-            steps=tuple(steps),
-            status=self.draft.done(),
-            notes=tuple(self.draft.notes),
-            wake_at=wake_at,
-            retry=retry,
-        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -16,6 +15,7 @@ from fournos.clusters.status import StatusDraft
 from fournos.clusters.steps import Verdict
 from fournos.kube.resource import Key, Obj, is_terminating
 from fournos.runtime.decision import Decision, Facts
+from fournos.runtime.finalizer import holds
 from fournos.runtime.steps import Patch, Step
 
 
@@ -93,8 +93,8 @@ class Context:
         return is_terminating(self.cluster)
 
     @property
-    def finalizers(self) -> Sequence[str]:
-        return tuple(self.cluster["metadata"].get("finalizers") or ())
+    def holds_finalizer(self) -> bool:
+        return holds(self.cluster, names.FINALIZER)
 
     @property
     def lock_key(self) -> Key:

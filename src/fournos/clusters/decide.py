@@ -16,6 +16,7 @@ from fournos.clusters.planner import NO_QUEUE
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.resource import Key, uid_of
 from fournos.runtime.decision import Absent, Decision, Facts, Need, Present, SecretShape
+from fournos.runtime.finalizer import switched
 from fournos.runtime.steps import Delete
 
 _LOOK_AGAIN = timedelta(seconds=1)
@@ -33,8 +34,8 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: Cluster
         ctx.draft.condition("Retrying", "False", "Recovered", "")
     if ctx.deleting:
         return decommission(ctx)
-    if names.FINALIZER not in ctx.finalizers:
-        claim = ctx.own_patch({"finalizers": [*ctx.finalizers, names.FINALIZER]})
+    if not ctx.holds_finalizer:
+        claim = ctx.own_patch(switched(ctx.cluster, names.FINALIZER, on=True))
         return Decision(steps=(claim,) if claim else (), retry=facts.failure is not None)
     if gone_secret(ctx):
         verdict = _is_gone(ctx)

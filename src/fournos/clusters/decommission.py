@@ -18,6 +18,7 @@ from fournos.kube.kinds import CONFIG_MAP
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import CLUSTER_QUEUE, FOURNOS_JOB, RESOURCE_FLAVOR, WORKLOAD
 from fournos.runtime.decision import Absent, Decision, LiveGet, LiveList, Need, Present
+from fournos.runtime.finalizer import switched
 from fournos.runtime.steps import Create, Patch, Step
 
 DRAINING, REMOVING = "Draining", "Removing"
@@ -53,7 +54,7 @@ def _shown(them: tuple[str, ...]) -> str:
 
 
 def decommission(ctx: Context) -> Decision | Need:
-    if names.FINALIZER not in ctx.finalizers:
+    if not ctx.holds_finalizer:
         return Decision()
     state = ctx.draft.get("decommission")
     if state == REMOVING:
@@ -126,7 +127,7 @@ def _remove(ctx: Context) -> Decision | Need:
             ctx.retry = True
             return ctx.decision()
         last += _remember(ctx, answer)
-    off = ctx.own_patch({"finalizers": [name for name in ctx.finalizers if name != names.FINALIZER]})
+    off = ctx.own_patch(switched(ctx.cluster, names.FINALIZER, on=False))
     assert off is not None
     return Decision(steps=(*last, Forget(ctx.name), off))
 

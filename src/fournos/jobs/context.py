@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from fournos.api.conditions import condition
 from fournos.api.fournosjob import FournosJobSpec, Hardware
 from fournos.jobs import names
+from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.status import StatusDraft
 from fournos.jobs.template import Template
-from fournos.kube.resource import Key, Obj, is_terminating
+from fournos.kube.resource import Key, Obj
 from fournos.queueing.state import QueueState, view
-from fournos.runtime.decision import Decision, Facts
-from fournos.runtime.steps import Step
+from fournos.runtime.context import PassContext
+from fournos.runtime.decision import Facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,10 @@ class Observed:
 
 
 @dataclass(slots=True)
-class Context:
+class Context(PassContext):
+    resource = FOURNOS_JOB
+    finalizer_name = names.FINALIZER
+
     observed: Observed
     facts: Facts
     now: datetime
@@ -64,28 +67,16 @@ class Context:
     # --- the job ---
 
     @property
+    def obj(self) -> Obj:
+        return self.observed.job
+
+    @property
     def job(self) -> Obj:
         return self.observed.job
 
     @property
     def spec(self) -> FournosJobSpec:
         return self.observed.spec
-
-    @property
-    def name(self) -> str:
-        return self.observed.key.name
-
-    @property
-    def namespace(self) -> str:
-        return self.observed.key.namespace
-
-    @property
-    def deleting(self) -> bool:
-        return is_terminating(self.job)
-
-    @property
-    def holds_finalizer(self) -> bool:
-        return names.FINALIZER in (self.job["metadata"].get("finalizers") or ())
 
     @property
     def hardware(self) -> Hardware | None:
@@ -106,19 +97,6 @@ class Context:
         """The Workload that counts: not one that is going away, the newest if there are several."""
         alive = [w for w in self.observed.workloads if view(w).state is not QueueState.GONE]
         return max(alive, key=lambda w: str(w["metadata"].get("creationTimestamp", "")), default=None)
-
-    # --- results ---
-
-    def decision(
-        self, steps: Sequence[Step] = (), *, wake_at: datetime | None = None, retry: bool = False
-    ) -> Decision:
-        return Decision(
-            steps=tuple(steps),
-            status=self.draft.done(),
-            notes=tuple(self.draft.notes),
-            wake_at=wake_at,
-            retry=retry,
-        )
 
 
 def succeeded_condition(run: Obj) -> Obj:

@@ -16,7 +16,7 @@ from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.report import finish_patch
 from fournos.runtime.decision import Decision, Need, Present, SecretShape
-from fournos.runtime.steps import Delete, Patch, Step
+from fournos.runtime.steps import Delete, Step
 
 OUT_OF_SYNC = "OutOfSync"
 """Why a prebuilt Workload ends that its job does not fit: Kueue's word for it."""
@@ -95,8 +95,7 @@ def fail_attempt(ctx: Context, message: str) -> Decision | Need:
 def after_end(ctx: Context) -> Decision:
     """What remains to do for a job in a terminal phase: leftovers, the finalizer, its time to live."""
     steps = list(release(ctx, ended=ctx.draft.phase, message=ctx.draft.message))
-    if ctx.holds_finalizer:
-        steps.append(finalizer_off(ctx))
+    steps += ctx.finalizer(on=False)
     if steps:
         return Decision(steps=tuple(steps))
     expiry = _expiry(ctx)
@@ -106,16 +105,6 @@ def after_end(ctx: Context) -> Decision:
         key = key_of(ctx.job)
         return Decision(steps=(Delete(FOURNOS_JOB, key, uid_of(ctx.job)),))
     return Decision(wake_at=expiry)
-
-
-def finalizer_off(ctx: Context) -> Patch:
-    meta = ctx.job["metadata"]
-    rest = [f for f in meta.get("finalizers") or () if f != names.FINALIZER]
-    return Patch(
-        FOURNOS_JOB,
-        key_of(ctx.job),
-        {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": rest or None}},
-    )
 
 
 def _expiry(ctx: Context) -> datetime | None:

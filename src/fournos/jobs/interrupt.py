@@ -13,14 +13,13 @@ from enum import Enum
 from fournos.api.times import format_time, parse_time
 from fournos.jobs import names
 from fournos.jobs.context import Context, run_ended, run_succeeded
-from fournos.jobs.finish import finalizer_off, finish, release
+from fournos.jobs.finish import finish, release
 from fournos.jobs.stop import IMMEDIATE, Ending, end_run
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.release import release_quota
 from fournos.queueing.state import QueueState, view
 from fournos.runtime.decision import Absent, Decision, LiveGet, Need
-from fournos.runtime.steps import Step
 
 
 class Kind(Enum):
@@ -146,10 +145,7 @@ def _settle(ctx: Context, why: Interrupt) -> Decision | Need:
 
 
 def _deleted(ctx: Context, why: Interrupt) -> Decision:
-    steps: list[Step] = list(release(ctx))
-    if ctx.holds_finalizer:
-        steps.append(finalizer_off(ctx))
-    return Decision(steps=tuple(steps))
+    return Decision(steps=(*release(ctx), *ctx.finalizer(on=False)))
 
 
 def _stopped(ctx: Context, why: Interrupt) -> Decision | Need:

@@ -8,7 +8,7 @@ from fournos.api.durations import parse_duration
 from fournos.api.times import parse_time
 from fournos.jobs import build, names
 from fournos.jobs.context import Context
-from fournos.jobs.finish import fail, finalizer_off, release
+from fournos.jobs.finish import fail, release
 from fournos.jobs.prebuilt import differs, join, out_of_sync
 from fournos.jobs.waiting import admission_message, wait, wait_if_curable
 from fournos.kube.resource import Key, Obj, key_of, uid_of
@@ -109,7 +109,7 @@ def pending(ctx: Context) -> Decision | Need:
         ctx.draft.say(message).condition("Suspended", "True", "Suspended", message)
         return ctx.decision(release(ctx))
     if ctx.holds_finalizer:  # of an attempt that is over
-        return ctx.decision([finalizer_off(ctx)])
+        return ctx.decision(ctx.finalizer(on=False))
     if ctx.draft.reason_of("Suspended") == "Suspended":
         ctx.draft.condition("Suspended", "False", "Resumed", "")
     deadline = _pending_deadline(ctx)

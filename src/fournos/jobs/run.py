@@ -23,6 +23,7 @@ from fournos.runtime.decision import (
     StepFailure,
     Unknown,
 )
+from fournos.runtime.finalizer import switched
 from fournos.runtime.steps import CopySecret, Create, Patch, Step
 
 _STARTED_WITHIN = timedelta(seconds=2)
@@ -45,7 +46,7 @@ def _mark(ctx: Context) -> list[Step]:
     labels = meta.get("labels") or {}
     wanted: dict[str, object] = {}
     if not ctx.spec.lock_only and not ctx.holds_finalizer:
-        wanted["finalizers"] = [*(meta.get("finalizers") or ()), names.FINALIZER]
+        wanted |= switched(ctx.job, names.FINALIZER, on=True)
     exclusive = ctx.spec.cluster if ctx.spec.exclusive or ctx.spec.lock_only else None
     if exclusive and labels.get(names.EXCLUSIVE_CLUSTER_LABEL) != exclusive:
         wanted["labels"] = {names.EXCLUSIVE_CLUSTER_LABEL: exclusive}

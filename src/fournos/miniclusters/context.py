@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from fournos.api.conditions import is_true
 from fournos.kube.kinds import JOB, POD
-from fournos.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of, uid_of
+from fournos.kube.resource import Key, Obj, Resource, controller_of, uid_of
 from fournos.miniclusters import names
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.miniclusters.status import StatusDraft
 from fournos.queueing.surroundings import Surroundings
-from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, LiveList, Need, Present
-from fournos.runtime.steps import Patch, Step
-
-FINALIZER = "flux-framework.org/finalizer"
-"""Only on a MiniCluster that is queued: its Workload must find it until nothing of it runs."""
+from fournos.runtime.context import PassContext
+from fournos.runtime.decision import Absent, Facts, LiveGet, LiveList, Present
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +33,10 @@ class Observed:
 
 
 @dataclass(slots=True)
-class Context:
+class Context(PassContext):
+    resource = MINICLUSTER
+    finalizer_name = names.FINALIZER
+
     observed: Observed
     facts: Facts
     now: datetime
@@ -47,16 +47,12 @@ class Context:
         self.draft = StatusDraft(self.minicluster, self.now)
 
     @property
-    def minicluster(self) -> Obj:
+    def obj(self) -> Obj:
         return self.observed.minicluster
 
     @property
-    def name(self) -> str:
-        return self.observed.key.name
-
-    @property
-    def namespace(self) -> str:
-        return self.observed.key.namespace
+    def minicluster(self) -> Obj:
+        return self.observed.minicluster
 
     @property
     def spec(self) -> Mapping[str, Any]:
@@ -65,10 +61,6 @@ class Context:
     @property
     def suspended(self) -> bool:
         return bool(self.spec.get("suspend"))
-
-    @property
-    def deleting(self) -> bool:
-        return is_terminating(self.minicluster)
 
     def owns(self, obj: Obj) -> bool:
         return (controller_of(obj) or {}).get("uid") == uid_of(self.minicluster)
@@ -135,41 +127,6 @@ class Context:
             return mine[0]
         prebuilt = around.prebuilt
         return prebuilt if prebuilt is not None and self.owns(prebuilt) else None
-
-    @property
-    def holds_finalizer(self) -> bool:
-        return FINALIZER in (self.minicluster["metadata"].get("finalizers") or ())
-
-    def finalizer(self, *, on: bool) -> tuple[Step, ...]:
-        if self.holds_finalizer == on:
-            return ()
-        meta = self.minicluster["metadata"]
-        rest = [name for name in meta.get("finalizers") or () if name != FINALIZER]
-        wanted = [*rest, FINALIZER] if on else rest
-        body = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": wanted or None}}
-        return (Patch(MINICLUSTER, key_of(self.minicluster), body),)
-
-    # --- results ---
-
-    def up_to_date(self) -> bool | Need:
-        """Whether the API server has the MiniCluster as the cache shows it: asked before anything is made."""
-        question = LiveGet(MINICLUSTER, self.observed.key)
-        if need := self.facts.ask([question]):
-            return need
-        answer = self.facts.answer(question)
-        version = self.minicluster["metadata"]["resourceVersion"]
-        return isinstance(answer, Present) and answer.value["metadata"]["resourceVersion"] == version
-
-    def decision(
-        self, steps: Sequence[Step] = (), *, wake_at: datetime | None = None, retry: bool = False
-    ) -> Decision:
-        return Decision(
-            steps=tuple(steps),
-            status=self.draft.done(),
-            notes=tuple(self.draft.notes),
-            wake_at=wake_at,
-            retry=retry,
-        )
 
 
 def terminal(pod: Obj) -> bool:

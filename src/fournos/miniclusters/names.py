@@ -6,6 +6,9 @@ from typing import Final
 
 MANAGED_BY_US: Final = frozenset({None, "", "flux-framework.org/flux-operator"})
 
+FINALIZER: Final = "flux-framework.org/finalizer"
+"""Only on a MiniCluster that is queued: its Workload must find it until nothing of it runs."""
+
 NAME_LABEL: Final = "app.kubernetes.io/name"
 """On every pod: the MiniCluster's name; affinity and sidecar Services select by it."""
 APP_LABEL: Final = "app"

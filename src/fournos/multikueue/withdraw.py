@@ -19,7 +19,7 @@ from fournos.multikueue.over import Why, over
 from fournos.multikueue.sync import sync
 from fournos.multikueue.workers import Change, Remove
 from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.workload import IN_USE
+from fournos.queueing.report import finalizer_patch
 from fournos.runtime.decision import Absent, Decision, LiveGet, Need, Present
 
 
@@ -67,13 +67,10 @@ def clear(ctx: Context, remote: Remote, why: Why) -> None:
             ctx.send(remote, Remove(kind, key_of(job), uid_of(job)))
     if remote.jobs or remote.workload is None:
         return
-    meta = remote.workload["metadata"]
     if not is_terminating(remote.workload):
         ctx.send(remote, Remove(WORKLOAD, key_of(remote.workload), uid_of(remote.workload)))
-    elif IN_USE in (meta.get("finalizers") or ()):
-        rest = [name for name in meta["finalizers"] if name != IN_USE]
-        body = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": rest or None}}
-        ctx.send(remote, Change(WORKLOAD, key_of(remote.workload), body))
+    elif (patch := finalizer_patch(remote.workload)) is not None:
+        ctx.send(remote, Change(WORKLOAD, patch.key, patch.body))
 
 
 def _stopped(ctx: Context, remote: Remote, why: Why) -> bool:

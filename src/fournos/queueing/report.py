@@ -3,7 +3,7 @@ that need their quota no more."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -11,6 +11,7 @@ from fournos.api.conditions import Condition, condition, is_true, upsert
 from fournos.kube.resource import Obj, key_of
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.workload import IN_USE
+from fournos.runtime.finalizer import holds, switched
 from fournos.runtime.steps import Patch
 
 _RECOVERING = frozenset({"WaitForRecovery", "Recovered"})
@@ -36,13 +37,10 @@ def finish_patch(workload: Obj, reason: str, message: str, now: datetime) -> Pat
 
 
 def finalizer_patch(workload: Obj) -> Patch | None:
-    meta = workload["metadata"]
-    finalizers: Sequence[str] = meta.get("finalizers") or ()
-    if IN_USE not in finalizers:
+    """Takes off the one of whoever runs the job; None: it is not there."""
+    if not holds(workload, IN_USE):
         return None
-    rest = [name for name in finalizers if name != IN_USE]
-    body = {"metadata": {"resourceVersion": meta["resourceVersion"], "finalizers": rest or None}}
-    return Patch(WORKLOAD, key_of(workload), body)
+    return Patch(WORKLOAD, key_of(workload), {"metadata": switched(workload, IN_USE, on=False)})
 
 
 def pods_ready_patch(workload: Obj, ready: bool, now: datetime) -> Patch | None:

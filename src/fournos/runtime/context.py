@@ -1,0 +1,73 @@
+"""What the passes of all systems work with: an object, what is asked about it, and the decision on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import ClassVar
+
+from fournos.kube.resource import Obj, Resource, is_terminating, key_of
+from fournos.runtime.decision import Decision, Facts, LiveGet, Need, Present
+from fournos.runtime.draft import Draft
+from fournos.runtime.finalizer import holds, switched
+from fournos.runtime.steps import Patch, Step
+
+
+class PassContext:
+    """A system adds what its kind has of its own, as a dataclass with at least `facts` and `draft`."""
+
+    __slots__ = ()
+
+    resource: ClassVar[Resource]
+    finalizer_name: ClassVar[str]
+    facts: Facts
+    draft: Draft
+
+    @property
+    def obj(self) -> Obj:
+        """The object that the pass is about, as the cache has it."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        return key_of(self.obj).name
+
+    @property
+    def namespace(self) -> str:
+        return key_of(self.obj).namespace
+
+    @property
+    def deleting(self) -> bool:
+        return is_terminating(self.obj)
+
+    @property
+    def holds_finalizer(self) -> bool:
+        return holds(self.obj, self.finalizer_name)
+
+    def finalizer(self, *, on: bool) -> tuple[Step, ...]:
+        """Puts ours on, or takes it off; nothing if it is so already."""
+        if self.holds_finalizer == on:
+            return ()
+        body = {"metadata": switched(self.obj, self.finalizer_name, on=on)}
+        return (Patch(self.resource, key_of(self.obj), body),)
+
+    def up_to_date(self) -> bool | Need:
+        """Whether the API server has the object as the cache shows it: asked before anything is made."""
+        question = LiveGet(self.resource, key_of(self.obj))
+        if need := self.facts.ask([question]):
+            return need
+        answer = self.facts.answer(question)
+        version = self.obj["metadata"]["resourceVersion"]
+        return isinstance(answer, Present) and answer.value["metadata"]["resourceVersion"] == version
+
+    def decision(
+        self, steps: Sequence[Step] = (), *, wake_at: datetime | None = None, retry: bool = False
+    ) -> Decision:
+        """These steps, and what the draft has come to."""
+        return Decision(
+            steps=tuple(steps),
+            status=self.draft.done(),
+            notes=tuple(self.draft.notes),
+            wake_at=wake_at,
+            retry=retry,
+        )
