@@ -2,6 +2,4 @@
 
 from __future__ import annotations
 
-from fournos.kube.resource import Resource
-
-FOURNOS_CLUSTER = Resource("fournos.dev", "v1", "FournosCluster", "fournosclusters")
+from fournos.queueing.kinds import FOURNOS_CLUSTER as FOURNOS_CLUSTER

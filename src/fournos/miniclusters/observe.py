@@ -32,33 +32,15 @@ def watches() -> tuple[Watch, ...]:
     """
     return (
         Watch(MINICLUSTER, wakes=lambda found, caches: (key_of(found),)),
-        Watch(
-            POD,
-            selector=names.MINICLUSTER_LABEL,
-            wakes=_labelled,
-            indexes={OF: _minicluster},
-            project=project_pod,
-        ),
-        Watch(
-            JOB,
-            selector=names.MINICLUSTER_LABEL,
-            wakes=_labelled,
-            indexes={OF: _minicluster},
-            project=project_job,
-        ),
-        Watch(
-            CONFIG_MAP,
-            selector=names.MINICLUSTER_LABEL,
-            wakes=_labelled,
-            indexes={OF: _minicluster},
-            project=project_config_map,
-        ),
-        Watch(
-            SECRET,
-            selector=names.MINICLUSTER_LABEL,
-            wakes=_labelled,
-            indexes={OF: _minicluster},
-            project=project_metadata,
+        *(
+            Watch(
+                resource,
+                selector=names.MINICLUSTER_LABEL,
+                wakes=_labelled,
+                indexes={OF: _minicluster},
+                project=project,
+            )
+            for resource, project in _MADE.items()
         ),
         Watch(SERVICE, wakes=_of_service, indexes={OF: _minicluster}, project=project_service),
         Watch(
@@ -224,3 +206,6 @@ def project_pod(pod: Obj) -> Obj:
 
 def _container(status: Obj) -> dict[str, Any]:
     return {key: status[key] for key in ("name", "state", "lastState") if key in status}
+
+
+_MADE = {POD: project_pod, JOB: project_job, CONFIG_MAP: project_config_map, SECRET: project_metadata}

@@ -13,7 +13,6 @@ from fournos.queueing.kinds import GROUP, VERSION
 
 MULTIKUEUE_CONFIG = Resource(GROUP, VERSION, "MultiKueueConfig", "multikueueconfigs", namespaced=False)
 MULTIKUEUE_CLUSTER = Resource(GROUP, VERSION, "MultiKueueCluster", "multikueueclusters", namespaced=False)
-FOURNOS_CLUSTER = Resource("fournos.dev", "v1", "FournosCluster", "fournosclusters")
 
 _KUBERNETES = frozenset({"batch", "apps"})
 """Groups whose API servers do not take any status: a suspended Job, say, can have no startTime."""

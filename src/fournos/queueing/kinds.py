@@ -1,4 +1,4 @@
-"""Kueue's resource types (the v1beta2 API, served since Kueue 0.15), and the job kind that systems share."""
+"""Kueue's resource types (the v1beta2 API, served since Kueue 0.15), and kinds that systems share."""
 
 from __future__ import annotations
 
@@ -18,5 +18,7 @@ WORKLOAD_PRIORITY_CLASS = Resource(
 
 FOURNOS_JOB = Resource("fournos.dev", "v1", "FournosJob", "fournosjobs")
 """The job kind of ours that also locks clusters: two systems know it."""
+FOURNOS_CLUSTER = Resource("fournos.dev", "v1", "FournosCluster", "fournosclusters")
+"""Our clusters, which can also be MultiKueue's workers: two systems know it."""
 PRIORITY_CLASS = Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
 """The cluster's own priorities of pods: Kueue falls back to them."""

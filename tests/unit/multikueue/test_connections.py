@@ -12,11 +12,11 @@ from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
 from fournos.multikueue import names
 from fournos.multikueue.controller import multikueue_systems
-from fournos.multikueue.kinds import FOURNOS_CLUSTER, MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
+from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.multikueue.links import links_system
 from fournos.multikueue.members import members_system, secret_name
 from fournos.multikueue.settings import MultiKueueSettings
-from fournos.queueing.kinds import ADMISSION_CHECK
+from fournos.queueing.kinds import ADMISSION_CHECK, FOURNOS_CLUSTER
 from tests.fakes.clusters import kubeconfig
 from tests.unit.multikueue.actors import CHECK, FakeWorkers
 from tests.world.harness import DISTURBED, Scenario, run
