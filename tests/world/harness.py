@@ -8,7 +8,7 @@ once undisturbed and then once for every place where it can be disturbed; all ru
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -35,10 +35,11 @@ class Scenario:
     system: System[Any]
     setup: Action
     actors: Sequence[Actor] = ()
-    cast: Sequence[Callable[[], Actor]] = ()
-    """Actors that remember what they did: made anew for each run."""
     script: Sequence[Action] = ()
     """What users do, each when all is quiet after the one before."""
+    _: KW_ONLY
+    cast: Sequence[Callable[[], Actor]] = ()
+    """Actors that remember what they did: made anew for each run."""
     invariants: Sequence[Invariant] = ()
     end: Callable[[Server], Any] = snapshot
     """What all runs must agree on in the end; by default everything but times and UIDs."""
