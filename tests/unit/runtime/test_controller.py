@@ -1,30 +1,22 @@
-"""Controllers and processes with real reflectors on the in-memory API server, in virtual time."""
+"""Controllers with real reflectors on the in-memory API server, in virtual time."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import os
-import signal
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from fournos.kube.api import Listing
-from fournos.kube.errors import NotLeaderError, ServerError
-from fournos.kube.kinds import EVENT, LEASE
-from fournos.kube.resource import Key, Obj, Resource, key_of, owner_uids
+from fournos.kube.errors import ServerError
+from fournos.kube.resource import Key, Obj, key_of, owner_uids
 from fournos.runtime.controller import Controller
 from fournos.runtime.decision import Decision, Facts, Note
-from fournos.runtime.events import Recorder
-from fournos.runtime.lease import Lease
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.process import run
-from fournos.runtime.supervise import HEALTHY, TaskFailedError, supervise
 from fournos.runtime.system import Caches, System, Watch
+from tests.unit.runtime.controlled import Bench, Counting, play, toys, until, watching
 from tests.unit.runtime.loop import LoopClock
 from tests.unit.runtime.toy import (
     THING,
@@ -34,92 +26,10 @@ from tests.unit.runtime.toy import (
     make_toy,
     system,
     wakes_owner,
-    worker,
 )
 from tests.world.server import Connection, Server
 
 pytestmark = pytest.mark.looptime
-
-
-class Counting(Connection):
-    def __init__(self, server: Server) -> None:
-        super().__init__(server)
-        self.lists: list[str] = []
-
-    async def list(self, resource: Resource, **options: Any) -> Listing:
-        self.lists.append(str(resource))
-        return await super().list(resource, **options)
-
-
-class Bench:
-    def __init__(self) -> None:
-        self.server = Server()
-        self.api = Counting(self.server)
-        self.metrics = Metrics()
-        self.clock = LoopClock()
-        self.told: list[tuple[Key, Note]] = []
-        self.tasks: list[asyncio.Task[Any]] = []
-
-    def controller(self, *systems: System[Any], **options: Any) -> Controller:
-        return Controller(
-            self.api,
-            systems,
-            clock=self.clock,
-            metrics=self.metrics,
-            tell=lambda resource, obj, note: self.told.append((key_of(obj), note)),
-            jitter=lambda: 0.5,
-            **options,
-        )
-
-    def start(self, work: Any) -> asyncio.Task[Any]:
-        task = asyncio.ensure_future(work)
-        self.tasks.append(task)
-        return task
-
-    async def lead(self, controller: Controller) -> asyncio.Task[Any]:
-        self.start(controller.watch())
-        await controller.synced()
-        return self.start(controller.work())
-
-
-@pytest.fixture
-async def bench() -> AsyncIterator[Bench]:
-    bench = Bench()
-    yield bench
-    for task in bench.tasks:
-        task.cancel()
-    await asyncio.gather(*bench.tasks, return_exceptions=True)
-
-
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(3600):
-        while not condition():  # noqa: ASYNC110 - conditions of the server, which tells nobody
-            await asyncio.sleep(0.5)
-
-
-async def play(server: Server) -> None:
-    while True:
-        worker(server)
-        await asyncio.sleep(1)
-
-
-def watching(name: str, decide: Callable[[Obj, Facts], Decision], **options: Any) -> System[Obj]:
-    """A system of Toys alone."""
-    return System(
-        name=name,
-        watches=(Watch(TOY, lambda obj, caches: [key_of(obj)], **options),),
-        observe=lambda caches, key: caches[TOY].get(key),
-        decide=lambda toy, facts, now: decide(toy, facts),
-        primary=lambda toy: toy,
-    )
-
-
-def toys(server: Server, *names: str) -> None:
-    for name in names:
-        server.create(TOY, {"metadata": {"namespace": "ns", "name": name}, "spec": {}})
-
-
-# --- controller ----------------------------------------------------------------------------------------
 
 
 async def test_a_toy_goes_all_the_way_and_then_all_is_quiet(bench: Bench) -> None:
@@ -353,183 +263,3 @@ async def test_gauges_are_refreshed(bench: Bench) -> None:
         20, abs=1
     )
     assert controller.stuck() == []
-
-
-# --- process -------------------------------------------------------------------------------------------
-
-
-def replica(
-    bench: Bench, name: str, stop: asyncio.Event | None = None, *, leases: tuple[str, ...] = ("fournos",)
-) -> asyncio.Task[int]:
-    """A process with a controller for each lease, which writes its name to `status.<lease>`."""
-    metrics = Metrics()
-    recorder = Recorder(Connection(bench.server), bench.clock, metrics, instance=name)
-    controllers = [_leading(bench, name, lease, recorder) for lease in leases]
-    task: asyncio.Task[int] = bench.start(
-        run(controllers, clock=bench.clock, metrics=metrics, recorder=recorder, stop=stop)
-    )
-    return task
-
-
-def _leading(bench: Bench, name: str, of: str, recorder: Recorder) -> Controller:
-    lease = Lease(Connection(bench.server), Key("ns", of), name, bench.clock, jitter=lambda: 0.5)
-
-    def fence(number: int) -> None:
-        lease.check()
-
-    note = Note("Normal", "Seen", name)
-    by = "by" if of == "fournos" else of
-
-    def decide(toy: Obj, facts: Facts) -> Decision:
-        status = toy.get("status") or {}
-        return Decision() if by in status else Decision(status={**status, by: name}, notes=(note,))
-
-    return Controller(
-        Connection(bench.server, before=fence),
-        [watching("t", decide)],
-        lease=lease,
-        clock=bench.clock,
-        tell=recorder.tell,
-    )
-
-
-async def test_one_replica_works_stops_in_order_and_the_other_takes_over_at_once(bench: Bench) -> None:
-    stop = asyncio.Event()
-    first = replica(bench, "one", stop)
-    await until(lambda: bench.server.find(LEASE, Key("ns", "fournos")))
-    replica(bench, "two")
-    toys(bench.server, "a")
-    await until(lambda: bench.server.get(TOY, Key("ns", "a")).get("status") == {"by": "one"})
-    stop.set()
-    assert await first == 0
-    assert [event["reportingInstance"] for event in bench.server.list(EVENT)] == ["one"]
-    toys(bench.server, "b")
-    before = bench.clock.monotonic()
-    await until(lambda: bench.server.get(TOY, Key("ns", "b")).get("status") == {"by": "two"})
-    assert bench.clock.monotonic() - before < 5
-
-
-async def test_each_part_of_a_process_is_led_by_its_own_lease(bench: Bench) -> None:
-    alone_stops = asyncio.Event()
-    alone = replica(bench, "alone", alone_stops, leases=("part",))
-    await until(lambda: bench.server.find(LEASE, Key("ns", "part")))
-    both_stops = asyncio.Event()
-    both = replica(bench, "both", both_stops, leases=("fournos", "part"))
-    await until(lambda: bench.server.find(LEASE, Key("ns", "fournos")))
-    toys(bench.server, "a")
-    await until(lambda: len(bench.server.get(TOY, Key("ns", "a")).get("status") or {}) == 2)
-    assert bench.server.get(TOY, Key("ns", "a"))["status"] == {"by": "both", "part": "alone"}
-    alone_stops.set()
-    assert await alone == 0
-    await until(lambda: bench.server.get(LEASE, Key("ns", "part"))["spec"].get("holderIdentity") == "both")
-    toys(bench.server, "b")
-    await until(lambda: len(bench.server.get(TOY, Key("ns", "b")).get("status") or {}) == 2)
-    assert bench.server.get(TOY, Key("ns", "b"))["status"] == {"by": "both", "part": "both"}
-    both_stops.set()
-    assert await both == 0
-    for name in ("fournos", "part"):
-        assert "holderIdentity" not in bench.server.get(LEASE, Key("ns", name))["spec"]
-
-
-async def test_sigterm_ends_it_in_order(bench: Bench) -> None:
-    only = replica(bench, "one")
-    await until(lambda: bench.server.find(LEASE, Key("ns", "fournos")))
-    os.kill(os.getpid(), signal.SIGTERM)
-    assert await only == 0
-    assert "holderIdentity" not in bench.server.get(LEASE, Key("ns", "fournos"))["spec"]
-
-
-async def test_a_lost_lease_ends_it_with_an_error_and_the_lease_is_left_alone(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
-    only = replica(bench, "one")
-    await until(lambda: bench.server.find(LEASE, Key("ns", "fournos")))
-    bench.server.patch(LEASE, Key("ns", "fournos"), {"spec": {"holderIdentity": "thief"}})
-    assert await only == 1
-    assert "leadership lost" in caplog.text
-    assert bench.server.get(LEASE, Key("ns", "fournos"))["spec"]["holderIdentity"] == "thief"
-
-
-async def test_a_replica_that_only_waits_stops_too(bench: Bench) -> None:
-    replica(bench, "one")
-    await until(lambda: bench.server.find(LEASE, Key("ns", "fournos")))
-    stop = asyncio.Event()
-    second = replica(bench, "two", stop)
-    await asyncio.sleep(5)
-    stop.set()
-    assert await second == 0
-    assert bench.server.get(LEASE, Key("ns", "fournos"))["spec"]["holderIdentity"] == "one"
-
-
-def hanging(bench: Bench, seconds: float) -> Controller:
-    """Its one status write takes this long."""
-
-    class Slow(Counting):
-        async def patch(self, *args: Any, **options: Any) -> Obj:
-            await asyncio.sleep(seconds)
-            return await super().patch(*args, **options)
-
-    bench.api = Slow(bench.server)
-    toys(bench.server, "a")
-    return bench.controller(watching("t", lambda toy, facts: Decision(status={"seen": True})))
-
-
-@pytest.mark.parametrize(("takes", "written"), [(5, True), (50, False)])
-async def test_without_a_lease_it_works_and_stops_within_its_grace(
-    bench: Bench, takes: float, written: bool, caplog: pytest.LogCaptureFixture
-) -> None:
-    stop = asyncio.Event()
-    controllers = [hanging(bench, takes), bench.controller(watching("other", lambda toy, facts: Decision()))]
-    only = bench.start(run(controllers, clock=bench.clock, metrics=bench.metrics, stop=stop, grace=20))
-    await asyncio.sleep(1)
-    assert bench.metrics.value("fournos_leader", "") == 1
-    before = bench.clock.monotonic()
-    stop.set()
-    assert await only == 0
-    assert bench.clock.monotonic() - before == pytest.approx(4 if written else 20, abs=0.2)
-    assert bool(bench.server.get(TOY, Key("ns", "a")).get("status")) is written
-    assert ("are cut off" in caplog.text) is not written
-
-
-async def test_a_background_task_that_keeps_ending_ends_the_process(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def broken() -> None:
-        raise OSError("port is taken")
-
-    code = await run(
-        [bench.controller(watching("t", lambda toy, facts: Decision()))],
-        clock=bench.clock,
-        metrics=bench.metrics,
-        background={"health": broken},
-    )
-    assert code == 1
-    assert "task health ended 5 times in a row" in caplog.text
-
-
-# --- supervision ---------------------------------------------------------------------------------------
-
-
-async def test_a_task_that_ends_is_restarted_and_one_that_keeps_ending_is_given_up(bench: Bench) -> None:
-    runs = 0
-
-    async def fragile() -> None:
-        nonlocal runs
-        runs += 1
-        if runs == 2:
-            await asyncio.sleep(HEALTHY + 1)
-        if runs % 2:
-            raise RuntimeError("boom")
-
-    with pytest.raises(TaskFailedError, match="fragile ended 5 times in a row"):
-        await supervise("fragile", fragile, clock=bench.clock, metrics=bench.metrics)
-    assert runs == 6  # the one that held for long made the first forgotten
-    assert bench.metrics.value("fournos_task_restarts_total", "fragile") == 5
-
-
-async def test_lost_leadership_is_not_restarted(bench: Bench) -> None:
-    async def fenced() -> None:
-        raise NotLeaderError("gone")
-
-    with pytest.raises(NotLeaderError):
-        await supervise("fenced", fenced, clock=bench.clock, metrics=bench.metrics)

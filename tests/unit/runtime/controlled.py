@@ -1,0 +1,89 @@
+"""Controllers with real reflectors on the in-memory API server, in virtual time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from fournos.kube.api import Listing
+from fournos.kube.resource import Key, Obj, Resource, key_of
+from fournos.runtime.controller import Controller
+from fournos.runtime.decision import Decision, Facts, Note
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.system import System, Watch
+from tests.unit.runtime.loop import LoopClock
+from tests.unit.runtime.toy import (
+    TOY,
+    worker,
+)
+from tests.world.server import Connection, Server
+
+
+class Counting(Connection):
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self.lists: list[str] = []
+
+    async def list(self, resource: Resource, **options: Any) -> Listing:
+        self.lists.append(str(resource))
+        return await super().list(resource, **options)
+
+
+class Bench:
+    def __init__(self) -> None:
+        self.server = Server()
+        self.api = Counting(self.server)
+        self.metrics = Metrics()
+        self.clock = LoopClock()
+        self.told: list[tuple[Key, Note]] = []
+        self.tasks: list[asyncio.Task[Any]] = []
+
+    def controller(self, *systems: System[Any], **options: Any) -> Controller:
+        return Controller(
+            self.api,
+            systems,
+            clock=self.clock,
+            metrics=self.metrics,
+            tell=lambda resource, obj, note: self.told.append((key_of(obj), note)),
+            jitter=lambda: 0.5,
+            **options,
+        )
+
+    def start(self, work: Any) -> asyncio.Task[Any]:
+        task = asyncio.ensure_future(work)
+        self.tasks.append(task)
+        return task
+
+    async def lead(self, controller: Controller) -> asyncio.Task[Any]:
+        self.start(controller.watch())
+        await controller.synced()
+        return self.start(controller.work())
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    async with asyncio.timeout(3600):
+        while not condition():  # noqa: ASYNC110 - conditions of the server, which tells nobody
+            await asyncio.sleep(0.5)
+
+
+async def play(server: Server) -> None:
+    while True:
+        worker(server)
+        await asyncio.sleep(1)
+
+
+def watching(name: str, decide: Callable[[Obj, Facts], Decision], **options: Any) -> System[Obj]:
+    """A system of Toys alone."""
+    return System(
+        name=name,
+        watches=(Watch(TOY, lambda obj, caches: [key_of(obj)], **options),),
+        observe=lambda caches, key: caches[TOY].get(key),
+        decide=lambda toy, facts, now: decide(toy, facts),
+        primary=lambda toy: toy,
+    )
+
+
+def toys(server: Server, *names: str) -> None:
+    for name in names:
+        server.create(TOY, {"metadata": {"namespace": "ns", "name": name}, "spec": {}})
