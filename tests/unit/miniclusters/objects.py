@@ -46,3 +46,12 @@ def scripts(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, s
     """The data of the entrypoint ConfigMap."""
     found: dict[str, str] = made(container, **spec)["ConfigMap/flux-sample-entrypoint"]["data"]
     return found
+
+
+def runner(container: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    found: dict[str, Any] = pod(container, **spec)["containers"][0]
+    return found
+
+
+def mounts(container: dict[str, Any]) -> dict[str, str]:
+    return {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}

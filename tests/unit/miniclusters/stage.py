@@ -16,6 +16,8 @@ from typing import Any
 from fournos.miniclusters.volumes import file_of
 from tests.unit.miniclusters.objects import scripts
 
+QUIET = {"quiet": True}
+
 _FLUX = r"""#!/bin/bash
 { printf '%s\x1f' "$@"; printf '\n'; } >>"$STAGE/calls"
 case "$1" in
@@ -127,3 +129,12 @@ class Stage:
     def terminate(self, process: subprocess.Popen[str]) -> Ran:
         process.send_signal(signal.SIGTERM)
         return self.finish(process)
+
+
+def ran(stage: Stage, container: dict[str, Any] | None = None, *, index: int = 0, **spec: Any) -> Ran:
+    stage.put(container, **spec)
+    return stage.run(index=index)
+
+
+def after(call: list[str], word: str) -> list[str]:
+    return call[call.index(word) :]

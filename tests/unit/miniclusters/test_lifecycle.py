@@ -3,7 +3,6 @@ event and failed write, and must end alike."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,186 +12,11 @@ from fournos.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
 from fournos.kube.resource import Key, controller_of, uid_of
 from fournos.miniclusters import names
 from fournos.miniclusters.kinds import MINICLUSTER, SERVICE
-from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.queueing.kinds import WORKLOAD
-from tests.unit.miniclusters.actors import (
-    NS,
-    QUEUE,
-    SETTINGS,
-    Cluster,
-    Kueue,
-    change,
-    flavors,
-    get,
-    submit,
-    system,
-)
-from tests.world.harness import DISTURBED, Scenario, run
+from tests.unit.miniclusters.actors import NS, QUEUE, Cluster, get, submit
+from tests.unit.miniclusters.stories import STORIES, delete, story, suspend, told
+from tests.world.harness import DISTURBED, run
 from tests.world.server import Server
-
-Action = Callable[[Server], None]
-
-
-def alive(server: Server) -> list[dict[str, Any]]:
-    over = ("Succeeded", "Failed")
-    return [pod for pod in server.list(POD) if (pod.get("status") or {}).get("phase") not in over]
-
-
-def quota_covers_every_live_pod(server: Server) -> None:
-    for one in server.list(MINICLUSTER):
-        name = one["metadata"]["name"]
-        mine = [pod for pod in alive(server) if pod["metadata"]["labels"][names.MINICLUSTER_LABEL] == name]
-        if not mine or not (one["metadata"].get("labels") or {}):
-            continue
-        held = [
-            found
-            for found in server.list(WORKLOAD)
-            if found["metadata"]["ownerReferences"][0]["name"] == name
-            and is_true(found, "QuotaReserved")
-            and not is_true(found, "Finished")
-        ]
-        assert held, f"{name} runs without quota"
-        given = {
-            one["name"]: one["count"] for one in (held[0].get("status") or {}).get("reclaimablePods") or ()
-        }
-        count = held[0]["spec"]["podSets"][0]["count"] - given.get("main", 0)
-        main = [pod for pod in mine if names.COMPLETION_INDEX_LABEL in pod["metadata"]["labels"]]
-        assert len(main) <= count, f"{name} has more pods than quota"
-
-
-def one_certificate_a_job(server: Server) -> None:
-    """Brokers with another certificate cannot join: it never changes under a Job."""
-    for job in server.list(JOB):
-        secret = server.find(SECRET, Key(NS, names.curve(job["metadata"]["name"])))
-        if secret is not None:
-            kept = job["metadata"].setdefault("uid", uid_of(job))
-            assert _SEEN.setdefault(kept, uid_of(secret)) == uid_of(secret)
-
-
-_SEEN: dict[str, str] = {}
-
-
-def finished_means_over(server: Server) -> None:
-    for one in server.list(MINICLUSTER):
-        if (one.get("status") or {}).get("phase") == "Finished":
-            name = one["metadata"]["name"]
-            mine = [p for p in alive(server) if p["metadata"]["labels"][names.MINICLUSTER_LABEL] == name]
-            assert not mine
-
-
-def story(
-    *script: Action,
-    setup: Action = submit,
-    world: Callable[[], Cluster] = Cluster,
-    kueue: Callable[[], Kueue] = Kueue,
-    settings: MiniClusterSettings = SETTINGS,
-    **kwargs: Any,
-) -> Scenario:
-    def begin(server: Server) -> None:
-        _SEEN.clear()
-        flavors(server)
-        setup(server)
-
-    return Scenario(
-        system=system(settings),
-        setup=begin,
-        cast=(kueue, world),
-        script=script,
-        invariants=(quota_covers_every_live_pod, one_certificate_a_job, finished_means_over),
-        end=summary,
-        lags=(1, 2, 3, 5, 8, 13, 21, 34),
-        **kwargs,
-    )
-
-
-def summary(server: Server) -> Any:
-    """What all runs must agree on."""
-    return {
-        "status": {
-            one["metadata"]["name"]: {
-                **{
-                    key: value
-                    for key, value in (one.get("status") or {}).items()
-                    if key in ("phase", "size", "ready", "exitCode", "maximumSize", "message")
-                },
-                "conditions": [
-                    (found["type"], found["status"], found["reason"])
-                    for found in (one.get("status") or {}).get("conditions") or ()
-                ],
-                "suspend": one["spec"].get("suspend", False),
-                "finalizers": one["metadata"].get("finalizers") or [],
-            }
-            for one in server.list(MINICLUSTER)
-        },
-        "objects": sorted(
-            (str(resource), obj["metadata"]["name"])
-            for resource, obj in server.everything()
-            if resource != MINICLUSTER
-        ),
-        "jobs": [job["spec"]["parallelism"] for job in server.list(JOB)],
-        "workloads": [
-            (
-                is_true(one, "QuotaReserved"),
-                is_true(one, "Finished"),
-                (one.get("status") or {}).get("reclaimablePods"),
-            )
-            for one in server.list(WORKLOAD)
-        ],
-    }
-
-
-def anything(server: Server) -> None:
-    """Where users' acts meet something else when an event is lost, something else comes of them."""
-
-
-def ends_with(code: int, **more: Any) -> Callable[[], Cluster]:
-    return lambda: Cluster(codes={"flux": code}, **more)
-
-
-def with_queue(server: Server) -> None:
-    submit(server, labels=QUEUE, maxSize=4)
-
-
-def delete(resource: Any, name: str) -> Action:
-    def act(server: Server) -> None:
-        if server.find(resource, Key(NS, name)):
-            server.delete(resource, Key(NS, name))
-
-    return act
-
-
-def resized(size: int) -> Action:
-    return lambda server: change(server, size=size)
-
-
-def suspend(value: bool) -> Action:
-    return lambda server: change(server, suspend=value)
-
-
-STORIES: dict[str, Scenario] = {
-    "hello": story(world=ends_with(0)),
-    "failure": story(world=ends_with(3)),
-    "sidecar": story(world=ends_with(0, beside=True), settings=MiniClusterSettings(end_grace_sec=10)),
-    "cleanup": story(setup=lambda server: submit(server, cleanup=True), world=ends_with(0)),
-    "resize": story(resized(4), resized(1), setup=lambda server: submit(server, maxSize=4)),
-    "services": story(
-        setup=lambda server: submit(server, services=[{"name": "db", "image": "db:1"}]), world=ends_with(0)
-    ),
-    "suspended": story(suspend(True), suspend(False)),
-    "recreated": story(
-        delete(JOB, "flux"),
-        delete(SERVICE, "flux-service"),
-        delete(CONFIG_MAP, "flux-entrypoint"),
-        delete(SECRET, "flux-curve"),
-        delete(POD, "flux-0"),
-        end_unseen=anything,
-    ),
-    "queued": story(setup=with_queue, world=ends_with(0)),
-    "evicted": story(setup=with_queue, kueue=lambda: Kueue(evict={"flux"})),
-    "shrunk": story(resized(4), resized(1), resized(3), setup=with_queue, end_unseen=anything),
-    "deleted": story(delete(MINICLUSTER, "flux"), setup=with_queue),
-    "waiting": story(setup=with_queue, kueue=lambda: Kueue(slots=0)),
-}
 
 
 @pytest.mark.parametrize("disturbed", DISTURBED)
@@ -201,11 +25,7 @@ async def test_survives(story: str, disturbed: str) -> None:
     assert await DISTURBED[disturbed](STORIES[story]) > 2
 
 
-# --- what the stories come to ---------------------------------------------------------------------------
-
-
-async def told(name: str) -> Server:
-    return (await run(STORIES[name])).server
+# --- what the stories come to ------------------------------------------------------------------------
 
 
 async def test_a_command_that_ends_well() -> None:
@@ -300,62 +120,6 @@ async def test_a_killed_lead_whose_workers_have_ended_begins_again_with_all() ->
     complete = {"completeWorkers": True}
     kept = (await run(story(killed, setup=lambda server: submit(server, flux=complete)))).server
     assert uid_of(kept.list(JOB)[0]) in seen
-
-
-async def test_queued_as_a_whole_for_its_largest_size() -> None:
-    server = await told("queued")
-    (workload,) = server.list(WORKLOAD)
-    assert [(one["name"], one["count"]) for one in workload["spec"]["podSets"]] == [("main", 4)]
-    assert is_true(workload, "Finished")
-    assert (condition(workload, "Finished") or {})["reason"] == "Succeeded"
-
-
-async def test_the_pods_go_where_the_admission_says() -> None:
-    server = (await run(story(setup=with_queue))).server
-    (job,) = server.list(JOB)
-    assert job["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "hpc"}
-    assert "kueue.x-k8s.io/queue-name" not in job["metadata"]["labels"]
-
-
-async def test_an_evicted_one_gives_its_quota_back_and_begins_again() -> None:
-    server = await told("evicted")
-    assert get(server)["status"]["phase"] == "Ready"
-    (workload,) = server.list(WORKLOAD)
-    assert is_true(workload, "Admitted") and not is_true(workload, "Evicted")
-
-
-async def test_what_a_shrink_gave_back_is_not_taken_again() -> None:
-    """4 hosts, all held; grown to 4, shrunk to 1: 3 pods are given back, and growing to 3 is refused."""
-    server = await told("shrunk")
-    (workload,) = server.list(WORKLOAD)
-    assert workload["status"]["reclaimablePods"] == [{"name": "main", "count": 3}]
-    status = get(server)["status"]
-    assert (status["phase"], status["size"]) == ("Ready", 1)
-    assert "the quota of 3 pods was given back" in status["message"]
-
-
-async def test_quota_may_be_kept_for_growing_again() -> None:
-    kept = story(
-        resized(4), resized(1), resized(3), setup=with_queue, settings=MiniClusterSettings(give_back=False)
-    )
-    server = (await run(kept)).server
-    assert get(server)["status"]["size"] == 3
-    assert "reclaimablePods" not in server.list(WORKLOAD)[0]["status"]
-
-
-async def test_a_resize_never_ends_a_job_that_kueue_queues_by_itself() -> None:
-    def setup(server: Server) -> None:
-        submit(server, maxSize=4, jobLabels=QUEUE)
-
-    server = (await run(story(resized(3), setup=setup))).server
-    (job,) = server.list(JOB)
-    assert job["spec"]["parallelism"] == 2 and not server.list(WORKLOAD)
-    assert "queued by jobLabels" in get(server)["status"]["message"]
-
-
-async def test_its_deletion_takes_everything_and_frees_the_quota() -> None:
-    server = await told("deleted")
-    assert not server.list(WORKLOAD) and not server.list(POD) and not server.list(MINICLUSTER)
 
 
 async def test_two_share_the_headless_service_and_each_may_go() -> None:

@@ -29,7 +29,7 @@ from tests.unit.miniclusters.actors import (
     submit,
     system,
 )
-from tests.unit.miniclusters.test_lifecycle import alive, finished_means_over
+from tests.unit.miniclusters.stories import alive, finished_means_over
 from tests.world.harness import run_to_quiescence
 from tests.world.process import NEVER, Process
 from tests.world.server import Server, VirtualClock
