@@ -26,15 +26,7 @@ from tests.unit.appwrappers.actors import (
     wrapper,
 )
 from tests.unit.appwrappers.test_lifecycle import outcome, scenario
-from tests.world.harness import (
-    Run,
-    Scenario,
-    blind_everywhere,
-    crash_everywhere,
-    fail_everywhere,
-    run,
-    stale_everywhere,
-)
+from tests.world.harness import DISTURBED, Run, Scenario, run
 from tests.world.server import Server
 
 WIDGET = Resource("example.com", "v1", "Widget", "widgets")
@@ -106,20 +98,18 @@ def story(*fate: Callable[[Server], None], endless: bool = True, **options: Any)
     )
 
 
-STORIES: dict[str, Callable[[], Scenario]] = {
-    "ends with its pods": lambda: story(endless=False),
-    "is lost": lambda: story(deleted),
-    "fails by its own word": lambda: story(says(BROKEN)),
-    "is done and takes its pods away": lambda: story(says(DONE), without_pods),
+STORIES: dict[str, Scenario] = {
+    "ends with its pods": story(endless=False),
+    "is lost": story(deleted),
+    "fails by its own word": story(says(BROKEN)),
+    "is done and takes its pods away": story(says(DONE), without_pods),
 }
 
 
-@pytest.mark.parametrize(
-    "everywhere", [crash_everywhere, fail_everywhere, stale_everywhere, blind_everywhere]
-)
-@pytest.mark.parametrize("name", STORIES)
-async def test_it_does_so_through_everything(name: str, everywhere: Any) -> None:
-    assert await everywhere(STORIES[name]()) > 5
+@pytest.mark.parametrize("disturbed", DISTURBED)
+@pytest.mark.parametrize("story", STORIES)
+async def test_survives(story: str, disturbed: str) -> None:
+    assert await DISTURBED[disturbed](STORIES[story]) > 5
 
 
 def unhealthy(done: Run) -> tuple[str, str]:

@@ -12,9 +12,10 @@ from fournos.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
 from fournos.kube.resource import Key, controller_of, uid_of
 from fournos.miniclusters import names
 from fournos.miniclusters.kinds import MINICLUSTER, SERVICE
+from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.queueing.kinds import WORKLOAD
 from tests.unit.miniclusters.actors import NS, QUEUE, Cluster, get, submit
-from tests.unit.miniclusters.stories import STORIES, delete, story, suspend, told
+from tests.unit.miniclusters.stories import STORIES, delete, ends_with, story, suspend, told
 from tests.world.harness import DISTURBED, run
 from tests.world.server import Server
 

@@ -15,8 +15,7 @@ from fournos.kube.reflector import SLOW_RETRY
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.runtime.decision import Decision
 from fournos.runtime.system import Caches, System, Watch
-from tests.unit.runtime.test_controller import Bench, until, watching
-from tests.unit.runtime.test_controller import bench as bench
+from tests.unit.runtime.controlled import Bench, until, watching
 from tests.unit.runtime.toy import THING, TOY
 
 pytestmark = pytest.mark.looptime
