@@ -12,13 +12,12 @@ from fournos.appwrappers.kinds import wrapped_kind
 from fournos.appwrappers.names import ANNOTATION, APPWRAPPER
 from fournos.appwrappers.pods import alive
 from fournos.cli.facts import Facts
-from fournos.cli.quota import Quota, amount, quota
-from fournos.cli.reasons import patch_command, pod_trouble, queue_trouble, with_kueue
+from fournos.cli.queue_reasons import Words, in_queue
+from fournos.cli.reasons import patch_command, pod_trouble
 from fournos.cli.shortage import Explanation
-from fournos.cli.words import count, name_of, one_line, phase_of, since, spec_of, status_of
+from fournos.cli.words import name_of, one_line, phase_of, since, spec_of, status_of
 from fournos.kube.resource import Obj, key_of
 from fournos.queueing.podsets import queue_name
-from fournos.queueing.state import QueueState, view
 
 _KIND = f"{APPWRAPPER.plural}.{APPWRAPPER.group}"
 
@@ -98,64 +97,17 @@ def _suspended(wrapper: Obj, found: Members, facts: Facts | None) -> Explanation
         fix = patch_command(_KIND, wrapper, '{"spec":{"suspend":false}}')
         text = f"{name} is suspended by its own spec.suspend, and names no queue that would end that."
         return Explanation(text, advice=(f"start it: {fix}",))
-    if broken := queue_trouble(facts):
-        return broken
-    workload = found.workload
-    if workload is None:
-        return Explanation(
-            f"{name} is not queued yet.",
-            advice=(
-                f"its events say why: kubectl describe {_KIND} {name} -n {key_of(wrapper).namespace}",
-                "one of Kueue (its AppWrapper integration) and the operator "
-                "(FOURNOS_APPWRAPPER_WORKLOADS=own) makes its Workload",
-            ),
-        )
-    queue = view(workload)
-    because = with_kueue(queue.message, ())
-    if not queue.active:
-        fix = patch_command("workload", workload, '{"spec":{"active":true}}')
-        return Explanation(f"{name} was deactivated in Kueue.", because, (f"queue it again: {fix}",))
-    if queue.state is QueueState.EVICTED:
-        return Explanation(f"{name} was evicted ({queue.reason}) and gives its quota back.", because)
-    if queue.state is QueueState.WAITING and is_true(workload, "QuotaReserved"):
-        return Explanation(f"{name} has its quota, and waits for admission checks.", because)
-    if queue.state is QueueState.ADMITTED:
-        return Explanation(f"{name} is admitted and starts any moment.", because)
-    if not isinstance(facts.cluster_queue, dict):
-        return Explanation(f"{name} waits for Kueue to admit it.", because)
-    return _short(wrapper, workload, quota(workload, facts.cluster_queue, facts.flavors), facts, because)
-
-
-def _short(wrapper: Obj, workload: Obj, found: Quota, facts: Facts, because: tuple[str, ...]) -> Explanation:
-    """Which quota is short."""
-    name, order, key = name_of(wrapper), [one.key for one in facts.line], key_of(workload)
-    ahead = tuple(map(str, order[: order.index(key)])) if key in order else None
-    base = Explanation("", because, quota=found, ahead=ahead, in_line=len(order))
-    if found.uncovered:
-        text = f"{name} can never be admitted: no quota for {', '.join(found.uncovered)} exists."
-        fix = f"add it to the ClusterQueue, or wrap without it: kubectl delete {_KIND} {name}"
-        return replace(base, verdict=text, advice=(fix,))
-    if not found.possible:
-        worst = next((line for line in found.lines if not line.possible), None)
-        if worst is None:
-            text = (
-                f"{name} can never be admitted: no flavor of the ClusterQueue has the node labels it wants."
-            )
-            return replace(base, verdict=text)
-        text = (
-            f"{name} can never be admitted: it asks for {amount(worst.asks)} of {worst.resource}, "
-            f"and no flavor has more than {amount(worst.most or worst.nominal)}."
-        )
-        return replace(base, verdict=text, advice=("ask for less: its components count together",))
-    if found.fitting:
-        if ahead:
-            text = f"{name} waits for its turn: {count(len(ahead), 'workload')} of the queue come first."
-            return replace(base, verdict=text)
-        text = f"{name} should be admitted any moment: {found.fitting[0]} has what it asks for."
-        return replace(base, verdict=text)
-    short = sorted({line.resource for line in found.lines if not line.fits})
-    advice = "a higher priority is served first: the label kueue.x-k8s.io/priority-class names it"
-    return replace(base, verdict=f"{name} waits: too much of {', '.join(short)} is in use.", advice=(advice,))
+    advice = (
+        f"its events say why: kubectl describe {_KIND} {name} -n {key_of(wrapper).namespace}",
+        "one of Kueue (its AppWrapper integration) and the operator "
+        "(FOURNOS_APPWRAPPER_WORKLOADS=own) makes its Workload",
+    )
+    words = Words(
+        unqueued=advice,
+        uncovered=f"add it to the ClusterQueue, or wrap without it: kubectl delete {_KIND} {name}",
+        impossible="ask for less: its components count together",
+    )
+    return in_queue(wrapper, found.workload, facts, words)
 
 
 def _running(wrapper: Obj, found: Members) -> Explanation:

@@ -1,16 +1,31 @@
-"""fournos frameworks …: the kinds that are queued by configuration. Needs no cluster."""
+"""fournos frameworks …: the kinds that are queued by configuration, and why one of their objects waits."""
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
 
-from fournos.cli.errors import Fail
+from fournos.cli.errors import Exit, Fail
+from fournos.cli.explain import data
+from fournos.cli.explain import view as explanation
+from fournos.cli.facts import queue_facts
+from fournos.cli.frameworks_reasons import Found, explain, phase
 from fournos.cli.output import table
-from fournos.cli.verbs import Cli, verb
+from fournos.cli.verbs import Cli, Session, verb
+from fournos.cli.words import name_of
 from fournos.frameworks.kinds import TableError, load
 from fournos.frameworks.table import FinishRule, Framework
+from fournos.kube.api import Api
+from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
+from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.queueing.ensure import prebuilt_name
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.podsets import queue_name
+from fournos.queueing.workload import QUEUE_NAME_LABEL
 
 app = typer.Typer(help="Kinds that are queued by configuration.", no_args_is_help=True)
 
@@ -28,16 +43,133 @@ def list_kinds(
     fournos frameworks list
     fournos frameworks list -f samples/frameworks.yaml    before the operator gets it
     """
-    try:
-        found = load(file)
-    except TableError as error:
-        raise Fail(str(error), fix="correct the file") from None
+    found = _table(file)
     if cli.output.structured:
         cli.output.data({"frameworks": [one.model_dump(by_alias=True, mode="json") for one in found]})
         return
     rows = [[one.name, _held(one), _asked(one), _ended(one)] for one in found]
     header = ["KIND", "HELD BY", "ASKS FOR", "ENDS BY"]
     cli.output.lines(table(header, rows, width=cli.output.width))
+
+
+@verb(app, "explain", "why")
+async def explain_object(
+    cli: Cli,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="[KIND/]NAME",
+            help="Name of the object; the kind where several have one of that name.",
+            show_default=False,
+        ),
+    ],
+    file: Annotated[
+        str,
+        typer.Option(
+            "--file",
+            "-f",
+            metavar="FILE",
+            envvar="FOURNOS_FRAMEWORKS_FILE",
+            help="The operator's file of kinds.",
+        ),
+    ] = "",
+) -> None:
+    """Say why an object of such a kind waits, what its queue says of it, and what follows.
+
+    \b
+    fournos frameworks explain build-x7k2m
+    fournos frameworks explain foo/mine -f samples/frameworks.yaml
+    """
+    kinds = _table(file)
+    async with cli.session() as session:
+        framework, obj = await _find(session, kinds, name)
+        found = await _gather(session.api, framework, obj)
+    told = explain(found)
+    shown = {**obj, "status": {"phase": phase(found)}}
+    if cli.output.structured:
+        cli.output.data(data(shown, told))
+    else:
+        cli.output.lines(explanation(shown, told, cli.world.now(), width=cli.output.width))
+
+
+def _table(file: str) -> tuple[Framework, ...]:
+    """Raises Fail."""
+    try:
+        return load(file)
+    except TableError as error:
+        raise Fail(str(error), fix="correct the file") from None
+
+
+# --- which object is meant ---------------------------------------------------------------------------
+
+
+async def _find(session: Session, kinds: Sequence[Framework], text: str) -> tuple[Framework, Obj]:
+    """Raises Fail when there is none, or when it is not clear which."""
+    kind, _, name = text.rpartition("/")
+    meant = [one for one in kinds if not kind or kind.lower() in _names(one)]
+    if not meant:
+        known = ", ".join(one.name for one in kinds)
+        raise Fail(
+            f"{kind} is no kind that is queued by configuration", fix=f"known: {known}; others: -f FILE"
+        )
+    there = []
+    for one in meant:
+        try:
+            there.append((one, await session.api.get(one.resource, Key(session.namespace, name))))
+        except (NotFoundError, NoSuchResourceError):
+            continue
+        except ForbiddenError:
+            if kind:
+                raise
+    if len(there) == 1:
+        return there[0]
+    if there:
+        choice = " or ".join(f"{one.resource.kind}/{name}" for one, _ in there)
+        raise Fail(f"several kinds have a {name}", fix=f"say which: {choice}")
+    others = [other for one in meant for other in await _queued(session, one)]
+    near = difflib.get_close_matches(name, others, n=3, cutoff=0.6)
+    plurals = ",".join(f"{one.resource.plural}.{one.resource.group}" for one in meant)
+    look = f"see what there is: kubectl get {plurals} -n {session.namespace} -l {QUEUE_NAME_LABEL}"
+    raise Fail(
+        f"no {' or '.join(one.resource.kind for one in meant)} {name} in namespace {session.namespace}",
+        fix=f"did you mean {' or '.join(near)}?" if near else look,
+        code=Exit.NOT_FOUND,
+    )
+
+
+def _names(framework: Framework) -> set[str]:
+    """What people type, in lower case."""
+    one = framework.resource
+    words = {one.kind, one.plural, f"{one.plural}.{one.group}", f"{one.kind}.{one.group}", framework.name}
+    return {word.lower() for word in words}
+
+
+async def _queued(session: Session, framework: Framework) -> list[str]:
+    try:
+        found = await session.api.list(
+            framework.resource, namespace=session.namespace, selector=QUEUE_NAME_LABEL
+        )
+    except KubeError:
+        return []
+    return [name_of(one) for one in found.items]
+
+
+async def _gather(api: Api, framework: Framework, obj: Obj) -> Found:
+    around: list[Obj] = []
+    with suppress(NoSuchResourceError, ForbiddenError):  # the queue's own trouble says more
+        around = (await api.list(WORKLOAD, namespace=key_of(obj).namespace)).items
+    uid, prebuilt, queue = uid_of(obj), prebuilt_name(obj), queue_name(obj)
+    own = [one for one in around if (controller_of(one) or {}).get("uid") == uid or name_of(one) == prebuilt]
+    return Found(
+        framework,
+        obj,
+        tuple(own),
+        tuple(around),
+        await queue_facts(api, obj, queue) if queue else None,
+    )
+
+
+# --- the list of kinds -------------------------------------------------------------------------------
 
 
 def _held(one: Framework) -> str:

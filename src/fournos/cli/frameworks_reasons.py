@@ -1,0 +1,172 @@
+"""Why an object of a configured kind is where it is, and what follows: from facts to words.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fournos.api.conditions import is_true
+from fournos.cli.facts import Facts
+from fournos.cli.queue_reasons import Words, in_queue
+from fournos.cli.reasons import with_kueue
+from fournos.cli.shortage import Explanation
+from fournos.cli.words import created, name_of, one_line
+from fournos.frameworks import names
+from fournos.frameworks.queued import QueuedObject, annotations_of, queued
+from fournos.frameworks.table import Framework
+from fournos.kube.resource import Obj, is_terminating, key_of
+from fournos.queueing.managed import runs_elsewhere
+from fournos.queueing.nested import ancestor_among
+from fournos.queueing.podsets import queue_name
+from fournos.queueing.state import QueueState, view
+from fournos.queueing.workload import QUEUE_NAME_LABEL
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object, with what bears on its waiting."""
+
+    framework: Framework
+    obj: Obj
+    workloads: tuple[Obj, ...] = ()
+    """Its own."""
+    around: tuple[Obj, ...] = ()
+    """All of the namespace: its owner's may be among them."""
+    queue: Facts | None = None
+    """None: it names none."""
+
+    @property
+    def workload(self) -> Obj | None:
+        live = [one for one in sorted(self.workloads, key=created) if not is_true(one, "Finished")]
+        return live[-1] if live else None
+
+    @property
+    def job(self) -> QueuedObject:
+        return queued(self.framework, self.obj)
+
+    @property
+    def ref(self) -> str:
+        resource = self.framework.resource
+        return f"{resource.plural}.{resource.group}/{name_of(self.obj)}"
+
+
+def phase(found: Found) -> str:
+    """One word; the kinds have phases of their own, or none."""
+    ended = found.job.ended()
+    if ended is not None:
+        return "Succeeded" if ended.succeeded else "Failed"
+    if is_terminating(found.obj):
+        return "Terminating"
+    return "Waiting" if found.job.is_suspended() else "Running"
+
+
+def explain(found: Found) -> Explanation:
+    """Why it waits, and what follows."""
+    obj, job, name = found.obj, found.job, name_of(found.obj)
+    ended = job.ended()
+    if ended is not None:
+        return _ended(found, f"{'Succeeded' if ended.succeeded else 'Failed'}: {one_line(ended.message)}")
+    if is_terminating(obj):
+        return Explanation(f"{name} is being deleted.", _finalizers(obj))
+    if not queue_name(obj) or found.queue is None:
+        fix = f"kubectl label {found.ref} -n {key_of(obj).namespace} {QUEUE_NAME_LABEL}=<queue>"
+        hold = f", and is on hold by its own {found.framework.hold.path}" if job.is_suspended() else ""
+        advice = () if found.framework.hold.only_at_creation else (f"queue it: {fix}",)
+        return Explanation(f"{name} names no queue, so Kueue does not know it{hold}.", advice=advice)
+    if runs_elsewhere(job):
+        text = f"{name} is run by {job.managed_by()} on another cluster; here it only has its Workload."
+        return Explanation(text, advice=(f"where it stands: fournos dispatch explain {name}",))
+    ancestor = ancestor_among(obj, found.around)
+    if ancestor is not None:
+        text = f"{name} belongs to {ancestor.kind} {ancestor.key.name} and runs on its quota"
+        waits = ", which it waits for" if job.is_suspended() else ""
+        return Explanation(f"{text}{waits}.")
+    warning = annotations_of(obj).get(names.WARNING_ANNOTATION, "")
+    told = _waiting(found, found.queue) if job.is_suspended() else _running(found)
+    if not warning:
+        return told
+    reason, _, text = warning.partition(": ")
+    if reason == "PodsQueuedTwice":  # it is in its queue nevertheless
+        return replace(told, because=(*told.because, warning))
+    return Explanation(f"{name} is kept out of its queue: {reason}.", (one_line(text),))
+
+
+def _waiting(found: Found, queue: Facts) -> Explanation:
+    where = f"{found.ref} -n {key_of(found.obj).namespace}"
+    words = Words(
+        unqueued=(
+            f"its events say why: kubectl describe {where}",
+            "see whether an operator runs that knows the kind: fournos run --enable frameworks "
+            "(FOURNOS_FRAMEWORKS_FILE, FOURNOS_FRAMEWORKS_KINDS)",
+        ),
+        uncovered=f"add it to the ClusterQueue, or ask for something else: "
+        f"annotation {found.framework.requests.annotation}",
+        impossible="ask for less: "
+        + (
+            ", ".join(rule.template for rule in found.framework.pod_sets)
+            or f"annotation {found.framework.requests.annotation}"
+        ),
+    )
+    told = in_queue(found.obj, found.workload, queue, words)
+    if found.workload is None and (over := _over(found)):
+        return replace(told, verdict=over)
+    return told
+
+
+def _over(found: Found) -> str:
+    """Its Workload has finished and it was never let go."""
+    if not found.workloads:
+        return ""
+    return f"{name_of(found.obj)} waits although its Workload is over: it will not be let go any more."
+
+
+def _running(found: Found) -> Explanation:
+    name, workload = name_of(found.obj), found.workload
+    stopped = annotations_of(found.obj).get(names.STOPPED_ANNOTATION)
+    if stopped:
+        text = f"{name} was ended by its queue; its quota is given back when it has stopped."
+        return Explanation(text, (stopped, *_next(found)))
+    if workload is None:
+        return Explanation(
+            f"{name} runs, and has no Workload.",
+            advice=(f"its events say why: kubectl describe {found.ref} -n {key_of(found.obj).namespace}",),
+        )
+    queue = view(workload)
+    if queue.state is QueueState.EVICTED:
+        text = f"{name} was evicted ({queue.reason}) and is being stopped."
+        return Explanation(text, with_kueue(queue.message, ()))
+    if queue.state is QueueState.WAITING or queue.state is QueueState.RELEASED:
+        text = f"{name} runs although its Workload is not admitted: it is being held again."
+        return Explanation(text, with_kueue(queue.message, ()))
+    flavors = {flavor for chosen in queue.flavors.values() for flavor in chosen.values()}
+    on = f" on {', '.join(sorted(flavors))}" if flavors else ""
+    ready = "" if found.job.pods_ready() else ", but is not ready"
+    return Explanation(f"{name} does not wait, it runs{on}{ready}.")
+
+
+def _ended(found: Found, said: str) -> Explanation:
+    name = name_of(found.obj)
+    return Explanation(
+        f"{name} does not wait, it has ended.", (said.removesuffix(": "), *_next(found)), _again(found)
+    )
+
+
+def _next(found: Found) -> tuple[str, ...]:
+    following = annotations_of(found.obj).get(names.NEXT_ATTEMPT_ANNOTATION)
+    return (f"the next attempt is {following}",) if following else ()
+
+
+def _again(found: Found) -> tuple[str, ...]:
+    """A run that its queue has ended, and that nobody makes anew."""
+    marks = annotations_of(found.obj)
+    if names.STOPPED_ANNOTATION not in marks:
+        return ()
+    following = marks.get(names.NEXT_ATTEMPT_ANNOTATION)
+    if following:
+        resource = found.framework.resource
+        return (f"follow it: fournos frameworks explain {resource.kind}/{following}",)
+    return (f"have it made anew the next time: annotation {names.ON_EVICTION_ANNOTATION}={names.RECREATE}",)
+
+
+def _finalizers(obj: Obj) -> tuple[str, ...]:
+    waits = obj["metadata"].get("finalizers") or ()
+    return (f"finalizers hold it: {', '.join(waits)}",) if waits else ()

@@ -1,0 +1,82 @@
+"""Why an object of any kind waits in Kueue's queue: from facts to words.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from fournos.api.conditions import is_true
+from fournos.cli.facts import Facts
+from fournos.cli.quota import Quota, amount, quota
+from fournos.cli.reasons import patch_command, queue_trouble, with_kueue
+from fournos.cli.shortage import Explanation
+from fournos.cli.words import count, name_of
+from fournos.kube.resource import Obj, key_of
+from fournos.queueing.state import QueueState, view
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What to do, as it is said of one kind."""
+
+    unqueued: tuple[str, ...]
+    """While it has no Workload."""
+    uncovered: str
+    """Where no quota exists for what it asks for."""
+    impossible: str
+    """Where it asks for more than there is."""
+
+
+def in_queue(obj: Obj, workload: Obj | None, facts: Facts, words: Words) -> Explanation:
+    """Of an object that is held; `facts`: of the queue that it names."""
+    name = name_of(obj)
+    if broken := queue_trouble(facts):
+        return broken
+    if workload is None:
+        return Explanation(f"{name} is not queued yet.", advice=words.unqueued)
+    queue = view(workload)
+    because = with_kueue(queue.message, ())
+    if not queue.active:
+        fix = patch_command("workload", workload, '{"spec":{"active":true}}')
+        return Explanation(f"{name} was deactivated in Kueue.", because, (f"queue it again: {fix}",))
+    if queue.state is QueueState.EVICTED:
+        return Explanation(f"{name} was evicted ({queue.reason}) and gives its quota back.", because)
+    if queue.state is QueueState.WAITING and is_true(workload, "QuotaReserved"):
+        return Explanation(f"{name} has its quota, and waits for admission checks.", because)
+    if queue.state is QueueState.ADMITTED:
+        return Explanation(f"{name} is admitted and starts any moment.", because)
+    if not isinstance(facts.cluster_queue, dict):
+        return Explanation(f"{name} waits for Kueue to admit it.", because)
+    return _short(name, workload, quota(workload, facts.cluster_queue, facts.flavors), facts, because, words)
+
+
+def _short(
+    name: str, workload: Obj, found: Quota, facts: Facts, because: tuple[str, ...], words: Words
+) -> Explanation:
+    """Which quota is short."""
+    order, key = [one.key for one in facts.line], key_of(workload)
+    ahead = tuple(map(str, order[: order.index(key)])) if key in order else None
+    base = Explanation("", because, quota=found, ahead=ahead, in_line=len(order))
+    if found.uncovered:
+        text = f"{name} can never be admitted: no quota for {', '.join(found.uncovered)} exists."
+        return replace(base, verdict=text, advice=(words.uncovered,))
+    if not found.possible:
+        worst = next((line for line in found.lines if not line.possible), None)
+        if worst is None:
+            text = (
+                f"{name} can never be admitted: no flavor of the ClusterQueue has the node labels it wants."
+            )
+            return replace(base, verdict=text)
+        text = (
+            f"{name} can never be admitted: it asks for {amount(worst.asks)} of {worst.resource}, "
+            f"and no flavor has more than {amount(worst.most or worst.nominal)}."
+        )
+        return replace(base, verdict=text, advice=(words.impossible,))
+    if found.fitting:
+        if ahead:
+            text = f"{name} waits for its turn: {count(len(ahead), 'workload')} of the queue come first."
+            return replace(base, verdict=text)
+        text = f"{name} should be admitted any moment: {found.fitting[0]} has what it asks for."
+        return replace(base, verdict=text)
+    short = sorted({line.resource for line in found.lines if not line.fits})
+    advice = "a higher priority is served first: the label kueue.x-k8s.io/priority-class names it"
+    return replace(base, verdict=f"{name} waits: too much of {', '.join(short)} is in use.", advice=(advice,))

@@ -1,0 +1,226 @@
+"""fournos frameworks explain: why an object of a configured kind waits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fournos.cli.errors import Exit
+from fournos.frameworks.kinds import PIPELINE_RUN
+from fournos.kube.errors import ForbiddenError
+from fournos.kube.resource import Resource
+from fournos.queueing.kinds import WORKLOAD
+from tests.unit.cli.api import Api, Program
+from tests.unit.cli.objects import NS, ago
+from tests.unit.cli.test_appwrapper import QUEUE, condition, queues
+
+RUN = PIPELINE_RUN.resource
+FOO = Resource("example.com", "v1", "Foo", "foos")
+FILE = str(Path(__file__).parents[3] / "samples" / "frameworks.yaml")
+HELD = {"fournos.dev/held": "queue"}
+PENDING = {"spec": {"status": "PipelineRunPending"}}
+WAITING = condition("QuotaReserved", "False", "Pending", "insufficient unused quota for cpu")
+ADMITTED = (condition("QuotaReserved", "True"), condition("Admitted", "True", "Admitted", "by cq"))
+
+
+def obj(name: str = "run", *, kind: Resource = RUN, queue: str = QUEUE, **changes: Any) -> dict[str, Any]:
+    meta = {
+        "name": name,
+        "namespace": NS,
+        "uid": name,
+        "creationTimestamp": ago(minutes=5),
+        "labels": {"kueue.x-k8s.io/queue-name": queue} if queue else {},
+        "annotations": {**HELD, **changes.pop("annotations", {})},
+        **changes.pop("metadata", {}),
+    }
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": {}, **changes}
+
+
+def workload(*conditions: Any, of: str = "run", cpu: str = "2", active: bool = True) -> dict[str, Any]:
+    owner = {"apiVersion": "tekton.dev/v1", "kind": "PipelineRun", "name": of, "uid": of, "controller": True}
+    container = {"resources": {"requests": {"cpu": cpu}}}
+    template = {"spec": {"containers": [container]}}
+    assignments = [{"name": "main", "flavors": {"cpu": "f"}}]
+    admitted = any(one["type"] == "Admitted" for one in conditions)
+    return {
+        "kind": "Workload",
+        "metadata": {"name": f"pipelinerun-{of}", "namespace": NS, "uid": "w", "ownerReferences": [owner]},
+        "spec": {
+            "queueName": QUEUE,
+            "active": active,
+            "podSets": [{"name": "main", "count": 1, "template": template}],
+        },
+        "status": {
+            "conditions": list(conditions),
+            **({"admission": {"podSetAssignments": assignments}} if admitted else {}),
+        },
+    }
+
+
+def world(*objects: Any, **others: Any) -> Api:
+    """The queues are there unless a test takes them away."""
+    api = Api(**{**queues(), **others})
+    for one in objects:
+        resource = WORKLOAD if one["kind"] == "Workload" else FOO if one["kind"] == "Foo" else RUN
+        api.add(resource, one)
+    return api
+
+
+def shown(api: Api, *words: str) -> str:
+    result = Program(api)("frameworks", "explain", *words)
+    assert result.exit_code == 0, result.output
+    return " ".join(result.stdout.split())
+
+
+def ended(status: str, reason: str, message: str) -> dict[str, Any]:
+    return {"conditions": [condition("Succeeded", status, reason, message)]}
+
+
+STOPPED = {"fournos.dev/stopped": "Preempted: by a higher priority"}
+CASES: dict[str, tuple[list[Any], dict[str, Any], list[str]]] = {
+    "too much in use": (
+        [obj(**PENDING), workload(WAITING)],
+        queues(used="3"),
+        ["run Waiting", "too much of cpu is in use", "Place 1 of 1"],
+    ),
+    "never": (
+        [obj(**PENDING), workload(WAITING, cpu="9")],
+        {},
+        ["no flavor has more than 4", "ask for less"],
+    ),
+    "no LocalQueue": ([obj(**PENDING)], {"queues": []}, [f"waits for LocalQueue {QUEUE}"]),
+    "not queued": ([obj(**PENDING)], {}, ["not queued yet", "fournos run --enable frameworks"]),
+    "deactivated": ([obj(**PENDING), workload(active=False)], {}, ["deactivated in Kueue"]),
+    "admitted": ([obj(**PENDING), workload(*ADMITTED)], {}, ["is admitted and starts any moment"]),
+    "over": (
+        [obj(**PENDING), workload(condition("Finished", "True"))],
+        {},
+        ["waits although its Workload is over"],
+    ),
+    "runs": ([obj(), workload(*ADMITTED)], {}, ["run Running", "it runs on f, but is not ready"]),
+    "is ready": (
+        [obj(status={"startTime": ago(minutes=1)}), workload(*ADMITTED)],
+        {},
+        ["does not wait, it runs on f."],
+    ),
+    "evicted": (
+        [obj(), workload(*ADMITTED, condition("Evicted", "True", "Preempted", "by x"))],
+        {},
+        ["was evicted (Preempted) and is being stopped", "Kueue: by x"],
+    ),
+    "being ended": (
+        [obj(annotations=STOPPED), workload(*ADMITTED)],
+        {},
+        ["ended by its queue", "Preempted: by a higher priority"],
+    ),
+    "made anew": (
+        [
+            obj(
+                annotations={**STOPPED, "fournos.dev/next-attempt": "run-r2"},
+                status=ended("False", "Cancelled", "cancelled"),
+            )
+        ],
+        {},
+        [
+            "run Failed",
+            "Stopped by the queue: Preempted: by a higher priority",
+            "the next attempt is run-r2",
+            "fournos frameworks explain PipelineRun/run-r2",
+        ],
+    ),
+    "ended by the queue": (
+        [obj(annotations=STOPPED, status=ended("False", "Cancelled", "cancelled"))],
+        {},
+        ["fournos.dev/on-eviction=recreate"],
+    ),
+    "succeeded": ([obj(status=ended("True", "Succeeded", "3 tasks"))], {}, ["run Succeeded", "3 tasks"]),
+    "its user's": (
+        [obj(annotations={"fournos.dev/queue-warning": "HeldByUser: created on hold"}, **PENDING)],
+        {},
+        ["kept out of its queue: HeldByUser", "created on hold"],
+    ),
+    "queued twice": (
+        [obj(annotations={"fournos.dev/queue-warning": "PodsQueuedTwice: list X"}), workload(*ADMITTED)],
+        {},
+        ["does not wait, it runs", "PodsQueuedTwice: list X"],
+    ),
+    "no queue": ([obj(queue="", **PENDING)], {}, ["names no queue", "on hold by its own spec.status"]),
+    "elsewhere": (
+        [obj(spec={"managedBy": "kueue.x-k8s.io/multikueue"})],
+        {},
+        ["on another cluster", "fournos dispatch explain run"],
+    ),
+    "of a queued owner": (
+        [
+            obj(
+                metadata={
+                    "ownerReferences": [{"kind": "AppWrapper", "name": "aw", "uid": "aw", "controller": True}]
+                },
+                **PENDING,
+            ),
+            workload(WAITING, of="aw"),
+        ],
+        {},
+        ["belongs to AppWrapper aw and runs on its quota, which it waits for"],
+    ),
+    "going": (
+        [obj(metadata={"deletionTimestamp": ago(minutes=1), "finalizers": ["chains.tekton.dev"]})],
+        {},
+        ["is being deleted", "chains.tekton.dev"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_why(case: str) -> None:
+    objects, others, told = CASES[case]
+    text = shown(world(*objects, **others), "run")
+    for words in told:
+        assert words in text, text
+
+
+def test_for_programs() -> None:
+    found = json.loads(
+        shown(world(obj(**PENDING), workload(WAITING), **queues(used="3")), "run", "-o", "json")
+    )
+    assert (found["phase"], found["position"], found["quota"][0]["asks"]) == ("Waiting", 1, "2")
+
+
+@pytest.mark.parametrize(
+    "typed", ["foo/run", "Foo/run", "foos/run", "foos.example.com/run", "Foo.v1.example.com/run"]
+)
+def test_a_kind_is_named_as_kubectl_does(typed: str) -> None:
+    """Where two kinds have an object of that name one has to be said."""
+    api = world(obj(**PENDING), obj(kind=FOO, spec={"suspend": True}))
+    unclear = Program(api)("frameworks", "explain", "run", "-f", FILE)
+    assert unclear.exit_code == Exit.USAGE and "say which: PipelineRun/run or Foo/run" in unclear.stderr
+    assert "run is not queued yet" in shown(api, typed, "-f", FILE)
+
+
+def test_what_is_not_there() -> None:
+    api = world(obj("build", **PENDING))
+    near = Program(api)("frameworks", "explain", "biuld")
+    assert near.exit_code == Exit.NOT_FOUND and "did you mean build?" in near.stderr
+    far = Program(api)("frameworks", "explain", "pipelinerun/x")
+    assert "kubectl get pipelineruns.tekton.dev" in " ".join(far.stderr.split())
+    unknown = Program(api)("frameworks", "explain", "foo/x")
+    assert "known: PipelineRun.v1.tekton.dev" in " ".join(unknown.stderr.split())
+
+
+def test_a_kind_that_one_may_not_see() -> None:
+    """Is passed over, unless it is the one that was asked for."""
+    api = world(obj(**PENDING))
+    api.fails["get", FOO] = ForbiddenError("foos is forbidden", status=403)
+    assert "not queued yet" in shown(api, "run", "-f", FILE)
+    refused = Program(api)("frameworks", "explain", "foo/run", "-f", FILE)
+    assert refused.exit_code == Exit.SERVER and "forbidden" in refused.stderr
+
+
+def test_the_operators_own_file_is_taken() -> None:
+    api = world(obj(kind=FOO, spec={"suspend": True}))
+    program = Program(api, env={"FOURNOS_FRAMEWORKS_FILE": FILE})
+    result = program("frameworks", "explain", "foo/run")
+    assert result.exit_code == 0 and "not queued yet" in result.stdout
