@@ -1,4 +1,4 @@
-"""Kueue, the controllers of wrapped kinds and the kubelet, played on the in-memory API server.
+"""The controllers of wrapped kinds and the kubelet, played on the in-memory API server.
 
 They do what the real ones do to the objects that the AppWrapper system reads, one move a round, and stop
 when there is nothing to do.
@@ -9,65 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fournos.api.conditions import Condition, is_true, upsert
+from fournos.api.conditions import Condition, is_true
 from fournos.appwrappers.names import APPWRAPPER, LABEL
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.kube.kinds import DEPLOYMENT, JOB, POD
 from fournos.kube.resource import Key, is_terminating, key_of, uid_of
-from fournos.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD
+from fournos.queueing.kinds import RESOURCE_FLAVOR
 from tests.world.server import Server
+from tests.world.status import set_conditions
 
 NS = "team"
 OWN = AppWrapperSettings(workloads="own")
 KUEUE = AppWrapperSettings(workloads="kueue")
-
-
-def set_conditions(server: Server, resource: Any, obj: Any, *wanted: Condition, **status: Any) -> None:
-    conditions = (obj.get("status") or {}).get("conditions") or []
-    for one in wanted:
-        conditions = upsert(conditions, one, now=server.clock.now())
-    body = {"status": {"conditions": conditions, **status}}
-    server.patch(resource, key_of(obj), body, subresource="status")
-
-
-@dataclass
-class Kueue:
-    """Admits one Workload a round while slots last; evicts once when told; frees finished ones."""
-
-    slots: int = 2
-    evict: set[str] = field(default_factory=set)
-    """Names of AppWrappers that are evicted once, while their pods run."""
-
-    def __call__(self, server: Server) -> None:
-        workloads = server.list(WORKLOAD)
-        for workload in workloads:
-            owner = workload["metadata"]["ownerReferences"][0]["name"]
-            if owner in self.evict and is_true(workload, "PodsReady") and is_true(workload, "Admitted"):
-                self.evict.discard(owner)
-                evicted = Condition("Evicted", "True", "Preempted", "Preempted by a higher priority")
-                set_conditions(server, WORKLOAD, workload, evicted)
-                return
-        used = sum(is_true(one, "QuotaReserved") and not is_true(one, "Finished") for one in workloads)
-        for workload in workloads:
-            gone = is_true(workload, "Finished") or is_terminating(workload)
-            if used < self.slots and not gone and not is_true(workload, "QuotaReserved"):
-                self._admit(server, workload)
-                return
-
-    def _admit(self, server: Server, workload: Any) -> None:
-        assignments = [
-            {"name": one["name"], "count": one["count"], "flavors": {"cpu": "default"}}
-            for one in workload["spec"]["podSets"]
-        ]
-        set_conditions(
-            server,
-            WORKLOAD,
-            workload,
-            Condition("QuotaReserved", "True", "QuotaReserved", "Quota reserved"),
-            Condition("Admitted", "True", "Admitted", "The workload is admitted"),
-            Condition("Evicted", "False", "QuotaReserved", "Previously evicted"),
-            admission={"clusterQueue": "cq", "podSetAssignments": assignments},
-        )
 
 
 @dataclass

@@ -23,10 +23,11 @@ from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.podsets import PodSetInfo, PodSetInfoError
 from fournos.runtime.decision import Facts, Present
 from fournos.runtime.steps import Delete
-from tests.unit.appwrappers.actors import NS, OWN, phase, pod_template, set_conditions, submit, wrapper
+from tests.unit.appwrappers.actors import NS, OWN, phase, pod_template, submit, wrapper
 from tests.unit.appwrappers.test_lifecycle import scenario
 from tests.world.harness import DISTURBED, Scenario, run
 from tests.world.server import Server
+from tests.world.status import set_conditions
 
 INFO = PodSetInfo(
     "p",

@@ -22,12 +22,12 @@ from tests.unit.appwrappers.actors import (
     phase,
     pod_template,
     pods_of,
-    set_conditions,
     submit,
 )
 from tests.unit.appwrappers.test_lifecycle import scenario
 from tests.world.harness import Run, run
 from tests.world.server import Server
+from tests.world.status import set_conditions
 
 SAMPLE = pod_template("sample")
 

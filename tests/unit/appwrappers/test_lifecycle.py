@@ -20,7 +20,6 @@ from tests.unit.appwrappers.actors import (
     OWN,
     SERVICE,
     Controllers,
-    Kueue,
     deployment_template,
     get,
     job_template,
@@ -31,6 +30,7 @@ from tests.unit.appwrappers.actors import (
 )
 from tests.world.compare import snapshot
 from tests.world.harness import DISTURBED, Scenario, run
+from tests.world.kueue import Kueue
 from tests.world.server import Server
 
 
@@ -153,7 +153,7 @@ STORIES: dict[str, Scenario] = {
     ),
     "preempted and run again": scenario(
         with_deployment,
-        kueue=lambda: Kueue(evict={"aw"}),
+        kueue=lambda: Kueue(evict={"aw": "Preempted"}),
         world=lambda: Controllers(endless={"web-0", "web-1"}),
         end=outcome,
     ),

@@ -14,20 +14,11 @@ from fournos.appwrappers.observe import follow, project_other
 from fournos.kube.errors import ForbiddenError
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key, Resource, uid_of
-from tests.unit.appwrappers.actors import (
-    NS,
-    Controllers,
-    get,
-    phase,
-    pod_template,
-    pods_of,
-    set_conditions,
-    submit,
-    wrapper,
-)
+from tests.unit.appwrappers.actors import NS, Controllers, get, phase, pod_template, pods_of, submit, wrapper
 from tests.unit.appwrappers.test_lifecycle import outcome, scenario
 from tests.world.harness import DISTURBED, Run, Scenario, run
 from tests.world.server import Server
+from tests.world.status import set_conditions
 
 WIDGET = Resource("example.com", "v1", "Widget", "widgets")
 BROKEN = Condition("Failed", "True", "Broken", "a cog is missing")

@@ -1,4 +1,4 @@
-"""Kueue, Tekton and the controller of an invented kind, played on the in-memory API server."""
+"""Tekton and the controller of an invented kind, played on the in-memory API server."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fournos.api.conditions import Condition, condition, is_true, upsert
+from fournos.api.conditions import Condition, condition
 from fournos.frameworks.kinds import PIPELINE_RUN
 from fournos.frameworks.table import Framework
 from fournos.kube.errors import InvalidError, KubeError
 from fournos.kube.resource import Key, Obj, Resource, is_terminating, key_of
 from fournos.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD
+from tests.world.kueue import owner_name
 from tests.world.server import Server
+from tests.world.status import set_conditions
 
 NS = "team"
 RUN = PIPELINE_RUN.resource
@@ -26,64 +28,6 @@ FOO_ROW = {
 FOO_KIND = Framework.model_validate(FOO_ROW)
 FOO = FOO_KIND.resource
 SELECTOR = {"pool": "a"}
-
-
-def set_conditions(server: Server, resource: Resource, obj: Any, *wanted: Condition, **status: Any) -> None:
-    conditions = (obj.get("status") or {}).get("conditions") or []
-    for one in wanted:
-        conditions = upsert(conditions, one, now=server.clock.now())
-    body = {"status": {"conditions": conditions, **status}}
-    server.patch(resource, key_of(obj), body, subresource="status")
-
-
-@dataclass
-class Kueue:
-    """Admits one Workload a round while slots last; evicts once when told; frees finished ones."""
-
-    slots: int = 2
-    evict: dict[str, str] = field(default_factory=dict)
-    """Owner's name -> reason: evicted once, while it is ready."""
-    when_ready: bool = True
-    """False: as soon as it is admitted."""
-
-    def __call__(self, server: Server) -> None:
-        workloads = server.list(WORKLOAD)
-        for workload in workloads:
-            owner = _owner(workload)
-            going = is_true(workload, "Admitted") and not is_true(workload, "Finished")
-            if owner in self.evict and going and (is_true(workload, "PodsReady") or not self.when_ready):
-                evicted = Condition("Evicted", "True", self.evict.pop(owner), "to make room")
-                set_conditions(server, WORKLOAD, workload, evicted)
-                return
-        used = sum(is_true(one, "QuotaReserved") and not is_true(one, "Finished") for one in workloads)
-        for workload in workloads:
-            gone = is_true(workload, "Finished") or is_terminating(workload)
-            gone = gone or workload["spec"].get("active") is False
-            waits = condition(workload, "Requeued") or {}
-            blocked = is_true(workload, "Evicted") and waits.get("status") != "True"
-            if used < self.slots and not gone and not blocked and not is_true(workload, "QuotaReserved"):
-                _admit(server, workload)
-                return
-
-
-def _owner(workload: Any) -> str:
-    return str((workload["metadata"].get("ownerReferences") or [{"name": ""}])[0]["name"])
-
-
-def _admit(server: Server, workload: Any) -> None:
-    assignments = [
-        {"name": one["name"], "count": one["count"], "flavors": {"cpu": "default"}}
-        for one in workload["spec"]["podSets"]
-    ]
-    set_conditions(
-        server,
-        WORKLOAD,
-        workload,
-        Condition("QuotaReserved", "True", "QuotaReserved", "Quota reserved"),
-        Condition("Admitted", "True", "Admitted", "The workload is admitted"),
-        Condition("Evicted", "False", "QuotaReserved", "Previously evicted"),
-        admission={"clusterQueue": "cq", "podSetAssignments": assignments},
-    )
 
 
 @dataclass
@@ -206,5 +150,5 @@ def ended(server: Server, name: str = "run") -> tuple[str, str]:
 
 
 def workload_of(server: Server, name: str = "run") -> Any:
-    (found,) = (one for one in server.list(WORKLOAD) if _owner(one) == name)
+    (found,) = (one for one in server.list(WORKLOAD) if owner_name(one) == name)
     return found

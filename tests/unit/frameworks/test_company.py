@@ -11,21 +11,12 @@ from fournos.api.conditions import Condition, condition, is_true
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key, Resource, uid_of
 from fournos.queueing.kinds import WORKLOAD
-from tests.unit.frameworks.actors import (
-    NS,
-    RUN,
-    Kueue,
-    ended,
-    flavor,
-    get,
-    pipeline_run,
-    set_conditions,
-    submitted,
-    tekton_refuses,
-)
+from tests.unit.frameworks.actors import NS, RUN, ended, flavor, get, pipeline_run, submitted, tekton_refuses
 from tests.unit.frameworks.test_lifecycle import endless, preempting, scenario
 from tests.world.harness import DISTURBED, Scenario, run
+from tests.world.kueue import Kueue
 from tests.world.server import Server
+from tests.world.status import set_conditions
 
 REQUEST = {"tekton.dev/pipelineruns": "1"}
 WRAPPER = Resource("workload.codeflare.dev", "v1beta2", "AppWrapper", "appwrappers")

@@ -27,7 +27,6 @@ from tests.unit.frameworks.actors import (
     RUN,
     SELECTOR,
     FooController,
-    Kueue,
     Tekton,
     ended,
     foo,
@@ -37,6 +36,7 @@ from tests.unit.frameworks.actors import (
     workload_of,
 )
 from tests.world.harness import DISTURBED, Scenario, run
+from tests.world.kueue import Kueue
 from tests.world.process import Process
 from tests.world.server import Server
 

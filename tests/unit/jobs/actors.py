@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from fournos.api.conditions import Condition, condition, is_true, upsert
+from fournos.api.conditions import Condition, condition, is_true
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.template import Template
@@ -17,6 +17,7 @@ from fournos.kube.kinds import JOB, POD, SECRET
 from fournos.kube.resource import Key, key_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from tests.world.server import Server
+from tests.world.status import set_conditions
 
 NS = "bench"
 SETTINGS = JobSettings(namespace=NS)
@@ -28,15 +29,6 @@ TEMPLATE = Template(
         "spec": {"template": {"spec": {"containers": [{"name": "resolve"}], "restartPolicy": "Never"}}},
     },
 )
-
-
-def set_condition(server: Server, resource: Any, obj: Any, *wanted: Condition, **status: Any) -> None:
-    conditions = (obj.get("status") or {}).get("conditions") or []
-    for one in wanted:
-        conditions = upsert(conditions, one, now=server.clock.now())
-    server.patch(
-        resource, key_of(obj), {"status": {"conditions": conditions, **status}}, subresource="status"
-    )
 
 
 @dataclass
@@ -53,7 +45,7 @@ class Kueue:
             found = server.find(WORKLOAD, Key(NS, name))
             run = server.find(PIPELINE_RUN, Key(NS, name))
             if found and is_true(found, "Admitted") and run and run.get("status"):
-                set_condition(server, WORKLOAD, found, Condition("Evicted", "True", reason, "told to"))
+                set_conditions(server, WORKLOAD, found, Condition("Evicted", "True", reason, "told to"))
                 self.evict.remove((name, reason))
                 return
         free = dict(self.slots)
@@ -72,7 +64,7 @@ class Kueue:
         for cluster in [pinned] if pinned else sorted(free):
             if free.get(cluster, 0) >= _slots(workload):
                 flavors = dict.fromkeys(pod["containers"][0]["resources"]["requests"], cluster)
-                set_condition(
+                set_conditions(
                     server,
                     WORKLOAD,
                     workload,
@@ -89,7 +81,9 @@ class Kueue:
             "couldn't assign flavors to pod set launcher: insufficient unused quota for fournos/cluster-slot"
         )
         if (condition(workload, "QuotaReserved") or {}).get("message") != message:
-            set_condition(server, WORKLOAD, workload, Condition("QuotaReserved", "False", "Pending", message))
+            set_conditions(
+                server, WORKLOAD, workload, Condition("QuotaReserved", "False", "Pending", message)
+            )
             return True
         return False
 
@@ -119,13 +113,13 @@ class Resolver:
             name = job["metadata"]["labels"]["fournos.dev/job-name"]
             if self.fails:
                 text = "Job has reached the specified backoff limit"
-                set_condition(server, JOB, job, Condition("Failed", "True", "BackoffLimitExceeded", text))
+                set_conditions(server, JOB, job, Condition("Failed", "True", "BackoffLimitExceeded", text))
                 return
             owner = server.find(FOURNOS_JOB, Key(NS, name))
             missing = {k: v for k, v in self.writes.items() if not (owner or {}).get("spec", {}).get(k)}
             if owner and missing:
                 server.patch(FOURNOS_JOB, Key(NS, name), {"spec": missing})
-            set_condition(server, JOB, job, Condition("Complete", "True", "", ""))
+            set_conditions(server, JOB, job, Condition("Complete", "True", "", ""))
             return
 
 
@@ -171,7 +165,7 @@ class Tekton:
                     POD, Key(NS, f"{name}-pod"), {"status": {"phase": "Running"}}, subresource="status"
                 )
             told = Condition("Succeeded", "Unknown", "Running", "Tasks Completed: 0, Incomplete: 1")
-            set_condition(server, PIPELINE_RUN, run, told, startTime=now)
+            set_conditions(server, PIPELINE_RUN, run, told, startTime=now)
             return True
         if name in self.deaf:
             return False
@@ -183,7 +177,7 @@ class Tekton:
             ended = Condition("Succeeded", "False", "Failed", "Tasks Completed: 1 (Failed: 1)")
         else:
             ended = Condition("Succeeded", "True", "Succeeded", "Tasks Completed: 1 (Failed: 0)")
-        set_condition(server, PIPELINE_RUN, run, ended, completionTime=now)
+        set_conditions(server, PIPELINE_RUN, run, ended, completionTime=now)
         return True
 
 

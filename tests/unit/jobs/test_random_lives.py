@@ -21,20 +21,11 @@ from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.kube.kinds import JOB, POD, SECRET
 from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
 from fournos.queueing.kinds import WORKLOAD
-from tests.unit.jobs.actors import (
-    NS,
-    SETTINGS,
-    TEMPLATE,
-    Kueue,
-    Resolver,
-    Tekton,
-    environment,
-    set_condition,
-    submit,
-)
+from tests.unit.jobs.actors import NS, SETTINGS, TEMPLATE, Kueue, Resolver, Tekton, environment, submit
 from tests.world.harness import run_to_quiescence
 from tests.world.process import NEVER, Process
 from tests.world.server import Server, VirtualClock
+from tests.world.status import set_conditions
 
 SHARED = {"cluster": None, "exclusive": False, "hardware": {"gpuType": "a100", "gpuCount": 2}}
 JOBS: dict[str, dict[str, Any]] = {
@@ -143,7 +134,7 @@ class Lives(RuleBasedStateMachine):
         ]
         if admitted:
             workload = data.draw(st.sampled_from(admitted))
-            set_condition(self.server, WORKLOAD, workload, Condition("Evicted", "True", reason, "evicted"))
+            set_conditions(self.server, WORKLOAD, workload, Condition("Evicted", "True", reason, "evicted"))
 
     @rule(kind=st.sampled_from((WORKLOAD, PIPELINE_RUN, JOB)), data=st.data())
     def a_stranger_deletes_a_child(self, kind: Any, data: st.DataObject) -> None:

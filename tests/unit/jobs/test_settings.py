@@ -26,11 +26,11 @@ from tests.unit.jobs.actors import (
     environment,
     job,
     phase,
-    set_condition,
     submit,
 )
 from tests.world.harness import Scenario, run
 from tests.world.server import Server
+from tests.world.status import set_conditions
 
 
 async def play(setup: Any = submit, *, actors: Any = None, script: Any = (), **settings: Any) -> Server:
@@ -209,7 +209,7 @@ async def test_admitted_without_a_cluster_fails_and_gives_back() -> None:
         for workload in server.list(WORKLOAD):
             if not is_true(workload, "Admitted"):
                 admission = {"podSetAssignments": [{"name": "launcher", "flavors": {}}]}
-                set_condition(
+                set_conditions(
                     server, WORKLOAD, workload, Condition("Admitted", "True", "A", ""), admission=admission
                 )
 

@@ -12,18 +12,9 @@ from fournos.miniclusters import names
 from fournos.miniclusters.kinds import MINICLUSTER, SERVICE
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.queueing.kinds import WORKLOAD
-from tests.unit.miniclusters.actors import (
-    NS,
-    QUEUE,
-    SETTINGS,
-    Cluster,
-    Kueue,
-    change,
-    flavors,
-    submit,
-    system,
-)
+from tests.unit.miniclusters.actors import NS, QUEUE, SETTINGS, Cluster, change, flavors, submit, system
 from tests.world.harness import Scenario, run
+from tests.world.kueue import Kueue
 from tests.world.server import Server
 
 Action = Callable[[Server], None]
@@ -184,7 +175,7 @@ STORIES: dict[str, Scenario] = {
         end_unseen=anything,
     ),
     "queued": story(setup=with_queue, world=ends_with(0)),
-    "evicted": story(setup=with_queue, kueue=lambda: Kueue(evict={"flux"})),
+    "evicted": story(setup=with_queue, kueue=lambda: Kueue(evict={"flux": "Preempted"})),
     "shrunk": story(resized(4), resized(1), resized(3), setup=with_queue, end_unseen=anything),
     "deleted": story(delete(MINICLUSTER, "flux"), setup=with_queue),
     "waiting": story(setup=with_queue, kueue=lambda: Kueue(slots=0)),

@@ -18,21 +18,13 @@ from fournos.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
 from fournos.kube.resource import Key, controller_of, key_of, uid_of
 from fournos.miniclusters.kinds import MINICLUSTER, SERVICE
 from fournos.queueing.kinds import WORKLOAD
-from tests.unit.miniclusters.actors import (
-    NS,
-    QUEUE,
-    Cluster,
-    Kueue,
-    change,
-    flavors,
-    set_conditions,
-    submit,
-    system,
-)
+from tests.unit.miniclusters.actors import NS, QUEUE, Cluster, change, flavors, submit, system
 from tests.unit.miniclusters.stories import alive, finished_means_over
 from tests.world.harness import run_to_quiescence
+from tests.world.kueue import Kueue
 from tests.world.process import NEVER, Process
 from tests.world.server import Server, VirtualClock
+from tests.world.status import set_conditions
 
 NAMES = ("plain", "queued")
 CHILDREN = (JOB, POD, CONFIG_MAP, SECRET, SERVICE, WORKLOAD)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from fournos.api.conditions import Condition, condition, is_true, upsert
+from fournos.api.conditions import Condition, condition, is_true
 from fournos.kube.api import Api
 from fournos.kube.errors import InvalidError, KubeError
 from fournos.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of
@@ -27,6 +27,7 @@ from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.queueing.release import release_quota
 from fournos.runtime.system import Caches, System, Watch
 from tests.world.server import Server
+from tests.world.status import set_conditions
 
 SETTINGS = MultiKueueSettings(external_frameworks="Foo.v1.example.com", worker_lost_timeout_sec=120)
 FOO = SETTINGS.kinds[0]
@@ -245,14 +246,6 @@ def submit(
 # --- others at work ----------------------------------------------------------------------------------
 
 
-def tell(server: Server, resource: Resource, obj: Obj, *wanted: Condition, **status: Any) -> None:
-    found = (obj.get("status") or {}).get("conditions") or []
-    for one in wanted:
-        found = upsert(found, one, now=server.clock.now())
-    body = {"status": {"conditions": list(found), **status}}
-    server.patch(resource, key_of(obj), body, subresource="status")
-
-
 def job_controller(server: Server) -> None:
     """On the manager: a Workload for each job; quota back when it is evicted."""
     for job in server.list(FOO, namespace=NS):
@@ -284,7 +277,7 @@ def kueue(server: Server) -> None:
         checks = status.get("admissionChecks")
         state = checks[0]["state"] if checks else ""
         if not checks:
-            tell(
+            set_conditions(
                 server,
                 WORKLOAD,
                 workload,
@@ -296,10 +289,10 @@ def kueue(server: Server) -> None:
             _evict(server, workload, state)
         elif is_true(workload, "QuotaReserved"):
             if state == "Ready" and not is_true(workload, "Admitted") and not is_true(workload, "Evicted"):
-                tell(server, WORKLOAD, workload, Condition("Admitted", "True", "Admitted", ""))
+                set_conditions(server, WORKLOAD, workload, Condition("Admitted", "True", "Admitted", ""))
         elif workload["spec"]["active"]:
             told = Condition("QuotaReserved", "True", "QuotaReserved", "")
-            tell(
+            set_conditions(
                 server,
                 WORKLOAD,
                 workload,
@@ -329,7 +322,7 @@ def _evict(server: Server, workload: Obj, state: str) -> None:
         }
     if workload["spec"].get("evict"):
         server.patch(WORKLOAD, key_of(workload), {"spec": {"evict": None}})
-    tell(
+    set_conditions(
         server,
         WORKLOAD,
         workload,
@@ -348,9 +341,11 @@ def worker_kueue(server: Server) -> None:
             active = workload["spec"].get("active", True)
             if is_true(workload, "QuotaReserved"):
                 if not is_true(workload, "Evicted") and (not active or able.get("evict")):
-                    tell(server, resource, workload, Condition("Evicted", "True", "Preempted", "made room"))
+                    set_conditions(
+                        server, resource, workload, Condition("Evicted", "True", "Preempted", "made room")
+                    )
             elif active and not able.get("full") and not able.get("evict"):
-                tell(
+                set_conditions(
                     server,
                     resource,
                     workload,
@@ -382,13 +377,15 @@ def worker_controller(server: Server) -> None:
                         Condition("QuotaReserved", "False", "Pending", ""),
                         Condition("Admitted", "False", "NoReservation", ""),
                     )
-                    tell(server, workloads, workload, *told)
+                    set_conditions(server, workloads, workload, *told)
             elif is_true(workload, "Admitted") and phase in (None, "Stopped"):
                 _status(server, jobs, job, phase="Running", where=worker)
             elif phase == "Running" and line_of(server, worker).get("finish"):
                 _status(server, jobs, job, phase="Succeeded", where=worker)
             elif phase == "Succeeded":
-                tell(server, workloads, workload, Condition("Finished", "True", "Succeeded", "all done"))
+                set_conditions(
+                    server, workloads, workload, Condition("Finished", "True", "Succeeded", "all done")
+                )
 
 
 def _status(server: Server, resource: Resource, job: Obj, **status: Any) -> None:
