@@ -16,7 +16,7 @@ from fournos.cli.output import Format, table
 from fournos.cli.verbs import Cli, Session, verb
 from fournos.cli.words import created, since
 from fournos.cli.workers import KUEUE_NAMESPACE, DispatchCheck, checks, worker
-from fournos.kube.errors import KubeError
+from fournos.kube.errors import KubeError, NotFoundError
 from fournos.kube.resource import Key, Obj, controller_of
 from fournos.queueing.external import BadNameError
 from fournos.queueing.kinds import WORKLOAD
@@ -125,16 +125,15 @@ def _here(workload: Obj, entry: Obj, check: DispatchCheck) -> list[Text]:
             "Evicted",
             (condition(workload, "Evicted") or {}).get("message") if is_true(workload, "Evicted") else "",
         ),
-        ("Check", f"{check.name} ({check.adapter} adapter): {entry.get('state')}"),
+        ("Check", f"{check.name} ({check.whose}): {entry.get('state')}"),
         ("It says", entry.get("message")),
         ("Worker", status.get("clusterName")),
         ("Asked", ", ".join(status.get("nominatedClusterNames") or ())),
         ("Finished", (condition(workload, "Finished") or {}).get("message")),
     ]
     if check.active.get("status") != "True":
-        facts.append(
-            ("Attention", f"the check is not active: {check.active.get('message') or 'nobody serves it'}")
-        )
+        why = check.active.get("message") or f"nobody serves it; {check.start}"
+        facts.append(("Attention", f"the check is not active: {why}"))
     return [*lines, *(Text(f"  {(name + ':').ljust(12)} {value}") for name, value in facts if value)]
 
 
@@ -144,8 +143,10 @@ async def _there(cli: Cli, session: Session, name: str, workload: Obj, namespace
     try:
         async with worker(cli.world, session, name, namespace=namespace) as api:
             twin = await api.get(WORKLOAD, key)
+    except NotFoundError:
+        return [Text(f"  on {name}: it has nothing of it yet; see: fournos dispatch check")]
     except KubeError as error:
-        return [Text(f"  on {name}: {error.message}")]
+        return [Text(f"  on {name}: {error.message}; see: fournos dispatch check")]
     for type_ in ("Finished", "Evicted", "Admitted", "QuotaReserved"):
         found = condition(twin, type_) or {}
         if found.get("status") == "True" or type_ == "QuotaReserved":
@@ -160,7 +161,11 @@ async def _workload(session: Session, name: str) -> Obj:
         owner = controller_of(one)
         if name in (one["metadata"]["name"], owner["name"] if owner else ""):
             return one
-    raise Fail(f"no queued job {name} in namespace {session.namespace}", code=Exit.NOT_FOUND)
+    raise Fail(
+        f"no queued job {name} in namespace {session.namespace}",
+        fix="a job that is there needs a queue's name and its kind's controller, here on the manager",
+        code=Exit.NOT_FOUND,
+    )
 
 
 @verb(app, "check")

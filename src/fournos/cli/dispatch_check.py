@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from fournos.cli.verbs import Cli, Session
 from fournos.cli.workers import DispatchCheck, checks, worker
+from fournos.kube.api import Api
 from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.kube.kinds import NAMESPACE
 from fournos.kube.probe import ClusterApi
@@ -22,6 +23,7 @@ ACCESS_REVIEW: Final = Resource(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
 MANAGER: Final = "(manager)"
+_IDENTITY: Final = "deploy/multikueue/worker/identity.yaml"
 _OF_KINDS: Final = ("get", "list", "watch", "create", "delete")
 _OF_WORKLOADS: Final = (*_OF_KINDS, "patch")
 
@@ -52,51 +54,85 @@ async def inspect(
 ) -> list[Line]:
     """One line for each thing that must be so; all workers are asked at the same time."""
     found = await checks(session)
-    lines = _manager(found, kinds)
     queues = await _queues(session, found)
+    lines = _manager(found, queues, kinds)
+    for kind in kinds:
+        lines.append(await _served(session.api, MANAGER, kind, fix=_install(kind)))
     names = sorted({name for check in found for name in check.workers})
-    asked = [_worker(cli, session, name, kinds, queues.get(name, ()), kueue_namespace) for name in names]
+    asked = [_worker(cli, session, name, kinds, _leading_to(name, queues), kueue_namespace) for name in names]
     for answered in await asyncio.gather(*asked):
         lines += answered
     return lines
 
 
-def _manager(found: Sequence[DispatchCheck], kinds: Sequence[Resource]) -> list[Line]:
+@dataclass(frozen=True, slots=True)
+class _Queue:
+    """A ClusterQueue of the manager whose jobs go to workers, and the LocalQueues that lead to it."""
+
+    name: str
+    active: Obj
+    checks: frozenset[str]
+    workers: frozenset[str]
+    locals: tuple[Key, ...]
+
+
+def _install(kind: Resource) -> str:
+    return f"install the CRD that serves {name_of(kind)}"
+
+
+def _manager(
+    found: Sequence[DispatchCheck], queues: Sequence[_Queue], kinds: Sequence[Resource]
+) -> list[Line]:
     if not found:
         text = "no AdmissionCheck takes jobs to workers: make one, see docs/multikueue.md"
         return [Line(MANAGER, "AdmissionCheck", good=False, text=text)]
     lines = []
     for check in found:
         what = f"AdmissionCheck {check.name}"
-        text = str(check.active.get("message") or f"nobody serves it: is {check.adapter} adapter running?")
+        text = str(check.active.get("message") or f"nobody serves it ({check.whose}): {check.start}")
         lines.append(Line(MANAGER, what, good=check.active.get("status") == "True", text=text))
         if not check.workers:
-            text = "its MultiKueueConfig is missing or names no cluster"
+            text = "its MultiKueueConfig is missing or names no cluster: make it, list the MultiKueueClusters"
+            lines.append(Line(MANAGER, what, good=False, text=text))
+        if not any(check.name in queue.checks for queue in queues):
+            text = "no ClusterQueue asks for it: name it in the admissionChecksStrategy of one"
+            lines.append(Line(MANAGER, what, good=False, text=text))
+    for queue in queues:
+        what, good = f"ClusterQueue {queue.name}", queue.active.get("status") == "True"
+        text = str(queue.active.get("message") or "Kueue has not looked at it: is it running?")
+        lines.append(Line(MANAGER, what, good=good, text=text))
+        if not queue.locals:
+            text = "no LocalQueue leads to it: make one in the namespace of the jobs"
             lines.append(Line(MANAGER, what, good=False, text=text))
     if not kinds:
-        lines.append(
-            Line(MANAGER, "kinds", good=False, text="none named: use --kind, so that CRDs are looked at")
-        )
+        text = "none named: use --kind PipelineRun.v1.tekton.dev, say, so that CRDs and rights are looked at"
+        lines.append(Line(MANAGER, "kinds", good=False, text=text))
     return lines
 
 
-async def _queues(session: Session, found: Sequence[DispatchCheck]) -> dict[str, tuple[Key, ...]]:
-    """Worker → LocalQueues of the manager whose jobs may come to it."""
-    by_name = {check.name: check for check in found}
-    workers_of: dict[str, set[str]] = {}
-    for queue in (await session.api.list(CLUSTER_QUEUE)).items:
-        strategy = queue["spec"].get("admissionChecksStrategy") or {}
-        names = {one["name"] for one in strategy.get("admissionChecks") or ()}
-        names |= set(queue["spec"].get("admissionChecks") or ())
-        workers_of[queue["metadata"]["name"]] = {
-            worker for name in names & by_name.keys() for worker in by_name[name].workers
-        }
-    result: dict[str, list[Key]] = {}
+async def _queues(session: Session, found: Sequence[DispatchCheck]) -> list[_Queue]:
+    workers_of = {check.name: check.workers for check in found}
+    locals_of: dict[str, list[Key]] = {}
     for local in (await session.api.list(LOCAL_QUEUE)).items:
         key = Key(local["metadata"]["namespace"], local["metadata"]["name"])
-        for name in workers_of.get(local["spec"].get("clusterQueue"), ()):
-            result.setdefault(name, []).append(key)
-    return {name: tuple(sorted(keys)) for name, keys in result.items()}
+        locals_of.setdefault(str(local["spec"].get("clusterQueue")), []).append(key)
+    result = []
+    for queue in (await session.api.list(CLUSTER_QUEUE)).items:
+        strategy = queue["spec"].get("admissionChecksStrategy") or {}
+        names = {str(one["name"]) for one in strategy.get("admissionChecks") or ()}
+        names |= set(queue["spec"].get("admissionChecks") or ())
+        names &= workers_of.keys()
+        if names:
+            name = queue["metadata"]["name"]
+            workers = frozenset(worker for one in names for worker in workers_of[one])
+            ways = tuple(sorted(locals_of.get(name, ())))
+            result.append(_Queue(name, _active(queue), frozenset(names), workers, ways))
+    return sorted(result, key=lambda queue: queue.name)
+
+
+def _leading_to(worker: str, queues: Iterable[_Queue]) -> tuple[Key, ...]:
+    """LocalQueues of the manager whose jobs may come to it."""
+    return tuple(sorted({key for queue in queues if worker in queue.workers for key in queue.locals}))
 
 
 async def _worker(
@@ -113,9 +149,7 @@ async def _worker(
             lines = [Line(name, "connection", good=True, text=f"Kubernetes {version}")]
             lines.append(await _served(api, name, WORKLOAD, fix="install Kueue 0.15 or newer"))
             for kind in kinds:
-                lines.append(
-                    await _served(api, name, kind, fix=f"install the CRD that serves {name_of(kind)}")
-                )
+                lines.append(await _served(api, name, kind, fix=_install(kind)))
             lines += await _rights(api, name, kinds)
             for queue in queues:
                 lines.append(await _queue(api, name, queue))
@@ -124,7 +158,7 @@ async def _worker(
         return [Line(name, "connection", good=False, text=getattr(error, "message", "") or "no answer")]
 
 
-async def _served(api: ClusterApi, name: str, resource: Resource, *, fix: str) -> Line:
+async def _served(api: Api, name: str, resource: Resource, *, fix: str) -> Line:
     what = f"{resource} {resource.version}"
     try:
         # Nothing has this label: only whether one may ask, and whether there is such a kind, is of interest.
@@ -132,9 +166,9 @@ async def _served(api: ClusterApi, name: str, resource: Resource, *, fix: str) -
     except NoSuchResourceError:
         return Line(name, what, good=False, text=fix)
     except ForbiddenError:
-        return Line(
-            name, what, good=False, text="may not be listed: apply deploy/multikueue/worker/identity.yaml"
-        )
+        whose = "you" if name == MANAGER else "its identity"
+        fix = "" if name == MANAGER else f": see {_IDENTITY}"
+        return Line(name, what, good=False, text=f"{whose} may not list them{fix}")
     return Line(name, what, good=True)
 
 
@@ -148,7 +182,7 @@ async def _rights(api: ClusterApi, name: str, kinds: Sequence[Resource]) -> list
         lacking = [
             verb for (of, verb), may in zip(wanted, allowed, strict=True) if of == resource and not may
         ]
-        text = f"lacks {', '.join(lacking)}: see deploy/multikueue/worker/identity.yaml" if lacking else ""
+        text = f"lacks {', '.join(lacking)}: allow it in {_IDENTITY}, and apply that there" if lacking else ""
         lines.append(Line(name, f"rights on {resource}", good=not lacking, text=text))
     return lines
 
@@ -170,17 +204,15 @@ async def _queue(api: ClusterApi, name: str, queue: Key) -> Line:
     try:
         await api.get(NAMESPACE, Key("", queue.namespace))
     except NotFoundError:
-        return Line(name, what, good=False, text=f"there is no namespace {queue.namespace}")
+        return Line(name, what, good=False, text=f"there is no namespace {queue.namespace}: make it there")
     except ForbiddenError:
         pass  # the queue itself tells
     try:
         found = await api.get(LOCAL_QUEUE, queue)
     except NotFoundError:
-        return Line(name, what, good=False, text="make one of the same name and namespace")
+        return Line(name, what, good=False, text="there is none: make one of the same name there")
     except ForbiddenError:
-        return Line(
-            name, what, good=False, text="may not be read: apply deploy/multikueue/worker/identity.yaml"
-        )
+        return Line(name, what, good=False, text=f"its identity may not read it: see {_IDENTITY}")
     active = _active(found)
     if active.get("status") == "False":
         return Line(name, what, good=False, text=f"not active: {active.get('message')}")

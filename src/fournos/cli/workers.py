@@ -14,7 +14,7 @@ from fournos.cli.errors import Exit, Fail
 from fournos.cli.verbs import Cli, Session
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.checked import check
-from fournos.kube.errors import CredentialsError, NotFoundError
+from fournos.kube.errors import CredentialsError, ForbiddenError, NotFoundError
 from fournos.kube.kinds import SECRET
 from fournos.kube.probe import ClusterApi
 from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
@@ -23,7 +23,11 @@ from fournos.multikueue.names import CONTROLLER, KUBECONFIG, MULTIKUEUE
 from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 
 KUEUE_NAMESPACE = "kueue-system"
-CONTROLLERS = {MULTIKUEUE: "Kueue's", CONTROLLER: "ours"}
+UNAUTHORIZED = 401
+CONTROLLERS = {
+    MULTIKUEUE: ("Kueue's", "Kueue's adapter", "is Kueue running, with MultiKueue on?"),
+    CONTROLLER: ("ours", "our adapter", "start it: fournos run --enable multikueue"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,10 @@ class DispatchCheck:
     name: str
     adapter: str
     """ "Kueue's" or "ours"."""
+    whose: str
+    """ "Kueue's adapter" or "our adapter"."""
+    start: str
+    """What makes somebody serve it."""
     active: Obj
     """Its condition Active; empty: nobody has looked at it."""
     workers: tuple[str, ...]
@@ -42,8 +50,8 @@ async def checks(session: Session) -> list[DispatchCheck]:
     """Those of either adapter, in the order of their names."""
     found = []
     for one in (await session.api.list(ADMISSION_CHECK)).items:
-        adapter = CONTROLLERS.get(one["spec"].get("controllerName"))
-        if adapter is None:
+        words = CONTROLLERS.get(one["spec"].get("controllerName"))
+        if words is None:
             continue
         parameters = one["spec"].get("parameters") or {}
         try:
@@ -53,7 +61,7 @@ async def checks(session: Session) -> list[DispatchCheck]:
         conditions = (one.get("status") or {}).get("conditions") or ()
         active: Obj = next((told for told in conditions if told["type"] == "Active"), {})
         workers = tuple((config.get("spec") or {}).get("clusters") or ())
-        found.append(DispatchCheck(one["metadata"]["name"], adapter, active, workers))
+        found.append(DispatchCheck(one["metadata"]["name"], *words, active=active, workers=workers))
     return sorted(found, key=lambda check: check.name)
 
 
@@ -61,19 +69,35 @@ async def checks(session: Session) -> list[DispatchCheck]:
 async def worker(world: World, session: Session, name: str, *, namespace: str) -> AsyncIterator[ClusterApi]:
     """Connects; `namespace` is Kueue's.  Raises KubeError: no such worker, no right to read its kubeconfig, a
     kubeconfig that is refused."""
-    cluster = await session.api.get(MULTIKUEUE_CLUSTER, Key("", name))
+    try:
+        cluster = await session.api.get(MULTIKUEUE_CLUSTER, Key("", name))
+    except NotFoundError:
+        text = f"there is no MultiKueueCluster {name}: make it, or take the name out of the MultiKueueConfig"
+        raise NotFoundError(text) from None
     source = (cluster["spec"].get("clusterSource") or {}).get("kubeConfig") or {}
     if source.get("locationType", "Secret") != "Secret" or not source.get("location"):
-        raise CredentialsError(f"MultiKueueCluster {name} names no Secret")
+        raise CredentialsError(f"MultiKueueCluster {name} names no Secret: put its kubeconfig into one")
     key = Key(namespace, str(source["location"]))
-    secret = await session.api.get(SECRET, key)
+    put = f"put the worker's kubeconfig into it, under the key {KUBECONFIG}"
+    try:
+        secret = await session.api.get(SECRET, key)
+    except NotFoundError:
+        raise NotFoundError(f"there is no Secret {key}: make it, and {put}") from None
+    if not (secret.get("data") or {}).get(KUBECONFIG):
+        raise CredentialsError(f"Secret {key} has no key {KUBECONFIG}: {put}")
     try:
         content = base64.b64decode((secret.get("data") or {}).get(KUBECONFIG) or "", validate=True)
     except (binascii.Error, ValueError):
         raise CredentialsError(f"Secret {key}: {KUBECONFIG} is not base64") from None
     checked = check(content, now=world.now())
     async with world.dial(checked.credentials) as api:
-        yield api
+        try:
+            yield api
+        except ForbiddenError as error:
+            if error.status != UNAUTHORIZED:
+                raise
+            text = f"the worker refuses the credentials in Secret {key} (401): put valid ones in place"
+            raise CredentialsError(text) from None
 
 
 @asynccontextmanager

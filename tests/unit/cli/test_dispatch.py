@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator
+import json
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -15,7 +16,7 @@ from fournos.cli.connect import World
 from fournos.cli.dispatch_check import ACCESS_REVIEW
 from fournos.cli.verbs import Root
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
-from fournos.kube.errors import NoSuchResourceError
+from fournos.kube.errors import ForbiddenError, NoSuchResourceError
 from fournos.kube.kinds import NAMESPACE, POD, SECRET
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
@@ -33,8 +34,11 @@ class Worker(Api):
     def __init__(self) -> None:
         super().__init__()
         self.forbidden: set[tuple[str, str]] = set()
+        self.refuses = False
 
     async def server_version(self) -> str:
+        if self.refuses:
+            raise ForbiddenError("Unauthorized", status=401)
         return "v1.34.4"
 
     async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
@@ -89,7 +93,7 @@ def fleet() -> Fleet:
     data = {"kubeconfig": base64.b64encode(kubeconfig("https://w1.example.com")).decode()}
     api.add(SECRET, plain(SECRET, "w1", namespace="kueue-system", data=data))
     strategy = {"admissionChecksStrategy": {"admissionChecks": [{"name": "workers"}]}}
-    api.add(CLUSTER_QUEUE, plain(CLUSTER_QUEUE, "team", spec=strategy))
+    api.add(CLUSTER_QUEUE, plain(CLUSTER_QUEUE, "team", spec=strategy, status={"conditions": [active]}))
     api.add(LOCAL_QUEUE, plain(LOCAL_QUEUE, "q", namespace=NS, spec={"clusterQueue": "team"}))
     worker.add(NAMESPACE, plain(NAMESPACE, NS))
     worker.add(LOCAL_QUEUE, plain(LOCAL_QUEUE, "q", namespace=NS, spec={"clusterQueue": "here"}))
@@ -116,6 +120,12 @@ def test_why_one_waits_in_the_workers_own_words(fleet: Fleet) -> None:
     assert "on w1: waits: insufficient quota for cpu" in result.stdout
 
 
+def test_a_worker_that_has_nothing_of_it(fleet: Fleet) -> None:
+    fleet.api.add(WORKLOAD, dispatched(clusterName=None, nominatedClusterNames=["w1"]))
+    told = fleet("dispatch", "explain", "a").stdout
+    assert "on w1: it has nothing of it yet; see: fournos dispatch check" in told
+
+
 def test_a_job_that_goes_nowhere(fleet: Fleet) -> None:
     fleet.api.add(WORKLOAD, dispatched(admissionChecks=[]))
     result = fleet("dispatch", "explain", "a")
@@ -139,8 +149,8 @@ def test_what_a_worker_lacks(fleet: Fleet) -> None:
     wrong = [line for line in result.stdout.splitlines() if "MISSING" in line]
     assert [line.split("MISSING")[1].strip()[:24] for line in wrong] == [
         "install the CRD that ser",
-        "lacks create: see deploy",
-        "make one of the same nam",
+        "lacks create: allow it i",
+        "there is none: make one ",
     ]
 
 
@@ -151,6 +161,83 @@ def test_a_worker_that_cannot_be_reached_is_one_line(fleet: Fleet) -> None:
     assert [line.split()[:2] for line in result.stdout.splitlines() if "MISSING" in line] == [
         ["w1", "connection"]
     ]
+
+
+def missing(fleet: Fleet) -> dict[str, str]:
+    """What `check` finds fault with, by worker and thing."""
+    result = fleet("dispatch", "check", "--kind", "Foo.v1.example.com", "-o", "json")
+    found = [line for line in json.loads(result.stdout) if not line["good"]]
+    return {f"{line['worker']} {line['what']}": line["text"] for line in found}
+
+
+WAYS = Key("", "w1"), Key("kueue-system", "w1")
+
+
+def no_cluster(fleet: Fleet) -> None:
+    del fleet.api.objects[MULTIKUEUE_CLUSTER][WAYS[0]]
+
+
+def no_secret(fleet: Fleet) -> None:
+    del fleet.api.objects[SECRET][WAYS[1]]
+
+
+def no_key(fleet: Fleet) -> None:
+    fleet.api.objects[SECRET][WAYS[1]]["data"] = {"config": "eA=="}  # type: ignore[index]
+
+
+def refused(fleet: Fleet) -> None:
+    fleet.worker.refuses = True
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (
+            no_cluster,
+            "there is no MultiKueueCluster w1: make it, or take the name out of the MultiKueueConfig",
+        ),
+        (no_secret, "there is no Secret kueue-system/w1: make it, and put the worker's kubeconfig into it"),
+        (no_key, "Secret kueue-system/w1 has no key kubeconfig: put the worker's kubeconfig into it"),
+        (
+            refused,
+            "the worker refuses the credentials in Secret kueue-system/w1 (401): put valid ones in place",
+        ),
+    ],
+)
+def test_why_there_is_no_connection_and_what_to_do(
+    fleet: Fleet, fault: Callable[[Fleet], None], said: str
+) -> None:
+    fault(fleet)
+    (text,) = missing(fleet).values()
+    assert text.startswith(said)
+
+
+def test_what_the_manager_lacks(fleet: Fleet) -> None:
+    del fleet.api.objects[LOCAL_QUEUE][Key(NS, "q")]
+    fleet.api.fails["list", FOO] = NoSuchResourceError("no such", status=404)
+    assert missing(fleet) == {
+        "(manager) ClusterQueue team": "no LocalQueue leads to it: make one in the namespace of the jobs",
+        "(manager) foos.example.com v1": "install the CRD that serves Foo.v1.example.com",
+    }
+    fleet.api.objects[CLUSTER_QUEUE][Key("", "team")]["status"] = {  # type: ignore[index]
+        "conditions": [
+            {"type": "Active", "status": "False", "message": "references missing ResourceFlavor(s)"}
+        ]
+    }
+    fleet.api.objects[ADMISSION_CHECK][Key("", "workers")]["status"] = {}  # type: ignore[index]
+    fleet.api.add(LOCAL_QUEUE, plain(LOCAL_QUEUE, "q", namespace=NS, spec={"clusterQueue": "team"}))
+    found = missing(fleet)
+    assert found["(manager) ClusterQueue team"] == "references missing ResourceFlavor(s)"
+    assert found["(manager) AdmissionCheck workers"] == (
+        "nobody serves it (our adapter): start it: fournos run --enable multikueue"
+    )
+    del fleet.api.objects[CLUSTER_QUEUE][Key("", "team")]
+    fleet.api.objects[ADMISSION_CHECK][Key("", "workers")]["status"] = {  # type: ignore[index]
+        "conditions": [{"type": "Active", "status": "True", "message": "active"}]
+    }
+    assert missing(fleet)["(manager) AdmissionCheck workers"] == (
+        "no ClusterQueue asks for it: name it in the admissionChecksStrategy of one"
+    )
 
 
 def test_wrong_kinds_are_refused(fleet: Fleet) -> None:

@@ -1,9 +1,11 @@
-"""Which tests show the lines of the table in docs/multikueue.md: Kueue's adapter, and ours."""
+"""docs/multikueue.md: which tests show the lines of its table, for either adapter; and its sample."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+import yaml
 
 ROOT = Path(__file__).resolve().parents[3]
 TESTS = ROOT / "tests" / "integration" / "multikueue"
@@ -66,6 +68,13 @@ def lines() -> list[str]:
     page = (ROOT / "docs" / "multikueue.md").read_text(encoding="utf-8")
     section = page.split("## Built-in adapter or ours\n")[1].split("\n## ")[0]
     return re.findall(r"^\| ([^|-][^|]*) \|", section, re.MULTILINE)
+
+
+def test_the_sample_is_the_pages() -> None:
+    page = (ROOT / "docs" / "multikueue.md").read_text(encoding="utf-8")
+    sample = (ROOT / "samples" / "multikueue" / "manager.yaml").read_text(encoding="utf-8")
+    shown = page.split("```yaml\n")[1].split("```")[0]
+    assert list(yaml.safe_load_all(shown)) == list(yaml.safe_load_all(sample))
 
 
 def test_every_line_is_shown() -> None:
