@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from fournos.api.conditions import is_true
 from fournos.appwrappers import names
@@ -19,6 +18,7 @@ from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import PRIORITY_CLASS, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.queueing.nested import ancestor_among
 from fournos.queueing.surroundings import Surroundings
+from fournos.runtime.projection import controller_uid, metadata, nobody
 from fournos.runtime.system import Caches, Watch
 
 OWNER, OWNER_NAME, NODE_NAME, WRAPPER = "owner", "owner-name", "node", "wrapper"
@@ -62,11 +62,11 @@ def follow(wrapper: Obj) -> tuple[Watch, ...]:
 def _queue_watches() -> tuple[Watch, ...]:
     return (
         Watch(
-            WORKLOAD, wakes=_owner, indexes={OWNER: _controller_uid, OWNER_NAME: _owner_name}, required=False
+            WORKLOAD, wakes=_owner, indexes={OWNER: controller_uid, OWNER_NAME: _owner_name}, required=False
         ),
-        Watch(RESOURCE_FLAVOR, wakes=_nobody, required=False),
-        Watch(WORKLOAD_PRIORITY_CLASS, wakes=_nobody, required=False),
-        Watch(PRIORITY_CLASS, wakes=_nobody),
+        Watch(RESOURCE_FLAVOR, wakes=nobody, required=False),
+        Watch(WORKLOAD_PRIORITY_CLASS, wakes=nobody, required=False),
+        Watch(PRIORITY_CLASS, wakes=nobody),
     )
 
 
@@ -142,11 +142,6 @@ def _node_name(pod: Obj) -> Iterable[str]:
     return (name,) if name else ()
 
 
-def _controller_uid(obj: Obj) -> Iterable[str]:
-    owner = controller_of(obj)
-    return (owner["uid"],) if owner else ()
-
-
 def _owner_name(obj: Obj) -> Iterable[str]:
     """Workloads of an earlier AppWrapper of the same name count: they have to go."""
     return tuple(str(key) for key in _owner(obj, None))
@@ -173,29 +168,7 @@ def _on_node(node: Obj, caches: Caches) -> Iterable[Key]:
     return tuple(dict.fromkeys(key for pod in pods for key in _labelled(pod, caches)))
 
 
-def _nobody(obj: Obj, caches: Caches) -> Iterable[Key]:
-    return ()
-
-
 # --- projections: what decisions read, and no more ----------------------------------------------------
-
-_METADATA = (
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "labels",
-    "ownerReferences",
-)
-
-
-def _metadata(obj: Obj, *more: str) -> dict[str, Any]:
-    meta = obj["metadata"]
-    return {name: meta[name] for name in (*_METADATA, *more) if name in meta}
-
 
 _JUDGED = (
     "phase",
@@ -228,18 +201,18 @@ def project_component(obj: Obj) -> Obj:
         ]
     status = obj.get("status") or {}
     told = {name: status[name] for name in _JUDGED if name in status}
-    return {"metadata": _metadata(obj), "spec": kept, "status": told}
+    return {"metadata": metadata(obj), "spec": kept, "status": told}
 
 
 def project_other(obj: Obj) -> Obj:
     """Of any shape, and some hold secrets."""
-    return {"metadata": _metadata(obj), "status": {"conditions": told_by(obj)}}
+    return {"metadata": metadata(obj), "status": {"conditions": told_by(obj)}}
 
 
 def project_pod(pod: Obj) -> Obj:
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     annotation = (pod["metadata"].get("annotations") or {}).get(names.COMPONENT_ANNOTATION)
-    meta = _metadata(pod)
+    meta = metadata(pod)
     if annotation is not None:
         meta["annotations"] = {names.COMPONENT_ANNOTATION: annotation}
     ready = [one for one in status.get("conditions") or () if one.get("type") == "Ready"]
@@ -257,4 +230,4 @@ def project_pod(pod: Obj) -> Obj:
 
 
 def project_node(node: Obj) -> Obj:
-    return {"metadata": _metadata(node)}
+    return {"metadata": metadata(node)}

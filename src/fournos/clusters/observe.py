@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from fournos.api.fournoscluster import FournosClusterSpec
@@ -25,6 +25,7 @@ from fournos.queueing.kinds import (
     WORKLOAD,
     WORKLOAD_PRIORITY_CLASS,
 )
+from fournos.runtime.projection import METADATA, controller_uid, metadata, nobody, pick, project_metadata
 from fournos.runtime.system import Caches, Watch
 
 OWNER, HOLDS, RUNNING, WAITING, BY_SECRET = "owner", "holds", "running", "waiting", "secret"
@@ -82,7 +83,7 @@ def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
             namespace=settings.execution_namespace,
             wakes=of_workload,
             project=project_workload,
-            indexes={OWNER: _controller_uid, HOLDS: foreign_holds},
+            indexes={OWNER: controller_uid, HOLDS: foreign_holds},
             required=False,
         ),
         Watch(RESOURCE_FLAVOR, wakes=everybody, project=project_flavor, required=False),
@@ -174,11 +175,6 @@ def _secret_name(cluster: Obj) -> Iterable[str]:
     return (str((cluster.get("spec") or {}).get("kubeconfigSecret") or ""),)
 
 
-def _controller_uid(obj: Obj) -> Iterable[str]:
-    owner = controller_of(obj)
-    return (str(owner["uid"]),) if owner else ()
-
-
 def _lock_of(job: Obj) -> str | None:
     found = (job["metadata"].get("labels") or {}).get(names.LOCK_LABEL)
     return str(found) if found else None
@@ -195,38 +191,13 @@ def _waits_for(job: Obj) -> Iterable[str]:
     return (str(job["spec"]["cluster"]),) if waits else ()
 
 
-def nobody(obj: Obj, caches: Caches) -> Iterable[Key]:
-    return ()
-
-
 # --- projections -------------------------------------------------------------------------------------
-
-_META = (
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "labels",
-    "ownerReferences",
-)
-
-
-def _pick(obj: Mapping[str, Any] | None, kept: Iterable[str]) -> dict[str, Any]:
-    found = obj or {}
-    return {name: found[name] for name in kept if name in found}
-
-
-def project_metadata(obj: Obj) -> Obj:
-    return {"metadata": _pick(obj["metadata"], _META)}
 
 
 def project_secret(secret: Obj) -> Obj:
     """Without a byte of its content."""
-    meta = _pick(secret["metadata"], [name for name in _META if name != "generation"])  # Secrets have none
-    annotations = _pick(secret["metadata"].get("annotations"), (names.OWNER_ANNOTATION,))
+    meta = pick(secret["metadata"], [name for name in METADATA if name != "generation"])  # Secrets have none
+    annotations = pick(secret["metadata"].get("annotations"), (names.OWNER_ANNOTATION,))
     return {
         "metadata": {**meta, "annotations": annotations},
         # Data that change show in this alone.
@@ -237,31 +208,31 @@ def project_secret(secret: Obj) -> Obj:
 
 def project_job(job: Obj) -> Obj:
     return {
-        "metadata": _pick(job["metadata"], _META),
-        "spec": _pick(job.get("spec"), ("cluster", "owner", "displayName", "shutdown")),
-        "status": _pick(job.get("status"), ("phase", "cluster", "message")),
+        "metadata": metadata(job),
+        "spec": pick(job.get("spec"), ("cluster", "owner", "displayName", "shutdown")),
+        "status": pick(job.get("status"), ("phase", "cluster", "message")),
     }
 
 
 def project_workload(workload: Obj) -> Obj:
     return {
-        "metadata": _pick(workload["metadata"], _META),
-        "spec": _pick(workload.get("spec"), ("active", "priority")),
-        "status": _pick(workload.get("status"), ("conditions", "admission")),
+        "metadata": metadata(workload),
+        "spec": pick(workload.get("spec"), ("active", "priority")),
+        "status": pick(workload.get("status"), ("conditions", "admission")),
     }
 
 
 def project_flavor(flavor: Obj) -> Obj:
-    spec = _pick(flavor.get("spec"), ("nodeTaints",))
-    return {"metadata": _pick(flavor["metadata"], _META), "spec": spec}
+    spec = pick(flavor.get("spec"), ("nodeTaints",))
+    return {"metadata": metadata(flavor), "spec": spec}
 
 
 def project_queue(queue: Obj) -> Obj:
     """Of the usage only what is above quota: the rest changes with every job and tells nothing here."""
-    annotations = _pick(queue["metadata"].get("annotations"), (names.RESOURCES_ANNOTATION,))
+    annotations = pick(queue["metadata"].get("annotations"), (names.RESOURCES_ANNOTATION,))
     return {
-        "metadata": {**_pick(queue["metadata"], _META), "annotations": annotations},
-        "spec": _pick(queue.get("spec"), ("resourceGroups",)),
+        "metadata": {**metadata(queue), "annotations": annotations},
+        "spec": pick(queue.get("spec"), ("resourceGroups",)),
         "status": {"flavorsReservation": above_quota(queue)},
     }
 
@@ -272,12 +243,12 @@ def project_node(node: Obj) -> Obj:
     ready = [one for one in status.get("conditions") or () if one.get("type") == "Ready"]
     return {
         "metadata": {
-            **_pick(meta, ("name", "uid", "resourceVersion", "deletionTimestamp")),
+            **pick(meta, ("name", "uid", "resourceVersion", "deletionTimestamp")),
             "labels": {k: v for k, v in (meta.get("labels") or {}).items() if is_product_label(k)},
         },
-        "spec": _pick(node.get("spec"), ("unschedulable",)),
+        "spec": pick(node.get("spec"), ("unschedulable",)),
         "status": {
             "allocatable": {k: v for k, v in (status.get("allocatable") or {}).items() if is_gpu_resource(k)},
-            "conditions": [_pick(one, ("type", "status")) for one in ready],
+            "conditions": [pick(one, ("type", "status")) for one in ready],
         },
     }

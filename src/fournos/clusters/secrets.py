@@ -10,11 +10,12 @@ from functools import partial
 from fournos.clusters import build, names
 from fournos.clusters.context import version_of
 from fournos.clusters.kinds import FOURNOS_CLUSTER
-from fournos.clusters.observe import project_metadata, watches
+from fournos.clusters.observe import watches
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.kinds import CONFIG_MAP, SECRET
 from fournos.kube.resource import Key, Obj, is_terminating, key_of
 from fournos.runtime.decision import Decision, Facts, LiveGet, Need, Note, Present, SecretShape, Unknown
+from fournos.runtime.projection import project_metadata
 from fournos.runtime.steps import Create
 from fournos.runtime.system import Caches, System, Watch
 

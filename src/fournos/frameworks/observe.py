@@ -15,6 +15,7 @@ from fournos.queueing.kinds import PRIORITY_CLASS, RESOURCE_FLAVOR, WORKLOAD, WO
 from fournos.queueing.nested import ancestor_among
 from fournos.queueing.surroundings import Surroundings
 from fournos.queueing.workload import QUEUE_NAME_LABEL
+from fournos.runtime.projection import controller_uid, metadata, nobody, project_metadata
 from fournos.runtime.system import Caches, Watch
 
 KUEUE_MANAGED_LABEL = "kueue.x-k8s.io/managed"
@@ -31,7 +32,7 @@ def watches(framework: Framework) -> tuple[Watch, ...]:
                 selector=f"{KUEUE_MANAGED_LABEL}=true,{framework.pods_label}",
                 wakes=_pods_wake(framework.pods_label),
                 indexes={POD_OF: _value_of(framework.pods_label)},
-                project=_metadata_only,
+                project=project_metadata,
             ),
         )
         if framework.pods_label
@@ -42,20 +43,20 @@ def watches(framework: Framework) -> tuple[Watch, ...]:
             framework.resource,
             selector=QUEUE_NAME_LABEL,
             wakes=lambda obj, caches: (key_of(obj),),
-            indexes={CONTROLLER: _controller_uid, PREBUILT: _prebuilt},
+            indexes={CONTROLLER: controller_uid, PREBUILT: _prebuilt},
             project=_projection(framework),
             required=False,
         ),
         Watch(
             WORKLOAD,
             wakes=_workload_wakes(framework),
-            indexes={CONTROLLER: _controller_uid, OWNER_NAME: _owners},
+            indexes={CONTROLLER: controller_uid, OWNER_NAME: _owners},
             required=False,
         ),
         *pods,
-        Watch(RESOURCE_FLAVOR, wakes=_nobody, required=False),
-        Watch(WORKLOAD_PRIORITY_CLASS, wakes=_nobody, required=False),
-        Watch(PRIORITY_CLASS, wakes=_nobody),
+        Watch(RESOURCE_FLAVOR, wakes=nobody, required=False),
+        Watch(WORKLOAD_PRIORITY_CLASS, wakes=nobody, required=False),
+        Watch(PRIORITY_CLASS, wakes=nobody),
     )
 
 
@@ -104,11 +105,6 @@ def left_over(framework: Framework) -> Callable[[Caches], Iterable[Key]]:
 # --- indexes -----------------------------------------------------------------------------------------
 
 
-def _controller_uid(obj: Obj) -> Iterable[str]:
-    owner = controller_of(obj)
-    return (str(owner["uid"]),) if owner else ()
-
-
 def _owner_key(api_version: str, kind: str, key: Key) -> str:
     return f"{api_version} {kind} {key}"
 
@@ -154,7 +150,7 @@ def _workload_wakes(framework: Framework) -> Callable[[Obj, Caches], Iterable[Ke
         yield from _owned_by(resource, workload)
         for obj in caches[resource].by(PREBUILT, str(key_of(workload))):
             yield key_of(obj)
-        for uid in _controller_uid(workload):
+        for uid in controller_uid(workload):
             for obj in caches[resource].by(CONTROLLER, uid):
                 yield key_of(obj)
 
@@ -168,35 +164,14 @@ def _owned_by(resource: Resource, workload: Obj) -> Iterable[Key]:
             yield Key(namespace, one["name"])
 
 
-def _nobody(obj: Obj, caches: Caches) -> Iterable[Key]:
-    return ()
-
-
 # --- projections: what decisions read, and no more ----------------------------------------------------
-
-_METADATA = (
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "labels",
-    "ownerReferences",
-)
-
-
-def _metadata_only(obj: Obj) -> Obj:
-    meta = obj["metadata"]
-    return {"metadata": {name: meta[name] for name in _METADATA if name in meta}}
 
 
 def _projection(framework: Framework) -> Callable[[Obj], Obj]:
     paths = tuple(framework.paths())
 
     def project(obj: Obj) -> Obj:
-        kept = _metadata_only(obj)["metadata"]
+        kept = metadata(obj)
         annotations = obj["metadata"].get("annotations") or {}
         mine = {key: value for key, value in annotations.items() if key != names.LAST_APPLIED}
         found = only(obj, paths)

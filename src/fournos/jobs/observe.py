@@ -16,6 +16,7 @@ from fournos.jobs.waiting import NAMING_AT_MOST, waits_for
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.runtime.projection import controller_uid, nobody, pick
 from fournos.runtime.system import Caches, Watch
 
 OWNER, CLUSTER, PRIORITY, WAITS_FOR = "owner", "cluster", "priority", "waits for"
@@ -24,7 +25,7 @@ OWNER, CLUSTER, PRIORITY, WAITS_FOR = "owner", "cluster", "priority", "waits for
 def watches(settings: JobSettings) -> tuple[Watch, ...]:
     namespace = settings.namespace
     ours = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
-    by_owner = {OWNER: _controller_uid}
+    by_owner = {OWNER: controller_uid}
     return (
         Watch(
             FOURNOS_JOB,
@@ -51,9 +52,9 @@ def watches(settings: JobSettings) -> tuple[Watch, ...]:
             indexes=by_owner,
             project=project_job,
         ),
-        Watch(PIPELINE, namespace=namespace, wakes=_nobody, project=project_pipeline, required=False),
-        Watch(RESOURCE_FLAVOR, wakes=_nobody, project=project_metadata, required=False),
-        Watch(CLUSTER_QUEUE, wakes=_nobody, project=project_queue, required=False),
+        Watch(PIPELINE, namespace=namespace, wakes=nobody, project=project_pipeline, required=False),
+        Watch(RESOURCE_FLAVOR, wakes=nobody, project=project_metadata, required=False),
+        Watch(CLUSTER_QUEUE, wakes=nobody, project=project_queue, required=False),
         Watch(WORKLOAD_PRIORITY_CLASS, wakes=_waiting_for_class, required=False),
     )
 
@@ -154,11 +155,6 @@ class Observer:
 # --- indexes -----------------------------------------------------------------------------------------
 
 
-def _controller_uid(obj: Obj) -> Iterable[str]:
-    owner = controller_of(obj)
-    return (owner["uid"],) if owner else ()
-
-
 def _held_cluster(job: Obj) -> Iterable[str]:
     status = job.get("status") or {}
     return (status["cluster"],) if status.get("cluster") and status.get("phase") in names.HOLDING else ()
@@ -216,10 +212,6 @@ def _resolved_key(job: Obj, caches: Caches) -> Iterable[Key]:
     )
 
 
-def _nobody(obj: Obj, caches: Caches) -> Iterable[Key]:
-    return ()
-
-
 def _waiting_for_class(priority: Obj, caches: Caches) -> Iterable[Key]:
     return tuple(key_of(job) for job in caches[FOURNOS_JOB].by(PRIORITY, priority["metadata"]["name"]))
 
@@ -228,9 +220,8 @@ def _waiting_for_class(priority: Obj, caches: Caches) -> Iterable[Key]:
 
 
 def project_metadata(obj: Obj) -> Obj:
-    meta = obj["metadata"]
     kept = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp", "annotations")
-    return {"metadata": {name: meta[name] for name in kept if name in meta}}
+    return {"metadata": pick(obj["metadata"], kept)}
 
 
 def project_pipeline(pipeline: Obj) -> Obj:
@@ -269,7 +260,6 @@ def project_queue(queue: Obj) -> Obj:
 
 
 def _owned_metadata(obj: Obj) -> dict[str, Any]:
-    meta = obj["metadata"]
     kept = (
         "name",
         "namespace",
@@ -280,4 +270,4 @@ def _owned_metadata(obj: Obj) -> dict[str, Any]:
         "labels",
         "ownerReferences",
     )
-    return {name: meta[name] for name in kept if name in meta}
+    return pick(obj["metadata"], kept)

@@ -20,6 +20,7 @@ from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
 from fournos.queueing.kinds import WORKLOAD
 from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Need
+from fournos.runtime.projection import nobody
 from fournos.runtime.steps import Delete
 from fournos.runtime.system import Caches, System
 
@@ -77,7 +78,7 @@ def orphans_system(settings: JobSettings) -> System[Orphans]:
         watches=tuple(
             replace(
                 watch,
-                wakes=_nobody,
+                wakes=nobody,
                 indexes={} if watch.resource is FOURNOS_JOB else {_NAME: _named},
             )
             for watch in watches(settings)
@@ -106,7 +107,3 @@ def _named(obj: Obj) -> Iterable[str]:
 
 def _old_enough(obj: Obj, now: datetime) -> bool:
     return now - parse_time(obj["metadata"]["creationTimestamp"]) >= _MIN_AGE
-
-
-def _nobody(obj: Obj, caches: Caches) -> Iterable[Key]:
-    return ()

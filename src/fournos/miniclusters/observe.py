@@ -16,6 +16,7 @@ from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import PRIORITY_CLASS, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.queueing.nested import ancestor_among
 from fournos.queueing.surroundings import Surroundings
+from fournos.runtime.projection import controller_uid, metadata, nobody, project_metadata
 from fournos.runtime.system import Caches, Watch
 
 OWNER, OWNER_NAME, OF = "owner", "owner-name", "minicluster"
@@ -44,11 +45,11 @@ def watches() -> tuple[Watch, ...]:
         ),
         Watch(SERVICE, wakes=_of_service, indexes={OF: _minicluster}, project=project_service),
         Watch(
-            WORKLOAD, wakes=_owner, indexes={OWNER: _controller_uid, OWNER_NAME: _owner_name}, required=False
+            WORKLOAD, wakes=_owner, indexes={OWNER: controller_uid, OWNER_NAME: _owner_name}, required=False
         ),
-        Watch(RESOURCE_FLAVOR, wakes=_nobody, required=False),
-        Watch(WORKLOAD_PRIORITY_CLASS, wakes=_nobody, required=False),
-        Watch(PRIORITY_CLASS, wakes=_nobody),
+        Watch(RESOURCE_FLAVOR, wakes=nobody, required=False),
+        Watch(WORKLOAD_PRIORITY_CLASS, wakes=nobody, required=False),
+        Watch(PRIORITY_CLASS, wakes=nobody),
     )
 
 
@@ -107,11 +108,6 @@ def _of_service(service: Obj, caches: Caches) -> Iterable[Key]:
     return _owner(service, caches) if caches[SERVICE].get(key_of(service)) is None else ()
 
 
-def _controller_uid(obj: Obj) -> Iterable[str]:
-    owner = controller_of(obj)
-    return (owner["uid"],) if owner else ()
-
-
 def _owner_name(obj: Obj) -> Iterable[str]:
     """Workloads of an earlier MiniCluster of the same name count: they have to go."""
     return tuple(str(key) for key in _owner(obj, None))
@@ -125,32 +121,7 @@ def _owner(obj: Obj, caches: Caches | None) -> Iterable[Key]:
     )
 
 
-def _nobody(obj: Obj, caches: Caches) -> Iterable[Key]:
-    return ()
-
-
 # --- projections: what decisions read, and no more ----------------------------------------------------
-
-_METADATA = (
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "labels",
-    "ownerReferences",
-)
-
-
-def _metadata(obj: Obj) -> dict[str, Any]:
-    meta = obj["metadata"]
-    return {name: meta[name] for name in _METADATA if name in meta}
-
-
-def project_metadata(obj: Obj) -> Obj:
-    return {"metadata": _metadata(obj)}
 
 
 def digest(data: Mapping[str, str]) -> str:
@@ -160,11 +131,11 @@ def digest(data: Mapping[str, str]) -> str:
 
 def project_config_map(obj: Obj) -> Obj:
     data = obj.get("data") or {}
-    return {"metadata": _metadata(obj), DIGEST: digest(data), KEYS: sorted(data)}
+    return {"metadata": metadata(obj), DIGEST: digest(data), KEYS: sorted(data)}
 
 
 def project_service(obj: Obj) -> Obj:
-    return {"metadata": _metadata(obj), "spec": {"selector": (obj.get("spec") or {}).get("selector")}}
+    return {"metadata": metadata(obj), "spec": {"selector": (obj.get("spec") or {}).get("selector")}}
 
 
 ELASTIC_ANNOTATION = "kueue.x-k8s.io/elastic-job"
@@ -174,7 +145,7 @@ _OF_JOB = ("parallelism", "completions", "suspend", "activeDeadlineSeconds")
 
 def project_job(job: Obj) -> Obj:
     spec, status = job.get("spec") or {}, job.get("status") or {}
-    meta = _metadata(job)
+    meta = metadata(job)
     elastic = (job["metadata"].get("annotations") or {}).get(ELASTIC_ANNOTATION)
     if elastic is not None:
         meta["annotations"] = {ELASTIC_ANNOTATION: elastic}
@@ -191,7 +162,7 @@ def project_pod(pod: Obj) -> Obj:
         one for one in status.get("conditions") or () if one.get("type") in ("Ready", "PodScheduled")
     ]
     return {
-        "metadata": _metadata(pod),
+        "metadata": metadata(pod),
         "status": {
             "phase": status.get("phase"),
             "conditions": [

@@ -16,12 +16,13 @@ from fournos.api.conditions import Condition, condition, upsert
 from fournos.kube.resource import Key, Obj, key_of
 from fournos.multikueue import names
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
-from fournos.multikueue.observe import CONFIG, clusters_of, config_of, pick
+from fournos.multikueue.observe import CONFIG, clusters_of, config_of
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.workers import Workers
 from fournos.queueing.external import name_of
 from fournos.queueing.kinds import ADMISSION_CHECK
 from fournos.runtime.decision import Decision, Facts, Note
+from fournos.runtime.projection import pick
 from fournos.runtime.system import Caches, System, Watch
 
 CHECKS = "multikueue-checks"

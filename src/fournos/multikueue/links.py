@@ -19,11 +19,12 @@ from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key, Obj, is_terminating, key_of, uid_of
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.multikueue.names import KUBECONFIG
-from fournos.multikueue.observe import clusters_of, config_of, pick
+from fournos.multikueue.observe import clusters_of, config_of
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.workers import Workers
 from fournos.queueing.kinds import ADMISSION_CHECK
 from fournos.runtime.decision import Decision, Facts, Note
+from fournos.runtime.projection import pick
 from fournos.runtime.steps import Custom
 from fournos.runtime.system import Caches, Executor, System, Watch
 

@@ -22,11 +22,11 @@ from fournos.kube.resource import Key, Obj, is_terminating, key_of, uid_of
 from fournos.multikueue import names
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
 from fournos.multikueue.links import project_secret, version_of
-from fournos.multikueue.observe import pick
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.queueing.kinds import FOURNOS_CLUSTER
 from fournos.runtime.clock import Clock
 from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Need, Note, SecretShape
+from fournos.runtime.projection import pick
 from fournos.runtime.steps import CopySecret, Create, Custom, Delete, Patch
 from fournos.runtime.system import Caches, Executor, System, Watch
 

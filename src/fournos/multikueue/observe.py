@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
 
 from fournos.api.conditions import condition
 from fournos.api.times import parse_time
@@ -16,23 +15,10 @@ from fournos.multikueue.kinds import MULTIKUEUE_CONFIG
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.workers import Workers
 from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
+from fournos.runtime.projection import metadata, pick
 from fournos.runtime.system import Caches, Watch
 
 CHECK, CONFIG, OF_WORKLOAD, OWNER = "check", "config", "workload", "owner"
-
-_META = (
-    "name",
-    "namespace",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "finalizers",
-    "labels",
-    "annotations",
-    "ownerReferences",
-)
 
 
 def watches(settings: MultiKueueSettings) -> tuple[Watch, ...]:
@@ -227,15 +213,10 @@ def _owner(workload: Obj) -> Iterable[str]:
 # --- projections -------------------------------------------------------------------------------------
 
 
-def pick(obj: Mapping[str, Any] | None, kept: Iterable[str]) -> dict[str, Any]:
-    found = obj or {}
-    return {name: found[name] for name in kept if name in found}
-
-
 def project_workload(workload: Obj) -> Obj:
     """The spec whole: it is copied to workers.  The status whole: what is not in it would seem removed."""
     return {
-        "metadata": pick(workload["metadata"], _META),
+        "metadata": metadata(workload, "finalizers", "annotations"),
         "spec": workload["spec"],
         "status": workload.get("status") or {},
     }
@@ -243,7 +224,7 @@ def project_workload(workload: Obj) -> Obj:
 
 def project_check(check: Obj) -> Obj:
     return {
-        "metadata": pick(check["metadata"], _META),
+        "metadata": metadata(check, "finalizers", "annotations"),
         "spec": check["spec"],
         "status": pick(check.get("status"), ("conditions",)),
     }
@@ -262,7 +243,7 @@ def project_job(job: Obj) -> Obj:
 
 def project_remote_workload(workload: Obj) -> Obj:
     return {
-        "metadata": pick(workload["metadata"], _META),
+        "metadata": metadata(workload, "finalizers", "annotations"),
         "spec": pick(workload["spec"], ("active", "priority", "priorityClassRef")),
         "status": pick(workload.get("status"), ("conditions",)),
     }
@@ -274,6 +255,6 @@ def project_remote_job(job: Obj) -> Obj:
         job["metadata"].get("annotations"), (names.PREBUILT, names.JOB_UID, names.ATTEMPT, names.WORKER)
     )
     return {
-        "metadata": {**pick(job["metadata"], _META), "annotations": annotations},
+        "metadata": {**metadata(job, "finalizers", "annotations"), "annotations": annotations},
         "status": job.get("status") or {},
     }
