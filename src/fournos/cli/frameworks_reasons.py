@@ -91,13 +91,8 @@ def explain(found: Found) -> Explanation:
 
 
 def _waiting(found: Found, queue: Facts) -> Explanation:
-    where = f"{found.ref} -n {key_of(found.obj).namespace}"
     words = Words(
-        unqueued=(
-            f"its events say why: kubectl describe {where}",
-            "see whether an operator runs that knows the kind: fournos run --enable frameworks "
-            "(FOURNOS_FRAMEWORKS_FILE, FOURNOS_FRAMEWORKS_KINDS)",
-        ),
+        unqueued=_unqueued(found),
         uncovered=f"add it to the ClusterQueue, or ask for something else: "
         f"annotation {found.framework.requests.annotation}",
         impossible="ask for less: "
@@ -110,6 +105,14 @@ def _waiting(found: Found, queue: Facts) -> Explanation:
     if found.workload is None and (over := _over(found)):
         return replace(told, verdict=over)
     return told
+
+
+def _unqueued(found: Found) -> tuple[str, ...]:
+    return (
+        f"its events say why: kubectl describe {found.ref} -n {key_of(found.obj).namespace}",
+        "see whether an operator runs that knows the kind: fournos run --enable frameworks "
+        "(FOURNOS_FRAMEWORKS_FILE, FOURNOS_FRAMEWORKS_KINDS)",
+    )
 
 
 def _over(found: Found) -> str:
@@ -126,10 +129,7 @@ def _running(found: Found) -> Explanation:
         text = f"{name} was ended by its queue; its quota is given back when it has stopped."
         return Explanation(text, (stopped, *_next(found)))
     if workload is None:
-        return Explanation(
-            f"{name} runs, and has no Workload.",
-            advice=(f"its events say why: kubectl describe {found.ref} -n {key_of(found.obj).namespace}",),
-        )
+        return Explanation(f"{name} runs, and has no Workload.", advice=_unqueued(found))
     queue = view(workload)
     if queue.state is QueueState.EVICTED:
         text = f"{name} was evicted ({queue.reason}) and is being stopped."

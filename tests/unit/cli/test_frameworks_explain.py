@@ -101,6 +101,7 @@ CASES: dict[str, tuple[list[Any], dict[str, Any], list[str]]] = {
         ["waits although its Workload is over"],
     ),
     "runs": ([obj(), workload(*ADMITTED)], {}, ["run Running", "it runs on f, but is not ready"]),
+    "runs unqueued": ([obj()], {}, ["runs, and has no Workload", "fournos run --enable frameworks"]),
     "is ready": (
         [obj(status={"startTime": ago(minutes=1)}), workload(*ADMITTED)],
         {},
