@@ -5,6 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine is no fault, and a test says the same every time: take `derandomize` out to look for more.
+settings.register_profile(
+    "fournos", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("fournos")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fournos.appwrappers.admission import default, label_value, review
@@ -173,7 +173,7 @@ ANYTHING = st.recursive(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200)
 @given(st.sampled_from(WRAPPED), ANYTHING)
 def test_whatever_a_template_holds_there_is_a_verdict(kind: WrappedKind, spec: Any) -> None:
     resource = kind.resource

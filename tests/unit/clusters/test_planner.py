@@ -223,7 +223,7 @@ MEMBERS = st.dictionaries(
 PEOPLES = st.dictionaries(st.sampled_from(["mine", "yours", "c1"]), st.integers(0, 9))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(MEMBERS, MEMBERS, PEOPLES, st.permutations([SLOT, "cpu", "fournos/gpu-h100"]))
 def test_whatever_comes_kueue_accepts_it_and_it_settles(
     first: Any, second: Any, people: dict[str, int], resources: list[str]

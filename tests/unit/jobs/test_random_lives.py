@@ -266,8 +266,6 @@ TestLives = Lives.TestCase
 TestLives.settings = settings(
     max_examples=150,
     stateful_step_count=50,
-    deadline=None,
-    derandomize=True,  # the same lives everywhere; take it out to look for more
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestLives = pytest.mark.timeout(400)(TestLives)

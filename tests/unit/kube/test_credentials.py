@@ -380,8 +380,8 @@ async def test_a_plugins_complaint_is_quoted_without_tokens(tmp_path: Path) -> N
 
 async def test_a_plugin_that_hangs_is_ended_with_its_children(tmp_path: Path) -> None:
     script = f"sleep 600 & echo $! > {tmp_path}/child; wait"
-    with pytest.raises(CredentialsError, match=r"no answer within 0\.5 s"):
-        await ExecPlugin(plugin(tmp_path, script), timeout=0.5).proof()
+    with pytest.raises(CredentialsError, match=r"no answer within 3 s"):
+        await ExecPlugin(plugin(tmp_path, script), timeout=3).proof()
     assert ends(int((tmp_path / "child").read_text()))
 
 

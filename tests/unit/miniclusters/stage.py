@@ -118,7 +118,7 @@ class Stage:
         )
 
     def finish(self, process: subprocess.Popen[str]) -> Ran:
-        out, err = process.communicate(timeout=30)
+        out, err = process.communicate(timeout=120)
         calls = self.root / "calls"
         lines = calls.read_text().splitlines() if calls.exists() else []
         return Ran(process.returncode, out, err, [line.split("\x1f")[:-1] for line in lines])

@@ -63,7 +63,7 @@ _ANYTHING = st.text(st.characters(exclude_characters="\0", exclude_categories=("
 _WORDS = st.text(" ab'\"\\;&|<>#*[]{}~!-=\n", max_size=8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(texts=st.lists(_ANYTHING, min_size=8, max_size=8), words=st.lists(_WORDS, min_size=4, max_size=4))
 def test_no_text_of_a_field_breaks_a_script(texts: list[str], words: list[str]) -> None:
     """Fields that are words or values, not shell code, may hold any text."""

@@ -53,7 +53,7 @@ _HARD = st.text(alphabet=" \nab'\"\\$(){}[]<>;&|#!~*?=,", max_size=12)
 _ANY = st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)), min_size=1)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(_HARD.filter(lambda text: "$(" not in text and "${" not in text))
 def test_no_text_breaks_the_script(text: str) -> None:
     """What is within $(…) and ${…} is the user's own code."""
@@ -62,7 +62,7 @@ def test_no_text_breaks_the_script(text: str) -> None:
     assert (found.returncode, found.stderr) == (0, ""), code
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(_ANY, max_size=4))
 def test_quoted_words_arrive_as_they_are(texts: list[str]) -> None:
     command = " ".join(map(quote, texts))

@@ -51,7 +51,7 @@ class Cluster:
     async def start(self, rank: int, *words: str, attrs: tuple[str, ...] = ()) -> Process:
         run = self.folder / f"run-{rank}"
         command = [self.flux, "start", "-o", "--config", str(self.folder / "broker.toml")]
-        command += [f"-Srundir={run}", f"-Slocal-uri=local://{run}/local", "-Stbon.connect_timeout=5s"]
+        command += [f"-Srundir={run}", f"-Slocal-uri=local://{run}/local", "-Stbon.connect_timeout=60s"]
         command += [f"-S{attr}" for attr in attrs]
         path = f"{Path(self.flux).parent}:{os.environ['PATH']}"
         env = {**os.environ, "FLUX_FAKE_HOSTNAME": f"flux-{rank}", "PATH": path}
@@ -66,7 +66,7 @@ class Cluster:
         process = await asyncio.create_subprocess_exec(
             self.flux, "proxy", uri, *words, env=env, stdout=PIPE, stderr=PIPE
         )
-        out, err = await asyncio.wait_for(process.communicate(), 20)
+        out, err = await asyncio.wait_for(process.communicate(), 120)
         assert process.returncode is not None
         return process.returncode, (out + err).decode()
 
@@ -85,7 +85,7 @@ async def cluster(tmp_path: Path):  # type: ignore[no-untyped-def]
 
 
 async def _ended(broker: Process) -> tuple[int, str, str]:
-    out, err = await asyncio.wait_for(broker.communicate(), 30)
+    out, err = await asyncio.wait_for(broker.communicate(), 120)
     assert broker.returncode is not None
     return broker.returncode, out.decode(), err.decode()
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from fournos.api.rules import Violation
@@ -124,7 +124,6 @@ def applied(target: dict[str, Any], operations: list[dict[str, Any]]) -> dict[st
     return target
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no fault
 @given(OBJECT, OBJECT)
 def test_a_json_patch_does_what_the_merge_patch_says(target: dict[str, Any], patch: dict[str, Any]) -> None:
     wanted = merge(clone(target), patch)
