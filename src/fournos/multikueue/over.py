@@ -18,6 +18,8 @@ class Why:
     """At once: nobody waits for it to stop."""
     kept: bool = False
     """Only when it has been kept for its logs."""
+    final: bool = False
+    """It cannot be taken back: a cache that shows it may be behind in other things, not in this."""
     at: str = ""
     """Since when; the grace period counts from here."""
 
@@ -26,9 +28,9 @@ def over(observed: Observed) -> Why | None:
     """Why no worker may have anything of this Workload."""
     workload = observed.workload
     if workload is None or is_terminating(workload):
-        return Why("it is deleted", hard=True)
+        return Why("it is deleted", hard=True, final=workload is not None)
     if is_true(workload, "Finished"):
-        return Why("it is finished", hard=True, kept=True, at=since(workload, "Finished"))
+        return Why("it is finished", hard=True, kept=True, final=True, at=since(workload, "Finished"))
     if observed.check is None:
         return Why("its queue does not ask for a worker any more", at=since(workload, "QuotaReserved"))
     if workload["spec"].get("active", True) is False:

@@ -25,16 +25,24 @@ from fournos.runtime.decision import Absent, Decision, LiveGet, Need, Present
 
 def withdraw(ctx: Context, why: Why) -> Decision | Need:
     """Everything of it, from all workers."""
-    if not all(remote.empty for remote in ctx.observed.remotes):
-        doubt = _doubt(ctx)
-        if doubt is not None:
-            return doubt
-        for remote in ctx.observed.remotes:
-            clear(ctx, remote, why)
+    for remote in ctx.observed.remotes:
+        clear(ctx, remote, why)
+    if ctx.steps and not _certain(ctx, why) and (doubt := _doubt(ctx)) is not None:
+        return doubt
     if ctx.observed.workload is not None and not is_true(ctx.workload, "Finished"):
         # Kueue cannot take out what we have written.
         ctx.put(cluster=None)
     return ctx.decision()
+
+
+def _certain(ctx: Context, why: Why) -> bool:
+    """The end of this very Workload is no hint, and workers have nothing of one that came after it."""
+    return why.final and all(
+        ctx.is_current(obj)
+        for remote in ctx.observed.remotes
+        for obj in (remote.workload, *(job for _, job in remote.jobs))
+        if obj is not None
+    )
 
 
 def _doubt(ctx: Context) -> Decision | Need | None:
