@@ -19,9 +19,10 @@ from fournos.cli.appwrapper_reasons import Members, explain, why
 from fournos.cli.explain import data
 from fournos.cli.explain import view as explanation
 from fournos.cli.facts import queue_facts
-from fournos.cli.find import completion, find_one, newest_first
+from fournos.cli.find import completion, find_one
 from fournos.cli.get import condition_table, indented
-from fournos.cli.output import Format, table
+from fournos.cli.lists import EverywhereOption, SelectorOption, show_list
+from fournos.cli.output import table
 from fournos.cli.timeline import headline
 from fournos.cli.verbs import Cli, Session, verb
 from fournos.cli.words import created, name_of, phase_of, phase_text, since, spec_of, status_of
@@ -58,11 +59,8 @@ async def list_appwrappers(
             "--phase", metavar="PHASE", help="Only those in this phase, such as Running; repeat it."
         ),
     ] = None,
-    selector: Annotated[
-        str,
-        typer.Option("--selector", "-l", metavar="LABELS", help="Only those with these labels: a=b,c!=d."),
-    ] = "",
-    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
+    selector: SelectorOption = "",
+    everywhere: EverywhereOption = False,
 ) -> None:
     """List AppWrappers, newest first.
 
@@ -70,32 +68,18 @@ async def list_appwrappers(
     fournos appwrapper list
     fournos appwrapper list -A --phase Running -o wide    users, priorities, tries
     """
-    async with cli.session() as session:
-        namespace = "" if everywhere else session.namespace
-        found = (await session.api.list(APPWRAPPER, namespace=namespace, selector=selector)).items
-    wanted = {one.lower() for one in phase or ()}
-    shown = [one for one in newest_first(found) if not wanted or phase_of(one).lower() in wanted]
-    if cli.output.objects(APPWRAPPER, shown):
-        return
-    if not shown:
-        where = "any namespace" if everywhere else f"namespace {session.namespace}"
-        cli.output.hint(f"No AppWrappers in {where}." if not found else "None of them is in that phase.")
-        return
-    wide = cli.output.form is Format.WIDE
-    cli.output.lines(
-        view(shown, now=cli.world.now(), wide=wide, everywhere=everywhere, width=cli.output.width)
-    )
+    await show_list(cli, APPWRAPPER, view, phase_of, phases=phase, selector=selector, everywhere=everywhere)
 
 
 def view(
-    wrappers: Sequence[Obj], *, now: datetime, wide: bool, everywhere: bool, width: int | None
+    found: Sequence[Obj], *, now: datetime, wide: bool, everywhere: bool, width: int | None
 ) -> list[Text]:
     header = ["NAME", "PHASE", "QUEUE", "COMPONENTS", "AGE"]
     header += ["USER", "PRIORITY", "RESETS"] if wide else []
-    rows = [[*_row(wrapper, now, wide), why(wrapper)] for wrapper in wrappers]
+    rows = [[*_row(wrapper, now, wide), why(wrapper)] for wrapper in found]
     if everywhere:
         header.insert(0, "NAMESPACE")
-        rows = [[key_of(one).namespace, *row] for one, row in zip(wrappers, rows, strict=True)]
+        rows = [[key_of(one).namespace, *row] for one, row in zip(found, rows, strict=True)]
     return table([*header, "MESSAGE"], rows, width=width)
 
 

@@ -10,10 +10,11 @@ import typer
 from rich.text import Text
 
 from fournos.cli.errors import Exit, Fail
-from fournos.cli.find import completion, find_one, newest_first
+from fournos.cli.find import completion, find_one
 from fournos.cli.get import condition_table, indented
+from fournos.cli.lists import EverywhereOption, SelectorOption, show_list
 from fournos.cli.logs import Printer, Source, copy
-from fournos.cli.output import Format, table
+from fournos.cli.output import table
 from fournos.cli.timeline import headline
 from fournos.cli.verbs import Cli, Session, verb
 from fournos.cli.words import between, created, name_of, one_line, phase_text, since, spec_of, status_of
@@ -52,11 +53,8 @@ async def list_miniclusters(
         list[str] | None,
         typer.Option("--phase", metavar="PHASE", help="Only those in this phase, such as Ready; repeat it."),
     ] = None,
-    selector: Annotated[
-        str,
-        typer.Option("--selector", "-l", metavar="LABELS", help="Only those with these labels: a=b,c!=d."),
-    ] = "",
-    everywhere: Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")] = False,
+    selector: SelectorOption = "",
+    everywhere: EverywhereOption = False,
 ) -> None:
     """List MiniClusters, newest first.
 
@@ -64,21 +62,7 @@ async def list_miniclusters(
     fournos minicluster list
     fournos minicluster list -A --phase Ready -o wide     queues and largest sizes
     """
-    async with cli.session() as session:
-        namespace = "" if everywhere else session.namespace
-        found = (await session.api.list(MINICLUSTER, namespace=namespace, selector=selector)).items
-    wanted = {one.lower() for one in phase or ()}
-    shown = [one for one in newest_first(found) if not wanted or phase_of(one).lower() in wanted]
-    if cli.output.objects(MINICLUSTER, shown):
-        return
-    if not shown:
-        where = "any namespace" if everywhere else f"namespace {session.namespace}"
-        cli.output.hint(f"No MiniClusters in {where}." if not found else "None of them is in that phase.")
-        return
-    wide = cli.output.form is Format.WIDE
-    cli.output.lines(
-        view(shown, now=cli.world.now(), wide=wide, everywhere=everywhere, width=cli.output.width)
-    )
+    await show_list(cli, MINICLUSTER, view, phase_of, phases=phase, selector=selector, everywhere=everywhere)
 
 
 def phase_of(minicluster: Obj) -> str:

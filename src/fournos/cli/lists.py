@@ -1,0 +1,57 @@
+"""`list` of a kind whose objects have phases and live in namespaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+from typing import Annotated, Protocol
+
+import typer
+from rich.text import Text
+
+from fournos.cli.find import newest_first
+from fournos.cli.output import Format
+from fournos.cli.verbs import Cli
+from fournos.kube.resource import Obj, Resource
+
+SelectorOption = Annotated[
+    str,
+    typer.Option("--selector", "-l", metavar="LABELS", help="Only those with these labels: a=b,c!=d."),
+]
+EverywhereOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces.")]
+
+
+class View(Protocol):
+    """The lines of a table."""
+
+    def __call__(
+        self, found: Sequence[Obj], *, now: datetime, wide: bool, everywhere: bool, width: int | None
+    ) -> list[Text]: ...
+
+
+async def show_list(
+    cli: Cli,
+    resource: Resource,
+    view: View,
+    phase_of: Callable[[Obj], str],
+    *,
+    phases: Iterable[str] | None,
+    selector: str,
+    everywhere: bool,
+) -> None:
+    """Prints those in one of the phases (None: in any), newest first."""
+    async with cli.session() as session:
+        namespace = "" if everywhere else session.namespace
+        found = (await session.api.list(resource, namespace=namespace, selector=selector)).items
+    wanted = {one.lower() for one in phases or ()}
+    shown = [one for one in newest_first(found) if not wanted or phase_of(one).lower() in wanted]
+    if cli.output.objects(resource, shown):
+        return
+    if not shown:
+        where = "any namespace" if everywhere else f"namespace {session.namespace}"
+        cli.output.hint(f"No {resource.kind}s in {where}." if not found else "None of them is in that phase.")
+        return
+    wide = cli.output.form is Format.WIDE
+    cli.output.lines(
+        view(shown, now=cli.world.now(), wide=wide, everywhere=everywhere, width=cli.output.width)
+    )
