@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from fournos.api.conditions import condition, is_true
-from fournos.appwrappers.judge import State
+from fournos.appwrappers.judge import State, other
 from fournos.appwrappers.kinds import resource_of, wrapped_kind
 from fournos.appwrappers.names import APPWRAPPER, LABEL, USER_LABEL
 from fournos.appwrappers.pods import component_of, count
@@ -174,9 +174,10 @@ def _state(template: Obj, status: Any, live: Obj | None) -> str:
         deployed = condition({"status": status}, "ResourcesDeployed") or {}
         return "gone" if deployed.get("status") == "True" else "not made"
     kind = wrapped_kind(template)
-    if kind is None or kind.judge is None:
+    judged = other if kind is None else kind.judge
+    judgement = judged(live) if judged is not None else None
+    if judgement is None:
         return "there"
-    judgement = kind.judge(live)
     return f"{judgement.state.value}: {judgement.message}".removesuffix(": ")
 
 

@@ -12,6 +12,7 @@ from fournos.cli.connect import World
 from fournos.cli.errors import Exit
 from fournos.cli.find import completion
 from fournos.cli.verbs import Root
+from fournos.kube.resource import Resource
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, ago
 from tests.unit.cli.test_errors import Context
@@ -141,6 +142,19 @@ def test_one_in_detail() -> None:
     for told in ("Pod   one   there", "Job   two   pending", "1 pods running", "node-1", "appwrapper-aw"):
         assert told in text, text
     assert json.loads(shown("get", "aw", "-o", "json", api=api))["metadata"]["name"] == "aw"
+
+
+def test_a_component_of_a_kind_that_nobody_knows() -> None:
+    """As the operator judges it: by conditions that most kinds have."""
+    widget = Resource("example.com", "v1", "Widget", "widgets")
+    template = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"}}
+    status = {"componentStatus": [{"name": "one", "podSets": []}]}
+    api = Api(wrapper("aw", "Running", components=[{"template": template}], status=status))
+    live = {"metadata": {"name": "one", "namespace": NS, "uid": "x", "ownerReferences": [OWNER]}}
+    api.add(widget, live)
+    assert "Widget  one   there" in shown("get", "aw", api=api)
+    api.add(widget, {**live, "status": {"conditions": [condition("Failed", "True", "Broken", "a cog")]}})
+    assert "failed: Broken: a cog" in shown("get", "aw", api=api)
 
 
 def test_a_name_that_is_not_there() -> None:
