@@ -14,14 +14,13 @@ from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.kube.kinds import NODE, POD
 from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
-from fournos.queueing.ensure import prebuilt_name
-from fournos.queueing.kinds import PRIORITY_CLASS, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
-from fournos.queueing.nested import ancestor_among
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.observe import queue_watches, surroundings
 from fournos.queueing.surroundings import Surroundings
-from fournos.runtime.projection import controller_uid, metadata, nobody
+from fournos.runtime.projection import metadata
 from fournos.runtime.system import Caches, Watch
 
-OWNER, OWNER_NAME, NODE_NAME, WRAPPER = "owner", "owner-name", "node", "wrapper"
+NODE_NAME, WRAPPER = "node", "wrapper"
 
 
 def watches(settings: AppWrapperSettings) -> tuple[Watch, ...]:
@@ -42,7 +41,7 @@ def watches(settings: AppWrapperSettings) -> tuple[Watch, ...]:
         Watch(APPWRAPPER, wakes=lambda wrapper, caches: (key_of(wrapper),)),
         *components,
         *nodes,
-        *(_queue_watches() if settings.workloads == "own" else ()),
+        *(queue_watches(wakes=_owner, owners=_owner_name) if settings.workloads == "own" else ()),
     )
 
 
@@ -56,17 +55,6 @@ def follow(wrapper: Obj) -> tuple[Watch, ...]:
     return tuple(
         Watch(resource, selector=names.LABEL, wakes=_labelled, project=project_other, required=False)
         for resource in unknown
-    )
-
-
-def _queue_watches() -> tuple[Watch, ...]:
-    return (
-        Watch(
-            WORKLOAD, wakes=_owner, indexes={OWNER: controller_uid, OWNER_NAME: _owner_name}, required=False
-        ),
-        Watch(RESOURCE_FLAVOR, wakes=nobody, required=False),
-        Watch(WORKLOAD_PRIORITY_CLASS, wakes=nobody, required=False),
-        Watch(PRIORITY_CLASS, wakes=nobody),
     )
 
 
@@ -89,7 +77,7 @@ class Observer:
             watched=tuple(watched for _, watched in found),
             pods=pods,
             evicting=self._evicting(caches, pods),
-            around=self._around(caches, wrapper) if WORKLOAD in caches else Surroundings(),
+            around=surroundings(caches, wrapper, str(key)) if WORKLOAD in caches else Surroundings(),
         )
 
     def _component(self, caches: Caches, wrapper: Obj, index: int) -> tuple[Obj | None, bool]:
@@ -110,19 +98,6 @@ class Observer:
         nodes = ((name, caches[NODE].get(Key("", name))) for name in sorted(wanted))
         found = {name: evicting(node, self._settings) for name, node in nodes if node is not None}
         return {name: resources for name, resources in found.items() if resources}
-
-    def _around(self, caches: Caches, wrapper: Obj) -> Surroundings:
-        key, prebuilt = key_of(wrapper), prebuilt_name(wrapper)
-        return Surroundings(
-            workloads=caches[WORKLOAD].by(OWNER_NAME, str(key)),
-            prebuilt=caches[WORKLOAD].get(Key(key.namespace, prebuilt)) if prebuilt else None,
-            flavors={one["metadata"]["name"]: one for one in caches[RESOURCE_FLAVOR]},
-            workload_classes={one["metadata"]["name"]: one for one in caches[WORKLOAD_PRIORITY_CLASS]},
-            pod_classes={one["metadata"]["name"]: one for one in caches[PRIORITY_CLASS]},
-            ancestor=ancestor_among(
-                wrapper, caches[WORKLOAD].by(OWNER, (controller_of(wrapper) or {}).get("uid", ""))
-            ),
-        )
 
 
 def _size(wrapper: Obj) -> int:

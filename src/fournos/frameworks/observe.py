@@ -9,18 +9,18 @@ from fournos.frameworks.context import Observed
 from fournos.frameworks.paths import only
 from fournos.frameworks.table import Framework
 from fournos.kube.kinds import POD
-from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of
+from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.queueing.ensure import prebuilt_name
-from fournos.queueing.kinds import PRIORITY_CLASS, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
-from fournos.queueing.nested import ancestor_among
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.observe import CONTROLLER, OWNERS, queue_watches, surroundings
 from fournos.queueing.surroundings import Surroundings
 from fournos.queueing.workload import QUEUE_NAME_LABEL
-from fournos.runtime.projection import controller_uid, metadata, nobody, project_metadata
+from fournos.runtime.projection import controller_uid, metadata, project_metadata
 from fournos.runtime.system import Caches, Watch
 
 KUEUE_MANAGED_LABEL = "kueue.x-k8s.io/managed"
 """Kueue's pod integration puts it on each pod that it queues."""
-CONTROLLER, OWNER_NAME, PREBUILT, POD_OF = "controller", "owner-name", "prebuilt", "pod-of"
+PREBUILT, POD_OF = "prebuilt", "pod-of"
 
 
 def watches(framework: Framework) -> tuple[Watch, ...]:
@@ -47,16 +47,8 @@ def watches(framework: Framework) -> tuple[Watch, ...]:
             project=_projection(framework),
             required=False,
         ),
-        Watch(
-            WORKLOAD,
-            wakes=_workload_wakes(framework),
-            indexes={CONTROLLER: controller_uid, OWNER_NAME: _owners},
-            required=False,
-        ),
         *pods,
-        Watch(RESOURCE_FLAVOR, wakes=nobody, required=False),
-        Watch(WORKLOAD_PRIORITY_CLASS, wakes=nobody, required=False),
-        Watch(PRIORITY_CLASS, wakes=nobody),
+        *queue_watches(wakes=_workload_wakes(framework), owners=_owners),
     )
 
 
@@ -69,24 +61,12 @@ class Observer:
     def __call__(self, caches: Caches, key: Key) -> Observed | None:
         resource = self._framework.resource
         obj = caches[resource].get(key)
-        owned = caches[WORKLOAD].by(OWNER_NAME, _owner_key(resource.api_version, resource.kind, key))
+        owner = _owner_key(resource.api_version, resource.kind, key)
         if obj is None:
+            owned = caches[WORKLOAD].by(OWNERS, owner)
             return Observed(key, None, Surroundings(workloads=owned)) if owned else None
-        prebuilt, owner = prebuilt_name(obj), controller_of(obj)
-        held = caches[WORKLOAD].by(CONTROLLER, str(owner["uid"])) if owner else ()
-        return Observed(
-            key,
-            obj,
-            Surroundings(
-                workloads=owned,
-                prebuilt=caches[WORKLOAD].get(Key(key.namespace, prebuilt)) if prebuilt else None,
-                flavors={one["metadata"]["name"]: one for one in caches[RESOURCE_FLAVOR]},
-                workload_classes={one["metadata"]["name"]: one for one in caches[WORKLOAD_PRIORITY_CLASS]},
-                pod_classes={one["metadata"]["name"]: one for one in caches[PRIORITY_CLASS]},
-                ancestor=ancestor_among(obj, held),
-            ),
-            gated_pods=len(caches[POD].by(POD_OF, str(key))) if POD in caches else 0,
-        )
+        gated = len(caches[POD].by(POD_OF, str(key))) if POD in caches else 0
+        return Observed(key, obj, surroundings(caches, obj, owner), gated_pods=gated)
 
 
 def left_over(framework: Framework) -> Callable[[Caches], Iterable[Key]]:

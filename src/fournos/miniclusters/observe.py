@@ -8,18 +8,15 @@ from typing import Any
 
 from fournos.api.minicluster import DEFAULT_HEADLESS_NAME
 from fournos.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
-from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of
+from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.miniclusters import names
 from fournos.miniclusters.context import Observed
 from fournos.miniclusters.kinds import MINICLUSTER, SERVICE
-from fournos.queueing.ensure import prebuilt_name
-from fournos.queueing.kinds import PRIORITY_CLASS, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
-from fournos.queueing.nested import ancestor_among
-from fournos.queueing.surroundings import Surroundings
-from fournos.runtime.projection import controller_uid, metadata, nobody, project_metadata
+from fournos.queueing.observe import queue_watches, surroundings
+from fournos.runtime.projection import metadata, project_metadata
 from fournos.runtime.system import Caches, Watch
 
-OWNER, OWNER_NAME, OF = "owner", "owner-name", "minicluster"
+OF = "minicluster"
 DIGEST = "digest"
 KEYS = "keys"
 """What a projected ConfigMap has in place of its data."""
@@ -44,12 +41,7 @@ def watches() -> tuple[Watch, ...]:
             for resource, project in _MADE.items()
         ),
         Watch(SERVICE, wakes=_of_service, indexes={OF: _minicluster}, project=project_service),
-        Watch(
-            WORKLOAD, wakes=_owner, indexes={OWNER: controller_uid, OWNER_NAME: _owner_name}, required=False
-        ),
-        Watch(RESOURCE_FLAVOR, wakes=nobody, required=False),
-        Watch(WORKLOAD_PRIORITY_CLASS, wakes=nobody, required=False),
-        Watch(PRIORITY_CLASS, wakes=nobody),
+        *queue_watches(wakes=_owner, owners=_owner_name),
     )
 
 
@@ -68,25 +60,12 @@ def observe(caches: Caches, key: Key) -> Observed | None:
     for pod in pods:
         if pod["metadata"]["name"] == names.services_pod(key.name):
             made[POD, pod["metadata"]["name"]] = pod
-    return Observed(key, minicluster, made, pods, _around(caches, minicluster))
+    return Observed(key, minicluster, made, pods, surroundings(caches, minicluster, str(key)))
 
 
 def headless_name(minicluster: Obj) -> str:
     network = (minicluster.get("spec") or {}).get("network") or {}
     return str(network.get("headlessName") or DEFAULT_HEADLESS_NAME)
-
-
-def _around(caches: Caches, minicluster: Obj) -> Surroundings:
-    key, prebuilt = key_of(minicluster), prebuilt_name(minicluster)
-    owner = controller_of(minicluster) or {}
-    return Surroundings(
-        workloads=caches[WORKLOAD].by(OWNER_NAME, str(key)),
-        prebuilt=caches[WORKLOAD].get(Key(key.namespace, prebuilt)) if prebuilt else None,
-        flavors={one["metadata"]["name"]: one for one in caches[RESOURCE_FLAVOR]},
-        workload_classes={one["metadata"]["name"]: one for one in caches[WORKLOAD_PRIORITY_CLASS]},
-        pod_classes={one["metadata"]["name"]: one for one in caches[PRIORITY_CLASS]},
-        ancestor=ancestor_among(minicluster, caches[WORKLOAD].by(OWNER, str(owner.get("uid", "")))),
-    )
 
 
 # --- indexes and wakes -------------------------------------------------------------------------------
