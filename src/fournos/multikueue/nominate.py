@@ -21,6 +21,9 @@ from fournos.multikueue.workers import Change, Make
 from fournos.queueing.kinds import WORKLOAD
 from fournos.runtime.decision import Decision
 
+_CURABLE = frozenset({"NotFoundError", "ForbiddenError"})
+"""A namespace or a right that is missing there; a line that is cut for a moment is not worth a word."""
+
 
 def nominate(ctx: Context) -> Decision:
     listed = [remote for remote in ctx.observed.remotes if remote.listed]
@@ -40,7 +43,7 @@ def nominate(ctx: Context) -> Decision:
             _ask(ctx, remote)
     chosen = tuple(remote.name for remote in wanted)
     ctx.put(cluster=None, nominated=chosen)
-    ctx.tell("Pending", f"waits for quota on {_quoted(chosen)}")
+    ctx.tell("Pending", "; ".join([f"waits for quota on {_quoted(chosen)}", *_complaints(wanted)]))
     return ctx.decision()
 
 
@@ -64,6 +67,15 @@ def runs(workload: Obj) -> bool:
         and not is_true(workload, "Evicted")
         and workload["spec"].get("active", True) is not False
     )
+
+
+def _complaints(remotes: list[Remote]) -> list[str]:
+    """Of those that are asked, and where somebody has to do something first."""
+    return [
+        f'"{one.name}" does not take it yet: {one.trouble.message}'
+        for one in remotes
+        if one.trouble is not None and one.trouble.error in _CURABLE
+    ]
 
 
 def _nobody(ctx: Context, listed: list[Remote]) -> Decision:

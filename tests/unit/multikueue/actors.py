@@ -33,7 +33,7 @@ SETTINGS = MultiKueueSettings(external_frameworks="Foo.v1.example.com", worker_l
 FOO = SETTINGS.kinds[0]
 NS = "jobs"
 LINE = Resource("test", "v1", "Line", "lines", namespaced=False)
-"""The way to a worker, and what it is able to: spec.down, full, finish, missing, evict."""
+"""The way to a worker, and what it is able to: spec.down, full, finish, missing, bare, evict."""
 CHECK = "workers"
 WORKERS = ("w1", "w2")
 
@@ -101,7 +101,8 @@ class FakeWorkers:
 
     def busy(self, name: str, workload: Key) -> bool:
         assert self.caches is not None
-        return (name, workload) in self.stuck and bool(line_of(self.caches, name).get("down"))
+        line = line_of(self.caches, name)
+        return (name, workload) in self.stuck and bool(line.get("down") or line.get("bare"))
 
     def trouble(self, name: str, workload: Key) -> Trouble | None:
         return self.troubles.get((name, workload))
@@ -118,7 +119,13 @@ class FakeWorkers:
         if line_of(server, name).get("down"):
             self.stuck.add((name, step.workload))
             return
+        if line_of(server, name).get("bare"):  # of namespaces
+            self.stuck.add((name, step.workload))
+            self.troubles[name, step.workload] = Trouble("NotFoundError", f'namespaces "{NS}" not found')
+            return
         assert self.caches is not None
+        if (trouble := self.troubles.get((name, step.workload))) is not None and not trouble.final:
+            del self.troubles[name, step.workload]
         try:
             match order:
                 case Make():

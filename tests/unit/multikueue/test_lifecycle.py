@@ -323,6 +323,23 @@ async def test_a_worker_without_the_crd_is_left_out_for_this_kind_alone() -> Non
     assert says(server, "workers.fournos.dev/w1") == ("True", "SomeKinds")
 
 
+async def test_what_a_worker_lacks_is_told_and_once_it_is_there_the_job_runs() -> None:
+    told: list[str] = []
+
+    def setup(server: Server) -> None:
+        line(server, "w1", bare=True)
+        on_first(server)
+
+    def heard(server: Server) -> None:
+        told.append(workload(server)["status"]["admissionChecks"][0]["message"])
+        line(server, "w1", bare=None)
+
+    runs_on("w1")((await run(scenario(heard, setup=setup))).server)
+    assert told == [
+        'waits for quota on "w1", "w2"; "w1" does not take it yet: namespaces "jobs" not found',
+    ]
+
+
 async def test_no_worker_at_all() -> None:
     def setup(server: Server) -> None:
         for worker in WORKERS:
