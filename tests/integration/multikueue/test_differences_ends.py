@@ -98,7 +98,7 @@ async def test_kueue_deletes_what_has_finished(built_in: Fleet) -> None:
         async def gone() -> bool:
             return not await where(built_in, "a")
 
-        await built_in.until(gone, "the copy stays", limit=KEPT - 1)
+        await built_in.until(gone, "the copy stays", limit=10)
 
 
 async def test_ours_keeps_it_for_a_while(fleet: Fleet) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from datetime import UTC, datetime
@@ -24,7 +26,7 @@ from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.multikueue import names
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
 from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
-from tests.integration.multikueue.conftest import Fleet, Site, create, typed, unreachable
+from tests.integration.multikueue.conftest import ROOT, Fleet, Site, create, typed, unreachable
 from tests.integration.multikueue.players import Players, workload_of
 from tests.integration.multikueue.test_differences import wins
 from tests.integration.multikueue.test_dispatch import submit, where, workload
@@ -97,6 +99,22 @@ async def test_kueue_gives_up_a_worker_without_one_crd(built_in: Fleet) -> None:
         assert await only_w1() and not await where(built_in, "a")
 
 
+async def faults(fleet: Fleet, *kinds: str) -> dict[str, str]:
+    """What `fournos dispatch check` finds fault with at this test's workers: the last of each."""
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT / "src"),
+        "KUBECONFIG": str(fleet.manager.cluster.kubeconfig_path),
+    }
+    words = ["-m", "fournos", "dispatch", "check", "-o", "json", *(f"--kind={kind}" for kind in kinds)]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *words, cwd=ROOT, env=environment, stdout=asyncio.subprocess.PIPE
+    )
+    answer, _ = await process.communicate()
+    found = [line for line in json.loads(answer) if not line["good"] and fleet.namespace in line["worker"]]
+    assert process.returncode == (1 if found else 0)
+    return {line["worker"]: line["text"] for line in found}
+
+
 async def test_ours_takes_other_kinds_there(fleet: Fleet) -> None:
     fleet.start()
 
@@ -108,6 +126,9 @@ async def test_ours_takes_other_kinds_there(fleet: Fleet) -> None:
 
     async with without_miniclusters(fleet, "w2"), Players(fleet, [FOO]).working():
         await fleet.until(told, "nobody says what w2 lacks")
+        assert await faults(fleet, "MiniCluster.v1alpha2.flux-framework.org", "Foo.v1.example.com") == {
+            fleet.cluster_name("w2"): "install the CRD that serves MiniCluster.v1alpha2.flux-framework.org"
+        }
         await fleet.workers["w1"].stop_policy("Hold")
         submitted = await submit(fleet, "a")
         await wins(fleet, submitted, "w2")
