@@ -21,7 +21,7 @@ from fournos.cli.explain import view as explanation
 from fournos.cli.facts import queue_facts
 from fournos.cli.find import completion, find_one
 from fournos.cli.get import condition_table, indented
-from fournos.cli.lists import EverywhereOption, SelectorOption, show_list
+from fournos.cli.listing import EverywhereOption, SelectorOption, show_list
 from fournos.cli.output import table
 from fournos.cli.timeline import headline
 from fournos.cli.verbs import Cli, Session, verb

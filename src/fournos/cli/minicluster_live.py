@@ -12,7 +12,7 @@ from rich.text import Text
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import completion, find_one
 from fournos.cli.get import condition_table, indented
-from fournos.cli.lists import EverywhereOption, SelectorOption, show_list
+from fournos.cli.listing import EverywhereOption, SelectorOption, show_list
 from fournos.cli.logs import Printer, Source, copy
 from fournos.cli.output import table
 from fournos.cli.timeline import headline

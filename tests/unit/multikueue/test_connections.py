@@ -18,7 +18,7 @@ from fournos.multikueue.members import members_system, secret_name
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.queueing.kinds import ADMISSION_CHECK, FOURNOS_CLUSTER
 from tests.fakes.clusters import kubeconfig
-from tests.unit.multikueue.actors import CHECK, FakeWorkers
+from tests.unit.multikueue.workers import CHECK, FakeWorkers
 from tests.world.harness import DISTURBED, Scenario, run
 from tests.world.process import Process
 from tests.world.server import Server, VirtualClock

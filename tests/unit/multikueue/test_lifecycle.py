@@ -15,22 +15,9 @@ from fournos.kube.resource import Key
 from fournos.multikueue import names
 from fournos.multikueue.kinds import MULTIKUEUE_CONFIG
 from fournos.queueing.kinds import WORKLOAD
-from tests.unit.multikueue import actors
-from tests.unit.multikueue.actors import (
-    FOO,
-    NS,
-    WORKERS,
-    at,
-    fleet,
-    job,
-    line,
-    mirrors,
-    says,
-    state,
-    submit,
-    twins,
-    workload,
-)
+from tests.unit.multikueue import actors, workers
+from tests.unit.multikueue.actors import fleet, job, line, mirrors, says, state, submit, twins, workload
+from tests.unit.multikueue.workers import FOO, NS, WORKERS, at
 from tests.world.harness import DISTURBED, Scenario, run
 from tests.world.server import Server
 
@@ -45,7 +32,7 @@ def runs_once(server: Server) -> None:
     ]
     assert len(running) == len(set(running)), f"twice: {running}"
     lost = any(
-        change.resource == actors.LINE and change.object["spec"].get("down") for change in server.history
+        change.resource == workers.LINE and change.object["spec"].get("down") for change in server.history
     )
     assert lost or len(running) == len({name for name, _ in running}), f"two attempts at once: {running}"
 
@@ -92,7 +79,7 @@ def scenario(
         fleet(server)
         setup(server)
 
-    first, *others = actors.systems(kwargs.pop("settings", actors.SETTINGS))
+    first, *others = workers.systems(kwargs.pop("settings", workers.SETTINGS))
     return Scenario(
         first,
         begin,
@@ -352,7 +339,7 @@ async def test_no_worker_at_all() -> None:
 
 
 async def test_incremental_asks_one_after_the_other() -> None:
-    settings = actors.SETTINGS.model_copy(update={"dispatcher": "incremental", "incremental_step": 1})
+    settings = workers.SETTINGS.model_copy(update={"dispatcher": "incremental", "incremental_step": 1})
     asked: list[tuple[float, list[tuple[str, str]]]] = []
 
     def setup(server: Server) -> None:

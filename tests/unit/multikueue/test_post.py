@@ -17,7 +17,7 @@ from fournos.multikueue.post import Post
 from fournos.multikueue.workers import FOREIGN, Change, Look, Make, Order, Remove, Send
 from fournos.queueing.kinds import WORKLOAD
 from tests.fakes.clusters import FakeCluster, FakeClusters, kubeconfig
-from tests.unit.multikueue.actors import FOO, SETTINGS
+from tests.unit.multikueue.workers import FOO, SETTINGS
 from tests.world.server import Connection, Server
 
 pytestmark = pytest.mark.looptime
