@@ -1,0 +1,73 @@
+"""A manager without nodes, and a worker on which pods run; the operators are processes of this checkout.
+
+FOURNOS_E2E_CLUSTER names another cluster of this machine, with pods, Kueue and Tekton, to be the worker.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import devcluster
+from dev.setup import Where, install, prepare
+from devcluster import Cluster
+from devcluster.progress import Progress
+from devcluster.state import require
+from fournos.kube.client import Client
+from fournos.kube.credentials import load
+from fournos.kube.kinds import NAMESPACE, SECRET
+from fournos.multikueue import names
+from tests.e2e.jobs.conftest import WHERE
+from tests.fakes.flux_image import flux_image
+from tests.integration.multikueue.conftest import MANAGER, MANAGER_CONFIG, TARGET, Fleet, Site, create
+
+SYSTEMS = "frameworks,jobs,appwrappers,miniclusters"
+SHARED = {"APPWRAPPER_NAMESPACE": "appwrapper-system", "MINICLUSTER_NAMESPACE": "operator-system"}
+"""Where the leases are of the operators that the worker may have already: there is only one at work."""
+
+
+@pytest.fixture(scope="session")
+def clusters() -> dict[str, Cluster]:
+    progress = Progress()
+    given = os.environ.get("FOURNOS_E2E_CLUSTER")
+    worker = Cluster(require(given)) if given else prepare(WHERE, progress)
+    worker.load(flux_image(progress).archive, progress=progress)
+    manager = devcluster.ensure(MANAGER, profile="control-plane", kueue_config=MANAGER_CONFIG)
+    return {"manager": manager, "worker": worker}
+
+
+@pytest.fixture
+async def fleet(clusters: dict[str, Cluster], tmp_path: Path) -> AsyncIterator[Fleet]:
+    namespace = f"mk-e2e-{uuid.uuid4().hex[:6]}"
+    there, here = clusters["worker"], clusters["manager"]
+    async with Client(load(here.kubeconfig_path)) as manager, Client(load(there.kubeconfig_path)) as worker:
+        sites = (
+            Site("manager", here, manager, namespace),
+            Site("worker", there, worker, namespace),
+        )
+        fleet = Fleet(sites[0], {"worker": sites[1]}, tmp_path)
+        where = replace(WHERE, namespace=namespace, secrets_namespace=f"{namespace}-secrets")
+        await _furnish(fleet, where)
+        fleet.start(KEEP_FINISHED_SEC="5")
+        await fleet.staff(SYSTEMS, FRAMEWORKS_KINDS="PipelineRun.v1.tekton.dev", **SHARED)
+        yield fleet
+        await fleet.vanish()
+        await worker.delete(NAMESPACE, sites[1].key(where.secrets_namespace)._replace(namespace=""))
+
+
+async def _furnish(fleet: Fleet, where: Where) -> None:
+    await fleet.furnish(controller=names.CONTROLLER, cpu=2)
+    for site in (fleet.manager, *fleet.workers.values()):
+        for namespace in SHARED.values():
+            await create(site.client, NAMESPACE, {"metadata": {"name": namespace}})
+    for site in fleet.workers.values():
+        # The resolver and the pipelines are mocks, and so is the cluster that they work on.
+        install(site.cluster, where)
+        meta = {"name": f"kubeconfig-{TARGET}", "namespace": where.secrets_namespace}
+        body = {"metadata": meta, "stringData": {"kubeconfig": "# of the target"}}
+        await create(site.client, SECRET, body)
