@@ -72,6 +72,12 @@ class Cluster:
             return False
         return self.spec.interactive or not (runner.command or runner.commands.script)
 
+    @property
+    def patience(self) -> int:
+        """Seconds between two looks of each pod at how its broker does: each is a process, and all of them may
+        share a node, so the more pods the seldomer."""
+        return max(1, min(30, self.maximum // 4))
+
     def metadata(self, name: str, *, controller: bool = True, **more: Any) -> dict[str, Any]:
         """Of an object that is made for it."""
         found: dict[str, Any] = {"name": name, "namespace": self.namespace, "labels": names.labels(self.name)}

@@ -102,11 +102,10 @@ def runner(cluster: Cluster, pod: Volumes) -> dict[str, Any]:
         "preStop": {"exec": {"command": _script(f"stop-{index}")}},
     }
     if not cluster.spec.flux.disable_socket:
-        # A broker that has begun stays until its container ends: looked at no longer than until then, since
-        # each look is a process in each pod; the more pods, the seldomer.
+        # A broker that has begun stays until its container ends: looked at no longer than until then.
         found["startupProbe"] = {
             "exec": {"command": ["/bin/bash", "-c", f"[[ -S {cluster.socket} ]]"]},
-            "periodSeconds": max(1, min(10, cluster.maximum // 8)),
+            "periodSeconds": cluster.patience,
             "timeoutSeconds": 5,
             "failureThreshold": _FOR_EVER,
         }

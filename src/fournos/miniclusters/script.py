@@ -103,6 +103,7 @@ def _runner(cluster: Cluster) -> Iterator[str]:
             "timed": _flag(spec.logging.timed),
             "complete_workers": _flag(spec.flux.complete_workers),
             "disable_socket": _flag(spec.flux.disable_socket),
+            "patience": str(cluster.patience),
             "retried": _flag(spec.backoff_limit is not None),
         }
     )

@@ -119,7 +119,7 @@ def test_ready_is_who_has_the_brokers_socket() -> None:
     found = runner()
     probe = found["startupProbe"]["exec"]["command"]
     assert "readinessProbe" not in found
-    assert [runner(size=size)["startupProbe"]["periodSeconds"] for size in (1, 16, 64, 500)] == [1, 2, 8, 10]
+    assert [runner(size=size)["startupProbe"]["periodSeconds"] for size in (1, 16, 64, 500)] == [1, 4, 16, 30]
     assert probe == ["/bin/bash", "-c", "[[ -S /mnt/flux/config/run/flux/local ]]"]
     assert "startupProbe" not in runner(flux={"disableSocket": True})
 

@@ -1,15 +1,14 @@
 # A worker: its broker starts again until it ends well, or is asked to stop.
-# Reads: complete_workers socket disable_socket
+# Reads: complete_workers socket disable_socket patience
 undrain() {
   # This host was drained if one of its name was taken away before: it may work again.
-  local pause=2
+  local pause=$patience
   until [[ -S $socket ]]; do
     sleep "$pause"
   done
   # All workers ask at once, and may share a node: ever seldomer until the lead broker answers.
   # shellcheck disable=SC2086 # a prefix of several words
-  until timeout 10 $asFlux flux resource info >/dev/null 2>&1; do
-    sleep "$pause"
+  until sleep "$pause" && timeout 10 $asFlux flux resource info >/dev/null 2>&1; do
     ((pause = pause < 30 ? pause * 2 : pause))
   done
   # shellcheck disable=SC2086
