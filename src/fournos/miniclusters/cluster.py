@@ -74,8 +74,8 @@ class Cluster:
 
     @property
     def patience(self) -> int:
-        """Seconds between two looks of each pod at how its broker does: each is a process, and all of them may
-        share a node, so the more pods the seldomer."""
+        """Seconds between two looks of a pod at how its broker does: each look is a process, and all pods may
+        be on one node, so the more they are the seldomer."""
         return max(1, min(30, self.maximum // 4))
 
     def metadata(self, name: str, *, controller: bool = True, **more: Any) -> dict[str, Any]:

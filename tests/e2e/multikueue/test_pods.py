@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from devcluster.progress import Progress
 from fournos.api.conditions import condition, is_true
 from fournos.appwrappers.names import APPWRAPPER
@@ -79,6 +81,7 @@ async def test_a_pipelinerun_and_its_status(fleet: Fleet) -> None:
     assert is_true(await fleet.manager.find(PIPELINE_RUN, "hello"), "Succeeded")
 
 
+@pytest.mark.timeout(600)
 async def test_fournosjob_minicluster_and_appwrapper(fleet: Fleet) -> None:
     """Side by side: what each made on the worker has run there, and its end is told on the manager."""
     image = flux_image(Progress()).tag

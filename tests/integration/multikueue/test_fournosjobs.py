@@ -115,12 +115,28 @@ async def has(fleet: Fleet, name: str, phase: str) -> dict[str, Any]:
 
 
 async def clean(fleet: Fleet) -> None:
-    kinds = (FOURNOS_JOB, WORKLOAD, PIPELINE_RUN, SECRET, JOB)
+    """What a job owned is left to Kubernetes' garbage collector, which may take its time."""
+
+    async def left() -> list[str]:
+        found = [
+            (worker, kind, await one.all(kind))
+            for worker, one in fleet.workers.items()
+            for kind in (FOURNOS_JOB, WORKLOAD, PIPELINE_RUN, SECRET, JOB)
+        ]
+        return [
+            f"{worker}: {kind} {obj['metadata']['name']} {obj['metadata'].get('finalizers') or ''}"
+            for worker, kind, objects in found
+            for obj in objects
+        ]
 
     async def nothing() -> bool:
-        return not any([await one.all(kind) for kind in kinds for one in fleet.workers.values()])
+        return not await left()
 
-    await fleet.until(nothing, "something is left on a worker")
+    try:
+        await fleet.until(nothing, "something is left on a worker", limit=90)
+    except AssertionError as error:
+        error.add_note("\n".join(await left()))
+        raise
 
 
 async def test_it_is_resolved_and_runs_on_one_worker(fleet: Fleet) -> None:
