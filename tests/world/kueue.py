@@ -14,6 +14,13 @@ from fournos.queueing.kinds import WORKLOAD
 from tests.world.server import Server
 from tests.world.status import set_conditions
 
+ADMITTED = (
+    Condition("QuotaReserved", "True", "QuotaReserved", "Quota reserved"),
+    Condition("Admitted", "True", "Admitted", "The workload is admitted"),
+    Condition("Evicted", "False", "QuotaReserved", "Previously evicted"),
+)
+"""What Kueue says of a Workload as it admits it."""
+
 
 @dataclass
 class Kueue:
@@ -45,6 +52,15 @@ def owner_name(workload: Obj) -> str:
     return str((workload["metadata"].get("ownerReferences") or [{"name": ""}])[0]["name"])
 
 
+def holding(server: Server, owner: str) -> list[Obj]:
+    """Workloads of the object with this name that hold quota."""
+    return [
+        one
+        for one in server.list(WORKLOAD)
+        if owner_name(one) == owner and is_true(one, "QuotaReserved") and not is_true(one, "Finished")
+    ]
+
+
 def _waits(workload: Obj) -> bool:
     if is_true(workload, "Finished") or is_true(workload, "QuotaReserved") or is_terminating(workload):
         return False
@@ -61,9 +77,7 @@ def _admit(server: Server, workload: Obj) -> None:
         server,
         WORKLOAD,
         workload,
-        Condition("QuotaReserved", "True", "QuotaReserved", "Quota reserved"),
-        Condition("Admitted", "True", "Admitted", "The workload is admitted"),
-        Condition("Evicted", "False", "QuotaReserved", "Previously evicted"),
+        *ADMITTED,
         admission={"clusterQueue": "cq", "podSetAssignments": assignments},
         reclaimablePods=None,
     )

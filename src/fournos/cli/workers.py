@@ -83,10 +83,11 @@ async def worker(world: World, session: Session, name: str, *, namespace: str) -
         secret = await session.api.get(SECRET, key)
     except NotFoundError:
         raise NotFoundError(f"there is no Secret {key}: make it, and {put}") from None
-    if not (secret.get("data") or {}).get(KUBECONFIG):
+    encoded = (secret.get("data") or {}).get(KUBECONFIG)
+    if not encoded:
         raise CredentialsError(f"Secret {key} has no key {KUBECONFIG}: {put}")
     try:
-        content = base64.b64decode((secret.get("data") or {}).get(KUBECONFIG) or "", validate=True)
+        content = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         raise CredentialsError(f"Secret {key}: {KUBECONFIG} is not base64") from None
     checked = check(content, now=world.now())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from devcluster.progress import Progress
@@ -11,33 +9,15 @@ from fournos.api.conditions import condition, is_true
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.kinds import POD
-from fournos.kube.resource import Obj, Resource
 from fournos.miniclusters.kinds import MINICLUSTER
-from fournos.multikueue import names
 from fournos.queueing.kinds import WORKLOAD
 from tests.fakes.flux_image import flux_image
-from tests.integration.multikueue.conftest import PIPELINE_RUN, TARGET, Fleet, typed
+from tests.integration.multikueue.conftest import PIPELINE_RUN, TARGET, Fleet
+from tests.integration.multikueue.test_wrapped import has, submit
 
 BUSYBOX = "docker.io/library/busybox:1.36"
 LIMIT = 240.0
 """Seconds; Kueue takes up to two minutes to see that the manager has AppWrappers."""
-
-
-async def submit(fleet: Fleet, resource: Resource, name: str, **spec: Any) -> None:
-    body = typed(resource, name, spec={**spec, "managedBy": names.MULTIKUEUE})
-    body["metadata"] |= {"namespace": fleet.namespace, "labels": {"kueue.x-k8s.io/queue-name": "q"}}
-    await fleet.manager.client.create(resource, body)
-
-
-async def ended(fleet: Fleet, resource: Resource, name: str, phase: str) -> Obj:
-    """The object on the manager, when it says that it is in this last phase."""
-
-    async def look() -> Obj | None:
-        found: Obj = await fleet.manager.client.get(resource, fleet.manager.key(name))
-        return found if (found.get("status") or {}).get("phase") == phase else None
-
-    found: Obj = await fleet.until(look, f"{resource} {name} is not {phase}", limit=LIMIT)
-    return found
 
 
 async def finished(fleet: Fleet, *, count: int) -> None:
@@ -120,9 +100,9 @@ async def test_fournosjob_minicluster_and_appwrapper(fleet: Fleet) -> None:
         "spec": {"restartPolicy": "Never", "containers": [container]},
     }
     await submit(fleet, APPWRAPPER, "wrapper", suspend=True, components=[{"template": pod}])
-    job = await ended(fleet, FOURNOS_JOB, "job", "Succeeded")
+    job = await has(fleet, FOURNOS_JOB, "job", "Succeeded", limit=LIMIT)
     assert job["status"]["cluster"] == TARGET
-    flux = await ended(fleet, MINICLUSTER, "flux", "Finished")
+    flux = await has(fleet, MINICLUSTER, "flux", "Finished", limit=LIMIT)
     assert flux["status"]["exitCode"] == 0
-    await ended(fleet, APPWRAPPER, "wrapper", "Succeeded")
+    await has(fleet, APPWRAPPER, "wrapper", "Succeeded", limit=LIMIT)
     await finished(fleet, count=3)

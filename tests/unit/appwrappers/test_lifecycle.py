@@ -30,7 +30,7 @@ from tests.unit.appwrappers.actors import (
 )
 from tests.world.compare import snapshot
 from tests.world.harness import DISTURBED, Scenario, run
-from tests.world.kueue import Kueue
+from tests.world.kueue import Kueue, holding
 from tests.world.server import Server
 
 
@@ -45,13 +45,7 @@ def quota_covers_every_live_pod(server: Server) -> None:
         ]
         if not alive or "kueue.x-k8s.io/queue-name" not in wrapper["metadata"]["labels"]:
             continue
-        held = [
-            one
-            for one in server.list(WORKLOAD)
-            if one["metadata"]["ownerReferences"][0]["name"] == name
-            and is_true(one, "QuotaReserved")
-            and not is_true(one, "Finished")
-        ]
+        held = holding(server, name)
         assert held, f"{name} runs without quota"
 
 

@@ -36,7 +36,7 @@ from tests.unit.frameworks.actors import (
     workload_of,
 )
 from tests.world.harness import DISTURBED, Scenario, run
-from tests.world.kueue import Kueue
+from tests.world.kueue import Kueue, holding
 from tests.world.process import Process
 from tests.world.server import Server
 
@@ -51,20 +51,10 @@ def quota_covers_what_runs(server: Server) -> None:
             continue
         if one["metadata"].get("ownerReferences") or one["metadata"].get("deletionTimestamp"):
             continue
-        assert _held(server, one["metadata"]["name"]), f"{one['metadata']['name']} runs without quota"
+        assert holding(server, one["metadata"]["name"]), f"{one['metadata']['name']} runs without quota"
     for one in server.list(FOO):
         if (one.get("status") or {}).get("active"):
-            assert _held(server, one["metadata"]["name"]), "a Foo runs without quota"
-
-
-def _held(server: Server, name: str) -> list[Any]:
-    return [
-        one
-        for one in server.list(WORKLOAD)
-        if (one["metadata"].get("ownerReferences") or [{}])[0].get("name") == name
-        and is_true(one, "QuotaReserved")
-        and not is_true(one, "Finished")
-    ]
+            assert holding(server, one["metadata"]["name"]), "a Foo runs without quota"
 
 
 def one_workload_each(server: Server) -> None:

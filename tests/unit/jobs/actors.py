@@ -16,6 +16,7 @@ from fournos.jobs.template import Template
 from fournos.kube.kinds import JOB, POD, SECRET
 from fournos.kube.resource import Key, key_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from tests.world.kueue import ADMITTED
 from tests.world.server import Server
 from tests.world.status import set_conditions
 
@@ -68,9 +69,7 @@ class Kueue:
                     server,
                     WORKLOAD,
                     workload,
-                    Condition("QuotaReserved", "True", "QuotaReserved", "Quota reserved"),
-                    Condition("Admitted", "True", "Admitted", "The workload is admitted"),
-                    Condition("Evicted", "False", "QuotaReserved", "Previously evicted"),
+                    *ADMITTED,
                     admission={
                         "clusterQueue": "fournos-queue",
                         "podSetAssignments": [{"name": "launcher", "flavors": flavors}],

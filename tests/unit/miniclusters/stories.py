@@ -14,7 +14,7 @@ from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.queueing.kinds import WORKLOAD
 from tests.unit.miniclusters.actors import NS, QUEUE, SETTINGS, Cluster, change, flavors, submit, system
 from tests.world.harness import Scenario, run
-from tests.world.kueue import Kueue
+from tests.world.kueue import Kueue, holding
 from tests.world.server import Server
 
 Action = Callable[[Server], None]
@@ -31,13 +31,7 @@ def quota_covers_every_live_pod(server: Server) -> None:
         mine = [pod for pod in alive(server) if pod["metadata"]["labels"][names.MINICLUSTER_LABEL] == name]
         if not mine or not (one["metadata"].get("labels") or {}):
             continue
-        held = [
-            found
-            for found in server.list(WORKLOAD)
-            if found["metadata"]["ownerReferences"][0]["name"] == name
-            and is_true(found, "QuotaReserved")
-            and not is_true(found, "Finished")
-        ]
+        held = holding(server, name)
         assert held, f"{name} runs without quota"
         given = {
             one["name"]: one["count"] for one in (held[0].get("status") or {}).get("reclaimablePods") or ()
