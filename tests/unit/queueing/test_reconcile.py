@@ -311,6 +311,24 @@ def test_a_prebuilt_workload_is_taken_over_or_out_of_sync() -> None:
     assert told is not None and told["reason"] == "OutOfSync"
 
 
+def test_a_prebuilt_workload_of_another_owner_is_never_written() -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/prebuilt-workload-name": "pre"}
+    owner = {"apiVersion": "example.com/v1", "kind": "Toy", "name": "other", "uid": "u2", "controller": True}
+    for job in (Toy(labels=labels), Toy(labels=labels, cpu="9"), Toy(labels=labels, ended=Ended(True, ""))):
+        for conditions in ((), (QUOTA, ADMITTED)):
+            theirs = made(Toy(), *conditions, name="pre", ownerReferences=[owner])
+            outcome = go(job, prebuilt=theirs)
+            assert not [step for step in outcome.steps if getattr(step, "resource", None) == WORKLOAD]
+            assert outcome.verdict is not Verdict.STARTING
+
+
+def test_a_finished_prebuilt_workload_is_not_finished_again() -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/prebuilt-workload-name": "pre"}
+    over = made(Toy(), Condition("Finished", "True", "Succeeded", "done"), name="pre")
+    outcome = go(Toy(labels=labels, cpu="9"), prebuilt=over)
+    assert not [step for step in outcome.steps if "status" in getattr(step, "body", {})]
+
+
 def test_a_nested_job_runs_while_its_ancestor_is_admitted() -> None:
     held = made(Toy(), QUOTA, ADMITTED)
     child = Toy(suspended=False, labels={})

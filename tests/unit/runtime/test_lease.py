@@ -145,6 +145,36 @@ async def test_a_lost_answer_does_not_cost_the_lease(one: Candidate) -> None:
     holding.cancel()
 
 
+class Slow(Connection):
+    """A write is stored at once, its answer takes `delay` seconds."""
+
+    delay = 0.0
+
+    async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
+        answer = await super().patch(resource, key, body, subresource=subresource)
+        await asyncio.sleep(self.delay)
+        return answer
+
+
+async def test_leadership_counts_from_before_the_request(server: Server, clock: LoopClock) -> None:
+    """Another process may count from the moment the write is stored, which is before the answer comes."""
+    api = Slow(server)
+    lease = Lease(api, KEY, "slow", clock, jitter=lambda: 0.5)
+    await lease.acquire()
+    holding = asyncio.create_task(lease.hold())
+    api.delay = 5.0
+    await asyncio.sleep(1.9)
+    renewed = clock.monotonic() + 0.1  # it renews every 2 s
+    await asyncio.sleep(5.2)  # the answer is here; no further renewal is
+    api.delay = 3600.0
+    await asyncio.sleep(renewed + 9.9 - clock.monotonic())
+    assert lease.is_leader
+    await asyncio.sleep(0.2)
+    assert not lease.is_leader, "its time ends 10 s after the request was sent, not after the answer"
+    with pytest.raises(NotLeaderError):
+        await holding
+
+
 async def test_a_taken_lease_ends_leadership_at_once(one: Candidate, server: Server) -> None:
     await one.lease.acquire()
     holding = asyncio.create_task(one.lease.hold())
