@@ -7,6 +7,8 @@ import asyncio
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.times"]
+
 # A busy machine is no fault, and a test says the same every time: take `derandomize` out to look for more.
 settings.register_profile(
     "fournos", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
