@@ -295,9 +295,6 @@ class Connection:
         what = f"patch {resource}{'/' + subresource if subresource else ''} {key}"
         return self._write(what, lambda: self.server.patch(resource, key, body, subresource=subresource))
 
-    async def apply(self, resource: Resource, obj: Obj, *, field_manager: str) -> Obj:
-        return self._write(f"apply {resource} {key_of(obj)}", lambda: self.server.apply(resource, obj))
-
     async def delete(
         self,
         resource: Resource,

@@ -17,7 +17,6 @@ SUCCEEDED: Final = "Succeeded"
 FAILED: Final = "Failed"
 CANCELLED: Final = "Cancelled"
 SKIPPED: Final = "Skipped"
-ENDED: Final = frozenset({SUCCEEDED, FAILED, CANCELLED, SKIPPED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,6 @@ class Api(Protocol):
         """JSON merge patch; `metadata.resourceVersion` in the body makes it conditional (ConflictError)."""
         ...
 
-    async def apply(self, resource: Resource, obj: Obj, *, field_manager: str) -> Obj: ...
-
     async def delete(
         self,
         resource: Resource,

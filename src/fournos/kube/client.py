@@ -16,7 +16,7 @@ from fournos import __version__
 from fournos.kube.api import Listing, WatchEvent
 from fournos.kube.credentials import Credentials
 from fournos.kube.errors import ConnectionLostError, GoneError
-from fournos.kube.resource import Key, Obj, Resource, key_of
+from fournos.kube.resource import Key, Obj, Resource
 from fournos.kube.transport import Guard, Observer, Request, Transport, lines_of
 
 WATCH_SECONDS: Final = (300, 600)
@@ -182,24 +182,10 @@ class Client:
         query = {"dryRun": "All"} if dry_run else {}
         return await self._json(Request("create", str(resource), "POST", path, query, body=obj))
 
-    async def replace(self, resource: Resource, obj: Obj, *, subresource: str | None = None) -> Obj:
-        """PUT the whole object; with `metadata.resourceVersion` only over that version (ConflictError)."""
-        path = _path(resource, key_of(obj), subresource)
-        return await self._json(Request("update", str(resource), "PUT", path, body=obj))
-
     async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
         path = _path(resource, key, subresource)
         kind = "application/merge-patch+json"
         return await self._json(Request("patch", str(resource), "PATCH", path, body=body, content_type=kind))
-
-    async def apply(self, resource: Resource, obj: Obj, *, field_manager: str) -> Obj:
-        """Server-side apply, forced."""
-        path = _path(resource, key_of(obj))
-        query = {"fieldManager": field_manager, "force": "true"}
-        kind = "application/apply-patch+yaml"  # JSON is YAML
-        return await self._json(
-            Request("apply", str(resource), "PATCH", path, query, body=obj, content_type=kind)
-        )
 
     async def delete(
         self,

@@ -1,7 +1,6 @@
 """Where an API server is and how to prove who we are.
 
-`load` is for our own API server; `from_kubeconfig` reads a kubeconfig that somebody else wrote, from
-which nothing but inline data is taken.
+`load` is for our own API server.  Kubeconfigs that users bring are read by `fournos.kube.checked`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from fournos.kube.errors import CredentialsError
 from fournos.kube.identity import ExecPlugin, FixedIdentity, Identity, Proof, TokenFile
-from fournos.kube.kubeconfig import Access, access, parse, read
+from fournos.kube.kubeconfig import Access, access, read
 from fournos.kube.tls import client_context
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -89,19 +88,6 @@ def load(
     raise CredentialsError(
         f"no API server to talk to: KUBECONFIG is not set, {default} does not exist and this is no pod; "
         "name a kubeconfig"
-    )
-
-
-def from_kubeconfig(
-    content: bytes | str, *, context: str | None = None, source: str = "kubeconfig"
-) -> Credentials:
-    """Credentials from a kubeconfig that somebody else wrote.
-
-    Refused: exec, auth-provider, tokenFile and other file paths, proxy-url, basic authentication,
-    impersonation, plain HTTP and unverified TLS.  Raises CredentialsError with what to change.
-    """
-    return from_access(
-        access(parse(content, source=source), context=context, source=source, inline_only=True)
     )
 
 

@@ -10,7 +10,6 @@ POD = Resource("", "v1", "Pod", "pods")
 SECRET = Resource("", "v1", "Secret", "secrets")
 CONFIG_MAP = Resource("", "v1", "ConfigMap", "configmaps")
 SERVICE_ACCOUNT = Resource("", "v1", "ServiceAccount", "serviceaccounts")
-PERSISTENT_VOLUME_CLAIM = Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 
 DEPLOYMENT = Resource("apps", "v1", "Deployment", "deployments")
 JOB = Resource("batch", "v1", "Job", "jobs")

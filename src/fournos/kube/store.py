@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
-from fournos.kube.resource import Key, Obj, key_of, owner_uids
+from fournos.kube.resource import Key, Obj, key_of
 
 logger = logging.getLogger(__name__)
 
@@ -207,21 +207,6 @@ def version_of(obj: Obj) -> int:
     types and custom resources have always kept that.
     """
     return _number(obj["metadata"].get("resourceVersion"))
-
-
-def by_owner_uid(obj: Obj) -> Iterable[str]:
-    """Index function: the UIDs of all owners."""
-    return owner_uids(obj)
-
-
-def by_label(name: str) -> IndexFunction:
-    """Index function: the value of a label."""
-
-    def values(obj: Obj) -> Iterable[str]:
-        value = (obj["metadata"].get("labels") or {}).get(name)
-        return () if value is None else (value,)
-
-    return values
 
 
 def _number(version: str | None) -> int:

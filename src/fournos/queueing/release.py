@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from fournos.api.conditions import Condition, condition, is_true, upsert
-from fournos.api.times import format_time, parse_time
+from fournos.api.times import parse_time
 from fournos.kube.resource import Obj, key_of
 from fournos.queueing.kinds import WORKLOAD
 from fournos.runtime.steps import Patch
@@ -51,9 +51,3 @@ def release_quota(workload: Obj, now: datetime) -> Patch:
         },
         subresource="status",
     )
-
-
-def admitted_at(workload: Obj) -> str | None:
-    """When the Workload was admitted (RFC 3339), for reports."""
-    found = condition(workload, "Admitted") or {}
-    return format_time(parse_time(found["lastTransitionTime"])) if found.get("status") == "True" else None

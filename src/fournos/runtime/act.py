@@ -24,7 +24,7 @@ from fournos.kube.errors import (
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of, uid_of
 from fournos.runtime.decision import StepFailure
-from fournos.runtime.steps import Apply, CopySecret, Create, Custom, Delete, Patch, Step
+from fournos.runtime.steps import CopySecret, Create, Custom, Delete, Patch, Step
 from fournos.runtime.system import Caches, Executor
 
 
@@ -112,8 +112,6 @@ async def _carry_out(
             answer = await _create(step, api, caches)
         case Patch():
             answer = await api.patch(step.resource, step.key, step.body, subresource=step.subresource)
-        case Apply():
-            answer = await api.apply(step.resource, step.body, field_manager=step.field_manager)
         case Delete():
             await _delete(step, api)
             return None, False
@@ -141,8 +139,6 @@ _LATELY = 60.0
 
 async def _delete(step: Delete, api: Api) -> None:
     """Not again what was accepted a moment ago: under load a pass often comes before the watch event."""
-    if step.uid is None:
-        return await _send_delete(step, api)
     now = asyncio.get_running_loop().time()
     lately = _deleted.setdefault(api, {})
     while lately and next(iter(lately.values())) <= now - _LATELY:
@@ -151,7 +147,7 @@ async def _delete(step: Delete, api: Api) -> None:
     if what not in lately:
         await _send_delete(step, api)
         lately[what] = now
-    return None
+    return
 
 
 async def _send_delete(step: Delete, api: Api) -> None:

@@ -39,15 +39,6 @@ class Patch:
 
 
 @dataclass(frozen=True, slots=True)
-class Apply:
-    """Server-side apply (forced) of an object that is wholly ours."""
-
-    resource: Resource
-    body: Obj
-    field_manager: str = "fournos"
-
-
-@dataclass(frozen=True, slots=True)
 class Delete:
     """Delete exactly the object with this UID; one that is gone already counts as done."""
 
@@ -75,4 +66,4 @@ class Custom:
     """Base of the steps that one system alone knows; its `System.executors` says who carries them out."""
 
 
-Step: TypeAlias = Create | Patch | Apply | Delete | CopySecret | Custom
+Step: TypeAlias = Create | Patch | Delete | CopySecret | Custom

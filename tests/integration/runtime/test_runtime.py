@@ -23,7 +23,7 @@ from fournos.runtime.events import Recorder
 from fournos.runtime.lease import Lease
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.process import run
-from fournos.runtime.steps import Apply, CopySecret, Create, Delete, Patch
+from fournos.runtime.steps import CopySecret, Create, Delete, Patch
 from fournos.runtime.system import Caches, System, Watch
 from tests.integration.conftest import Server, install
 
@@ -119,9 +119,6 @@ async def test_steps_on_a_real_api_server(api: Client, toy: Obj) -> None:
     with pytest.raises(ConflictError):
         await step(Patch(CONFIG_MAP, key_of(made), stale))
     assert await step(Patch(CONFIG_MAP, key_of(made), {"data": {"b": "2"}})) is None
-    applied = child(toy, name="applied")
-    assert await step(Apply(CONFIG_MAP, applied), Apply(CONFIG_MAP, applied | {"data": {"c": "3"}})) is None
-    assert (await api.get(CONFIG_MAP, Key(namespace, "applied")))["data"] == {"c": "3"}
     # a name that is taken
     await api.create(CONFIG_MAP, child(toy, name="foreign", ownerReferences=[]))
     foreign = await step(Create(CONFIG_MAP, child(toy, name="foreign")))

@@ -17,10 +17,10 @@ import yaml
 
 from fournos.kube import credentials
 from fournos.kube import identity as identity_module
-from fournos.kube.credentials import from_kubeconfig, in_cluster, load
+from fournos.kube.credentials import Credentials, from_access, in_cluster, load
 from fournos.kube.errors import CredentialsError, ForbiddenError
 from fournos.kube.identity import ExecPlugin, TokenFile
-from fournos.kube.kubeconfig import ExecSpec
+from fournos.kube.kubeconfig import ExecSpec, access, parse
 from tests.fakes.pki import Authority
 
 AUTHORITY = Authority("test-ca")
@@ -143,12 +143,18 @@ async def test_another_context_by_name(tmp_path: Path) -> None:
     assert found.namespace == "default"
 
 
+def inline(content: dict[str, Any]) -> Credentials:
+    """A kubeconfig that a user brings: inline data alone."""
+    text = yaml.safe_dump(content)
+    return from_access(access(parse(text, source="Secret a/b"), source="Secret a/b", inline_only=True))
+
+
 async def test_a_client_certificate_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
     user = {"client-certificate-data": b64(PAIR.certificate), "client-key-data": b64(PAIR.key)}
     before = entries(Path("/proc/self/fd"))
-    _, tls = await from_kubeconfig(yaml.safe_dump(config(user=user))).proof()
+    _, tls = await inline(config(user=user)).proof()
     assert tls is not None
     assert entries(tmp_path / "tmp") == set()
     assert entries(Path("/proc/self/fd")) == before
@@ -160,7 +166,7 @@ async def test_without_memory_files_the_private_file_goes_at_once(
     monkeypatch.delattr(os, "memfd_create")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     user = {"client-certificate-data": b64(PAIR.certificate), "client-key-data": b64(PAIR.key)}
-    await from_kubeconfig(yaml.safe_dump(config(user=user))).proof()
+    await inline(config(user=user)).proof()
     assert entries(tmp_path) == set()
 
 
@@ -229,7 +235,7 @@ def test_missing_and_malformed_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
 )
 def test_a_strangers_kubeconfig_may_hold_inline_data_only(content: dict[str, Any], message: str) -> None:
     with pytest.raises(CredentialsError, match=message):
-        from_kubeconfig(yaml.safe_dump(content), source="Secret a/b")
+        inline(content)
 
 
 def test_exec_can_be_forbidden_in_our_own(tmp_path: Path) -> None:
@@ -248,7 +254,7 @@ def test_a_pod_without_token_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_nothing_secret_in_a_repr() -> None:
-    found = from_kubeconfig(yaml.safe_dump(config()))
+    found = inline(config())
     assert repr(found) == "Credentials('https://api.example:6443')"
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fournos.kube.resource import Key, Obj
-from fournos.kube.store import LAST_APPLIED, Change, Store, by_label, by_owner_uid
+from fournos.kube.resource import Key, Obj, owner_uids
+from fournos.kube.store import LAST_APPLIED, Change, Store
 
 X = Key("a", "x")
 
@@ -162,10 +162,15 @@ def test_objects_without_a_version_are_taken() -> None:
 # --- indexes and projections -------------------------------------------------------------------------
 
 
+def by_job(obj: Obj) -> list[str]:
+    value = (obj["metadata"].get("labels") or {}).get("job")
+    return [] if value is None else [value]
+
+
 def test_indexes_follow_changes_and_deletes() -> None:
     store = filled(
         thing("5", labels={"job": "one"}, ownerReferences=[{"uid": "o1"}, {"uid": "o2"}]),
-        indexes={"job": by_label("job"), "owner": by_owner_uid},
+        indexes={"job": by_job, "owner": owner_uids},
     )
     assert [version(store)] == [obj["metadata"]["resourceVersion"] for obj in store.by("owner", "o2")]
     store.observe("MODIFIED", thing("11", labels={"job": "two"}, ownerReferences=[{"uid": "o1"}]))
@@ -222,7 +227,7 @@ def test_an_object_that_the_projection_or_an_index_cannot_read_is_kept_whole(
 
 
 def test_clear_tells_a_delete_for_each() -> None:
-    store = filled(thing("5"), indexes={"owner": by_owner_uid})
+    store = filled(thing("5"), indexes={"owner": owner_uids})
     assert store.clear() == [Change("DELETED", thing("5"), None)]
     assert len(store) == 0
 

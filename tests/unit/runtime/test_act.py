@@ -20,7 +20,7 @@ from fournos.kube.resource import Key, Obj, Resource, key_of, owner_uids, uid_of
 from fournos.kube.store import Store
 from fournos.runtime.act import Acted, Waiting, act
 from fournos.runtime.decision import StepFailure
-from fournos.runtime.steps import Apply, CopySecret, Create, Delete, Patch, Step
+from fournos.runtime.steps import CopySecret, Create, Delete, Patch, Step
 from fournos.runtime.system import Caches
 from tests.unit.runtime.toy import THING, TOY, TOY_KEY, make_toy, thing_of
 from tests.world.server import Connection, Server
@@ -185,12 +185,6 @@ async def test_delete_takes_only_the_object_with_that_uid(bench: Bench) -> None:
     assert (await bench.act(Delete(THING, THING_KEY, "uid-2"))).stopped is None
     bench.server.unserved.add(THING)
     assert (await bench.act(Delete(THING, THING_KEY, "uid-2"))).stopped is None
-
-
-async def test_apply_makes_and_changes(bench: Bench) -> None:
-    for value in ("1", "2"):
-        assert (await bench.act(Apply(THING, bench.thing(labels={"a": value})))).stopped is None
-    assert bench.server.get(THING, THING_KEY)["metadata"]["labels"] == {"a": "2"}
 
 
 async def test_the_last_finalizer_s_patch_leaves_no_ghost(bench: Bench) -> None:
