@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from devcluster import cgroups, components, manifests, namespaces, network, pki, system
+from devcluster import cgroups, components, kernel, manifests, namespaces, network, pki, system
 from devcluster.binaries import Built, ensure_built
 from devcluster.components import Layout
 from devcluster.errors import CommandFailedError, ComponentFailedError, DevclusterError
@@ -190,11 +190,11 @@ class _Start:
         (directory / "kubelet.yaml").write_text(components.kubelet_config(self.layout))
         (directory / "kube-proxy.yaml").write_text(components.kube_proxy_config(self.layout))
         cgroups.make(self.network.cgroup)
-        # Services between pods of one node need bridged packets to pass iptables; the module may be built in.
-        run(["modprobe", "br_netfilter"], limit=20, check=False)
         inside = namespaces.enter(self.record)
-        for setting in ("net.ipv4.ip_forward=1", "net.bridge.bridge-nf-call-iptables=1"):
-            run([*inside, "sysctl", "-qw", setting], limit=10, check=False)
+        kernel.switch_on(inside, "net/ipv4/ip_forward")
+        # Services between pods of one node need bridged packets to pass iptables.
+        if kernel.load_bridge_filter(self.progress):
+            kernel.switch_on(inside, "net/bridge/bridge-nf-call-iptables")
 
     def _start_control_plane(self) -> None:
         spec = self.record.spec

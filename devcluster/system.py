@@ -37,6 +37,7 @@ NODE_PACKAGES = {
     "socat": "socat",
     "conntrack": "conntrack",
     "busybox": "busybox-static",
+    "modprobe": "kmod",
 }
 BASE_PACKAGES = {"ip": "iproute2", "nsenter": "util-linux", "mount": "mount"}
 IMAGE_PACKAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}

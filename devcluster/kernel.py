@@ -1,0 +1,59 @@
+"""What pods need of the kernel: bridged packets pass iptables, and packets are forwarded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster.errors import CommandFailedError
+from devcluster.progress import Progress
+from devcluster.shell import run
+
+MODULE = "br_netfilter"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Where the kernel shows what it can do."""
+
+    bridge: Path = Path("/proc/sys/net/bridge")
+    """There when MODULE is built in or loaded."""
+    modules: Path = Path("/proc/modules")
+    """There when the kernel takes modules at all."""
+
+
+def load_bridge_filter(progress: Progress, kernel: Kernel = Kernel()) -> bool:
+    """Loads MODULE unless the kernel has it; whether it has it afterwards.
+
+    A machine that refuses is no failure: only Services between pods of one node depend on it.
+    """
+    if kernel.bridge.is_dir():
+        return True
+    reason = _load() if kernel.modules.exists() else "this kernel takes no modules"
+    if kernel.bridge.is_dir():
+        return True
+    progress.say(
+        f"  Note: the kernel has no {MODULE}, and it cannot be loaded: {reason}.\n"
+        "  The cluster starts without it. Where a pod cannot reach a Service, DNS among them, load it on the "
+        f"machine: modprobe {MODULE}"
+    )
+    return False
+
+
+def _load() -> str:
+    """Why MODULE could not be loaded, empty when modprobe succeeded."""
+    try:
+        run(["modprobe", MODULE], limit=20)
+    except CommandFailedError as error:
+        return str(error).replace("\n", ": ").rstrip(".")
+    return ""
+
+
+def switch_on(inside: Sequence[str], setting: str) -> None:
+    """Sets a kernel setting to 1 in the namespaces that the words `inside` enter.
+
+    One that is 1 already is not written: /proc/sys may be read-only. Raises CommandFailedError.
+    """
+    script = 'read -r now <"$1" && [ "$now" = 1 ] || echo 1 >"$1"'
+    run([*inside, "sh", "-c", script, "sh", f"/proc/sys/{setting}"], limit=10)
