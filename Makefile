@@ -7,6 +7,10 @@ VENV   ?= .venv
 PYTHON := $(VENV)/bin/python
 STAMP  := $(VENV)/.installed
 
+# yes: clusters that tests bring up stay for the next run.  no: none of this checkout's stays.
+KEEP_CLUSTERS ?= yes
+WITH_CLUSTERS = $(PYTHON) -m devcluster around --keep=$(KEEP_CLUSTERS) -- $(PYTHON)
+
 DEV_CLUSTER   := fournos-dev
 DEV_NAMESPACE := $(or $(FOURNOS_NAMESPACE),fournos-local-dev)
 SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
@@ -14,7 +18,7 @@ SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
 .DEFAULT_GOAL := help
 # `make dev-setup dev-run` must do one after the other, even under -j.
 .NOTPARALLEL:
-.PHONY: help demo test programs unit integration e2e lint format verify manifests lock bench \
+.PHONY: help demo test programs unit integration e2e teardown lint format verify manifests lock bench \
         dev-setup dev-run dev-teardown docker-build kind-push deploy undeploy install run uninstall \
         sync-vault-secrets sync-vault-secrets-dry-run clean
 
@@ -28,6 +32,7 @@ help: ## Show this text
 	@echo
 	@echo "Variables: FOURNOS_NAMESPACE (dev-setup, dev-run: where; test: test the operator that runs there),"
 	@echo "           DEV_ARGS (demo, dev-setup; --help lists them: --provider, --kubeconfig of an existing cluster, ...),"
+	@echo "           KEEP_CLUSTERS=no (test, integration, e2e: leave no cluster of this checkout, whatever their end),"
 	@echo "           VENV (default .venv), PYTEST_ARGS (added to pytest), BENCH_ARGS (added to the benchmark)."
 
 ##@ Use it
@@ -75,7 +80,7 @@ test: $(STAMP) ## All checks and tests; with FOURNOS_NAMESPACE set, only the ope
 else
 test: lint verify programs ## All checks and tests; with FOURNOS_NAMESPACE set, only the operator that runs there
 	@echo "==> tests: unit (seconds), integration (minutes), end-to-end (up to 20 min)"
-	@$(PYTHON) -m pytest tests/unit tests/integration tests/e2e $(PYTEST_ARGS)
+	@$(WITH_CLUSTERS) -m pytest tests/unit tests/integration tests/e2e $(PYTEST_ARGS)
 endif
 
 # The first time this compiles a Kubernetes, which no single test should have to wait for.
@@ -86,10 +91,13 @@ unit: $(STAMP) ## Only the unit tests (no cluster)
 	@$(PYTHON) -m pytest tests/unit $(PYTEST_ARGS)
 
 integration: programs ## Only the tests against a real API server (control plane, no pods)
-	@$(PYTHON) -m pytest tests/integration $(PYTEST_ARGS)
+	@$(WITH_CLUSTERS) -m pytest tests/integration $(PYTEST_ARGS)
 
 e2e: programs ## Only the end-to-end tests (a full local cluster)
-	@$(PYTHON) -m pytest tests/e2e $(PYTEST_ARGS)
+	@$(WITH_CLUSTERS) -m pytest tests/e2e $(PYTEST_ARGS)
+
+teardown: $(STAMP) ## Take down all clusters that this checkout made: the tests', the demonstration's, a benchmark's
+	@$(PYTHON) -m devcluster teardown
 
 lint: $(STAMP) ## Style, types and the import contract
 	@echo "==> lint: ruff, mypy, import-linter (about 30 s the first time)"

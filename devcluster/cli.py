@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 import yaml
 
-from devcluster import cli_image, cluster, state
+from devcluster import checkout, cli_image, cluster, state
 from devcluster.archive import tags_of
 from devcluster.binaries import ensure_built
 from devcluster.errors import DevclusterError
@@ -102,6 +102,25 @@ def down(name: Name) -> None:
     """Take a cluster down and remove everything of it, whatever condition it is in."""
     if not cluster.stop(name, progress=Progress()):
         typer.echo(f"There is no cluster {name}.", err=True)
+
+
+@app.command()
+def teardown() -> None:
+    """Take every cluster down that this checkout made; those of other checkouts stay."""
+    if not checkout.end_all(Progress()):
+        typer.echo("This checkout has no cluster.", err=True)
+
+
+@app.command(context_settings={"ignore_unknown_options": True})
+def around(
+    command: Annotated[list[str], typer.Argument(help="The command and its arguments, after `--`.")],
+    keep: Annotated[
+        Literal["yes", "no"],
+        typer.Option(help="yes: list this checkout's clusters afterwards. no: end them, however it ended."),
+    ] = "yes",
+) -> None:
+    """Run a command that brings clusters up, such as tests: around -- COMMAND. Its exit code is returned."""
+    raise typer.Exit(checkout.around(command, keep=keep == "yes", progress=Progress()))
 
 
 @app.command(name="list")

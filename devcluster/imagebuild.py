@@ -51,7 +51,8 @@ def python_base(progress: Progress, *, rebuild: bool = False) -> Path:
                 def show(line: str) -> None:
                     step.detail = line[-60:]
 
-                stream(_mmdebstrap(layer), on_line=show, limit=_LIMIT, env={"TMPDIR": str(archive.parent)})
+                words = debian(layer, _PACKAGES)
+                stream(words, on_line=show, limit=_LIMIT, env={"TMPDIR": str(archive.parent)})
                 wrap_layer(layer, archive, tag=PYTHON_BASE_IMAGE, config={"Cmd": ["python3"]})
         finally:
             layer.unlink(missing_ok=True)
@@ -59,7 +60,8 @@ def python_base(progress: Progress, *, rebuild: bool = False) -> Path:
     return archive
 
 
-def _mmdebstrap(target: Path) -> list[str]:
+def debian(target: Path, packages: Sequence[str]) -> list[str]:
+    """The words that write the smallest Debian with `packages` to `target`, a tar file."""
     trim = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*"]
     options = [f"--dpkgopt=path-exclude={pattern}" for pattern in trim]
     options += [
@@ -71,7 +73,7 @@ def _mmdebstrap(target: Path) -> list[str]:
         "--variant=minbase",
         "--mode=root",
         "--format=tar",
-        f"--include={','.join(_PACKAGES)}",
+        f"--include={','.join(packages)}",
         *options,
         DEBIAN_RELEASE,
         str(target),

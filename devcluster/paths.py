@@ -6,6 +6,9 @@ import hashlib
 import os
 from pathlib import Path
 
+CHECKOUT = Path(__file__).resolve().parents[1]
+"""What this program was started from."""
+
 GO_SOURCES = Path(__file__).parent / "go"
 """The Go module whose go.mod pins every program of a cluster."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from devcluster.errors import DevclusterError
-from devcluster.paths import state_root
+from devcluster.paths import CHECKOUT, state_root
 from devcluster.spec import ClusterSpec
 
 _RECORD = "cluster.json"
@@ -37,6 +37,8 @@ class Record:
     processes: dict[str, ProcessRef] = field(default_factory=dict)
     commands: dict[str, list[str]] = field(default_factory=dict)
     """What a component was started with, so that it can be started again."""
+    checkout: str = str(CHECKOUT)
+    """Which one made the cluster: `teardown` ends no other's."""
 
     @property
     def directory(self) -> Path:
@@ -61,6 +63,7 @@ class Record:
             "index": self.index,
             "phase": self.phase,
             "commands": self.commands,
+            "checkout": self.checkout,
             "processes": {name: asdict(ref) for name, ref in self.processes.items()},
         }
         temporary = self.directory / f"{_RECORD}.new"
@@ -86,6 +89,7 @@ def load(name: str) -> Record | None:
             index=data["index"],
             phase=data["phase"],
             commands=data.get("commands", {}),
+            checkout=data.get("checkout", ""),
             processes={key: ProcessRef(**ref) for key, ref in data["processes"].items()},
         )
     except FileNotFoundError:

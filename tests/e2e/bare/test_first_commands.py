@@ -1,0 +1,47 @@
+"""A newcomer's first commands, on a machine that has Debian, Python, make and certificates, and nothing else.
+
+What the product starts and does not bring is missing there, and then one of these tests fails.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.e2e.bare.conftest import TEARDOWN
+from tests.e2e.bare.machine import Machine
+from tests.e2e.devcluster.traces import network_traces
+from tests.programs import BASE
+
+pytestmark = pytest.mark.timeout(900)
+
+STATE = "/root/.local/state/fournos/clusters"
+NOTHING = r"executable file not found|command not found|not found in .?PATH|not installed|: not found"
+
+
+def test_the_base_has_what_the_table_says_it_has(machine: Machine) -> None:
+    found = machine.run(
+        "sh", "-c", "for p; do command -v $p >/dev/null || echo $p; done", "sh", *BASE, limit=20
+    )
+    assert found.stdout == ""
+
+
+def test_the_demonstration_ends_with_a_job_that_succeeded(machine: Machine) -> None:
+    done = machine.run("make", "demo", limit=800)
+    assert done.returncode == 0, done.stdout[-6000:]
+    assert re.search(r"^demo-\w+: Succeeded$", done.stdout, re.MULTILINE), done.stdout[-6000:]
+
+
+def test_no_component_of_the_cluster_missed_a_program(machine: Machine) -> None:
+    logs = machine.run("sh", "-c", f"ls {STATE}/*/log/*.log", limit=20).stdout.split()
+    assert any(log.endswith("kubelet.log") for log in logs), "the test must have something to read"
+    found = machine.run("grep", "-E", NOTHING, *logs, limit=20).stdout
+    assert found == ""
+
+
+def test_its_clusters_end_at_one_command(machine: Machine) -> None:
+    assert network_traces("fournos-dev") != [], "the test must have something to find"
+    done = machine.run(*TEARDOWN, limit=120)
+    assert done.returncode == 0, done.stdout
+    assert machine.run("ls", "-A", STATE, limit=20).stdout == ""
