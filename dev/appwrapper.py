@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,19 +18,21 @@ from typing import Any, get_args
 
 import yaml
 
+from dev.engine import find_engine
 from dev.image import ROOT, Image, operator_image, sample_image
 from devcluster import Cluster, DevclusterError
 from devcluster.cluster import start
 from devcluster.existing import kubectl_program
-from devcluster.kubectl import await_established
+from devcluster.kubectl import await_established, wait_until
 from devcluster.progress import Progress
 from devcluster.spec import ClusterSpec, ProviderName
 from devcluster.state import require
+from devcluster.upstream import RELEASES
 
 CLUSTER = "appwrapper-test"
 NAMESPACE = "appwrapper-system"
-IMAGE = "quay.io/rh_perfscale/fournos:latest"
-"""As deploy/appwrapper names it."""
+IMAGE = re.compile(r"quay\.io/rh_perfscale/fournos:\S+")
+"""As deploy/appwrapper names it, in whatever version."""
 _CRD = "deploy/crd/appwrappers.yaml"
 _LIMIT = 180.0
 KUEUE_PATIENCE = 150
@@ -123,39 +126,67 @@ def merge(target: Path, cluster: Mapping[str, Any], name: str) -> None:
 
 
 def deploy_kueue() -> None:
-    """Wait for Kueue, and make the queues: 4 CPUs for the namespace default."""
+    """Install Kueue where it is missing, and make queues: 4 CPUs for the namespace default."""
+    if "kueue.x-k8s.io/" not in kubectl("api-versions", show=False):
+        _install_kueue(os.environ.get("KUEUE_MANIFESTS") or RELEASES["kueue"])
+    # Its webhook answers some time after its pod is there, in whatever namespace that is.
+    refused: list[DevclusterError] = []
+    wait_until(
+        "samples/queues.yaml applied",
+        lambda: _makes_queues(refused),
+        limit=_LIMIT,
+        every=1,
+        evidence=lambda: str(refused[-1]),
+    )
+
+
+def _makes_queues(refused: list[DevclusterError]) -> bool:
     try:
-        kubectl("get", "namespace", "kueue-system", show=False)
+        kubectl("apply", "--server-side", "-f", "samples/queues.yaml")
+    except DevclusterError as error:
+        refused.append(error)
+        return False
+    return True
+
+
+def _install_kueue(manifests: str) -> None:
+    """Of a release, by URL or file."""
+    print(f"Kueue is not installed in this cluster: applying {manifests}")
+    try:
+        kubectl("apply", "--server-side", "--force-conflicts", "-f", manifests)
     except DevclusterError as error:
         raise DevclusterError(
-            f"{error}\nKueue is not installed in this cluster. hack/create-test-cluster.sh makes one with "
-            "it; elsewhere follow Kueue's installation page."
+            f"{error}\nKueue could not be installed. Name a copy of its release's manifests.yaml, by file or "
+            f"URL:\n  KUEUE_MANIFESTS=manifests.yaml hack/deploy-kueue.sh\nIts address is "
+            f"{RELEASES['kueue']}; a cluster of hack/create-test-cluster.sh has Kueue already."
         ) from None
-    words = ("-n", "kueue-system", "wait", "--for=condition=Available", "--timeout=120s")
-    kubectl(*words, "deployment/kueue-controller-manager")
-    kubectl("apply", "--server-side", "-f", "samples/queues.yaml")
 
 
 # --- the operator ------------------------------------------------------------------------------
 
 
+def image(progress: Progress) -> Image:
+    """Of this checkout: by Docker or Podman where one of them answers, else by buildah."""
+    return operator_image(progress, find_engine())
+
+
 def build() -> None:
     """Make the image of this checkout."""
-    print(operator_image(Progress()).tag)
+    print(image(Progress()).tag)
 
 
 def push() -> None:
     """Load that image into the local cluster."""
     progress = Progress()
-    image: Image = operator_image(progress)
-    Cluster(require(_name())).load(image.archive, progress=progress)
+    cluster = Cluster(require(_name()))
+    cluster.load(image(progress).archive, progress=progress)
 
 
 def deploy() -> None:
     """Apply the CRD and the operator with that image, or with $IMG."""
-    image = os.environ.get("IMG") or operator_image(Progress()).tag
+    tag = os.environ.get("IMG") or image(Progress()).tag
     folder = os.environ.get("DEPLOY", "deploy/appwrapper")
-    rendered = kubectl("kustomize", folder, show=False).replace(IMAGE, image)
+    rendered = IMAGE.sub(tag, kubectl("kustomize", folder, show=False))
     kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=rendered)
     kubectl(
         "-n", NAMESPACE, "rollout", "status", "deployment/appwrapper-controller-manager", "--timeout=150s"

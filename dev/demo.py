@@ -10,7 +10,7 @@ from pathlib import Path
 
 from dev import operator, resources
 from dev.image import Image, operator_image
-from dev.setup import Where, arguments, prepare, where_of
+from dev.setup import Where, arguments, engine_of, prepare, where_of
 from devcluster import Cluster, DevclusterError
 from devcluster.progress import Progress
 from fournos.jobs import names
@@ -26,10 +26,16 @@ JOB_LIMIT = 180.0
 
 def run(where: Where, progress: Progress, *, pushed: str = "") -> int:
     """`pushed` is an operator's image that the cluster can pull; without it one is built and loaded."""
+    if where.provider == "existing" and not pushed:
+        raise DevclusterError(
+            "No image can be loaded into an existing cluster: name an operator's that it can pull",
+            hint="Push what `make docker-build` makes, and add --image.",
+        )
+    engine = engine_of(where.provider)
     progress.say("1/3  A local Kubernetes with Kueue, Tekton and four mock clusters; the operator's image")
     with ThreadPoolExecutor(max_workers=1) as pool:
         # The image needs nothing of the cluster, so it is made meanwhile.
-        building = None if pushed else pool.submit(operator_image, progress)
+        building = None if pushed else pool.submit(operator_image, progress, engine)
         cluster = prepare(where, progress)
         image = building.result() if building else pushed
     progress.say(f"2/3  The operator, in namespace {where.namespace}")

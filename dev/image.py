@@ -1,6 +1,6 @@
-"""The operator's image, and the mock resolver's, built without an image registry.
+"""The operator's image, and the mock resolver's: by buildah without a registry, by an engine with one.
 
-`python -m dev.image` builds the operator's and prints its tag and archive.
+`python -m dev.image` builds the operator's with buildah and prints its tag and archive.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dev.engine import Engine
 from devcluster.imagebuild import PYTHON_BASE_IMAGE, build_image, python_base, python_dependencies
 from devcluster.locks import file_lock
 from devcluster.native import build
@@ -25,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
 MOCK_RESOLVE = "docker.io/library/fournos-mock-resolve:dev"
 """What the mock pipelines call `fournos-mock-resolve:dev`."""
+VALIDATION = "registry.k8s.io/kubectl:v1.34.4"
+"""What config/fournos-validation runs; a cluster without a registry has the mock resolver's kubectl there."""
 SAMPLE = "quay.io/project-codeflare/busybox:1.36"
 _SOURCES = ("src", "config", "pyproject.toml", "requirements-runtime.lock", "Containerfile", "README.md")
 
@@ -37,47 +40,73 @@ class Image:
     archive: Path
 
 
-def operator_image(progress: Progress) -> Image:
+def operator_image(progress: Progress, engine: Engine | None = None) -> Image:
     """The image of this checkout.  Built only when its content changed: the tag is made of the content,
     so a Deployment that names it restarts exactly when it must.
+
+    Without an engine buildah makes it of Debian packages, with one the Containerfile's own base is pulled.
     """
-    base = python_base(progress)
+    base = None if engine else python_base(progress)
+    maker = engine.program if engine else "buildah"
     BUILD.mkdir(exist_ok=True)
     with file_lock(BUILD / ".lock", limit=600, what="the making of the operator's image"):
-        tag = f"docker.io/local/fournos:{_digest(_SOURCES, base)}"
-        archive, made = BUILD / "operator.tar", BUILD / "operator.tag"
+        tag = f"docker.io/local/fournos:{_digest(_SOURCES, base or maker)}"
+        name = f"operator-{maker}" if engine else "operator"
+        archive, made = BUILD / f"{name}.tar", BUILD / f"{name}.tag"
         if archive.is_file() and made.is_file() and made.read_text() == tag:
             return Image(tag, archive)
-        _packages(progress)
-        build_image(
-            tag,
-            containerfile=ROOT / "Containerfile",
-            context=ROOT,
-            progress=progress,
-            arguments={"BASE": PYTHON_BASE_IMAGE, "PREBUILT": "yes"},
-            bases=[base],
-            target=archive,
-        )
+        if engine:
+            engine.build(tag, containerfile=ROOT / "Containerfile", context=ROOT, progress=progress)
+            engine.save(tag, archive)
+        elif base:
+            _packages(progress)
+            build_image(
+                tag,
+                containerfile=ROOT / "Containerfile",
+                context=ROOT,
+                progress=progress,
+                arguments={"BASE": PYTHON_BASE_IMAGE, "PREBUILT": "yes"},
+                bases=[base],
+                target=archive,
+            )
         made.write_text(tag)
     return Image(tag, archive)
 
 
 def mock_resolve_image(kubectl: Path, progress: Progress) -> Image:
-    """The mock resolver's image, on the archive of the kubectl image."""
+    """The mock resolver's image, on the archive of the kubectl image; it is the connectivity check's, too."""
     BUILD.mkdir(exist_ok=True)
     with file_lock(BUILD / ".lock", limit=600, what="the making of the mock resolver's image"):
         archive, made = BUILD / "mock-resolve.tar", BUILD / "mock-resolve.key"
-        key = _digest(("dev/mock-resolve",), kubectl)
+        key = f"{VALIDATION} {_digest(('dev/mock-resolve',), kubectl)}"
         if not (archive.is_file() and made.is_file() and made.read_text() == key):
             folder = ROOT / "dev" / "mock-resolve"
+            one = BUILD / "mock-resolve-one.tar"
             build_image(
                 MOCK_RESOLVE,
                 containerfile=folder / "Containerfile",
                 context=folder,
                 progress=progress,
                 bases=[kubectl],
-                target=archive,
+                target=one,
             )
+            retag(one, (MOCK_RESOLVE, VALIDATION), archive)
+            one.unlink()
+            made.write_text(key)
+    return Image(MOCK_RESOLVE, archive)
+
+
+def pulled_mock_resolve_image(engine: Engine, progress: Progress) -> Image:
+    """The mock resolver's image on public base images."""
+    BUILD.mkdir(exist_ok=True)
+    with file_lock(BUILD / ".lock", limit=600, what="the making of the mock resolver's image"):
+        folder, archive = ROOT / "dev" / "mock-resolve", BUILD / f"mock-resolve-{engine.program}.tar"
+        made = archive.with_suffix(".key")
+        key = _digest(("dev/mock-resolve",), engine.program)
+        if not (archive.is_file() and made.is_file() and made.read_text() == key):
+            containerfile = folder / "Containerfile.public"
+            engine.build(MOCK_RESOLVE, containerfile=containerfile, context=folder, progress=progress)
+            engine.save(MOCK_RESOLVE, archive)
             made.write_text(key)
     return Image(MOCK_RESOLVE, archive)
 
@@ -87,19 +116,19 @@ def sample_image(progress: Progress) -> Image:
     BUILD.mkdir(exist_ok=True)
     archive = BUILD / "sample.tar"
     with file_lock(BUILD / ".lock", limit=600, what="the making of the sample's image"):
-        _retag(build(progress)[1]["busybox"], SAMPLE, archive)
+        retag(build(progress)[1]["busybox"], (SAMPLE,), archive)
     return Image(SAMPLE, archive)
 
 
-def _retag(source: Path, tag: str, target: Path) -> None:
-    """A copy of a docker archive of one image, under another name."""
+def retag(source: Path, tags: Sequence[str], target: Path) -> None:
+    """A copy of a docker archive of one image, under other names."""
     unfinished = target.with_suffix(".new")
     with tarfile.open(source) as old, tarfile.open(unfinished, "w") as new:
         for entry in old:
             content = old.extractfile(entry)
             if content is not None and entry.name == "manifest.json":
                 (image,) = json.load(content)
-                text = json.dumps([{**image, "RepoTags": [tag]}]).encode()
+                text = json.dumps([{**image, "RepoTags": list(tags)}]).encode()
                 entry.size, content = len(text), io.BytesIO(text)
             new.addfile(entry, content)
     unfinished.replace(target)
@@ -125,11 +154,16 @@ def _packages(progress: Progress) -> None:
         subprocess.run(command, check=True)
 
 
-def _digest(sources: Iterable[str], base: Path) -> str:
-    """Of everything that an image is made of; 12 hex digits.  The base counts by its size and time."""
+def _digest(sources: Iterable[str], base: Path | str) -> str:
+    """Of everything that an image is made of; 12 hex digits.
+
+    An archive as base counts by its size and time; what an engine pulls, by the engine's name alone.
+    """
     digest = hashlib.sha256()
-    status = base.stat()
-    digest.update(f"{status.st_size} {status.st_mtime_ns}".encode())
+    if isinstance(base, Path):
+        status = base.stat()
+        base = f"{status.st_size} {status.st_mtime_ns}"
+    digest.update(base.encode())
     for source in sources:
         path = ROOT / source
         files = sorted(path.rglob("*")) if path.is_dir() else [path]

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import get_args
 
 from dev import resources
-from dev.image import mock_resolve_image
+from dev.engine import Engine, require_engine
+from dev.image import mock_resolve_image, pulled_mock_resolve_image
 from devcluster import Cluster, DevclusterError
 from devcluster.cluster import start
 from devcluster.kubectl import await_established
@@ -38,6 +39,12 @@ class Where:
 
 def prepare(where: Where, progress: Progress) -> Cluster:
     """Bring everything up that an operator needs; what is there already stays.  Raises DevclusterError."""
+    if where.provider == "existing" and not where.resolve_image:
+        raise DevclusterError(
+            "No image can be loaded into an existing cluster: name a mock resolver that it can pull",
+            hint="Build dev/mock-resolve/Containerfile.public, push it, and add --resolve-image.",
+        )
+    engine = engine_of(where.provider)
     spec = ClusterSpec(
         name=where.cluster,
         profile="full",
@@ -46,13 +53,24 @@ def prepare(where: Where, progress: Progress) -> Cluster:
     )
     cluster = start(spec, progress=progress)
     if not where.resolve_image:
-        resolver = mock_resolve_image(build(progress)[1]["kubectl"], progress)
+        if engine:
+            resolver = pulled_mock_resolve_image(engine, progress)
+        else:
+            resolver = mock_resolve_image(build(progress)[1]["kubectl"], progress)
         cluster.load(resolver.archive, progress=progress)
     with progress.step(
         f"Namespaces {where.namespace} and {where.secrets_namespace}, CRDs, rights, mocks", usual="5 s"
     ):
         install(cluster, where)
     return cluster
+
+
+def engine_of(provider: ProviderName) -> Engine | None:
+    """What makes images for it: Docker or Podman for kind's clusters, so that nothing is compiled here.
+
+    Raises DevclusterError where neither answers.
+    """
+    return require_engine("The provider `kind`") if provider == "kind" else None
 
 
 def install(cluster: Cluster, where: Where) -> None:

@@ -146,6 +146,7 @@ def pipeline_run(
                 {"name": "fournos-namespace", "value": meta["namespace"]},
                 {"name": "fournos-workload-namespace", "value": meta["namespace"]},
                 {"name": "kubeconfig-secret", "value": kubeconfig},
+                *_validation_image(settings),
             ],
             "timeouts": timeouts,
             "taskRunSpecs": _task_limits(pipeline, timeouts),
@@ -166,6 +167,12 @@ def pipeline_run(
             ],
         },
     }
+
+
+def _validation_image(settings: JobSettings) -> list[dict[str, str]]:
+    """Tekton leaves out what a Pipeline does not declare, and takes its default for what is not passed."""
+    image = settings.validation_image
+    return [{"name": "validation-image", "value": image}] if image else []
 
 
 def _task_limits(pipeline: Obj, timeouts: Mapping[str, str]) -> list[dict[str, str]]:

@@ -75,6 +75,11 @@ class JobSettings(BaseSettings):
     retry_backoff_sec: Annotated[float, Field(ge=0)] = Field(
         10.0, description="Wait before the first retry of a failed run; doubles each time (seconds)"
     )
+    validation_image: str = Field(
+        "",
+        description="An image with kubectl for the connectivity check; Pipelines get it as the parameter "
+        "`validation-image`. Empty: the one that config/fournos-validation names",
+    )
     secrets_kept: Literal["job", "run"] = Field(
         "job",
         description="How long copies of secrets stay: until the job is deleted, or until its run ends",

@@ -22,16 +22,16 @@ import pytest
 
 import devcluster
 from dev import operator
-from dev.image import operator_image
+from dev.image import operator_image, retag
 from dev.setup import prepare
 from devcluster import Cluster
 from devcluster.progress import Progress
-from tests.e2e.clusters.images import named
+from fournos import __version__
 from tests.e2e.hub import ROOT, Hub
 from tests.e2e.jobs.conftest import WHERE
 from tests.integration.jobs.conftest import CONTROLLERS
 
-IMAGES = ("quay.io/rh_perfscale/hearth:latest", "quay.io/rh_perfscale/hearth:my-branch")
+IMAGES = (f"quay.io/rh_perfscale/hearth:{__version__}", "quay.io/rh_perfscale/hearth:my-branch")
 JOBS, SECRETS = "psap-automation", "psap-secrets"
 READY = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}
 
@@ -169,7 +169,8 @@ def person(targets: dict[str, Target], tmp_path_factory: pytest.TempPathFactory)
     cluster = prepare(where, progress)
     image = operator_image(progress)
     cluster.load(image.archive, progress=progress)
-    cluster.load(named(image.archive, IMAGES, directory / "hearth.tar"), progress=progress)
+    retag(image.archive, IMAGES, directory / "hearth.tar")
+    cluster.load(directory / "hearth.tar", progress=progress)
     operator.deploy(cluster, image, namespace=JOBS, secrets_namespace=SECRETS, replicas=1)
     (directory / "bin").mkdir()
     programs = {"oc": cluster.kubectl_words(), "fournos": [sys.executable, "-m", "fournos"]}

@@ -54,7 +54,7 @@ def test_the_kubeconfig_is_that_which_kubectl_writes(variable: str, expected: st
 
 
 def test_the_deployed_image_is_the_one_that_is_replaced() -> None:
-    assert appwrapper.IMAGE in (ROOT / "deploy" / "appwrapper" / "deployment.yaml").read_text()
+    assert len(appwrapper.IMAGE.findall((ROOT / "deploy/appwrapper/deployment.yaml").read_text())) == 1
     sample = yaml.safe_load((ROOT / "samples" / "appwrapper.yaml").read_text())
     (container,) = sample["spec"]["components"][0]["template"]["spec"]["containers"]
     assert container["image"] == image.SAMPLE
@@ -68,11 +68,11 @@ def test_an_archive_gets_another_name(tmp_path: Path) -> None:
             entry = tarfile.TarInfo(name)
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
-    image._retag(source, "quay.io/a/much/longer/name:2", target)
+    image.retag(source, ("quay.io/a/much/longer/name:2", "b:1"), target)
     with tarfile.open(target) as archive:
         content = {entry.name: archive.extractfile(entry).read() for entry in archive}  # type: ignore[union-attr]
     assert content["l.tar"] == b"layer"
-    assert json.loads(content["manifest.json"])[0]["RepoTags"] == ["quay.io/a/much/longer/name:2"]
+    assert json.loads(content["manifest.json"])[0]["RepoTags"] == ["quay.io/a/much/longer/name:2", "b:1"]
 
 
 def test_every_command_is_reached_by_make_or_by_a_script() -> None:

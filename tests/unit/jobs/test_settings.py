@@ -196,6 +196,13 @@ async def test_a_clusterless_job_says_so_and_needs_neither_quota_nor_known_gpus(
     assert params["kubeconfig-secret"] == "fournos-clusterless-placeholder"
 
 
+@pytest.mark.parametrize("image", ["", "mirror.example/kubectl:1"])
+async def test_the_connectivity_check_has_the_pipelines_image_or_the_settings(image: str) -> None:
+    server = await play(validation_image=image)
+    params = {p["name"]: p["value"] for p in server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["params"]}
+    assert params.get("validation-image", "") == image
+
+
 async def test_slots_that_nobody_holds_are_not_called_locked() -> None:
     server = await play(actors=[Resolver(), Kueue(slots={"cluster-1": 50}), Tekton()])
     assert phase(server) == "Pending"

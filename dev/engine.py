@@ -1,0 +1,97 @@
+"""Docker or Podman, where one of them is there and answers: it builds from public base images."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster import DevclusterError
+from devcluster.errors import CommandFailedError
+from devcluster.progress import Progress
+from devcluster.shell import run, stream
+
+PROGRAMS = ("docker", "podman")
+WITHOUT = "buildah"
+"""CONTAINER_TOOL's word for none of them."""
+_ASK_LIMIT = 20.0
+_MOVE_LIMIT = 600.0
+_BUILD_LIMIT = 1200.0
+
+
+@dataclass(frozen=True)
+class Engine:
+    """All methods raise CommandFailedError with the program's output."""
+
+    program: str
+
+    def build(self, tag: str, *, containerfile: Path, context: Path, progress: Progress) -> None:
+        words: list[str | Path] = [self.program, "build", "--tag", tag, "--file", containerfile, context]
+        with progress.step(f"Building {tag} with {self.program}", usual="60 s") as step:
+
+            def show(line: str) -> None:
+                step.detail = line[-60:]
+
+            try:
+                stream(words, on_line=show, limit=_BUILD_LIMIT)
+            except CommandFailedError as error:
+                hint = f"Where no image registry is in reach: CONTAINER_TOOL={WITHOUT}."
+                raise CommandFailedError(error.message, evidence=error.evidence, hint=hint) from None
+
+    def save(self, tag: str, archive: Path) -> None:
+        """A docker archive."""
+        unfinished = archive.with_suffix(".new")
+        unfinished.unlink(missing_ok=True)  # podman adds to an archive that is there
+        form = ["--format", "docker-archive"] if self.program == "podman" else []
+        run([self.program, "save", *form, "--output", unfinished, tag], limit=_MOVE_LIMIT)
+        unfinished.replace(archive)
+
+    def push(self, archive: Path, tag: str, names: tuple[str, ...], progress: Progress) -> None:
+        """The image of an archive under each of the names, to the registries that they name."""
+        run([self.program, "load", "--input", archive], limit=_MOVE_LIMIT)
+        for name in names:
+            with progress.step(f"Pushing {name}", usual="30 s"):
+                run([self.program, "tag", tag, name], limit=_ASK_LIMIT)
+                run([self.program, "push", name], limit=_MOVE_LIMIT)
+
+
+def find_engine(environment: Mapping[str, str] | None = None) -> Engine | None:
+    """The first of Docker and Podman that answers, or the one that CONTAINER_TOOL names; None: buildah.
+
+    A client alone builds nothing, so that each is asked for its server.  Raises DevclusterError where the
+    named one is not usable.
+    """
+    wanted = (os.environ if environment is None else environment).get("CONTAINER_TOOL", "")
+    if wanted == WITHOUT:
+        return None
+    if wanted and wanted not in PROGRAMS:
+        known = ", ".join((*PROGRAMS, WITHOUT))
+        raise DevclusterError(f"CONTAINER_TOOL is {wanted!r}", hint=f"It is one of: {known}.")
+    for program in (wanted,) if wanted else PROGRAMS:
+        if shutil.which(program) and _answers(program):
+            return Engine(program)
+    if wanted:
+        raise DevclusterError(
+            f"CONTAINER_TOOL is {wanted}, and `{wanted} info` does not succeed here",
+            hint=f"Start its service, or leave CONTAINER_TOOL out: {WITHOUT} builds without one.",
+        )
+    return None
+
+
+def require_engine(purpose: str) -> Engine:
+    """Raises DevclusterError where there is none."""
+    engine = find_engine()
+    if engine is None:
+        raise DevclusterError(
+            f"{purpose} needs Docker or Podman, and neither answers here (`docker info`, `podman info`)"
+        )
+    return engine
+
+
+def _answers(program: str) -> bool:
+    try:
+        return run([program, "info"], limit=_ASK_LIMIT, check=False).returncode == 0
+    except DevclusterError:  # it hangs, or cannot be started
+        return False

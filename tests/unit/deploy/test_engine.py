@@ -1,0 +1,210 @@
+"""What builds images: Docker or Podman where one answers, else buildah; for kind's clusters never buildah."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dev import appwrapper, demo, image, setup
+from dev.engine import Engine, find_engine
+from dev.setup import Where
+from devcluster import DevclusterError, imagebuild, native, system
+from devcluster.progress import Progress
+from tests.fakes import engine as fake
+
+ROOT = Path(__file__).parents[3]
+QUIET = Progress(quiet=True)
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A PATH with both programs and little else; what is built goes to a directory of the test."""
+    directory = fake.install(tmp_path / "bin", "docker", "podman")
+    monkeypatch.setenv("PATH", f"{directory}:/usr/bin:/bin")
+    monkeypatch.delenv("CONTAINER_TOOL", raising=False)
+    monkeypatch.setattr(image, "BUILD", tmp_path / "build")
+    yield directory
+
+
+@pytest.mark.parametrize(
+    ("down", "named", "found"),
+    [
+        ("", "", "docker"),
+        ("docker", "", "podman"),
+        ("docker podman", "", None),
+        ("", "podman", "podman"),
+        ("", "buildah", None),
+    ],
+)
+def test_the_first_that_answers_is_taken(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, down: str, named: str, found: str | None
+) -> None:
+    """A docker client without a server builds nothing, and does not stop what comes after it."""
+    monkeypatch.setenv("FAKE_ENGINE_DOWN", down)
+    monkeypatch.setenv("CONTAINER_TOOL", named)
+    assert find_engine() == (Engine(found) if found else None)
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [("docker", "`docker info` does not succeed"), ("nerdctl", "one of: docker, podman, buildah")],
+)
+def test_a_named_program_that_does_not_answer_is_an_error(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, named: str, words: str
+) -> None:
+    monkeypatch.setenv("FAKE_ENGINE_DOWN", "docker")
+    monkeypatch.setenv("CONTAINER_TOOL", named)
+    with pytest.raises(DevclusterError, match=words):
+        find_engine()
+
+
+@pytest.mark.parametrize("program", ["docker", "podman"])
+def test_the_operators_image_is_built_once_and_saved(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    monkeypatch.setenv("CONTAINER_TOOL", program)
+    made = [appwrapper.image(QUIET) for _ in range(2)]
+    assert made[0] == made[1] and made[0].archive.is_file()
+    build, save = fake.calls(programs)
+    file = str(ROOT / "Containerfile")
+    assert build == [program, "build", "--tag", made[0].tag, "--file", file, str(ROOT)]
+    assert save[:2] == [program, "save"] and save[-1] == made[0].tag
+
+
+def test_buildah_makes_it_where_only_a_client_is_there(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_ENGINE_DOWN", "docker podman")
+    base = programs / "base.tar"
+    base.touch()
+    monkeypatch.setattr(image, "python_base", lambda progress: base)
+    monkeypatch.setattr(image, "_packages", lambda progress: None)
+    built: list[str] = []
+    monkeypatch.setattr(image, "build_image", lambda tag, **options: built.append(tag))
+    tag = appwrapper.image(QUIET).tag
+    assert built == [tag]
+    assert fake.calls(programs) == []
+
+
+def test_a_build_that_fails_names_the_way_without_a_registry(
+    programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (programs / "docker").write_text('#!/bin/sh\n[ "$1" = info ] || { echo no route to registry; exit 1; }\n')
+    with pytest.raises(DevclusterError, match=r"no route to registry\n.*CONTAINER_TOOL=buildah"):
+        appwrapper.image(QUIET)
+
+
+def test_both_ignore_files_are_one() -> None:
+    """Docker reads another name than Podman and buildah; without it .git and .venv are in the context."""
+    assert (ROOT / ".dockerignore").read_text() == (ROOT / ".containerignore").read_text()
+
+
+@pytest.mark.parametrize("program", ["docker", "podman"])
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("build", ["--tag", "--file"]),
+        ("save", ["--output"]),
+        ("load", ["--input"]),
+        ("tag", []),
+        ("push", []),
+    ],
+)
+def test_the_real_client_has_these_options(program: str, command: str, options: list[str]) -> None:
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    shown = subprocess.run([program, command, "--help"], capture_output=True, text=True, check=True).stdout
+    assert all(option in shown for option in options), shown
+    assert program == "docker" or command != "save" or "--format" in shown
+
+
+# --- the provider kind ---
+
+
+KIND = """#!/bin/sh
+echo "$@" >> "$(dirname "$0")/kind-calls"
+for word in "$@"; do last=$word; done
+case $1 in create) while [ "$1" != --kubeconfig ]; do shift; done; echo "{}" > "$2" ;; esac
+"""
+
+
+@pytest.fixture
+def nothing_native(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """kind and kubectl are there; compiling, Debian packages and buildah are errors."""
+    for name, text in (("kind", KIND), ("kubectl", "#!/bin/sh\necho '{\"items\": []}'\n")):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("FOURNOS_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("FOURNOS_CACHE", str(tmp_path / "cache"))
+
+    def refuse(*arguments: Any, **options: Any) -> Any:
+        pytest.fail("something native is built")
+
+    for module, name in (
+        (setup, "build"),
+        (image, "build"),
+        (native, "build"),
+        (system, "ensure_packages"),
+        (image, "build_image"),
+        (imagebuild, "build_image"),
+        (image, "python_base"),
+    ):
+        monkeypatch.setattr(module, name, refuse)
+    monkeypatch.setattr("devcluster.kind.await_part", lambda *words, **options: None)
+    monkeypatch.setattr(setup, "install", lambda cluster, where: None)
+    return programs
+
+
+def test_with_kind_nothing_native_is_built(nothing_native: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = Where(cluster="k", provider="kind")
+
+    async def submit(*arguments: Any) -> dict[str, Any]:
+        return {"metadata": {"name": "job"}, "status": {"phase": "Succeeded"}}
+
+    monkeypatch.setattr(demo.operator, "deploy", lambda *arguments, **options: None)
+    monkeypatch.setattr(demo, "_submit", submit)
+    assert demo.run(where, QUIET) == 0
+    built = [words[3] for words in fake.calls(nothing_native) if words[1] == "build"]
+    assert sorted(tag.split(":")[0] for tag in built) == [
+        "docker.io/library/fournos-mock-resolve",
+        "docker.io/local/fournos",
+    ]
+    said = (nothing_native / "kind-calls").read_text()
+    assert said.count("load image-archive") == 2
+
+
+def test_kind_without_an_engine_is_refused_before_anything_is_made(
+    nothing_native: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_ENGINE_DOWN", "docker podman")
+    with pytest.raises(DevclusterError, match="needs Docker or Podman, and neither answers"):
+        setup.prepare(Where(cluster="k", provider="kind"), QUIET)
+    assert not (nothing_native / "kind-calls").exists()
+
+
+def test_an_existing_cluster_needs_images_that_it_can_pull(nothing_native: Path) -> None:
+    where = Where(cluster="k", provider="existing", kubeconfig=ROOT / "none")
+    with pytest.raises(DevclusterError, match="--resolve-image"):
+        setup.prepare(where, QUIET)
+    with pytest.raises(DevclusterError, match="--image"):
+        demo.run(where, QUIET)
+
+
+def test_the_pulled_resolver_has_what_its_script_calls() -> None:
+    """And the kubectl of the connectivity check, which is public."""
+    lines = (ROOT / "dev/mock-resolve/Containerfile.public").read_text().splitlines()
+    assert f"FROM {image.VALIDATION} AS kubectl" in lines
+    task, pipeline = yaml.safe_load_all((ROOT / "config/fournos-validation/pipeline.yaml").read_text())
+    images = {
+        param["name"]: param["default"]
+        for found in (task, pipeline)
+        for param in found["spec"]["params"]
+        if "default" in param
+    }
+    assert images == {"image": image.VALIDATION, "validation-image": image.VALIDATION}
