@@ -11,7 +11,7 @@ STAMP  := $(VENV)/.installed
 KEEP_CLUSTERS ?= yes
 WITH_CLUSTERS = $(PYTHON) -m devcluster around --keep=$(KEEP_CLUSTERS) -- $(PYTHON)
 
-DEV_CLUSTER   := fournos-dev
+DEV_CLUSTER   ?= fournos-dev
 DEV_NAMESPACE := $(or $(FOURNOS_NAMESPACE),fournos-local-dev)
 SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
 
@@ -19,7 +19,7 @@ SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
 # `make dev-setup dev-run` must do one after the other, even under -j.
 .NOTPARALLEL:
 .PHONY: help demo test programs unit integration e2e teardown lint format verify manifests lock bench \
-        dev-setup dev-run dev-teardown docker-build kind-push deploy undeploy install run uninstall \
+        dev-setup dev-run dev-teardown docker-build docker-push kind-push deploy undeploy install run uninstall \
         sync-vault-secrets sync-vault-secrets-dry-run clean
 
 help: ## Show this text
@@ -31,6 +31,7 @@ help: ## Show this text
 	@awk -F ':.*## ' '/^##@/ {printf "%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / && !seen[$$1]++ {printf "  %-28s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 	@echo
 	@echo "Variables: FOURNOS_NAMESPACE (dev-setup, dev-run: where; test: test the operator that runs there),"
+	@echo "           DEV_CLUSTER (dev-setup, dev-run, dev-teardown: which cluster; default fournos-dev),"
 	@echo "           DEV_ARGS (demo, dev-setup; --help lists them: --provider, --kubeconfig of an existing cluster, ...),"
 	@echo "           KEEP_CLUSTERS=no (test, integration, e2e: leave no cluster of this checkout, whatever their end),"
 	@echo "           VENV (default .venv), PYTEST_ARGS (added to pytest), BENCH_ARGS (added to the benchmark)."
@@ -51,8 +52,13 @@ dev-teardown: $(STAMP) ## Delete the local cluster, leaving nothing behind
 	@$(PYTHON) -m devcluster down $(DEV_CLUSTER)
 
 ##@ AppWrapper (hack/create-test-cluster.sh and hack/deploy-kueue.sh first; all but kind-push act on kubectl's current context)
-docker-build: $(STAMP) ## Make the operator's image of this checkout
+docker-build: $(STAMP) ## Make the operator's image of this checkout (CONTAINER_TOOL: docker, podman or buildah)
 	@$(PYTHON) -m dev.appwrapper build
+
+docker-push: export GIT_REF ?= $(shell git symbolic-ref -q HEAD)
+docker-push: export GIT_COMMIT ?= $(shell git rev-parse HEAD)
+docker-push: $(STAMP) ## Push it to quay.io/rh_perfscale, as the branch or as the version of GIT_REF (refs/tags/v1.2.3)
+	@$(PYTHON) -m dev.publish
 
 kind-push: $(STAMP) ## Load that image into the cluster of hack/create-test-cluster.sh (CLUSTER: another one)
 	@$(PYTHON) -m dev.appwrapper push

@@ -1,0 +1,61 @@
+"""`make docker-push`: the image of this checkout, to the registry, under the names that its git ref gives it.
+
+A version is pushed once, by its tag.  `latest` follows main: image triggers watch it, no manifest names it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+from dev.engine import require_engine
+from dev.image import operator_image
+from devcluster import DevclusterError
+from devcluster.progress import Progress
+from fournos import __version__
+
+REPOSITORIES = ("quay.io/rh_perfscale/fournos", "quay.io/rh_perfscale/hearth")
+_TAG_LENGTH = 128
+
+
+def tags(ref: str, commit: str, version: str) -> tuple[str, ...]:
+    """Of a full git ref.  Raises DevclusterError for a version tag that is not this checkout's version."""
+    kind, _, name = ref.removeprefix("refs/").partition("/")
+    if kind == "tags":
+        if name.removeprefix("v") != version:
+            raise DevclusterError(
+                f"The tag {name} is not the version of this checkout, {version}",
+                hint="Set the version in pyproject.toml, src/fournos/__init__.py and the manifests first.",
+            )
+        return (version,)
+    if kind != "heads" or not name:
+        raise DevclusterError(
+            f"No image is pushed for the git ref {ref!r}",
+            hint="Set GIT_REF to refs/heads/BRANCH or refs/tags/VERSION.",
+        )
+    if name == "main":
+        return (f"main-{commit[:12]}", "latest")
+    tag = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip(".-")[:_TAG_LENGTH]
+    if tag in ("latest", version) or tag.startswith("main-"):
+        raise DevclusterError(f"The branch {name} would take the tag {tag}, which is main's or a version's")
+    return (tag,)
+
+
+def main() -> int:
+    progress = Progress()
+    try:
+        wanted = tags(os.environ.get("GIT_REF", ""), os.environ.get("GIT_COMMIT", ""), __version__)
+        engine = require_engine("make docker-push")
+        image = operator_image(progress, engine)
+        names = tuple(f"{repository}:{tag}" for repository in REPOSITORIES for tag in wanted)
+        engine.push(image.archive, image.tag, names, progress)
+    except DevclusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print("\n".join(names))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,143 @@
+"""Which image runs: a version in every manifest, which a roll-out sees; what a push names; image triggers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dev import image, publish
+from devcluster import DevclusterError
+from fournos import __version__
+from tests.fakes import engine as fake
+from tests.unit.deploy.test_files import ROOT, everything
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def containers() -> Iterator[tuple[str, dict[str, Any]]]:
+    for path, deployment in everything("Deployment"):
+        for container in deployment["spec"]["template"]["spec"]["containers"]:
+            yield str(path.relative_to(ROOT)), container
+
+
+@pytest.mark.parametrize(("path", "container"), list(containers()), ids=lambda value: str(value)[:60])
+def test_a_deployment_names_this_version(path: str, container: dict[str, Any]) -> None:
+    """`latest` with IfNotPresent is whatever a node happened to pull first."""
+    repository, _, tag = container["image"].rpartition(":")
+    assert repository in publish.REPOSITORIES
+    assert (tag, container["imagePullPolicy"]) == (__version__, "IfNotPresent")
+
+
+def test_the_version_is_one() -> None:
+    assert PROJECT["version"] == __version__
+    tags = [
+        image["newTag"]
+        for path in (ROOT / "deploy").rglob("kustomization.yaml")
+        for image in yaml.safe_load(path.read_text()).get("images", ())
+    ]
+    assert set(tags) == {__version__} and len(tags) >= 4
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("ref", "expected"),
+    [
+        ("refs/heads/main", ("main-0123456789ab", "latest")),
+        ("refs/heads/my-branch", ("my-branch",)),
+        ("refs/heads/fix/a b", ("fix-a-b",)),
+        (f"refs/tags/v{__version__}", (__version__,)),
+    ],
+)
+def test_a_git_ref_gives_the_tags(ref: str, expected: tuple[str, ...]) -> None:
+    assert publish.tags(ref, COMMIT, __version__) == expected
+
+
+@pytest.mark.parametrize(
+    ("ref", "words"),
+    [
+        ("refs/tags/v99.0.0", "v99.0.0 is not the version of this checkout"),
+        ("refs/pull/7/merge", "No image is pushed for the git ref"),
+        ("", "No image is pushed for the git ref"),
+        ("refs/heads/latest", "would take the tag latest"),
+        (f"refs/heads/{__version__}", "main's or a version's"),
+        ("refs/heads/main-2", "main's or a version's"),
+    ],
+)
+def test_no_branch_takes_a_tag_that_others_rely_on(ref: str, words: str) -> None:
+    with pytest.raises(DevclusterError, match=words):
+        publish.tags(ref, COMMIT, __version__)
+
+
+def test_a_push_has_both_repositories(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    programs = fake.install(tmp_path / "bin", "docker")
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("CONTAINER_TOOL", "docker")
+    monkeypatch.setenv("GIT_REF", "refs/heads/main")
+    monkeypatch.setenv("GIT_COMMIT", COMMIT)
+    monkeypatch.setattr(image, "BUILD", tmp_path / "build")
+    assert publish.main() == 0
+    pushed = [words[2] for words in fake.calls(programs) if words[1] == "push"]
+    assert pushed == [
+        f"{repository}:{tag}"
+        for repository in publish.REPOSITORIES
+        for tag in ("main-0123456789ab", "latest")
+    ]
+    assert capsys.readouterr().out.splitlines()[-4:] == pushed
+
+
+@pytest.mark.parametrize("given", [{}, {"GIT_REF": "refs/tags/v1", "GIT_COMMIT": COMMIT}])
+def test_make_says_which_commit_is_pushed(tmp_path: Path, given: dict[str, str]) -> None:
+    """That of the checkout, unless the environment says it."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$* $GIT_REF $GIT_COMMIT"\n')
+    python.chmod(0o755)
+    here = {name: value for name, value in os.environ.items() if not name.startswith(("MAKE", "GIT_"))}
+    words = ["make", "docker-push", f"VENV={sys.prefix}", f"PYTHON={python}"]
+    shown = subprocess.check_output(words, cwd=ROOT, env={**here, **given}, text=True).split()
+    commit = (
+        given.get("GIT_COMMIT") or subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True).strip()
+    )
+    assert (shown[:2], shown[-1]) == (["-m", "dev.publish"], commit)
+    assert not given or shown[2] == given["GIT_REF"]  # a detached checkout has none of its own
+
+
+def test_openshift_rolls_hearth_out() -> None:
+    """What is pushed from main is what the ImageStream looks at, and the trigger writes the container."""
+    (stream,) = (found for _, found in everything("ImageStream") if found["metadata"]["name"] == "hearth")
+    (tag,) = stream["spec"]["tags"]
+    pushed = publish.tags("refs/heads/main", COMMIT, __version__)
+    assert tag["from"] == {"kind": "DockerImage", "name": f"quay.io/rh_perfscale/hearth:{pushed[1]}"}
+    assert tag["importPolicy"] == {"scheduled": True}
+    (hearth,) = (found for _, found in everything("Deployment") if found["metadata"]["name"] == "hearth")
+    (trigger,) = json.loads(hearth["metadata"]["annotations"]["image.openshift.io/triggers"])
+    meta = stream["metadata"]
+    assert trigger["from"] == {
+        "kind": "ImageStreamTag",
+        "name": f"{meta['name']}:{tag['name']}",
+        "namespace": meta["namespace"],
+    }
+    (container,) = hearth["spec"]["template"]["spec"]["containers"]
+    assert trigger["fieldPath"] == f'spec.template.spec.containers[?(@.name=="{container["name"]}")].image'
+
+
+def test_argo_reads_this_repository_and_leaves_the_image_to_the_trigger() -> None:
+    application = yaml.safe_load((ROOT / "argocd" / "app-hearth.yaml").read_text())
+    source = application["spec"]["source"]
+    assert source["repoURL"] == PROJECT["urls"]["Repository"] + ".git"
+    names = source["directory"]["include"].strip("{}").split(",")
+    assert {"deployment.yaml", "clusterrole.yaml", "imagestream.yaml"} < set(names)
+    assert all((ROOT / source["path"] / name).is_file() for name in names)
+    assert "RespectIgnoreDifferences=true" in application["spec"]["syncPolicy"]["syncOptions"]
