@@ -7,11 +7,12 @@ need no user.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fournos.api.rules import Violation
 from fournos.appwrappers import names
+from fournos.appwrappers.annotations import unusable
 from fournos.appwrappers.kinds import InferenceError, PodSetSpec, infer, resource_of, wrapped_kind
 from fournos.appwrappers.paths import PathError
 from fournos.appwrappers.podsets import declared, template_of
@@ -36,8 +37,12 @@ _DEFAULT_QUEUE = "default"
 def review(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> Review | Need:
     """The validating webhook: whether this AppWrapper may be created, or changed so."""
     if request.old is not None:
-        return Review(tuple(changes(request.old, request.new)))
-    found = tuple(problems(request.new, own_workloads=settings.workloads == "own"))
+        late = _late_annotations(request.old, request.new)
+        return Review(tuple(changes(request.old, request.new)), warnings=tuple(late))
+    found = (
+        *problems(request.new, own_workloads=settings.workloads == "own"),
+        *unusable(_section(_section(request.new, "metadata"), "annotations")),
+    )
     if found:
         return Review(found)
     rights = tuple(dict.fromkeys(_creations(request))) if settings.user_rbac_admission_check else ()
@@ -83,9 +88,16 @@ def problems(new: Obj, *, own_workloads: bool = True) -> list[Violation]:
     found = check(new)
     queued = (new["metadata"].get("labels") or {}).get(QUEUE_NAME_LABEL)
     total = 0
+    seen: dict[tuple[str, str, str], int] = {}
     for index, component in enumerate((new.get("spec") or {}).get("components") or ()):
         at = f"spec.components[{index}]"
         found += _component(component, new["metadata"].get("namespace") or "", at)
+        if (same := _named(component)) is not None and seen.setdefault(same, index) != index:
+            text = (
+                f"spec.components[{seen[same]}] is {same[1]} {same[2]}, too, and only one of them can be "
+                "made: give each a name of its own"
+            )
+            found.append(Violation(f"{at}.template.metadata.name", text, "same-name"))
         kind = wrapped_kind(component.get("template") or {})
         if kind is not None and kind.bare and queued and not own_workloads:
             text = (
@@ -106,6 +118,14 @@ def problems(new: Obj, *, own_workloads: bool = True) -> list[Violation]:
         )
         found.append(Violation("spec.components", text, "pod-sets"))
     return found
+
+
+def _named(component: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """API group, kind and name; None if the name is still to be generated."""
+    template = component.get("template") or {}
+    name = (template.get("metadata") or {}).get("name")
+    group = str(template.get("apiVersion")).rpartition("/")[0]
+    return (group, str(template.get("kind")), str(name)) if name else None
 
 
 def _component(component: Mapping[str, Any], namespace: str, at: str) -> Iterator[Violation]:
@@ -133,18 +153,33 @@ def _component(component: Mapping[str, Any], namespace: str, at: str) -> Iterato
     paths = [one.path for one in written]
     if len(set(paths)) != len(paths):
         yield Violation(f"{at}.podSets", "write each path once", "pod-sets")
-    if (
-        written
-        and inferred
-        and {(one.path, one.replicas) for one in written} != {(one.path, one.replicas) for one in inferred}
-    ):
+    if written and inferred and _contradicts(template, written, inferred):
         wanted = ", ".join(f"{one.path} ({one.replicas})" for one in inferred)
         yield Violation(
             f"{at}.podSets", f"the template says {wanted}: write that, or leave it out", "pod-sets"
         )
 
 
+def _contradicts(template: Obj, written: Sequence[PodSetSpec], inferred: Sequence[PodSetSpec]) -> bool:
+    """Other paths; other numbers only where the published operator infers them, too.
+
+    Elsewhere manifests declare what they like: what the template makes counts, and a warning says so.
+    """
+    kind = wrapped_kind(template)
+    if kind is not None and kind.documents_pod_sets:
+        return {one.path for one in written} != {one.path for one in inferred}
+    return {(one.path, one.replicas) for one in written} != {(one.path, one.replicas) for one in inferred}
+
+
 # --- changes -----------------------------------------------------------------------------------
+
+
+def _late_annotations(old: Obj, new: Obj) -> Iterator[str]:
+    """Warnings: an annotation that may change is not refused any more, it counts as absent."""
+    before, after = (_section(one["metadata"], "annotations") for one in (old, new))
+    changed = {name: text for name, text in after.items() if before.get(name) != text}
+    for problem in unusable(changed):
+        yield f"{problem}; until then the default counts"
 
 
 def changes(old: Obj, new: Obj) -> Iterator[Violation]:

@@ -1,20 +1,22 @@
 """Kinds without a pod template in them: what they ask quota for, and where they take an admission.
 
-What is asked for is written on the object (annotation fournos.dev/requests), or follows from its spec, or is
-one object of its kind.  Kueue's own AppWrapper integration knows nothing of this: such kinds need Workloads
-that this operator makes.
+What is asked for follows from the object's spec; the annotation fournos.dev/requests may add to it.  Where
+neither states anything it is one object of the kind.  Kueue's own AppWrapper integration knows nothing of
+this: such kinds need Workloads that this operator makes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
+from fournos.appwrappers.annotations import INT32_MAX
 from fournos.appwrappers.names import COMPONENT_ANNOTATION, LABEL
 from fournos.kube.resource import Obj
 from fournos.queueing.podsets import PodSetInfo, PodSetInfoError, distinct, union
-from fournos.queueing.requests import REQUESTS_ANNOTATION, parse_requests
+from fournos.queueing.requests import REQUESTS_ANNOTATION, amount_of, beyond, parse_requests
 from fournos.queueing.slots import (
     CLUSTER_NODE_LABEL,
     GPU_PREFIX,
@@ -66,11 +68,19 @@ def _annotated(template: Obj) -> dict[str, str] | None:
         raise ValueError(f"annotation {REQUESTS_ANNOTATION}: {error}") from None
 
 
+def _at_least(template: Obj, stated: Mapping[str, Any]) -> dict[str, str]:
+    """The requests that the spec states, and what the annotation adds: it never asks for less."""
+    known = {name: amount_of(name, amount) for name, amount in stated.items()}
+    wanted = _annotated(template) or {}
+    more = beyond(wanted, known)
+    return {**{name: str(amount) for name, amount in stated.items()}, **{name: wanted[name] for name in more}}
+
+
 def _count(value: Any, where: str, default: int = 1) -> int:
     if value is None:
         return default
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise ValueError(f"{where} is no whole number")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= INT32_MAX:
+        raise ValueError(f"{where} is no whole number from 0 to {INT32_MAX}")
     return value
 
 
@@ -113,8 +123,7 @@ def _no_topology(kind: str, infos: Sequence[PodSetInfo]) -> None:
 def _train_job(template: Obj) -> Iterator[Ask]:
     trainer = _section(template, "spec", "trainer")
     resources = _section(trainer, "resourcesPerNode")
-    limits = _section(resources, "limits")
-    requests = _annotated(template) or {**limits, **_section(resources, "requests")}
+    requests = _at_least(template, {**_section(resources, "limits"), **_section(resources, "requests")})
     pod = _pod(requests or {"trainer.kubeflow.org/trainjobs": "1"})
     yield Ask(WHOLE, _count(trainer.get("numNodes"), "spec.trainer.numNodes"), pod)
 
@@ -163,7 +172,8 @@ def _fournos_job(template: Obj) -> Iterator[Ask]:
     spec = _section(template, "spec")
     hardware = _section(spec, "hardware")
     lock = spec.get("lockOnly")
-    whole = spec.get("exclusive", True) or lock
+    # The API server puts the default, true, in the place of null.
+    whole = spec.get("exclusive") is not False or lock
     requests = {SLOT_RESOURCE: str(SLOTS_PER_CLUSTER if whole else 1)}
     gpus = _count(hardware.get("gpuCount"), "spec.hardware.gpuCount", 0)
     if hardware.get("gpuType") and gpus:
@@ -173,7 +183,7 @@ def _fournos_job(template: Obj) -> Iterator[Ask]:
         WHOLE,
         1,
         _pod(
-            _annotated(template) or requests,
+            _at_least(template, requests),
             nodeSelector={CLUSTER_NODE_LABEL: cluster} if cluster else {},
             tolerations=[{"key": UNAVAILABLE_TAINT, "operator": "Exists"}] if lock else [],
         ),
@@ -195,13 +205,14 @@ def _place_fournos_job(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
 def _mini_cluster(template: Obj) -> Iterator[Ask]:
     spec = _section(template, "spec")
     placement = _placement(_section(spec, "pod"))
-    requests = _annotated(template)
-    size = _count(spec.get("size"), "spec.size")
+    sizes = [_count(spec.get(name), f"spec.{name}") for name in ("size", "maxSize")]
     containers = _containers(spec, "containers")
     if not containers:
         raise ValueError("spec has no containers")
-    pod = _pod(requests, **placement) if requests else {"spec": {**placement, "containers": containers}}
-    yield Ask(_CONTAINERS, size, pod)
+    more = beyond(_annotated(template) or {}, _total(containers))
+    if more:
+        containers.append({"name": "requested", "image": "requested", "resources": {"requests": more}})
+    yield Ask(_CONTAINERS, max(sizes), {"spec": {**placement, "containers": containers}})
     services = _containers(spec, "services")
     if services:
         yield Ask(_SERVICES, 1, {"spec": {**placement, "containers": services}})
@@ -216,6 +227,17 @@ def _containers(spec: Mapping[str, Any], section: str) -> list[dict[str, Any]]:
         }
         for number, one in enumerate(spec.get(section) or ())
     ]
+
+
+def _total(containers: Sequence[Obj]) -> dict[str, Decimal]:
+    """What they request together; a limit without a request stands for one."""
+    found: dict[str, Decimal] = {}
+    for one in containers:
+        resources = one["resources"]
+        requests = {**_section(resources, "limits"), **_section(resources, "requests")}
+        for name, amount in requests.items():
+            found[name] = found.get(name, Decimal(0)) + amount_of(name, amount)
+    return found
 
 
 def _place_mini_cluster(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from fournos.api.conditions import condition
+from fournos.api.conditions import Condition, condition
 from fournos.appwrappers import names
 from fournos.appwrappers.kinds import PodSetSpec, resource_of, wrapped_kind
+from fournos.appwrappers.pods import component_of
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.status import StatusDraft
 from fournos.appwrappers.tolerance import Tolerance, tolerance
@@ -30,6 +31,7 @@ from fournos.runtime.decision import (
 
 NOT_CREATED = "ComponentCreationErrored"
 """Reason of a component's ResourcesDeployed, as published."""
+CREATED = Condition("ResourcesDeployed", "True", "ComponentCreatedSuccessfully", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class Context(PassContext):
         return LiveGet(resource_of(self.templates[index]), Key(self.namespace, name)) if name else None
 
     def was_refused(self, index: int) -> bool:
-        """Whether we had no right to create the component, so that nothing of it can be there."""
+        """Whether the API server refused to create the component, so that nothing of it can be there."""
         found = condition({"status": self.draft.components[index]}, "ResourcesDeployed") or {}
         return found.get("reason") == NOT_CREATED
 
@@ -127,6 +129,10 @@ class Context(PassContext):
     def pods(self) -> tuple[Obj, ...]:
         answer = self.facts.get(self.pods_question)
         return answer.value if isinstance(answer, Present) else self.observed.pods
+
+    def pods_of(self, *indexes: int) -> list[Obj]:
+        """Of these components, and those that do not state theirs."""
+        return [pod for pod in self.pods if component_of(pod, len(self.templates)) in (None, *indexes)]
 
     def component(self, index: int) -> Obj | None:
         question = self.component_question(index)

@@ -5,19 +5,24 @@ A Job that still runs is not done because two pods have succeeded; a Deployment 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from fournos.api.conditions import condition, is_true
 from fournos.kube.resource import Obj
+
+_RANGE: Final = re.compile(r"\b([0-9]{1,9})(?:-([0-9]{1,9}))?\b", re.ASCII)
 
 
 class State(Enum):
     PENDING = "pending"
     READY = "ready"
     SUCCEEDED = "succeeded"
+    FAILING = "failing"
+    """It reports a failure that its controller may still cure."""
     FAILED = "failed"
 
 
@@ -25,10 +30,13 @@ class State(Enum):
 class Judgement:
     state: State
     message: str = ""
+    whole: bool = False
+    """By its own count no pod is missing at the moment: those that failed have been replaced."""
 
 
 _PENDING = Judgement(State.PENDING)
 _READY = Judgement(State.READY)
+_WHOLE = Judgement(State.READY, whole=True)
 _SUCCEEDED = Judgement(State.SUCCEEDED)
 
 
@@ -55,20 +63,28 @@ def job(obj: Obj) -> Judgement:
         return _SUCCEEDED
     spec, status = obj.get("spec") or {}, _status(obj)
     parallelism = int(spec.get("parallelism", 1))
-    expected = min(parallelism, int(spec.get("completions") or parallelism))
-    there = int(status.get("ready") or 0) + int(status.get("succeeded") or 0)
-    return _READY if there >= expected else _PENDING
+    completions = int(spec.get("completions") or parallelism)
+    ready, succeeded = int(status.get("ready") or 0), int(status.get("succeeded") or 0)
+    # An index that failed for good (backoffLimitPerIndex) makes no pod any more; the Job goes on without it.
+    ended = succeeded + _indexes(str(status.get("failedIndexes") or ""))
+    state = State.READY if ready + ended >= min(parallelism, completions) else State.PENDING
+    return Judgement(state, whole=ready >= min(parallelism, completions - ended))
+
+
+def _indexes(text: str) -> int:
+    """How many indexes a Job lists, such as 1,3-5."""
+    return sum(int(last or first) - int(first) + 1 for first, last in _RANGE.findall(text))
 
 
 def deployment(obj: Obj) -> Judgement:
     wanted, status = int((obj.get("spec") or {}).get("replicas", 1)), _status(obj)
     ready = _seen(obj) and int(status.get("availableReplicas") or 0) >= wanted
-    return _READY if ready else _PENDING
+    return _WHOLE if ready else _PENDING
 
 
 def stateful_set(obj: Obj) -> Judgement:
     wanted, status = int((obj.get("spec") or {}).get("replicas", 1)), _status(obj)
-    return _READY if _seen(obj) and int(status.get("readyReplicas") or 0) >= wanted else _PENDING
+    return _WHOLE if _seen(obj) and int(status.get("readyReplicas") or 0) >= wanted else _PENDING
 
 
 def job_set(obj: Obj) -> Judgement:
@@ -84,7 +100,7 @@ def job_set(obj: Obj) -> Judgement:
         one["name"]: int(one.get("ready") or 0) + int(one.get("succeeded") or 0)
         for one in _status(obj).get("replicatedJobsStatus") or ()
     }
-    return _READY if all(there.get(name, 0) >= count for name, count in wanted.items()) else _PENDING
+    return _WHOLE if all(there.get(name, 0) >= count for name, count in wanted.items()) else _PENDING
 
 
 def kubeflow(obj: Obj) -> Judgement:
@@ -99,7 +115,7 @@ def kubeflow(obj: Obj) -> Judgement:
 def ray_cluster(obj: Obj) -> Judgement:
     status = _status(obj)
     if status.get("state") == "failed":
-        return Judgement(State.FAILED, str(status.get("reason") or "the RayCluster failed"))
+        return Judgement(State.FAILING, str(status.get("reason") or "the RayCluster failed"))
     ready = status.get("state") == "ready" or is_true(obj, "RayClusterProvisioned")
     return _READY if ready else _PENDING
 
@@ -110,13 +126,13 @@ def ray_job(obj: Obj) -> Judgement:
         return _SUCCEEDED
     if status.get("jobStatus") in ("FAILED", "STOPPED") or status.get("jobDeploymentStatus") == "Failed":
         return Judgement(
-            State.FAILED, str(status.get("message") or status.get("reason") or "the RayJob failed")
+            State.FAILING, str(status.get("message") or status.get("reason") or "the RayJob failed")
         )
     return _READY if status.get("jobDeploymentStatus") == "Running" else _PENDING
 
 
 def leader_worker_set(obj: Obj) -> Judgement:
-    return _READY if is_true(obj, "Available") else _PENDING
+    return _WHOLE if is_true(obj, "Available") else _PENDING
 
 
 def train_job(obj: Obj) -> Judgement:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from fournos.appwrappers import bare, judge
+from fournos.appwrappers.annotations import INT32_MAX
 from fournos.appwrappers.bare import Bare
 from fournos.appwrappers.judge import Judgement
 from fournos.appwrappers.names import ANNOTATION
@@ -47,6 +48,11 @@ class WrappedKind:
     kueue_infers: bool = True
     bare: Bare | None = None
     """Of a kind that has no pod template in it."""
+
+    @property
+    def documents_pod_sets(self) -> bool:
+        """Whether manifests for the published operator declare the pod sets: it infers none of this kind."""
+        return not self.kueue_infers and self.bare is None
 
 
 def _number(value: Any, default: int, where: str) -> int:
@@ -192,7 +198,10 @@ def wrapped_kind(template: Obj) -> WrappedKind | None:
 def infer(template: Obj) -> tuple[PodSetSpec, ...]:
     """The pod sets of a kind that is known, () for others.  Raises InferenceError."""
     kind = wrapped_kind(template)
-    return tuple(kind.infer(template)) if kind is not None else ()
+    found = tuple(kind.infer(template)) if kind is not None else ()
+    if any(one.replicas > INT32_MAX for one in found):
+        raise InferenceError(f"a pod set has at most {INT32_MAX} pods")
+    return found
 
 
 def resource_of(template: Obj) -> Resource:

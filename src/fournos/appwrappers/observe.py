@@ -154,6 +154,7 @@ _JUDGED = (
     "observedGeneration",
     "ready",
     "succeeded",
+    "failedIndexes",
     "availableReplicas",
     "readyReplicas",
     "replicatedJobsStatus",
@@ -193,7 +194,7 @@ def project_pod(pod: Obj) -> Obj:
     ready = [one for one in status.get("conditions") or () if one.get("type") == "Ready"]
     containers = [{"resources": one.get("resources") or {}} for one in spec.get("containers") or ()]
     ended = [
-        {"state": {"terminated": {"exitCode": terminated.get("exitCode")}}}
+        {"state": {"terminated": {name: terminated.get(name) for name in ("exitCode", "finishedAt")}}}
         for one in status.get("containerStatuses") or ()
         if (terminated := (one.get("state") or {}).get("terminated"))
     ]

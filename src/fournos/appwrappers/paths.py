@@ -8,7 +8,10 @@ from typing import Any
 
 from fournos.kube.resource import Obj
 
-_STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]+)\]")
+_STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,9})\]", re.ASCII)
+_PATH_MAX = 1024
+_STEPS_MAX = 64
+"""Far deeper than any pod template."""
 
 
 class PathError(Exception):
@@ -17,6 +20,8 @@ class PathError(Exception):
 
 def steps_of(path: str) -> list[str | int]:
     """The steps after `template`.  Raises PathError."""
+    if len(path) > _PATH_MAX:
+        raise PathError(f"a path has at most {_PATH_MAX} characters, this one has {len(path)}")
     if not path.startswith("template"):
         raise PathError(f"path component must start with 'template': {path!r}")
     steps: list[str | int] = []
@@ -24,6 +29,8 @@ def steps_of(path: str) -> list[str | int]:
     while match := _STEP.match(path, position):
         steps.append(match[1] if match[1] is not None else int(match[2]))
         position = match.end()
+    if len(steps) > _STEPS_MAX:
+        raise PathError(f"a path has at most {_STEPS_MAX} steps, this one has {len(steps)}")
     if position != len(path):
         raise PathError(f"{path!r} is not a path: it goes on with {path[position:]!r}")
     return steps

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from fournos.api.conditions import is_true
 from fournos.appwrappers.names import COMPONENT_ANNOTATION
 from fournos.appwrappers.tolerance import Tolerance
 from fournos.kube.resource import Obj, is_terminating
+
+_INDEX: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +52,57 @@ def alive(pods: Iterable[Obj]) -> list[Obj]:
     return [pod for pod in pods if phase_of(pod) not in ("Succeeded", "Failed")]
 
 
-def component_of(pod: Obj) -> int | None:
-    """None: it does not say (it was made by another operator's version)."""
+def component_of(pod: Obj, components: int) -> int | None:
+    """The index of its component, of so many.
+
+    None: its annotation states none of them (it was made by another operator's version, or changed since).
+    """
     text = (pod["metadata"].get("annotations") or {}).get(COMPONENT_ANNOTATION, "")
-    return int(text) if text.isdecimal() else None
+    index = int(text) if _INDEX.fullmatch(text) else components
+    return index if index < components else None
 
 
 def gave_up(pods: Iterable[Obj], tolerance: Tolerance) -> bool:
     """Whether a failed pod's exit code says that another try is of no use."""
-    for pod in pods:
-        if phase_of(pod) != "Failed":
-            continue
-        for container in (pod.get("status") or {}).get("containerStatuses") or ():
-            code = ((container.get("state") or {}).get("terminated") or {}).get("exitCode") or 0
-            retryable = tolerance.retryable_codes is None or code in tolerance.retryable_codes
-            if code and (code in tolerance.terminal_codes or not retryable):
-                return True
+    return any(_is_terminal(pod, tolerance) for pod in pods if phase_of(pod) == "Failed")
+
+
+def _is_terminal(pod: Obj, tolerance: Tolerance) -> bool:
+    for container in _containers(pod):
+        code = ((container.get("state") or {}).get("terminated") or {}).get("exitCode") or 0
+        retryable = tolerance.retryable_codes is None or code in tolerance.retryable_codes
+        if code and (code in tolerance.terminal_codes or not retryable):
+            return True
     return False
+
+
+def unreplaced(pods: Iterable[Obj], tolerance: Tolerance, *, whole: bool) -> list[Obj]:
+    """The failed pods of a component that its own controller has not made up for.
+
+    A controller keeps failed pods for their logs, so that one alone is no failure: it counts until the
+    component is `whole` again, or a pod made after its end has got ready or has succeeded.  An exit code for
+    which another try is of no use always counts.
+    """
+    seen = list(pods)
+    well = [one for one in seen if phase_of(one) == "Succeeded" or is_true(one, "Ready")]
+    newest = max((_created(one) for one in well), default="")
+    return [
+        pod
+        for pod in seen
+        if phase_of(pod) == "Failed" and (_is_terminal(pod, tolerance) or not (whole or newest > _ended(pod)))
+    ]
+
+
+def _containers(pod: Obj) -> Sequence[Obj]:
+    return (pod.get("status") or {}).get("containerStatuses") or ()
+
+
+def _created(pod: Obj) -> str:
+    """Kubernetes' times have one form and order as text."""
+    return str(pod["metadata"].get("creationTimestamp") or "")
+
+
+def _ended(pod: Obj) -> str:
+    """One that never ran has no other time than that of its creation."""
+    times = [((one.get("state") or {}).get("terminated") or {}).get("finishedAt") for one in _containers(pod)]
+    return max((str(time) for time in times if time), default=_created(pod))

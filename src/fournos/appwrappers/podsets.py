@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from fournos.appwrappers.kinds import InferenceError, PodSetSpec, infer, wrapped_kind
@@ -21,7 +22,14 @@ def declared(component: Mapping[str, Any]) -> tuple[PodSetSpec, ...]:
 
 def pod_sets_of(component: Mapping[str, Any]) -> tuple[PodSetSpec, ...]:
     """The declared order counts: it numbers the pod sets of the Workload.  Raises InferenceError."""
-    return declared(component) or infer(component["template"])
+    written, template = declared(component), component["template"]
+    if not written:
+        return infer(template)
+    kind = wrapped_kind(template)
+    if kind is None or not kind.documents_pod_sets:
+        return written
+    made = {one.path: one.replicas for one in infer(template)}
+    return tuple(replace(one, replicas=max(one.replicas, made.get(one.path, 0))) for one in written)
 
 
 def template_of(template: Obj, path: str) -> Obj:

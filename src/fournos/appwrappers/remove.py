@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from fournos.api.conditions import Condition
-from fournos.appwrappers.context import Context
+from fournos.api.conditions import Condition, condition
+from fournos.appwrappers.context import CREATED, Context
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Obj, is_terminating, key_of, uid_of
 from fournos.runtime.decision import LiveGet, Need, Present, Unknown
@@ -42,10 +42,10 @@ def remove(ctx: Context) -> Removal | Need:
             unsure = unsure or not (answer.forbidden and ctx.was_refused(index))
         elif isinstance(answer, Present) and ctx.owns(answer.value):
             left.append((index, question, answer.value))
+            ctx.draft.component_condition(index, CREATED)
             unsure = unsure or not ctx.observed.watched[index]
         else:
-            gone = Condition("ResourcesDeployed", "False", "ComponentDeleted", "")
-            ctx.draft.component_condition(index, gone)
+            _gone(ctx, index)
     pods_answer = ctx.facts.answer(pods_question)
     unsure = unsure or isinstance(pods_answer, Unknown)
     pods: tuple[Obj, ...] = pods_answer.value if isinstance(pods_answer, Present) else ()
@@ -69,6 +69,18 @@ def remove(ctx: Context) -> Removal | Need:
         if not is_terminating(obj)
     )
     return Removal(done=False, steps=steps, wake_at=force_at, retry=unsure)
+
+
+def _gone(ctx: Context, index: int) -> None:
+    """Nothing of the component is there: it has been deleted, or was never made."""
+    match condition({"status": ctx.draft.components[index]}, "ResourcesDeployed"):
+        case {"status": "True"}:
+            found = Condition("ResourcesDeployed", "False", "ComponentDeleted", "")
+            ctx.draft.component_condition(index, found)
+        case {"status": "Unknown"}:
+            text = "another component could not be created, or it was taken down before this one's turn"
+            found = Condition("ResourcesDeployed", "False", "ComponentNotCreated", text)
+            ctx.draft.component_condition(index, found)
 
 
 def _forced(left: list[tuple[int, LiveGet, Obj]], pods: tuple[Obj, ...]) -> tuple[Step, ...]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from fournos.api.conditions import Condition, is_true
 from fournos.appwrappers import build
-from fournos.appwrappers.context import NOT_CREATED, Context
+from fournos.appwrappers.context import CREATED, NOT_CREATED, Context
 from fournos.appwrappers.finish import fail, reset_or_fail, suspend
 from fournos.appwrappers.kinds import resource_of
 from fournos.appwrappers.paths import PathError
+from fournos.appwrappers.remedies import not_created
 from fournos.queueing.podsets import PodSetInfoError
 from fournos.runtime.decision import Decision, Need, StepFailure
 from fournos.runtime.steps import Create, Step
 
 _FATAL = frozenset({"InvalidError", "NoSuchResourceError", "ForeignObject"})
 """Failures of a creation that another try would meet again."""
+_REFUSALS = _FATAL | {"ForbiddenError"}
+"""Failures that prove that nothing was made."""
 
 
 def suspended(ctx: Context) -> Decision:
@@ -65,8 +68,7 @@ def resuming(ctx: Context) -> Decision | Need:
                 continue
             body = build.component(ctx.wrapper, index, ctx.pod_sets(index), ctx.settings)
             steps.append(Create(resource_of(template), body))
-            created = Condition("ResourcesDeployed", "True", "ComponentCreatedSuccessfully", "")
-            ctx.draft.component_condition(index, created)
+            ctx.draft.component_condition(index, CREATED)
     except (PodSetInfoError, PathError) as error:
         return fail(ctx, "CreateFailed", f"error creating components: {error}")
     ctx.draft.enter("Running")
@@ -75,16 +77,27 @@ def resuming(ctx: Context) -> Decision | Need:
 
 
 def _not_created(ctx: Context, failure: StepFailure, create: Create) -> Decision:
-    text = f"error creating components: {failure.message}"
+    _record(ctx, failure, create)
+    text = f"error creating components: {not_created(failure, create)}"
     if failure.error in _FATAL:
         return fail(ctx, "CreateFailed", text)
-    if failure.error == "ForbiddenError":
-        refused = Condition("ResourcesDeployed", "False", NOT_CREATED, failure.message)
-        ctx.draft.component_condition(_component(ctx, create), refused)
     until = ctx.draft.since("ResourcesDeployed") + ctx.tolerance.admission
     if ctx.now < until:
         return ctx.decision(wake_at=until, retry=True)
     return reset_or_fail(ctx, "CreateFailed", text)
+
+
+def _record(ctx: Context, failure: StepFailure, create: Create) -> None:
+    """Components are made in order: those before the one that failed are there, and those after it are not.
+
+    An attempt without an answer may have made it nevertheless, and leaves it unknown.
+    """
+    failed = _component(ctx, create)
+    for index in range(failed):
+        ctx.draft.component_condition(index, CREATED)
+    if failure.error in _REFUSALS:
+        refused = Condition("ResourcesDeployed", "False", NOT_CREATED, not_created(failure, create))
+        ctx.draft.component_condition(failed, refused)
 
 
 def _component(ctx: Context, create: Create) -> int:

@@ -12,7 +12,7 @@ from fournos.appwrappers.context import Context
 from fournos.appwrappers.finish import fail, reset_or_fail, succeed, suspend
 from fournos.appwrappers.judge import Judgement, State
 from fournos.appwrappers.kinds import WrappedKind, wrapped_kind
-from fournos.appwrappers.pods import Count, alive, component_of, count, gave_up
+from fournos.appwrappers.pods import Count, alive, component_of, count, gave_up, phase_of, unreplaced
 from fournos.kube.resource import Obj, is_terminating, uid_of
 from fournos.runtime.decision import Absent, Decision, LiveGet, Need, Present
 from fournos.runtime.steps import Delete
@@ -24,11 +24,15 @@ class Survey:
 
     missing: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    failing: list[str] = field(default_factory=list)
+    """Components that report a failure that may pass."""
     working: int = 0
     """Components with pods that have not succeeded."""
     unready: int = 0
     counted: set[int] = field(default_factory=set)
     """Components judged by their pods."""
+    whole: dict[int, bool] = field(default_factory=dict)
+    """Components judged by their status: whether no pod of theirs is missing."""
     unsure: bool = False
 
 
@@ -45,18 +49,14 @@ def running(ctx: Context) -> Decision | Need:
     if survey.failed:
         text = f"Found {len(survey.failed)} failed components: {'; '.join(survey.failed)}"
         return _give_up(ctx, "FailedComponent", text)
-    pods = [pod for pod in ctx.pods if component_of(pod) in (None, *survey.counted)]
-    found = count(pods) if survey.counted else Count()
+    found = count(ctx.pods_of(*survey.counted)) if survey.counted else Count()
     expected = sum(ctx.pods_expected(index) for index in survey.counted)
     done = found.succeeded >= expected and not found.there - found.succeeded and not found.failed
     if done and not survey.working and not survey.unsure:
         return _succeeded(ctx)
-    if found.failed:
-        ctx.draft.condition("Unhealthy", "True", "FoundFailedPods")
-        until = ctx.draft.since("Unhealthy") + ctx.tolerance.failure
-        if ctx.now >= until or gave_up(ctx.pods, ctx.tolerance):
-            return _give_up(ctx, "FoundFailedPods", f"{found.failed} pods failed")
-        return ctx.decision(wake_at=until, retry=survey.unsure)
+    failed = _failed_pods(ctx, survey)
+    if failed or survey.failing:
+        return _failing(ctx, survey, failed)
     bad = _on_bad_nodes(ctx)
     if bad:
         text = f"Workload contains pods using NoExecute resources on Nodes: {', '.join(bad)}"
@@ -68,6 +68,29 @@ def running(ctx: Context) -> Decision | Need:
         ctx.draft.condition("PodsReady", "True", "SufficientPodsReady", text)
         return ctx.decision(retry=survey.unsure)
     return _unready(ctx, everything, unsure=survey.unsure)
+
+
+def _failed_pods(ctx: Context, survey: Survey) -> list[Obj]:
+    """Those that nothing has made up for."""
+    counted = ctx.pods_of(*survey.counted) if survey.counted else []
+    found = {uid_of(pod): pod for pod in counted if phase_of(pod) == "Failed"}
+    for index, whole in survey.whole.items():
+        found |= {uid_of(pod): pod for pod in unreplaced(ctx.pods_of(index), ctx.tolerance, whole=whole)}
+    return list(found.values())
+
+
+def _failing(ctx: Context, survey: Survey, failed: list[Obj]) -> Decision | Need:
+    """A failure that its controller may cure within the failure grace, unless an exit code rules that out."""
+    reason, text = "FoundFailedPods", f"{len(failed)} pods failed"
+    if not failed:
+        reason = "FailedComponent"
+        text = f"Found {len(survey.failing)} failed components: {'; '.join(survey.failing)}"
+    # No message yet: what counts is what there is when the grace is over.
+    ctx.draft.condition("Unhealthy", "True", reason)
+    until = ctx.draft.since("Unhealthy") + ctx.tolerance.failure
+    if ctx.now >= until or gave_up(failed, ctx.tolerance):
+        return _give_up(ctx, reason, text)
+    return ctx.decision(wake_at=until, retry=survey.unsure)
 
 
 def _unready(ctx: Context, everything: Count, *, unsure: bool) -> Decision | Need:
@@ -136,17 +159,21 @@ def _judgement(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> 
     judgement = judge.other(obj)
     if judgement is None or judgement.state is State.FAILED:
         return judgement
-    mine = [pod for pod in ctx.pods if component_of(pod) in (None, index)]
-    return None if alive(mine) else judgement
+    return None if alive(ctx.pods_of(index)) else judgement
 
 
 def _judged(ctx: Context, survey: Survey, index: int, judgement: Judgement, obj: Obj) -> None:
+    told = f"{obj['metadata']['name']}: {judgement.message}".removesuffix(": ")
     if judgement.state is State.FAILED:
-        survey.failed.append(f"{obj['metadata']['name']}: {judgement.message}".removesuffix(": "))
+        survey.failed.append(told)
         return
     if judgement.state is State.SUCCEEDED:
         ctx.draft.component_condition(index, Condition("Finished", "True", "Succeeded", ""))
         return
+    if judgement.state is State.FAILING:
+        survey.failing.append(told)
+    if ctx.pods_seen(index):
+        survey.whole[index] = judgement.whole
     idle = ctx.pods_expected(index) == 0
     survey.working += not idle
     survey.unready += judgement.state is not State.READY
@@ -186,7 +213,8 @@ def _succeeded(ctx: Context) -> Decision | Need:
     if isinstance(confirmed, Need):
         return confirmed
     steps = []
-    for index in sorted({index for pod in left if (index := component_of(pod)) is not None}):
+    total = len(ctx.templates)
+    for index in sorted({index for pod in left if (index := component_of(pod, total)) is not None}):
         obj, question = ctx.component(index), ctx.component_question(index)
         if confirmed and obj is not None and question is not None and not is_terminating(obj):
             steps.append(Delete(question.resource, question.key, uid_of(obj)))

@@ -2,46 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from fournos.api.durations import parse_duration
 from fournos.appwrappers.kinds import resource_of
-from fournos.appwrappers.names import ANNOTATION
+from fournos.appwrappers.podsets import declared, pod_sets_of
+from fournos.appwrappers.remedies import no_such_kind, right_to
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.kube.resource import Key, Obj
 from fournos.runtime.decision import Absent, Facts, LiveGet, Present, Unknown
 
 _POD_SET_NAME_MAX: Final = 61
 """Characters that Kueue takes for a pod set, without the number that is added."""
-
-
-def _number(text: str) -> None:
-    int(text)
-
-
-def _codes(text: str) -> None:
-    for part in text.split(","):
-        int(part)
-
-
-_READ_AS: Final[Mapping[str, tuple[Callable[[str], object], str]]] = {
-    **{
-        f"{name}Duration": (parse_duration, "a duration such as 90s or 1h30m")
-        for name in (
-            "admissionGracePeriod",
-            "warmupGracePeriod",
-            "failureGracePeriod",
-            "retryPausePeriod",
-            "forcefulDeletionGracePeriod",
-            "deletionOnFailureGracePeriod",
-            "successTTL",
-        )
-    },
-    "retryLimit": (_number, "a number"),
-    "terminalExitCodes": (_codes, "numbers with commas between them"),
-    "retryableExitCodes": (_codes, "numbers with commas between them"),
-}
 
 
 def probes(new: Obj) -> dict[int, LiveGet]:
@@ -58,13 +30,6 @@ def probes(new: Obj) -> dict[int, LiveGet]:
 def warnings(new: Obj, facts: Facts, settings: AppWrapperSettings) -> Iterator[str]:
     """Of an AppWrapper that keeps the rules."""
     meta = new["metadata"]
-    for name, (read, what) in _READ_AS.items():
-        text = (meta.get("annotations") or {}).get(ANNOTATION + name)
-        try:
-            if text is not None:
-                read(text)
-        except ValueError:
-            yield f"annotation {ANNOTATION}{name} is not {what}: the default counts"
     name = meta.get("name") or ""
     # Our own Workloads write dots as hyphens.
     if len(name) > _POD_SET_NAME_MAX or (settings.workloads == "kueue" and "." in name):
@@ -76,15 +41,19 @@ def warnings(new: Obj, facts: Facts, settings: AppWrapperSettings) -> Iterator[s
         spec = component["template"].get("spec")
         if isinstance(spec, Mapping) and spec.get("suspend") is True:
             yield f"spec.components[{index}].template.spec.suspend is true: what is wrapped never runs so"
+        for one, counted in zip(declared(component), pod_sets_of(component), strict=False):
+            if one.replicas != counted.replicas:
+                yield (
+                    f"spec.components[{index}].podSets declares {one.replicas} pods at {one.path}, and the "
+                    f"template makes {counted.replicas}: quota is asked for {counted.replicas}"
+                )
     for index, probe in probes(new).items():
         kind, text = probe.resource.kind, ""
         match facts.answer(probe):
             case Absent(no_kind=True):
-                text = (
-                    f"no {kind} is known in this cluster: it fails unless that is installed before it starts"
-                )
+                text = f"{no_such_kind(probe.resource)}, or it fails when it starts"
             case Unknown(forbidden=True):
-                text = f"the operator may not see to {probe.resource}: ask your administrator for the right"
+                text = f"the operator has no right to get {probe.resource}: {right_to(probe.resource)}"
             case Present() if new["spec"]["components"][index]["template"]["metadata"].get("name"):
                 text = f"there is a {kind} {probe.key.name} already: it fails unless that is gone by then"
         if text:

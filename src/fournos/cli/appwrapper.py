@@ -151,11 +151,12 @@ def detail(wrapper: Obj, found: Members, now: datetime, *, width: int | None) ->
 def _components(wrapper: Obj, found: Members, width: int | None) -> list[Text]:
     statuses = status_of(wrapper).get("componentStatus") or ()
     rows = []
-    for index, component in enumerate(spec_of(wrapper).get("components") or ()):
+    components = spec_of(wrapper).get("components") or ()
+    for index, component in enumerate(components):
         template = component["template"]
         status = statuses[index] if index < len(statuses) else {}
         asked = (template.get("metadata") or {}).get("name") or "(generated)"
-        pods = [pod for pod in found.pods if component_of(pod) == index]
+        pods = [pod for pod in found.pods if component_of(pod, len(components)) == index]
         rows.append(
             (
                 str(template.get("kind")),

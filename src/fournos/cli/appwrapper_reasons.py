@@ -128,7 +128,7 @@ def _unready(wrapper: Obj, found: Members) -> tuple[str, ...]:
         if kind is None or kind.judge is None:
             continue
         judgement = kind.judge(live)
-        if judgement.state in (State.PENDING, State.FAILED):
+        if judgement.state in (State.PENDING, State.FAILING, State.FAILED):
             text = f"{kind.resource.kind} {name_of(live)} is {judgement.state.value}"
             lines.append(f"{text}: {judgement.message}" if judgement.message else text)
     return tuple(lines)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fournos.appwrappers.admission import default, label_value, review
 from fournos.appwrappers.kinds import WRAPPED, WrappedKind
+from fournos.appwrappers.podsets import pod_sets_of
 from fournos.appwrappers.rules import RULES
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
@@ -91,10 +92,54 @@ PATH = {"path": "template.spec.template"}
         (declared(job_template("j"), PATH, PATH), ["pod-sets"]),
         (declared(job_template("j"), {"path": "template.spec.nothing"}), ["pod-sets"]),
         (wrapper(deployment_template("d", replicas="2")), ["pod-sets"]),  # type: ignore[arg-type]
+        (wrapper(job_template("j"), pod_template("j")), []),
+        (wrapper(job_template("j"), SERVICE, job_template("j")), ["same-name"]),
+        (wrapper(*[changed(job_template(""), generateName="j-")] * 2), []),
     ],
 )
 def test_creation(new: dict[str, Any], expected: list[str]) -> None:
     assert refusals(new) == expected
+
+
+def test_two_components_of_one_name_are_named() -> None:
+    (problem,) = reviewed(asked(wrapper(job_template("j"), job_template("j")))).problems
+    assert problem.field == "spec.components[1].template.metadata.name"
+    assert problem.message.startswith("spec.components[0] is Job j, too")
+
+
+def groups(workers: int) -> dict[str, Any]:
+    """The published sample of a LeaderWorkerSet: 2 leaders with 2 workers each, and what it declares."""
+    spec = {"leaderTemplate": pod_template(), "size": 3, "workerTemplate": pod_template()}
+    template = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "nginx-leaderworkerset"},
+        "spec": {"replicas": 2, "leaderWorkerTemplate": spec},
+    }
+    path = "template.spec.leaderWorkerTemplate"
+    return declared(
+        template,
+        {"path": f"{path}.leaderTemplate", "replicas": 2},
+        {"path": f"{path}.workerTemplate", "replicas": workers},
+    )
+
+
+@pytest.mark.parametrize(("workers", "counted"), [(3, 4), (4, 4), (5, 5)])
+def test_documented_pod_sets_are_taken_and_quota_is_asked_for_what_is_made(
+    workers: int, counted: int
+) -> None:
+    """The published operator infers nothing of this kind, so that any count was accepted."""
+    new = groups(workers)
+    found = reviewed(asked(new))
+    assert not found.problems and "spec" not in patch(new)
+    leaders, others = pod_sets_of(new["spec"]["components"][0])
+    assert (leaders.replicas, others.replicas) == (2, counted)
+    assert [f"makes {counted}: quota is asked for {counted}" in line for line in found.warnings] == (
+        [True] if workers < counted else []
+    )
+    # A pod set that is left out would run without quota.
+    del new["spec"]["components"][0]["podSets"][0]
+    assert refusals(new) == ["pod-sets"]
 
 
 def test_changes() -> None:
@@ -287,27 +332,21 @@ def test_what_is_probably_not_meant_is_said() -> None:
         name: str = "w",
         template: Any = None,
         there: Answer = Absent(),  # noqa: B008
-        **annotations: str,
     ) -> list[str]:
         new = wrapper(template or pod_template("p"), name=name)
-        prefixed = {f"workload.codeflare.dev.appwrapper/{key}": text for key, text in annotations.items()}
-        new["metadata"]["annotations"] = prefixed
         found = reviewed(asked(new), there=there)
         assert not found.problems
         return list(found.warnings)
 
-    assert said(retryLimit="2", warmupGracePeriodDuration="1h30m", terminalExitCodes="1,2") == []
-    for name, text in (("retryLimit", "few"), ("successTTLDuration", "7d"), ("retryableExitCodes", "1;2")):
-        (line,) = said(**{name: text})
-        assert name in line and "the default counts" in line
     assert "cannot be queued" in said("a.b")[0] and "cannot be queued" in said("n" * 62)[0]
     job = job_template("j")
     (line,) = said(template={**job, "spec": {**job["spec"], "suspend": True}})
     assert "never runs" in line
     (line,) = said(there=Absent(no_kind=True))
-    assert line.startswith("spec.components[0]: no Pod is known in this cluster")
+    assert line.startswith("spec.components[0]: this cluster serves no Pod of v1: install its Custom")
     (line,) = said(there=Unknown("no", forbidden=True))
-    assert "the operator may not see to pods" in line
+    assert "the operator has no right to get pods: grant get, list, watch, create and delete" in line
+    assert 'label workload.codeflare.dev/wrapped: "true"' in line
     (line,) = said(there=Present({}))
     assert "there is a Pod p already" in line
     assert said(there=Unknown("slow")) == []

@@ -59,6 +59,8 @@ def asked(template: dict[str, Any]) -> list[tuple[int, dict[str, str]]]:
     return found
 
 
+A100 = {"hardware": {"gpuType": "a100", "gpuCount": 8}}
+TWO_CPUS = {"trainer": {"resourcesPerNode": {"limits": {"cpu": "2"}}}}
 ASKED = {
     "a run is one run": (obj("PipelineRun"), [(1, {"tekton.dev/pipelineruns": "1"})]),
     "an annotation says more": (
@@ -75,6 +77,34 @@ ASKED = {
         [(1, {"fournos/cluster-slot": "100", "fournos/gpu-h200": "4"})],
     ),
     "a job that shares": (obj("FournosJob", {"exclusive": False}), [(1, {"fournos/cluster-slot": "1"})]),
+    "an annotation adds to what a spec states, and takes nothing away": (
+        obj(
+            "FournosJob",
+            {"hardware": {"gpuType": "a100", "gpuCount": 8}},
+            requests="cpu=2,fournos/gpu-a100=1",
+        ),
+        [(1, {"fournos/cluster-slot": "100", "fournos/gpu-a100": "8", "cpu": "2"})],
+    ),
+    "no slot is no slot less": (
+        obj("FournosJob", {"exclusive": None}, requests="fournos/cluster-slot=0"),
+        [(1, {"fournos/cluster-slot": "100"})],
+    ),
+    "more of what a spec states": (
+        obj("FournosJob", {"exclusive": False}, requests="fournos/cluster-slot=7"),
+        [(1, {"fournos/cluster-slot": "7"})],
+    ),
+    "a training of less": (
+        obj(
+            "TrainJob",
+            {"trainer": {"resourcesPerNode": {"limits": {"cpu": "2"}}}},
+            requests="cpu=1m,x.io/y=1",
+        ),
+        [(1, {"cpu": "2", "x.io/y": "1"})],
+    ),
+    "a cluster that may grow": (
+        obj("MiniCluster", {"size": 2, "maxSize": 5, "containers": [{"image": "i"}]}),
+        [(5, None)],
+    ),
     "a cluster with services": (
         obj(
             "MiniCluster",
@@ -89,6 +119,31 @@ ASKED = {
 }
 
 
+GPUS = {"image": "i", "resources": {"limits": {"nvidia.com/gpu": "8"}, "requests": {"memory": "500Mi"}}}
+
+
+@pytest.mark.parametrize(
+    ("requests", "added"),
+    [
+        ("cpu=1m", {"cpu": "0.001"}),
+        ("memory=1Mi", None),
+        ("memory=1Gi", {"memory": "25165824"}),
+        ("nvidia.com/gpu=1", None),
+        ("nvidia.com/gpu=20,memory=1Gi", {"nvidia.com/gpu": "4", "memory": "25165824"}),
+    ],
+)
+def test_a_mini_cluster_asks_for_its_containers_and_what_the_annotation_adds(
+    requests: str, added: dict[str, str] | None
+) -> None:
+    """Two containers of 500Mi and 8 GPUs in each of 100 pods."""
+    template = obj("MiniCluster", {"size": 100, "containers": [GPUS, GPUS]}, requests=requests)
+    (one,) = infer(template)
+    containers = template_of(template, one.path)["spec"]["containers"]
+    assert one.replicas == 100
+    assert [each["resources"] for each in containers[:2]] == [GPUS["resources"]] * 2
+    assert [each["resources"] for each in containers[2:]] == ([{"requests": added}] if added else [])
+
+
 @pytest.mark.parametrize("case", ASKED)
 def test_what_is_asked_for(case: str) -> None:
     template, expected = ASKED[case]
@@ -100,6 +155,15 @@ def test_what_is_asked_for(case: str) -> None:
     [
         (obj("PipelineRun", requests="cpu"), "annotation fournos.dev/requests: 'cpu' is no request"),
         (obj("PipelineRun", requests="pods=1"), "Kueue counts them itself"),
+        (obj("PipelineRun", requests="cpu=" + "9" * 4000), "cpu: a quantity has at most 32 characters"),
+        (obj("PipelineRun", requests="cpu=1e300"), "more than can be counted"),
+        (obj("PipelineRun", requests="a b=1"), "'a b' is no resource name"),
+        (obj("PipelineRun", requests="cpu=1," * 1000), "at most 4096 characters"),
+        (
+            obj("MiniCluster", {"containers": [{"resources": {"requests": {"cpu": "many"}}}]}),
+            "cpu: 'many' is",
+        ),
+        (obj("TrainJob", {"trainer": {"numNodes": 2**31}}), "spec.trainer.numNodes is no whole number"),
         (obj("TrainJob", {"trainer": {"numNodes": "2"}}), "spec.trainer.numNodes is no whole number"),
         (obj("MiniCluster", {"size": 2}), "no containers"),
     ],

@@ -1,0 +1,34 @@
+"""What to do about a component that cannot be made, in the words of messages and warnings."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fournos.kube.resource import Resource
+from fournos.runtime.decision import StepFailure
+from fournos.runtime.steps import Create
+
+WRAPPED_LABEL: Final = "workload.codeflare.dev/wrapped"
+"""On ClusterRoles: the operator's own aggregates them."""
+_VERBS: Final = "get, list, watch, create and delete"
+
+
+def no_such_kind(resource: Resource) -> str:
+    return (
+        f"this cluster serves no {resource.kind} of {resource.api_version}: "
+        "install its CustomResourceDefinition, or correct apiVersion and kind"
+    )
+
+
+def right_to(resource: Resource) -> str:
+    return f'grant {_VERBS} on it with a ClusterRole that has the label {WRAPPED_LABEL}: "true"'
+
+
+def not_created(failure: StepFailure, create: Create) -> str:
+    """Why a component was not created, and what cures it where the API server leaves that open."""
+    if failure.error == "NoSuchResourceError":
+        return f"{create.body['metadata']['name']}: {no_such_kind(create.resource)}"
+    # A quota that is used up is forbidden, too, and no right cures it.
+    if failure.error == "ForbiddenError" and "cannot create resource" in failure.message:
+        return f"{failure.message}: {right_to(create.resource)}"
+    return failure.message

@@ -1,0 +1,103 @@
+"""Components that cannot be made: what the status and the events say of each, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from fournos.api.conditions import condition
+from fournos.kube.errors import (
+    ConnectionLostError,
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    NoSuchResourceError,
+)
+from fournos.kube.kinds import DEPLOYMENT, JOB, POD
+from fournos.kube.resource import Resource
+from tests.unit.appwrappers.actors import deployment_template, get, job_template, phase, pod_template, submit
+from tests.unit.appwrappers.test_lifecycle import scenario
+from tests.world.harness import Run, run
+from tests.world.server import Server
+
+MIX = (pod_template("first"), job_template("second"), deployment_template("third"))
+
+
+def refusing(error: KubeError, at: Resource = JOB) -> Callable[[Server], None]:
+    def setup(server: Server) -> None:
+        def refuse(verb: str, resource: Any, body: Any) -> Any:
+            return error if (verb, resource) == ("create", at) else None
+
+        server.refusals.append(refuse)
+        submit(server, *MIX, retryLimit="0")
+
+    return setup
+
+
+def told(done: Run) -> str:
+    found = condition(get(done.server), "Unhealthy") or {}
+    assert (phase(done.server), found.get("reason")) == ("Failed", "CreateFailed")
+    return str(found["message"])
+
+
+def reasons(done: Run) -> list[tuple[str, str]]:
+    """Of each component's ResourcesDeployed."""
+    found = [
+        condition({"status": one}, "ResourcesDeployed") or {}
+        for one in get(done.server)["status"]["componentStatus"]
+    ]
+    return [(str(one.get("status")), str(one.get("reason"))) for one in found]
+
+
+MISSING = NoSuchResourceError("404 page not found", status=404)
+NO_RIGHT = ForbiddenError(
+    'jobs.batch is forbidden: User "system:serviceaccount:a:b" cannot create resource "jobs"', status=403
+)
+NO_QUOTA = ForbiddenError('jobs.batch "second" is forbidden: exceeded quota: small', status=403)
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (
+            MISSING,
+            "second: this cluster serves no Job of batch/v1: "
+            "install its CustomResourceDefinition, or correct apiVersion and kind",
+        ),
+        (
+            NO_RIGHT,
+            f"{NO_RIGHT.message}: grant get, list, watch, create and delete on it "
+            'with a ClusterRole that has the label workload.codeflare.dev/wrapped: "true"',
+        ),
+        (NO_QUOTA, NO_QUOTA.message),
+        (InvalidError("spec.template: Required value", status=422), "spec.template: Required value"),
+    ],
+)
+async def test_it_says_what_is_wrong_and_the_cure(error: KubeError, text: str) -> None:
+    done = await run(scenario(refusing(error)))
+    assert told(done) == f"error creating components: {text}"
+    assert "404" not in told(done)
+
+
+@pytest.mark.parametrize("error", [MISSING, NO_RIGHT, InvalidError("bad", status=422)])
+async def test_only_what_was_made_has_been_deleted(error: KubeError) -> None:
+    done = await run(scenario(refusing(error)))
+    assert reasons(done) == [
+        ("False", "ComponentDeleted"),
+        ("False", "ComponentCreationErrored"),
+        ("False", "ComponentNotCreated"),
+    ]
+    assert [done.server.list(kind) for kind in (POD, JOB, DEPLOYMENT)] == [[], [], []]
+
+
+async def test_without_an_answer_it_may_be_there() -> None:
+    """The request may have been carried out: that is looked up before anything is declared."""
+    done = await run(scenario(refusing(ConnectionLostError("reset"))))
+    assert told(done) == "error creating components: reset"
+    assert reasons(done) == [
+        ("False", "ComponentDeleted"),
+        ("False", "ComponentNotCreated"),
+        ("False", "ComponentNotCreated"),
+    ]
