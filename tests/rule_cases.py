@@ -110,8 +110,8 @@ CREATIONS: tuple[Case, ...] = (
     case("ttl-text", shared(ttl="1h30m"), shared(ttl="90m"), "30m"),
     case("displayname-length", shared(displayName="ü" * 254), shared(displayName="ü" * 253), "253"),
     case("secretrefs-text", shared(secretRefs=["My"]), shared(secretRefs=["my"]), "lower case"),
-    case("secretrefs-text", shared(secretRefs=["a.b"]), shared(secretRefs=["a-b"]), "my-creds"),
-    case("secretrefs-text", shared(secretRefs=["a" * 64]), shared(secretRefs=["a" * 63]), "63"),
+    case("secretrefs-text", shared(secretRefs=["a..b"]), shared(secretRefs=["a.b"]), "my-creds"),
+    case("secretrefs-text", shared(secretRefs=["a" * 63 + "-"]), shared(secretRefs=["a" * 253]), "253"),
     case("secretrefs-twice", shared(secretRefs=["a", "b", "a"]), shared(secretRefs=["a", "b"]), "once"),
     case(
         "secretrefs-twice",

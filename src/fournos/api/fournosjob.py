@@ -218,6 +218,7 @@ class FournosJobStatus(Model):
     """What became of the job; written by the operator, engineStatus by the execution engine."""
 
     phase: Phase | None = described("Where the job is in its life.")
+    display_name: str | None = described("Name to show: spec.displayName, else the job's own name.")
     cluster: str | None = described("Cluster that Kueue assigned; [clusterless] when there is none.")
     pipeline_run: str | None = described("Name of the Tekton PipelineRun of the current attempt.")
     dashboard_url: str | None = Field(
@@ -270,7 +271,7 @@ DEFINITION = Definition(
     short_names=("fj", "fjob", "fjobs"),
     columns=(
         Column("Owner", "string", ".spec.owner"),
-        Column("Display Name", "string", ".spec.displayName", priority=1),
+        Column("Display Name", "string", ".status.displayName", priority=1),
         Column("Exclusive", "boolean", ".spec.exclusive", priority=1),
         Column("Phase", "string", ".status.phase"),
         Column("Cluster", "string", ".status.cluster"),

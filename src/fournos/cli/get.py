@@ -30,6 +30,7 @@ from fournos.cli.words import (
     status_of,
 )
 from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.jobs.names import display_name
 from fournos.kube.resource import Obj
 from fournos.queueing.state import view as queue_view
 
@@ -74,7 +75,7 @@ def indented(line: Text) -> Text:
 def _facts(job: Obj, now: datetime) -> list[Text]:
     spec, status = spec_of(job), status_of(job)
     rows: list[tuple[str, Any]] = [
-        ("Display name", spec.get("displayName")),
+        ("Display name", display_name(job)),
         ("Namespace", job["metadata"].get("namespace")),
         ("Owner", spec.get("owner")),
         ("Pipeline", spec.get("pipeline")),

@@ -29,6 +29,7 @@ from fournos.cli.words import (
     status_of,
 )
 from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.jobs.names import display_name
 from fournos.kube.resource import Obj
 
 
@@ -146,7 +147,7 @@ def _row(job: Obj, now: datetime, wide: bool) -> list[str | Text]:
             "yes" if spec.get("exclusive", True) else "no",
             str(spec.get("priority") or "-"),
             str(status.get("attempt") or "-"),
-            str(spec.get("displayName") or "-"),
+            display_name(job),
         ]
     return [*row, one_line(status.get("message"))]
 

@@ -21,6 +21,7 @@ from fournos.jobs.resolve import resolving, start
 from fournos.jobs.rules import check
 from fournos.jobs.run import admitted, running
 from fournos.jobs.settings import JobSettings
+from fournos.jobs.takeover import take_over
 from fournos.jobs.template import Template
 from fournos.jobs.waiting import wait
 from fournos.queueing.ensure import prebuilt_name
@@ -45,6 +46,8 @@ def decide(
         return Decision(retry=True) if facts.failure else queue_only(ctx)
     if facts.failure and facts.failure.transient:
         return _troubled(ctx)
+    if (taken := take_over(ctx)) is not None:
+        return taken
     if ctx.draft.reason_of("Retrying") and not facts.failure:
         ctx.draft.condition("Retrying", "False", "Recovered", "")
     if ctx.draft.phase in names.TERMINAL and not ctx.deleting:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 from fournos.api.fournosjob import Phase
+from fournos.kube.resource import Obj
 from fournos.queueing.slots import CLUSTER_NODE_LABEL as CLUSTER_NODE_LABEL
 from fournos.queueing.slots import SLOT_RESOURCE as SLOT_RESOURCE
 from fournos.queueing.slots import SLOTS_PER_CLUSTER as SLOTS_PER_CLUSTER
@@ -28,6 +31,16 @@ HOLDING = frozenset({"Admitted", "Running", "Stopping"})
 """Phases in which a job occupies its cluster."""
 
 
+def display_name(job: Obj) -> str:
+    """What people call the job: its own name where it has no other."""
+    return str((job.get("spec") or {}).get("displayName") or job["metadata"]["name"])
+
+
+_MAX_SECRET_NAME = 253
+_DIGEST = 16
+"""Hexadecimal digits."""
+
+
 def labels(job_name: str) -> dict[str, str]:
     return {MANAGED_BY_LABEL: MANAGED_BY, JOB_NAME_LABEL: job_name}
 
@@ -47,7 +60,12 @@ def old_resolve_job_name(job_name: str) -> str:
 
 
 def copy_name(job_name: str, secret_name: str) -> str:
-    return f"{job_name}-{secret_name}"
+    """A name that would be too long for a Secret ends with a digest of the whole one instead."""
+    name = f"{job_name}-{secret_name}"
+    if len(name) <= _MAX_SECRET_NAME:
+        return name
+    digest = sha256(name.encode()).hexdigest()[:_DIGEST]
+    return f"{name[: _MAX_SECRET_NAME - _DIGEST - 1].rstrip('-.')}-{digest}"
 
 
 def kubeconfig_copy_name(job_name: str) -> str:

@@ -24,7 +24,8 @@ from fournos.runtime.projection import nobody
 from fournos.runtime.steps import Delete
 from fournos.runtime.system import Caches, System
 
-_MIN_AGE = timedelta(seconds=60)
+_MIN_AGE = timedelta(seconds=15)
+"""Young ones may be part of something that is still being deleted by Kubernetes itself."""
 _CHILDREN: tuple[Resource, ...] = (WORKLOAD, PIPELINE_RUN, JOB)
 _NAME = "job-name"
 
@@ -51,14 +52,15 @@ def observe(caches: Caches, key: Key) -> Orphans | None:
 def decide(observed: Orphans, facts: Facts, now: datetime) -> Decision | Need:
     old = [(kind, obj) for kind, obj in observed.children if _old_enough(obj, now)]
     if not old:
-        return Decision()
+        return Decision(wake_at=min(_born(obj) for _, obj in observed.children) + _MIN_AGE)
     question = LiveGet(FOURNOS_JOB, observed.key)
     answer = facts.get(question)
     if answer is None:
         return Need((question,))
     if not isinstance(answer, Absent) or answer.no_kind:
         return Decision()
-    return Decision(steps=tuple(Delete(kind, key_of(obj), uid_of(obj)) for kind, obj in old))
+    why = f"garbage: FournosJob {observed.key.name} does not exist"
+    return Decision(steps=tuple(Delete(kind, key_of(obj), uid_of(obj), why=why) for kind, obj in old))
 
 
 def collect(caches: Caches) -> Iterable[Key]:
@@ -106,4 +108,8 @@ def _named(obj: Obj) -> Iterable[str]:
 
 
 def _old_enough(obj: Obj, now: datetime) -> bool:
-    return now - parse_time(obj["metadata"]["creationTimestamp"]) >= _MIN_AGE
+    return now - _born(obj) >= _MIN_AGE
+
+
+def _born(obj: Obj) -> datetime:
+    return parse_time(obj["metadata"]["creationTimestamp"])

@@ -153,10 +153,9 @@ def pending(ctx: Context) -> Decision | Need:
 
 def _outdated(ctx: Context, workload: Obj) -> bool:
     """Whether the spec was changed after the Workload was made: it asks for something else by now."""
-    return (
-        differs(workload, _request(ctx, None))
-        or (workload["spec"].get("priorityClassRef") or {}).get("name") != ctx.spec.priority
-    )
+    return differs(workload, _request(ctx, None)) or (workload["spec"].get("priorityClassRef") or {}).get(
+        "name"
+    ) != (ctx.spec.priority or None)
 
 
 def _give_back(ctx: Context, workload: Obj) -> Decision:

@@ -32,6 +32,11 @@ LOG_LINES = 20
 _RESOLVING = "Waiting for the resolve Job to complete"
 _LOOK_EVERY = timedelta(seconds=30)
 """How often the pod of a resolver that takes its time is looked at."""
+_NO_HARDWARE = (
+    "No hardware requirements: spec.hardware not populated after resolution. A job with exclusive: false "
+    "must name its GPUs: write spec.hardware, or set FOURNOS_HARDWARE_REQUIRED=false on the operator, "
+    "which then runs such jobs without GPUs"
+)
 _NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
 """The kubelet's words for a container that waits because its image cannot be had."""
 
@@ -201,14 +206,9 @@ def _check_hardware(ctx: Context) -> Decision | Need | None:
     spec = ctx.spec
     hardware = spec.hardware
     if hardware is None or not hardware.gpu_type or not hardware.gpu_count:
-        if spec.exclusive or spec.clusterless:
+        if spec.exclusive or spec.clusterless or not ctx.settings.hardware_required:
             return None
-        return fail(
-            ctx,
-            "No hardware requirements: spec.hardware not populated after resolution",
-            type_="Resolved",
-            reason="NoHardware",
-        )
+        return fail(ctx, _NO_HARDWARE, type_="Resolved", reason="NoHardware")
     if spec.clusterless or build.gpu_resource(hardware, ctx.settings) in ctx.observed.gpu_resources:
         return None
     question = LiveList(CLUSTER_QUEUE)

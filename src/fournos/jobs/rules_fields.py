@@ -19,10 +19,10 @@ MAX_LABEL: Final = 63
 MAX_GPU_TYPE: Final = 59
 """A resource's name after the slash has at most 63 characters, of which `gpu-` takes four."""
 MAX_DISPLAY_NAME: Final = 253
+MAX_SECRET_NAME: Final = 253
 
 _SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _GPU_TYPE = r"[a-z0-9]+"
-_VAULT_ENTRY = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?"
 _ENV_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"
 _MANAGER = _SUBDOMAIN + r"/[-._~!$&()*+,;=:@%/a-zA-Z0-9]+"
 _TTL = r"[0-9]{1,6}(m|h|d)"
@@ -102,10 +102,14 @@ _TEXTS: Final = (
     Rule(
         id="secretrefs-text",
         field="spec.secretRefs",
-        message="write Vault entries of lower case letters, digits and '-', beginning and ending with a "
-        f"letter or digit, at most {MAX_LABEL} characters each, such as my-creds or vault-my-creds",
-        cel=f"!has(self.secretRefs) || self.secretRefs.all(r, r.matches('^{_VAULT_ENTRY}$'))",
-        holds=lambda new, _: all(full_match(_VAULT_ENTRY, ref) for ref in new.get("secretRefs") or ()),
+        message="write Vault entries as Secrets can be named: lower case letters, digits, '-' and '.', "
+        f"beginning and ending with a letter or digit, at most {MAX_SECRET_NAME} characters each, "
+        "such as my-creds or vault-my-creds",
+        cel=f"!has(self.secretRefs) || self.secretRefs.all(r, r.size() <= {MAX_SECRET_NAME} && "
+        f"r.matches('^{_SUBDOMAIN}$'))",
+        holds=lambda new, _: all(
+            len(ref) <= MAX_SECRET_NAME and full_match(_SUBDOMAIN, ref) for ref in new.get("secretRefs") or ()
+        ),
     ),
     Rule(
         id="secretrefs-twice",

@@ -80,6 +80,11 @@ class JobSettings(BaseSettings):
         description="An image with kubectl for the connectivity check; Pipelines get it as the parameter "
         "`validation-image`. Empty: the one that config/fournos-validation names",
     )
+    hardware_required: bool = Field(
+        True,
+        description="Whether a job with exclusive: false fails when neither its author nor its resolver "
+        "names GPUs; false: it runs without GPUs, on one slot of a cluster",
+    )
     secrets_kept: Literal["job", "run"] = Field(
         "job",
         description="How long copies of secrets stay: until the job is deleted, or until its run ends",

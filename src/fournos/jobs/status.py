@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Self
 
 from fournos.api.fournosjob import MAX_ATTEMPTS_KEPT
 from fournos.api.times import format_time
-from fournos.jobs.names import TERMINAL
+from fournos.jobs.names import TERMINAL, display_name
+from fournos.kube.resource import Obj
 from fournos.runtime.draft import Draft
 
 MESSAGE_MAX = 4096
@@ -19,6 +21,10 @@ _PHASE_TIME = {
 
 class StatusDraft(Draft):
     """A copy of a FournosJob's status with the changes of this pass, and the events that go with them."""
+
+    def __init__(self, job: Obj, now: datetime) -> None:
+        super().__init__(job, now)
+        self._display_name = display_name(job)
 
     @property
     def attempt(self) -> int:
@@ -75,4 +81,5 @@ class StatusDraft(Draft):
         """The whole wanted status."""
         if self._generation is not None and self._status:
             self._status["observedGeneration"] = self._generation
+            self._status["displayName"] = self._display_name
         return self._status

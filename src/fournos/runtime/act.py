@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ from fournos.kube.resource import Key, Obj, Resource, controller_of, is_terminat
 from fournos.runtime.decision import StepFailure
 from fournos.runtime.steps import CopySecret, Create, Custom, Delete, Patch, Step
 from fournos.runtime.system import Caches, Executor
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +150,8 @@ async def _delete(step: Delete, api: Api) -> None:
     if what not in lately:
         await _send_delete(step, api)
         lately[what] = now
-    return
+        if step.why:
+            log.info("deleted %s %s: %s", step.resource.kind, step.key, step.why)
 
 
 async def _send_delete(step: Delete, api: Api) -> None:
@@ -187,12 +191,18 @@ async def _ours(resource: Resource, body: Obj, api: Api, caches: Caches, *, own_
     owner, wanted = controller_of(live), controller_of(body)
     if owner is not None and wanted is not None and owner["uid"] == wanted["uid"]:
         return live
+    if owner is None and wanted is not None and wanted["uid"] in _owner_uids(live):
+        return live  # an owner that is no controller: copies that the published operator made
     if owner is None and own_label and _label(live, own_label) == _label(body, own_label):
         return live
     if owner is not None and await _is_gone(owner, key.namespace, api, caches):
         raise _WaitError(f"{resource.kind} {key} belongs to a {owner['kind']} that is gone")
     whose = f"{owner['kind']} {owner['name']}" if owner is not None else "no controller"
     raise _ForeignError(f"{resource.kind} {key} exists already and belongs to {whose}")
+
+
+def _owner_uids(obj: Obj) -> frozenset[str]:
+    return frozenset(str(one["uid"]) for one in obj["metadata"].get("ownerReferences") or ())
 
 
 def _label(obj: Obj, name: str) -> str | None:

@@ -116,6 +116,8 @@ class _Pass(Generic[Observed]):
         decision = await self.decide(observed, None)
         acted = await self.act(decision)
         failure = None
+        if self.is_gone(acted.stopped):
+            return Outcome(Result.GONE, object=self.system.primary(observed), done=tuple(self.done))
         if isinstance(acted.stopped, StepFailure):
             failure = acted.stopped
             decision = await self.decide(observed, failure)
@@ -138,6 +140,15 @@ class _Pass(Generic[Observed]):
             self.answers |= await answer(self.api, missing)
         raise RuntimeError(f"{self.system.name} does not decide after {MAX_ROUNDS} rounds of answers")
 
+    def is_gone(self, stopped: StepFailure | Waiting | None) -> bool:
+        """The object itself was not there to be patched: deleted, which the cache does not show yet."""
+        return (
+            isinstance(stopped, StepFailure)
+            and stopped.error == NotFoundError.__name__
+            and isinstance(stopped.step, Patch)
+            and (stopped.step.resource, stopped.step.key) == (self.system.resource, self.key)
+        )
+
     async def act(self, decision: Decision) -> Acted:
         acted = await act(
             decision.steps,
@@ -150,7 +161,8 @@ class _Pass(Generic[Observed]):
         self.news = self.news or acted.news
         if isinstance(acted.stopped, StepFailure):
             # Transient ones come in crowds; the controller says once that the API server is in trouble.
-            level = logging.DEBUG if acted.stopped.transient else logging.WARNING
+            expected = acted.stopped.transient or self.is_gone(acted.stopped)
+            level = logging.DEBUG if expected else logging.WARNING
             what = type(acted.stopped.step).__name__
             log.log(level, "%s failed: %s: %s", what, acted.stopped.error, acted.stopped.message)
         elif acted.stopped is not None:

@@ -47,6 +47,8 @@ class Delete:
     uid: str
     propagation: str = "Background"
     grace_seconds: int | None = None
+    why: str = ""
+    """Logged with the deletion; without it, the deletion is not logged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -163,7 +163,7 @@ async def test_generated_names(server: Server, namespace: str) -> None:
 
 async def test_the_largest_job_fits_the_budget_of_the_rules(server: Server, namespace: str) -> None:
     spec = shared(
-        secretRefs=[f"{'s' * 60}{index:03d}" for index in range(64)],
+        secretRefs=[f"{'s.' * 125}{index:03d}" for index in range(64)],
         env={f"{'N' * 200}{index}": "v" * 1000 for index in range(256)},
         executionEngine={"forge": {"items": list(range(10_000))}},
     )

@@ -67,6 +67,7 @@ def test_wide_of_all_namespaces() -> None:
         ["other", "away"],
     ]
     assert "high" in lines[2] and "Night run" in lines[2]
+    assert lines[3].split().count("busy") == 2, "its name is its display name, too"
 
 
 def test_a_narrow_terminal_cuts_the_last_column() -> None:

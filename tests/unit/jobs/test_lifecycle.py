@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.fournosjob import DEFINITION
 from fournos.jobs.controller import jobs_system
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.kube.kinds import SECRET
@@ -16,7 +17,7 @@ from fournos.kube.resource import Key
 from fournos.queueing.kinds import WORKLOAD
 from tests.unit.jobs import actors
 from tests.unit.jobs.actors import NS, Kueue, Resolver, Tekton, environment, job, phase, submit
-from tests.world.harness import DISTURBED, Scenario, run
+from tests.world.harness import DISTURBED, Run, Scenario, run
 from tests.world.server import Server
 
 
@@ -141,6 +142,7 @@ async def test_the_straight_way() -> None:
     done = await run(STORIES["succeeds"])
     status = job(done.server)["status"]
     assert status["phase"] == "Succeeded"
+    assert status["displayName"] == "job", "there is none in the spec"
     assert status["message"] == "Pipeline completed successfully"
     assert status["cluster"] == "cluster-1"
     assert status["pipelineRun"] == "job"
@@ -218,6 +220,49 @@ async def test_a_deaf_run_is_deleted_with_its_pods_before_quota_goes() -> None:
     done = await run(STORIES["deaf run is forced"])
     assert phase(done.server) == "Stopped"
     assert done.server.find(PIPELINE_RUN, Key(NS, "job")) is None
+
+
+async def test_terminate_says_that_nothing_is_waited_for_but_the_end_of_the_run() -> None:
+    told: dict[str, str] = {}
+    for how in ("Stop", "Terminate"):
+
+        def look(server: Server, how: str = how) -> None:
+            told[how] = job(server)["status"]["message"]
+
+        await run(scenario(tekton=lambda: Tekton(deaf={"job"}), script=[shutdown(how), look], horizon=30))
+    assert told == {
+        "Stop": "Stopping, waiting for cleanup: Tasks Completed: 0, Incomplete: 1",
+        "Terminate": "Terminating: Tasks Completed: 0, Incomplete: 1",
+    }
+
+
+@pytest.mark.parametrize("lag", range(4))
+async def test_deleting_a_running_job_logs_no_warning(lag: int, caplog: pytest.LogCaptureFixture) -> None:
+    def delete(server: Server) -> None:
+        server.delete(FOURNOS_JOB, Key(NS, "job"))
+
+    done = await Run(scenario(tekton=endless, script=[delete]), lag=lag).finish()
+    assert done.server.find(FOURNOS_JOB, Key(NS, "job")) is None
+    assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == []
+
+
+async def test_the_display_name_is_in_the_status_for_every_view() -> None:
+    done = await run(scenario(lambda s: submit(s, displayName="Nightly run")))
+    assert job(done.server)["status"]["displayName"] == "Nightly run"
+    (column,) = [one for one in DEFINITION.columns if one.name == "Display Name"]
+    assert column.path == ".status.displayName"
+
+
+async def test_an_empty_priority_is_none() -> None:
+    """Also after the Workload is made: it fits what the job asks for."""
+    full = Kueue(slots={"cluster-1": 0})
+    done = await run(scenario(lambda s: submit(s, priority=""), kueue=lambda: full))
+    assert phase(done.server) == "Pending"
+    (workload,) = done.server.list(WORKLOAD)
+    assert "priorityClassRef" not in workload["spec"]
+    assert [write for write in done.process.api.writes if "workloads" in write] == [
+        f"create workloads.kueue.x-k8s.io {NS}/job"
+    ]
 
 
 async def test_priority_reaches_kueue() -> None:

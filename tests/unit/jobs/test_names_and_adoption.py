@@ -9,6 +9,7 @@ import pytest
 from fournos.api.conditions import condition
 from fournos.jobs.controller import jobs_system
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.rules import check_manifest
 from fournos.jobs.settings import JobSettings
 from fournos.kube.kinds import JOB, POD, SECRET
 from fournos.kube.resource import Key, uid_of
@@ -102,6 +103,34 @@ async def test_both_spellings_of_a_secret_mean_the_same_and_the_directory_is_as_
     (source,) = volume["projected"]["sources"]
     assert source["secret"]["name"] == "job-vault-my-creds"
     assert [item["path"] for item in source["secret"]["items"]] == [f"{ref}/password", f"{ref}/username"]
+
+
+LONG = "team." + "x" * 240
+"""With the prefix vault-, the longest name of a Secret but two; its copy's would be too long."""
+
+
+async def test_every_name_that_a_secret_can_have_may_be_referred_to() -> None:
+    def setup(server: Server) -> None:
+        for entry in ("my.creds.v2", LONG):
+            meta = {"name": f"vault-{entry}", "namespace": "psap-secrets"}
+            labels = {"fournos.dev/vault-entry": "true"}
+            server.create(SECRET, {"metadata": {**meta, "labels": labels}, "data": {"token": "YQ=="}})
+        submit(server, secretRefs=["my.creds.v2", LONG])
+        assert check_manifest(job(server)) == []
+
+    server = await play(setup)
+    assert phase(server) == "Succeeded"
+    (volume,) = server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["taskRunTemplate"]["podTemplate"]["volumes"]
+    mounted = {one["secret"]["name"]: one["secret"]["items"] for one in volume["projected"]["sources"]}
+    short, long = mounted
+    assert short == "job-vault-my.creds.v2"
+    assert len(long) == 253 and long.startswith("job-vault-team.xxx")
+    assert [item["path"] for items in mounted.values() for item in items] == [
+        "my.creds.v2/token",
+        f"{LONG}/token",
+    ]
+    for name in mounted:
+        assert server.get(SECRET, Key(NS, name))["data"] == {"token": "YQ=="}
 
 
 async def test_a_foreign_secret_of_a_copy_s_name_is_neither_read_nor_changed() -> None:

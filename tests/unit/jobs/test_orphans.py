@@ -13,7 +13,7 @@ from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key, Resource, uid_of
 from fournos.queueing.kinds import WORKLOAD
 from tests.unit.jobs.actors import NS, SETTINGS, submit
-from tests.world.harness import Scenario, run
+from tests.world.harness import Scenario, run, run_to_quiescence
 from tests.world.process import Process
 from tests.world.server import Server, VirtualClock
 
@@ -66,9 +66,22 @@ async def test_the_rest_is_spared(why: str) -> None:
     assert len(server.list(WORKLOAD)) == 1
 
 
-async def test_what_was_made_a_moment_ago_is_spared() -> None:
-    server = await left(lambda s: child(s, WORKLOAD), after=5.0)
+async def test_what_was_made_a_moment_ago_is_spared_at_first_and_gone_within_half_a_minute() -> None:
+    server = Server(VirtualClock())
+    child(server, WORKLOAD)
+    process = Process(server, orphans_system(SETTINGS))
+    await run_to_quiescence(process, horizon=10.0)
     assert len(server.list(WORKLOAD)) == 1
+    await run_to_quiescence(process, horizon=20.0)
+    assert server.list(WORKLOAD) == []
+
+
+async def test_what_is_collected_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    await left(lambda s: [child(s, resource) for resource in CHILDREN])
+    told = [record.getMessage() for record in caplog.records if record.name == "fournos.runtime.act"]
+    why = "garbage: FournosJob gone does not exist"
+    assert told == [f"deleted {resource.kind} {NS}/gone: {why}" for resource in CHILDREN]
 
 
 async def test_the_api_server_s_word_counts_not_the_cache_s() -> None:

@@ -31,6 +31,12 @@ from tests.unit.jobs.actors import (
 from tests.world.harness import Scenario, run
 from tests.world.server import Server
 
+_NO_HARDWARE = (
+    "No hardware requirements: spec.hardware not populated after resolution. A job with exclusive: false "
+    "must name its GPUs: write spec.hardware, or set FOURNOS_HARDWARE_REQUIRED=false on the operator, "
+    "which then runs such jobs without GPUs"
+)
+
 
 async def finished(
     setup: Callable[[Server], Any] = submit,
@@ -98,7 +104,7 @@ FAILS: dict[str, tuple[Callable[[Server], None], dict[str, Any], str, str]] = {
     "no hardware": (
         lambda s: submit(s, **SHARED),
         {},
-        "No hardware requirements: spec.hardware not populated after resolution",
+        _NO_HARDWARE,
         "NoHardware",
     ),
     "unknown secret": (

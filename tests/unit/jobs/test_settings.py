@@ -73,6 +73,25 @@ def test_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+async def test_a_shared_job_without_gpus_runs_where_the_setting_allows_it() -> None:
+    def shared(server: Server) -> None:
+        submit(server, cluster=None, exclusive=False)
+
+    server = await play(shared)
+    assert phase(server) == "Failed"
+    assert condition(job(server), "Resolved")["reason"] == "NoHardware"  # type: ignore[index]
+    assert "set FOURNOS_HARDWARE_REQUIRED=false" in job(server)["status"]["message"]
+
+    server = await play(shared, actors=[Resolver(), Kueue()], hardware_required=False)
+    (workload,) = server.list(WORKLOAD)
+    (pods,) = workload["spec"]["podSets"]
+    requests = pods["template"]["spec"]["containers"][0]["resources"]["requests"]
+    assert requests == {"fournos/cluster-slot": "1"}
+    assert (await play(shared, hardware_required=False)).list(FOURNOS_JOB)[0]["status"][
+        "phase"
+    ] == "Succeeded"
+
+
 async def test_dashboard() -> None:
     server = await play(tekton_dashboard_url="https://dash/")
     assert job(server)["status"]["dashboardURL"] == f"https://dash/#/namespaces/{NS}/pipelineruns/job"

@@ -1,0 +1,50 @@
+"""Jobs that the published operator, which was built on kopf, has left under way.
+
+Its objects have our names and labels.  Its status counts no attempts, and kopf's finalizer, which only kopf
+takes off, would keep a deleted job for ever.
+"""
+
+from __future__ import annotations
+
+from fournos.jobs import names
+from fournos.jobs.context import Context
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.resource import key_of
+from fournos.runtime.decision import Decision
+from fournos.runtime.finalizer import switched
+from fournos.runtime.steps import Patch
+
+_KOPF = "kopf.zalando.org/"
+
+
+def take_over(ctx: Context) -> Decision | None:
+    """The attempt that its run is, and our finalizer in place of kopf's; None: the job is ours already."""
+    holding = ctx.draft.phase in names.HOLDING and ctx.draft.attempt == 0
+    meta = ctx.job["metadata"]
+    finalizers = [name for name in meta.get("finalizers") or () if not name.startswith(_KOPF)]
+    annotations = {name: None for name in meta.get("annotations") or () if name.startswith(_KOPF)}
+    theirs = len(finalizers) < len(meta.get("finalizers") or ())
+    if not (holding or theirs or annotations):
+        return None
+    steps = []
+    if theirs or annotations:
+        clean = {**ctx.job, "metadata": {**meta, "finalizers": finalizers}}
+        # Ours in the same write: at no moment may the job go while its run is live.
+        ours = names.FINALIZER in finalizers or (holding and not ctx.spec.lock_only)
+        body = {**switched(clean, names.FINALIZER, on=ours), "annotations": annotations}
+        steps.append(Patch(FOURNOS_JOB, key_of(ctx.job), {"metadata": body}))
+    if holding:
+        _claim(ctx)
+        return ctx.decision(steps)
+    return Decision(tuple(steps))
+
+
+def _claim(ctx: Context) -> None:
+    cluster = str(ctx.draft.done().get("cluster") or "")
+    # Both have the job's name there, whether or not the cache shows them yet.
+    workload = None if ctx.spec.clusterless else ctx.name
+    ctx.draft.begin_attempt(cluster=cluster, workload=workload, run=None if ctx.spec.lock_only else ctx.name)
+    resolved: dict[str, object] = {"secretRefs": list(ctx.spec.secret_refs)}
+    if ctx.hardware:
+        resolved["hardware"] = ctx.hardware.model_dump(by_alias=True, exclude_none=True)
+    ctx.draft.put(resolved=resolved)
