@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ from fournos.appwrappers.kinds import PodSetSpec, wrapped_kind
 from fournos.appwrappers.paths import replaced
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.kube.resource import Obj, uid_of
+from fournos.queueing.nested import generated_name
 from fournos.queueing.podsets import PodSetInfo, placed
 
 
@@ -21,8 +21,7 @@ def component_name(wrapper: Obj, index: int) -> str:
     meta = wrapper["spec"]["components"][index]["template"].get("metadata") or {}
     if meta.get("name"):
         return str(meta["name"])
-    digest = hashlib.sha256(f"{uid_of(wrapper)}/{index}".encode()).hexdigest()
-    return f"{meta.get('generateName', '')}{digest[:5]}"
+    return generated_name(str(meta.get("generateName", "")), uid_of(wrapper), index)
 
 
 def pod_set_info(stored: Mapping[str, Any], *, name: str = "", count: int = 1) -> PodSetInfo:

@@ -11,6 +11,8 @@ from fournos.appwrappers.names import APPWRAPPER, MANAGED_BY_US
 from fournos.appwrappers.podsets import all_pod_sets, pod_sets_of
 from fournos.kube.resource import Obj, Resource
 from fournos.queueing.job import Ended
+from fournos.queueing.nested import COMPONENT_ANNOTATION
+from fournos.queueing.nested import component as named
 from fournos.queueing.podsets import PodSetInfo, PodSetInfoError
 from fournos.queueing.workload import PodSet
 
@@ -28,9 +30,12 @@ class QueuedAppWrapper:
     def pod_sets(self) -> Sequence[PodSet]:
         name = str(self.obj["metadata"]["name"]).lower().replace(".", "-")
         return [
-            PodSet(f"{name}-{number}", pod_set.replicas, _template(template))
-            for number, (_, pod_set, template) in enumerate(all_pod_sets(self.obj))
+            PodSet(f"{name}-{number}", pod_set.replicas, _template(template, self._component(index)))
+            for number, (index, pod_set, template) in enumerate(all_pod_sets(self.obj))
         ]
+
+    def _component(self, index: int) -> str:
+        return named(self.obj["spec"]["components"][index]["template"], index)
 
     def is_suspended(self) -> bool:
         return bool(self.obj["spec"].get("suspend"))
@@ -76,8 +81,11 @@ class QueuedAppWrapper:
         return self.managed_by() in MANAGED_BY_US
 
 
-def _template(template: Obj) -> Obj:
-    """Whole: what Kueue does not read costs nothing, what is left out would be missing from the quota."""
+def _template(template: Obj, name: str) -> Obj:
+    """Whole: what Kueue does not read costs nothing, what is left out would be missing from the quota.
+
+    With the component that it is for: what has that name may run on this quota."""
     meta = template.get("metadata") or {}
     kept = {key: meta[key] for key in _KEPT if meta.get(key)}
+    kept["annotations"] = {**(kept.get("annotations") or {}), COMPONENT_ANNOTATION: name}
     return {"metadata": kept, "spec": template["spec"]}

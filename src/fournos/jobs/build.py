@@ -68,10 +68,7 @@ def workload_request(
 ) -> WorkloadRequest:
     """Slots of a cluster (all of them when exclusive or a lock) and GPUs, pinned when a cluster is named."""
     meta = job["metadata"]
-    whole = spec.exclusive or spec.lock_only
-    requests = {names.SLOT_RESOURCE: str(names.SLOTS_PER_CLUSTER if whole else 1)}
-    if hardware:
-        requests[gpu_resource(hardware, settings)] = str(hardware.gpu_count)
+    requests = slots_and_gpus(spec, hardware, settings)
     pod: dict[str, Any] = {
         "containers": [
             {
@@ -94,6 +91,14 @@ def workload_request(
         labels=names.labels(meta["name"]),
         priority=priority,
     )
+
+
+def slots_and_gpus(spec: FournosJobSpec, hardware: Hardware | None, settings: JobSettings) -> dict[str, str]:
+    whole = spec.exclusive or spec.lock_only
+    requests = {names.SLOT_RESOURCE: str(names.SLOTS_PER_CLUSTER if whole else 1)}
+    if hardware:
+        requests[gpu_resource(hardware, settings)] = str(hardware.gpu_count)
+    return requests
 
 
 def gpu_resource(hardware: Hardware, settings: JobSettings) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 from fournos.api.conditions import condition
 from fournos.api.fournosjob import FournosJobSpec, Hardware
 from fournos.jobs import names
+from fournos.jobs.build import slots_and_gpus
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.status import StatusDraft
@@ -83,6 +84,11 @@ class Context(PassContext):
         """Complete hardware, or None."""
         wanted = self.spec.hardware
         return wanted if wanted and wanted.gpu_type and wanted.gpu_count else None
+
+    @property
+    def requests(self) -> dict[str, str]:
+        """What it asks Kueue for: slots of a cluster, and GPUs."""
+        return slots_and_gpus(self.spec, self.hardware, self.settings)
 
     # --- its children ---
 

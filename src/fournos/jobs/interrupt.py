@@ -6,7 +6,6 @@ so.  The time at which the end was asked for stands in `status.stopRequestedAt` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -14,12 +13,11 @@ from fournos.api.times import format_time, parse_time
 from fournos.jobs import names
 from fournos.jobs.context import Context, run_ended, run_succeeded
 from fournos.jobs.finish import finish, release
+from fournos.jobs.quota import granted
 from fournos.jobs.stop import IMMEDIATE, Ending, end_run
-from fournos.kube.resource import Key, Obj
-from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.release import release_quota
 from fournos.queueing.state import QueueState, view
-from fournos.runtime.decision import Absent, Decision, LiveGet, Need
+from fournos.runtime.decision import Decision, Need
 
 
 class Kind(Enum):
@@ -46,7 +44,7 @@ def interrupt(ctx: Context) -> Interrupt | Need | None:
         return Interrupt(Kind.DELETED, spec.shutdown != "Terminate", settings.deletion_grace_sec)
     if spec.shutdown:
         return Interrupt(Kind.SHUTDOWN, spec.shutdown == "Stop", settings.stop_grace_sec)
-    if phase not in ("Admitted", "Running"):
+    if phase not in names.HOLDING:
         return None
     under_way = bool(ctx.draft.done().get("stopRequestedAt"))
     if not under_way and ctx.run is not None and run_ended(ctx.run):
@@ -63,22 +61,17 @@ def interrupt(ctx: Context) -> Interrupt | Need | None:
 
 
 def _quota_lost(ctx: Context) -> Interrupt | Need | None:
-    grace = ctx.settings.eviction_grace_sec
-    workload = ctx.workload
-    if workload is not None:
-        queue = view(workload)
-        if queue.state is QueueState.ADMITTED:
-            return None
-        why = f"Evicted by Kueue ({queue.reason}): {queue.message}"
-        return Interrupt(Kind.EVICTED, True, grace, why)
-    attempts: Sequence[Obj] = ctx.draft.done().get("attempts") or ({},)
-    name = attempts[-1].get("workload") or names.attempt_name(ctx.name, ctx.draft.attempt)
-    question = LiveGet(WORKLOAD, Key(ctx.namespace, name))
-    if need := ctx.facts.ask([question]):
-        return need
-    answer = ctx.facts.answer(question)
-    if isinstance(answer, Absent) and not answer.no_kind:
-        return Interrupt(Kind.LOST, True, grace, "Its Workload was deleted, so its quota is gone")
+    """Also corrects what the status says of the cluster: the admission counts."""
+    grace, found = ctx.settings.eviction_grace_sec, granted(ctx)
+    if isinstance(found, Need):
+        return found
+    if found.lost:
+        return Interrupt(Kind.LOST, True, grace, found.lost)
+    if found.evicted is not None:
+        queue = view(found.evicted)
+        return Interrupt(Kind.EVICTED, True, grace, f"Evicted by Kueue ({queue.reason}): {queue.message}")
+    if found.cluster and found.cluster != ctx.draft.done().get("cluster"):
+        ctx.draft.put(cluster=found.cluster).amend_attempt(cluster=found.cluster)
     return None
 
 

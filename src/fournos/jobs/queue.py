@@ -10,6 +10,7 @@ from fournos.jobs import build, names
 from fournos.jobs.context import Context
 from fournos.jobs.finish import fail, release
 from fournos.jobs.prebuilt import differs, join, out_of_sync
+from fournos.jobs.quota import own_cluster, shared_cluster
 from fournos.jobs.waiting import admission_message, wait, wait_if_curable
 from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.queueing.ensure import prebuilt_name
@@ -46,7 +47,7 @@ def enqueue(ctx: Context, message: str) -> Decision | Need:
 
 def _on_quota_of(ctx: Context, ancestor: Ancestor | Unknown) -> Decision | Need:
     """The job is part of another one that is queued, such as an AppWrapper: no Workload of its own.  Its
-    cluster is in the spec: the AppWrapper writes there what it was assigned."""
+    cluster is the one that its owner's Workload holds for it."""
     ctx.draft.enter("Pending", ctx.draft.message)
     if isinstance(ancestor, Unknown):
         text = f"Waiting: cannot read the Workload of its owner: {ancestor.reason}"
@@ -55,10 +56,11 @@ def _on_quota_of(ctx: Context, ancestor: Ancestor | Unknown) -> Decision | Need:
     held = ancestor.workload
     if held is None or view(held).state is not QueueState.ADMITTED:
         return wait(ctx, "WorkloadAdmitted", "OwnerNotAdmitted", f"Waiting for {owner} to be admitted")
-    if not ctx.spec.cluster:
-        text = f"Runs on the quota of {owner}, which assigns no cluster: request {names.SLOT_RESOURCE} there"
+    cluster, missing = shared_cluster(ctx, held)
+    if not cluster:
+        text = f"Runs on the quota of {owner}, {missing}"
         return fail(ctx, text, type_="WorkloadAdmitted", reason="NoFlavorAssigned")
-    return _claim(ctx, held, ctx.spec.cluster)
+    return _claim(ctx, held, cluster)
 
 
 def _request(ctx: Context, priority: Priority | None) -> WorkloadRequest:
@@ -131,7 +133,7 @@ def pending(ctx: Context) -> Decision | Need:
     if prebuilt_name(ctx.job):
         if differs(workload, _request(ctx, None)):
             return out_of_sync(ctx)
-    elif queue.state is QueueState.WAITING and _outdated(ctx, workload):
+    elif _outdated(ctx, workload, queue):
         return ctx.decision([Delete(WORKLOAD, key_of(workload), uid_of(workload))])
     if queue.state is QueueState.ADMITTED and ctx.draft.attempt:
         # The cache may still show the admission of the attempt before this one.
@@ -144,18 +146,24 @@ def pending(ctx: Context) -> Decision | Need:
         workload = answer.value
         queue = view(workload)
     if queue.state is QueueState.ADMITTED:
-        return _admitted(ctx, workload, queue)
+        return _admitted(ctx, workload)
     if queue.state is QueueState.EVICTED:
         return _give_back(ctx, workload)
     _say_why(ctx, queue)
     return ctx.decision(wake_at=deadline)
 
 
-def _outdated(ctx: Context, workload: Obj) -> bool:
-    """Whether the spec was changed after the Workload was made: it asks for something else by now."""
-    return differs(workload, _request(ctx, None)) or (workload["spec"].get("priorityClassRef") or {}).get(
-        "name"
-    ) != (ctx.spec.priority or None)
+def _outdated(ctx: Context, workload: Obj, queue: QueueView) -> bool:
+    """Whether it asks for something else than the job: the spec was changed after the Workload was made, or
+    somebody else made it."""
+    if queue.state not in (QueueState.WAITING, QueueState.ADMITTED):
+        return False
+    request = _request(ctx, None)
+    if differs(workload, request) or workload["spec"].get("queueName") != request.queue:
+        return True
+    # Of a lock that is admitted Hearth raises the priority.
+    named = (workload["spec"].get("priorityClassRef") or {}).get("name")
+    return queue.state is QueueState.WAITING and named != (ctx.spec.priority or None)
 
 
 def _give_back(ctx: Context, workload: Obj) -> Decision:
@@ -175,8 +183,8 @@ def _say_why(ctx: Context, queue: QueueView) -> None:
     ctx.draft.say(message).condition("WorkloadAdmitted", "False", queue.reason, message)
 
 
-def _admitted(ctx: Context, workload: Obj, queue: QueueView) -> Decision | Need:
-    cluster = queue.flavor(names.POD_SET, names.SLOT_RESOURCE)
+def _admitted(ctx: Context, workload: Obj) -> Decision | Need:
+    cluster = own_cluster(workload)
     if not cluster:
         return fail(
             ctx,

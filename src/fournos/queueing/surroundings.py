@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import Enum
 
 from fournos.kube.resource import Key, Obj
@@ -19,6 +20,16 @@ class Ancestor:
     kind: str
     workload: Obj | None = None
     """Its newest Workload that is not finished."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What of an owner's admission is for one of the objects that it made."""
+
+    flavors: Mapping[str, str]
+    """resource -> ResourceFlavor, where there is one."""
+    amounts: Mapping[str, Decimal]
+    """resource -> how much of it Kueue has charged."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,23 @@ def workload(*conditions: Any, of: str = "run", cpu: str = "2", active: bool = T
     }
 
 
+WRAPPER = {
+    "apiVersion": "workload.codeflare.dev/v1beta2",
+    "kind": "AppWrapper",
+    "name": "aw",
+    "uid": "aw",
+    "controller": True,
+}
+
+
+def wrapper_workload(*conditions: Any) -> dict[str, Any]:
+    found = workload(*conditions, of="aw")
+    found["metadata"]["ownerReferences"] = [WRAPPER]
+    named = {"fournos.dev/component": "tekton.dev/v1/PipelineRun/run"}
+    found["spec"]["podSets"][0]["template"]["metadata"] = {"annotations": named}
+    return found
+
+
 def world(*objects: Any, **others: Any) -> Api:
     """The queues are there unless a test takes them away."""
     api = Api(**{**queues(), **others})
@@ -157,12 +174,10 @@ CASES: dict[str, tuple[list[Any], dict[str, Any], list[str]]] = {
     "of a queued owner": (
         [
             obj(
-                metadata={
-                    "ownerReferences": [{"kind": "AppWrapper", "name": "aw", "uid": "aw", "controller": True}]
-                },
+                metadata={"ownerReferences": [WRAPPER]},
                 **PENDING,
             ),
-            workload(WAITING, of="aw"),
+            wrapper_workload(WAITING),
         ],
         {},
         ["belongs to AppWrapper aw and runs on its quota, which it waits for"],

@@ -180,14 +180,19 @@ def test_what_cannot_be_learnt_is_refused_for_now(kind: Resource) -> None:
 
 def test_what_runs_on_its_owners_quota_is_not_held() -> None:
     run = plain()
-    run["metadata"]["ownerReferences"] = [
-        {"apiVersion": "x/v1", "kind": "AppWrapper", "name": "aw", "uid": "u1", "controller": True}
-    ]
+    api_version = "workload.codeflare.dev/v1beta2"
+    owner = {"apiVersion": api_version, "kind": "AppWrapper", "name": "aw", "uid": "u1", "controller": True}
+    run["metadata"]["ownerReferences"] = [owner]
     world = queue()
     assert world.review(run).patch == HOLD
-    nested = queue()
-    nested.objects[(WORKLOAD, Key(NS, "w"))] = workload()[1]
-    assert nested.review(run) == Review()
+    for component, hold in (("run", {}), ("another", HOLD)):
+        annotations = {"fournos.dev/component": f"tekton.dev/v1/PipelineRun/{component}"}
+        pod_set = {"name": "p", "template": {"metadata": {"annotations": annotations}}}
+        theirs = {**workload()[1], "spec": {"podSets": [pod_set]}}
+        theirs["metadata"] = {**theirs["metadata"], "ownerReferences": [owner]}
+        nested = queue()
+        nested.objects[(WORKLOAD, Key(NS, "w"))] = theirs
+        assert nested.review(run).patch == hold
 
 
 def test_requests_that_cannot_be_read_are_refused() -> None:

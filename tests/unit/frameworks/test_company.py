@@ -85,7 +85,9 @@ def in_wrapper(*, queued: bool) -> Callable[[Server], None]:
         }
         if queued:
             labels = {"kueue.x-k8s.io/job-uid": uid_of(wrapper)}
-            pod_set = {"name": "aw-0", "count": 1, "template": {"spec": {"containers": [container()]}}}
+            named = {"annotations": {"fournos.dev/component": "tekton.dev/v1/PipelineRun/run"}}
+            template = {"metadata": named, "spec": {"containers": [container()]}}
+            pod_set = {"name": "aw-0", "count": 1, "template": template}
             meta = {"name": "aw", "namespace": NS, "ownerReferences": [owner], "labels": labels}
             server.create(WORKLOAD, {"metadata": meta, "spec": {"queueName": "lq", "podSets": [pod_set]}})
         one = pipeline_run()

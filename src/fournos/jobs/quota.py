@@ -1,0 +1,74 @@
+"""What Kueue has granted a job: the cluster that it runs on is read from an admission, never from a status.
+
+Its own Workload grants it, or, for a job inside an AppWrapper, those pod sets of the AppWrapper's Workload
+that are for this job: the cluster is the flavor of its slots, and slots and GPUs must be as many as it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fournos.api.quantities import parse_quantity
+from fournos.jobs import names
+from fournos.jobs.context import Context
+from fournos.kube.resource import Key, Obj, controller_of, uid_of
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.nested import share_of
+from fournos.queueing.state import QueueState, view
+from fournos.runtime.decision import Absent, LiveGet, Need, Present
+
+
+def own_cluster(workload: Obj) -> str | None:
+    """The cluster that a Workload of the job's own was admitted to."""
+    return view(workload).flavor(names.POD_SET, names.SLOT_RESOURCE)
+
+
+def shared_cluster(ctx: Context, workload: Obj) -> tuple[str | None, str]:
+    """The cluster that its owner's Workload holds for it, or what is missing."""
+    share = share_of(ctx.job, workload)
+    if share is None:
+        return None, "no pod set of its Workload is for this job"
+    cluster = share.flavors.get(names.SLOT_RESOURCE)
+    if not cluster:
+        return None, f"which assigns no cluster: request {names.SLOT_RESOURCE} there"
+    if ctx.spec.cluster and ctx.spec.cluster != cluster:
+        return None, f"which is admitted on cluster {cluster}, and spec.cluster is {ctx.spec.cluster}"
+    for resource, amount in ctx.requests.items():
+        if share.flavors.get(resource) != cluster:
+            return None, f"which has no {resource} of cluster {cluster}: request {amount} there"
+        granted = share.amounts.get(resource, 0)
+        if granted < parse_quantity(amount):
+            return None, f"which has {granted} of {resource}: request {amount} there"
+    return cluster, ""
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """What a job that has begun an attempt still holds; all empty: that cannot be told now."""
+
+    cluster: str | None = None
+    evicted: Obj | None = None
+    """Its Workload, if Kueue wants the quota back."""
+    lost: str = ""
+    """Why it holds nothing."""
+
+
+def granted(ctx: Context) -> Granted | Need:
+    workload = ctx.workload
+    if workload is not None:
+        if view(workload).state is not QueueState.ADMITTED:
+            return Granted(evicted=workload)
+        return Granted(own_cluster(workload))
+    attempts: Sequence[Obj] = ctx.draft.done().get("attempts") or ({},)
+    name = str(attempts[-1].get("workload") or names.attempt_name(ctx.name, ctx.draft.attempt))
+    question = LiveGet(WORKLOAD, Key(ctx.namespace, name))
+    if need := ctx.facts.ask([question]):
+        return need
+    answer = ctx.facts.answer(question)
+    if isinstance(answer, Absent) and not answer.no_kind:
+        return Granted(lost="Its Workload was deleted, so its quota is gone")
+    if not isinstance(answer, Present) or (controller_of(answer.value) or {}).get("uid") == uid_of(ctx.job):
+        return Granted()  # the cache is about to show it
+    cluster, missing = shared_cluster(ctx, answer.value)
+    return Granted(cluster, lost="" if cluster else f"It runs on quota of Workload '{name}': {missing}")
