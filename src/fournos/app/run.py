@@ -182,6 +182,7 @@ async def _run(
                 *(text for controller in controllers for text in controller.unsynced()),
                 *webhooks.complaints(),
             ],
+            remarks=lambda: [text for controller in controllers for text in controller.hindered()],
             refresh=refresh,
         )
         return await process.run(

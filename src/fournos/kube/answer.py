@@ -10,6 +10,7 @@ import orjson
 from fournos.kube.errors import (
     AlreadyExistsError,
     ConflictError,
+    ConnectionLostError,
     ForbiddenError,
     GoneError,
     InvalidError,
@@ -21,25 +22,41 @@ from fournos.kube.errors import (
 from fournos.kube.resource import Obj
 
 _MAX_MESSAGE = 2000
+LONGEST_WAIT = 60.0
+"""Seconds.  A longer Retry-After is cut to it: whoever asks for an hour must not blind a watch for one."""
+_NO_SUCH_PATH = b"404 page not found"
+"""The one refusal that an API server writes in plain text: an unknown group, version or plural."""
 
 
 def error_from(status: int, body: bytes, *, retry_after: str | None = None) -> KubeError:
-    """The error that an answer of 400 or above stands for; `retry_after` is its header."""
+    """The error that an answer of 300 or above stands for; `retry_after` is its header.
+
+    Whatever is no Status comes from something between us and the API server, which has not judged the
+    request: another try may succeed.
+    """
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:
         parsed = None
-    if isinstance(parsed, Mapping) and parsed.get("kind") == "Status":
+    if isinstance(parsed, Mapping) and parsed.get("kind") == "Status" and status >= 400:
         return error_of(parsed, status_code=status, retry_after=retry_after)
-    text = body.decode(errors="replace").strip()
-    return _typed(status, "", text or f"HTTP {status}", {}, retry_after)
+    text = body[: 4 * _MAX_MESSAGE].decode(errors="replace").strip()[:_MAX_MESSAGE] or f"HTTP {status}"
+    if status in (401, 403, 408, 429) or status >= 500 or body.strip() == _NO_SUCH_PATH:
+        return _typed(status, "", text, {}, retry_after)
+    return ConnectionLostError(
+        f"the answer {status} is not an API server's: {text}"[:_MAX_MESSAGE], status=status
+    )
 
 
 def error_of(status: Obj, *, status_code: int = 0, retry_after: str | None = None) -> KubeError:
     """The error that a Status object stands for (the object of an ERROR event)."""
-    code = status_code or int(status.get("code") or 500)
+    said = status.get("code")
+    code = status_code or (said if isinstance(said, int) and said else 500)
     message = str(status.get("message") or status.get("reason") or f"HTTP {code}")
-    return _typed(code, str(status.get("reason") or ""), message, status.get("details") or {}, retry_after)
+    details = status.get("details")
+    if not isinstance(details, Mapping):
+        details = {}
+    return _typed(code, str(status.get("reason") or ""), message, details, retry_after)
 
 
 def _typed(
@@ -69,9 +86,9 @@ def _typed(
 
 
 def _seconds(value: object) -> float | None:
-    """Retry-After in seconds; API servers never send the date form."""
+    """Retry-After in seconds, `LONGEST_WAIT` at most; API servers never send the date form."""
     try:
-        seconds = float(str(value))
+        seconds = float(str(value)[:20])
     except ValueError:
         return None
-    return seconds if 0 < seconds < 3600 else None
+    return min(seconds, LONGEST_WAIT) if seconds > 0 else None

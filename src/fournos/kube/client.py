@@ -15,12 +15,17 @@ from aiohttp.abc import AbstractResolver
 from fournos import __version__
 from fournos.kube.api import Listing, WatchEvent
 from fournos.kube.credentials import Credentials
-from fournos.kube.errors import ConnectionLostError, GoneError
+from fournos.kube.errors import ConnectionLostError, GoneError, TooLongError
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.kube.transport import Guard, Observer, Request, Transport, lines_of
+from fournos.kube.weight import weight
 
 WATCH_SECONDS: Final = (300, 600)
 """The API server ends a watch after a random time in this range, so that watches do not renew together."""
+
+MEMORY: Final = 12
+"""An object of the largest size that etcd takes is parsed whatever it consists of."""
+_SMALLER: Final = 4
 
 _POD: Final = Resource("", "v1", "Pod", "pods")
 
@@ -31,8 +36,8 @@ class Client:
     At most `qps` requests a second over time, `burst` at once; every request ends after `timeout`
     seconds.  `guard` runs right before a write is sent and may raise `NotLeaderError`.  An answer of 429
     with Retry-After holds all requests of this client back for so long.  An answer, or an event, of more
-    than `max_bytes` is ConnectionLostError; `resolver` looks the server's name up.  Logs name method,
-    path and status only, never a body.
+    than `max_bytes`, or that would take more than `MEMORY` times as much when parsed, is TooLongError;
+    `resolver` looks the server's name up.  Logs name method, path and status only, never a body.
     """
 
     def __init__(
@@ -88,10 +93,16 @@ class Client:
         page_size: int = 500,
         keep: Callable[[Obj], Obj] | None = None,
     ) -> Listing:
-        """All pages, as of one resourceVersion.  When the continue token expires on the way, in one piece."""
+        """All pages, as of one resourceVersion.  When the continue token expires on the way, in one piece.
+
+        With `max_bytes` a page that is too long is asked for again with fewer objects, and an expired token
+        is GoneError.
+        """
         try:
             return await self._list(resource, namespace, selector, page_size, keep)
         except _PagesExpiredError:
+            if self._max_bytes is not None:
+                raise
             return await self._list(resource, namespace, selector, 0, keep)
 
     async def _list(
@@ -114,16 +125,21 @@ class Client:
                 if "continue" in query:
                     raise _PagesExpiredError(error.message) from error
                 raise
-            for item in page.get("items") or ():
+            except TooLongError:
+                if int(query.get("limit", 1)) == 1:
+                    raise
+                query["limit"] = str(max(1, int(query["limit"]) // _SMALLER))
+                continue
+            found, token, version = _read_page(request, page)
+            for item in found:
                 # The API server leaves them out of the items of built-in types.
                 item.setdefault("apiVersion", resource.api_version)
                 item.setdefault("kind", resource.kind)
                 items.append(keep(item) if keep else item)
-            meta = page.get("metadata") or {}
-            token = meta.get("continue")
             if not token:
-                return Listing(items, str(meta.get("resourceVersion") or ""))
+                return Listing(items, version)
             query["continue"] = token
+            del page, found  # a page in hand while the next one is waited for would be a second one
 
     async def watch(
         self, resource: Resource, *, namespace: str = "", selector: str = "", resource_version: str
@@ -142,6 +158,7 @@ class Client:
             yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": resource_version}})
             async with aclosing(lines_of(response, limit=self._max_bytes)) as lines:
                 async for line in lines:
+                    self._weigh(request, line)
                     try:
                         event = orjson.loads(line)
                         parsed = WatchEvent(event["type"], event["object"])
@@ -210,6 +227,7 @@ class Client:
 
     async def _json(self, request: Request) -> dict[str, Any]:
         body = await self._transport.send(request)
+        self._weigh(request, body)
         try:
             parsed = orjson.loads(body)
         except orjson.JSONDecodeError:
@@ -218,6 +236,11 @@ class Client:
             raise ConnectionLostError(f"{request}: the answer is not an API server's")
         return parsed
 
+    def _weigh(self, request: Request, body: bytes) -> None:
+        """Raises TooLongError for what would take too much memory once parsed."""
+        if self._max_bytes is not None and weight(body) > self._max_bytes * MEMORY:
+            raise TooLongError(f"{request}: the answer takes more than {self._max_bytes * MEMORY} bytes")
+
 
 class _PagesExpiredError(GoneError):
     """A continue token expired between two pages."""
@@ -225,6 +248,17 @@ class _PagesExpiredError(GoneError):
 
 def _path(resource: Resource, key: Key, subresource: str | None = None) -> str:
     return resource.path(namespace=key.namespace, name=key.name, subresource=subresource)
+
+
+def _read_page(request: Request, page: dict[str, Any]) -> tuple[list[dict[str, Any]], str, str]:
+    """The items, the token of the next page and the resourceVersion."""
+    items, meta = page.get("items") or [], page.get("metadata") or {}
+    if not (isinstance(items, list) and all(isinstance(one, dict) for one in items)):
+        raise ConnectionLostError(f"{request}: the answer is not an API server's: its items are no objects")
+    token = meta.get("continue") if isinstance(meta, dict) else None
+    if token and not (isinstance(token, str) and items):
+        raise ConnectionLostError(f"{request}: the answer is not an API server's: a page without objects")
+    return items, token or "", str(meta.get("resourceVersion") or "") if isinstance(meta, dict) else ""
 
 
 async def _follow(response: aiohttp.ClientResponse) -> AsyncIterator[str]:

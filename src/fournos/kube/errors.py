@@ -3,7 +3,8 @@
 KubeError
 ├── TransientError          worth another try, never a user's fault
 │   ├── ServerError         5xx, or 429 with `retry_after`
-│   ├── ConnectionLostError      no answer: refused, reset, timed out; the write may have happened
+│   ├── ConnectionLostError      no answer of an API server's: refused, reset, timed out, a proxy's page;
+│   │                            the write may have happened
 │   └── ConflictError       409 Conflict: our resourceVersion is stale
 ├── NotFoundError           404 for an object
 ├── NoSuchResourceError     404 for the resource type: its CRD is not installed
@@ -40,7 +41,11 @@ class ServerError(TransientError):
 
 
 class ConnectionLostError(TransientError):
-    """No answer arrived; whether a write took place is unknown."""
+    """No answer of an API server arrived; whether a write took place is unknown."""
+
+
+class TooLongError(ConnectionLostError):
+    """The answer is longer, or takes more memory, than this connection may give us."""
 
 
 class ConflictError(TransientError):

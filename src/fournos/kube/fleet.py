@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final, Protocol, cast
 
 from fournos.kube.api import Api
-from fournos.kube.bounded import Bounded
+from fournos.kube.bounded import Bounded, Budget
 from fournos.kube.checked import KubeconfigRefusedError, check
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials
@@ -33,15 +33,18 @@ SETTLE: Final = 0.1
 REQUEST_TIMEOUT: Final = 30.0
 _QPS: Final = 50.0
 _BURST: Final = 100
-_MAX_BYTES: Final = 64 * 2**20
-"""Of an answer: a page of 500 objects, or one watch event."""
+_MAX_BYTES: Final = 8 * 2**20
+"""Of an answer: a page of objects, or one watch event."""
+MAX_MEMORY: Final = 128 * 2**20
+"""Bytes that the stores of one cluster may take, so that one does not take what the others need."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetWatch:
     """A resource type that is watched in every cluster; `project` and `indexes` as of `Store`.
 
-    A cluster with more than `limit` objects of it gets a `watch_error`, and its store no more of them.
+    A cluster with more than `limit` objects of it, or with more than `MAX_MEMORY` of all that is watched,
+    gets a `watch_error`, and its store no more of them.
     """
 
     resource: Resource
@@ -232,6 +235,8 @@ class Fleet:
             logger.exception("a change of cluster %s could not be handed on", name)
 
     def _reflector_of(self, name: str) -> ReflectorFactory:
+        budget = Budget(MAX_MEMORY)
+
         def make(
             api: ClusterApi,
             resource: Resource,
@@ -247,7 +252,7 @@ class Fleet:
 
             watch = self._watches[resource]
             return Reflector(
-                cast(Api, Bounded(api, store, limit=watch.limit)),
+                cast(Api, Bounded(api, store, limit=watch.limit, budget=budget)),
                 resource,
                 store,
                 namespace=watch.namespace,

@@ -84,6 +84,12 @@ class Reflector:
         """Where the next watch begins; None: list first."""
         self._failures = 0
         self._heard_at: float | None = None
+        self._retry_at = 0.0
+
+    @property
+    def retry_in(self) -> float:
+        """Seconds to the next try after an error."""
+        return max(0.0, self._retry_at - asyncio.get_running_loop().time())
 
     @property
     def last_event_age(self) -> float | None:
@@ -210,6 +216,7 @@ class Reflector:
                 self._failures = 0
                 self._version = None
         self.restarts += 1
+        self._retry_at = asyncio.get_running_loop().time() + wait
         before, self.error = self.error, error
         if type(before) is not type(error):
             logger.warning("watch of %s: %s; next try in %.1f s", self._label, error, wait)

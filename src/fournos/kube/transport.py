@@ -18,7 +18,7 @@ from yarl import URL
 
 from fournos.kube.answer import error_from
 from fournos.kube.credentials import Credentials
-from fournos.kube.errors import ConnectionLostError, KubeError, ServerError
+from fournos.kube.errors import ConnectionLostError, KubeError, ServerError, TooLongError
 from fournos.kube.limiter import TokenBucket
 from fournos.kube.resource import Obj
 
@@ -30,6 +30,8 @@ Observer: TypeAlias = Callable[[str, str, int, float], None]
 
 CONNECT_TIMEOUT = 10.0
 LONGEST_PAUSE = 30.0
+LONGEST_REFUSAL = 2**22
+"""Bytes of an answer that is an error."""
 
 _Proof: TypeAlias = tuple[Mapping[str, str], ssl.SSLContext | None]
 
@@ -113,6 +115,7 @@ class Transport:
                 response.release()
                 response = await self._exchange(request, renewed, limit)
         if response.status < 300:
+            _plain(request, response)
             return response
         raise await self._refused(response)
 
@@ -155,7 +158,7 @@ class Transport:
     async def _refused(self, response: aiohttp.ClientResponse) -> KubeError:
         async with response:
             try:
-                body = await _body(response, self._max_bytes)
+                body = await _body(response, self._max_bytes or LONGEST_REFUSAL)
             except (aiohttp.ClientError, OSError, ConnectionLostError):
                 body = b""
         error = error_from(response.status, body, retry_after=response.headers.get("Retry-After"))
@@ -186,10 +189,22 @@ class Transport:
                     "Accept": "application/json",
                     "Accept-Encoding": "identity",
                 },
+                # An answer is taken as it was sent: unpacked, a few KiB may be gigabytes.
+                auto_decompress=False,
                 read_bufsize=2**18,
                 trace_configs=[fence] if self._guard is not None else None,
             )
         return self._session
+
+
+def _plain(request: Request, response: aiohttp.ClientResponse) -> None:
+    packed = response.headers.get("Content-Encoding", "identity").strip().lower()
+    if packed not in ("", "identity"):
+        response.close()
+        raise ConnectionLostError(
+            f"{request}: the answer is packed ({packed[:20]}), though identity was asked for; "
+            "is there a proxy between us and the API server?"
+        )
 
 
 async def _body(response: aiohttp.ClientResponse, limit: int | None) -> bytes:
@@ -205,8 +220,8 @@ async def _body(response: aiohttp.ClientResponse, limit: int | None) -> bytes:
     return b"".join(chunks)
 
 
-def _too_long(limit: int) -> ConnectionLostError:
-    return ConnectionLostError(f"the answer is longer than {limit // 2**20} MiB")
+def _too_long(limit: int) -> TooLongError:
+    return TooLongError(f"the answer is longer than {limit // 2**20} MiB")
 
 
 async def lines_of(

@@ -229,6 +229,14 @@ class Controller:
             and age > SILENCE
         ]
 
+    def hindered(self) -> list[str]:
+        """Watches that an error stands in the way of, with the time of the next try."""
+        return [
+            f"watch of {feed.watch.resource}: {error}; next try in {feed.reflector.retry_in:.0f} s"
+            for feed in self._feeds
+            if (error := feed.reflector.error) is not None
+        ]
+
     def refresh_metrics(self) -> None:
         """Sets the gauges; to be called before metrics are read."""
         for running in self._running:

@@ -28,13 +28,16 @@ class Health:
         *,
         alive: Complaints = tuple,
         ready: Complaints = tuple,
+        remarks: Complaints = tuple,
         refresh: Callable[[], None] = lambda: None,
     ) -> None:
-        """`refresh` is called before metrics are read."""
+        """`remarks` are shown with either answer and change neither; `refresh` is called before metrics
+        are read."""
         self._clock = clock
         self._metrics = metrics
         self._alive = alive
         self._ready = ready
+        self._remarks = remarks
         self._refresh = refresh
         self._lag = 0.0
 
@@ -64,15 +67,15 @@ class Health:
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         late = [f"the event loop was held up for {self._lag:.1f} s"] if self._lag > MAX_LAG else []
-        return _answer([*late, *self._alive()])
+        return self._told([*late, *self._alive()])
 
     async def _readyz(self, _request: web.Request) -> web.Response:
-        return _answer(list(self._ready()))
+        return self._told(list(self._ready()))
+
+    def _told(self, complaints: list[str]) -> web.Response:
+        lines = dict.fromkeys([*(complaints or ["ok"]), *self._remarks()])
+        return web.Response(status=503 if complaints else 200, text="\n".join(lines) + "\n")
 
     async def _render(self, _request: web.Request) -> web.Response:
         self._refresh()
         return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})
-
-
-def _answer(complaints: list[str]) -> web.Response:
-    return web.Response(status=503 if complaints else 200, text="\n".join(complaints or ["ok"]) + "\n")

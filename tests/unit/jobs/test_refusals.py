@@ -12,6 +12,7 @@ from fournos.jobs.controller import jobs_system
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.template import Template
+from fournos.kube.answer import error_from
 from fournos.kube.errors import ConnectionLostError, ForbiddenError, KubeError
 from fournos.kube.kinds import POD, SECRET
 from fournos.kube.resource import Key, Obj, Resource
@@ -59,6 +60,27 @@ async def finished(
 
 def status(server: Server) -> Any:
     return job(server).get("status") or {}
+
+
+@pytest.mark.parametrize("kind", [WORKLOAD, PIPELINE_RUN])
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [(302, b"<html>log in</html>"), (400, b"<html>400 Bad request</html>"), (404, b"no such page")],
+)
+async def test_one_answer_of_a_proxy_ends_no_job(kind: Resource, code: int, body: bytes) -> None:
+    def setup(server: Server) -> None:
+        submit(server)
+        left = [1]
+
+        def refuse(verb: str, resource: Resource, obj: Obj) -> KubeError | None:
+            if verb == "create" and resource == kind and left:
+                left.pop()
+                return error_from(code, body)
+            return None
+
+        server.refusals.append(refuse)
+
+    assert phase(await finished(setup)) == "Succeeded"
 
 
 def without(resource: Resource, name: str, namespace: str = NS) -> Callable[[Server], None]:

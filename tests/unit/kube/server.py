@@ -90,7 +90,10 @@ def status(code: int, reason: str = "", message: str = "no", *, headers: dict[st
 
 
 def page(*names: str, version: str, token: str = "") -> Answer:
-    items = [{"metadata": {"name": name, "namespace": "a", "resourceVersion": version}} for name in names]
+    items = [
+        {"metadata": {"name": name, "namespace": "a", "uid": name, "resourceVersion": version}}
+        for name in names
+    ]
     return ok({"items": items, "metadata": {"resourceVersion": version, "continue": token}})
 
 

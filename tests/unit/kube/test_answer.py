@@ -10,6 +10,7 @@ from fournos.kube.answer import error_from, error_of
 from fournos.kube.errors import (
     AlreadyExistsError,
     ConflictError,
+    ConnectionLostError,
     ForbiddenError,
     GoneError,
     InvalidError,
@@ -87,6 +88,55 @@ def test_bodies_that_are_no_status(body: bytes) -> None:
     error = error_from(502, body)
     assert isinstance(error, ServerError)
     assert error.message
+
+
+@pytest.mark.parametrize(
+    ("code", "body"),
+    [
+        (302, b"<html>please log in</html>"),
+        (307, b""),
+        (400, b"<html><h1>400 Bad request</h1>Your browser sent an invalid request.</html>"),
+        (400, b"Client sent an HTTP request to an HTTPS server.\n"),
+        (404, b"<html>no such page</html>"),
+        (409, b'{"error":"conflict"}'),
+        (410, b"gone"),
+        (413, b"<html>Request Entity Too Large</html>"),
+        (422, b"[]"),
+    ],
+)
+def test_what_no_api_server_has_written_is_worth_another_try(code: int, body: bytes) -> None:
+    """A proxy between us and the API server has judged nothing: it must not end a job."""
+    error = error_from(code, body)
+    assert type(error) is ConnectionLostError
+    assert error.status == code
+    assert f"{code} is not an API server's" in error.message
+
+
+@pytest.mark.parametrize("code", [401, 403])
+def test_a_refusal_of_the_credentials_needs_no_status(code: int) -> None:
+    assert type(error_from(code, b"<html>who are you?</html>")) is ForbiddenError
+
+
+@pytest.mark.parametrize("wait", ["61", "3599", "7200", "9" * 1000, "inf"])
+def test_nobody_makes_us_wait_for_more_than_a_minute(wait: str) -> None:
+    error = error_from(503, b"", retry_after=wait)
+    assert isinstance(error, ServerError)
+    assert error.retry_after == 60
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"code": "9" * 5000},
+        {"code": None, "details": "x"},
+        {"code": [], "message": {"a": 1}, "reason": 7, "details": ["x"]},
+        {"code": 429, "details": {"retryAfterSeconds": {"a": 1}}},
+    ],
+)
+def test_a_status_that_is_none_is_an_error_like_any_other(odd: dict[str, object]) -> None:
+    status = {"kind": "Status", **odd}
+    assert isinstance(error_of(status), ServerError)
+    assert isinstance(error_from(500, json.dumps(status).encode()), ServerError)
 
 
 def test_a_long_message_is_cut() -> None:

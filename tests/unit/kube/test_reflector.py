@@ -208,6 +208,12 @@ async def test_retry_after_is_the_least_wait() -> None:
     assert script.calls[1][0] >= 20
 
 
+async def test_the_time_of_the_next_try_is_known() -> None:
+    script = Script([ServerError("busy", status=503, retry_after=60), listing(10)])
+    async with reflecting(script, seconds=10) as run:
+        assert 45 < run.reflector.retry_in <= 60
+
+
 async def test_failures_back_off_with_jitter_up_to_half_a_minute() -> None:
     script = Script([ConnectionLostError("refused")])
     async with reflecting(script, seconds=600):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import timedelta
@@ -172,6 +173,18 @@ async def test_a_type_that_is_not_served_is_waited_for_only_if_it_is_required(
     assert strict.unsynced() == ["things.test.dev: things.test.dev is not served"]
     bench.server.unserved.clear()
     await asyncio.wait_for(strict.synced(), 120)
+
+
+async def test_a_watch_that_is_told_to_wait_is_named(bench: Bench) -> None:
+    bench.server.unserved.add(TOY)
+    controller = bench.controller(watching("t", lambda toy, facts: Decision()))
+    bench.start(controller.watch())
+    await asyncio.sleep(1)
+    (line,) = controller.hindered()
+    assert re.fullmatch(r"watch of toys.test.dev: toys.test.dev is not served; next try in \d+ s", line)
+    bench.server.unserved.clear()
+    await asyncio.wait_for(controller.synced(), 120)
+    assert controller.hindered() == []
 
 
 async def test_garbage_is_collected_at_start_and_from_time_to_time(bench: Bench) -> None:

@@ -31,6 +31,19 @@ async def test_complaints_are_told_with_503() -> None:
         assert (await client.get("/healthz")).status == 503
 
 
+async def test_remarks_are_shown_and_decide_nothing() -> None:
+    unsynced: list[str] = []
+    waits = "watch of toys: busy; next try in 60 s"
+    health = Health(SystemClock(), Metrics(), ready=lambda: unsynced, remarks=lambda: [waits])
+    async with TestClient(TestServer(health.app())) as client:
+        for path in ("/healthz", "/readyz"):
+            answer = await client.get(path)
+            assert (answer.status, await answer.text()) == (200, f"ok\n{waits}\n")
+        unsynced.append("toys: not listed yet")
+        answer = await client.get("/readyz")
+        assert (answer.status, await answer.text()) == (503, f"toys: not listed yet\n{waits}\n")
+
+
 async def test_metrics_are_refreshed_and_exposed() -> None:
     metrics = Metrics()
     health = Health(SystemClock(), metrics, refresh=lambda: metrics.set("fournos_queue_ready", 3, "toys"))
