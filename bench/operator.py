@@ -137,6 +137,7 @@ async def operator(
         "KUBECONFIG": str(kubeconfig),
         "FOURNOS_NAMESPACE": NAMESPACE,
         "FOURNOS_SECRETS_NAMESPACE": SECRETS_NAMESPACE,
+        "FOURNOS_METRICS_PLAIN": "true",
         "FOURNOS_RESOLVE_JOB_TEMPLATE": str(ROOT / "dev/mock-resolve/resolve_job.yaml"),
         **(settings or {}),
     }

@@ -74,6 +74,8 @@ MAY = {
         "get secrets @secrets",
         "create events.events.k8s.io @own",
         *(f"{verb} leases.coordination.k8s.io @own" for verb in ("get", "create", "patch", "update")),
+        "create tokenreviews.authentication.k8s.io @cluster",
+        "create subjectaccessreviews.authorization.k8s.io @cluster",
         *(
             f"{verb} {resource}.kueue.x-k8s.io @cluster"
             for verb in ("get", "list", "watch")

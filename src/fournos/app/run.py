@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings
 
 from fournos.app.parts import PARTS, Part
 from fournos.app.preflight import UnsupportedError, preflight
+from fournos.app.scrape import scraped
 from fournos.app.webhooks import Offer, served
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials, load
@@ -31,6 +32,7 @@ from fournos.runtime.events import Recorder
 from fournos.runtime.health import Health
 from fournos.runtime.lease import Lease
 from fournos.runtime.metrics import Metrics
+from fournos.runtime.scrape.settings import MetricsSettings
 from fournos.runtime.webhook.settings import WebhookSettings
 
 log = logging.getLogger(__name__)
@@ -67,7 +69,8 @@ def main(
     settings = [one for one in found if one is not None]
     given = {"url": webhook_url, "service": ""} if webhook_url else {}
     webhooks = _settings(WebhookSettings, **given)
-    if len(settings) < len(parts) or webhooks is None:
+    scraping = _settings(MetricsSettings)
+    if len(settings) < len(parts) or webhooks is None or scraping is None:
         return 2
     logs.configure(str(getattr(settings[0], "log_level", "INFO")))
     try:
@@ -76,6 +79,7 @@ def main(
             _run(
                 list(zip(parts, settings, strict=True)),
                 webhooks,
+                scraping,
                 credentials,
                 workers=workers,
                 health_port=health_port,
@@ -106,6 +110,7 @@ def _settings(which: type[_Settings], **given: Any) -> _Settings | None:
 async def _run(
     parts: Sequence[tuple[Part, Any]],
     webhook_settings: WebhookSettings,
+    metrics_settings: MetricsSettings,
     credentials: Credentials,
     *,
     workers: int,
@@ -129,6 +134,10 @@ async def _run(
                 burst=2 * int(_REQUESTS_PER_SECOND),
                 observer=metrics.requests("webhooks"),
             )
+        )
+        # Of its own: what strangers' tokens ask for must not hold up anything else.
+        metrics_api = await stack.enter_async_context(
+            Client(credentials, name="metrics", observer=metrics.requests("metrics"))
         )
         for warning in await preflight(
             events_api, dict.fromkeys(e for part, _ in parts for e in part.engines)
@@ -183,6 +192,15 @@ async def _run(
                 *webhooks.complaints(),
             ],
             remarks=lambda: [text for controller in controllers for text in controller.hindered()],
+            plain=metrics_settings.plain,
+            refresh=refresh,
+        )
+        scrape = scraped(
+            metrics_api,
+            metrics_settings,
+            namespace=parts[0][1].namespace,
+            clock=clock,
+            metrics=metrics,
             refresh=refresh,
         )
         return await process.run(
@@ -194,6 +212,7 @@ async def _run(
                 "health": partial(health.run, port=health_port),
                 **{name: job for one in running for name, job in one.background.items()},
                 **webhooks.background,
+                **scrape,
             },
         )
 

@@ -16,6 +16,7 @@ from fournos.frameworks.settings import FrameworkSettings
 from fournos.jobs.settings import JobSettings
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.multikueue.settings import MultiKueueSettings
+from fournos.runtime.scrape.settings import MetricsSettings
 from fournos.runtime.webhook.settings import WebhookSettings
 from fournos.vault.settings import VaultSettings
 
@@ -25,6 +26,7 @@ SECTIONS: tuple[tuple[str, type[BaseSettings]], ...] = (
     ("AppWrappers (`fournos run --enable appwrappers`)", AppWrapperSettings),
     ("MiniClusters (`fournos run --enable miniclusters`)", MiniClusterSettings),
     ("Admission webhooks (of each system that has some)", WebhookSettings),
+    ("Metrics (of every `fournos run`)", MetricsSettings),
     ("Kinds by configuration (`fournos run --enable frameworks`)", FrameworkSettings),
     ("Jobs on other clusters (`fournos run --enable multikueue`)", MultiKueueSettings),
     ("Vault sync (`hacks/sync_vault_secrets.py`)", VaultSettings),

@@ -34,7 +34,7 @@ def run(
             metavar="PORT",
             min=0,
             max=65535,
-            help="Port of /healthz, /readyz and /metrics.",
+            help="Port of /healthz and /readyz.",
         ),
     ] = 8080,
     webhook_url: Annotated[

@@ -20,6 +20,7 @@ from fournos.kube.reflector import INACTIVITY, Reflector
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.kube.store import Store, same_but_version
 from fournos.runtime.clock import Clock, SystemClock
+from fournos.runtime.counted import Counted
 from fournos.runtime.decision import Note
 from fournos.runtime.feed import Feed, Running
 from fournos.runtime.follow import Followed
@@ -101,7 +102,10 @@ class Controller:
         resources = [watch.resource for watch in system.watches]
         if len(set(resources)) != len(resources):
             raise ValueError(f"{system.name} watches a resource type twice")
-        running = Running(system, Queue(self._clock, jitter=self._jitter))
+        name = system.controller or system.name
+        counted = Counted(self._metrics, name, self._clock, workers=self._workers)
+        queue = Queue(self._clock, jitter=self._jitter, measured=counted)
+        running = Running(system, queue, counted)
         for watch in system.watches:
             feed = next((feed for feed in self._feeds if feed.suits(watch)), None)
             if feed is None:
@@ -246,6 +250,7 @@ class Controller:
             self._metrics.set("fournos_queue_retrying", queue.retrying, name)
             self._metrics.set("fournos_queue_sleeping", queue.sleeping, name)
             self._metrics.set("fournos_queue_oldest_seconds", queue.oldest(), name)
+            running.counted.refresh(len(queue))
         for feed in self._feeds:
             age = feed.reflector.last_event_age
             if age is not None:
@@ -312,7 +317,7 @@ class Controller:
         outcome = await reconcile(
             system, running.caches, self._api, key, self._clock.now(), queue.failures(key)
         )
-        self._measure(system, outcome, self._clock.monotonic() - started)
+        self._measure(running, outcome, self._clock.monotonic() - started)
         if isinstance(outcome.error, TransientError) or (outcome.failure and outcome.failure.transient):
             self._failing += 1
             if self._failing == OUTAGE:
@@ -344,8 +349,9 @@ class Controller:
                 running.queue.hurry(RECOVERY)
         self._failing = 0
 
-    def _measure(self, system: System[Any], outcome: Outcome, seconds: float) -> None:
-        metrics, name = self._metrics, system.name
+    def _measure(self, running: Running, outcome: Outcome, seconds: float) -> None:
+        metrics, name = self._metrics, running.system.name
+        running.counted.passed(outcome, seconds)
         metrics.add("fournos_reconciles_total", name, outcome.result.value)
         metrics.observe("fournos_reconcile_seconds", seconds, name)
         if outcome.retry:

@@ -8,6 +8,7 @@ from typing import Any
 from fournos.kube.reflector import Reflector
 from fournos.kube.resource import Resource
 from fournos.kube.store import Store
+from fournos.runtime.counted import Counted
 from fournos.runtime.follow import Followed
 from fournos.runtime.queue import Queue
 from fournos.runtime.system import Caches, IndexFunction, System, Watch
@@ -19,6 +20,7 @@ class Running:
 
     system: System[Any]
     queue: Queue
+    counted: Counted
     caches: Caches = field(init=False)
     feeds: dict[Resource, Feed] = field(default_factory=dict)
     followed: Followed = field(init=False)

@@ -1,4 +1,4 @@
-"""What the kubelet and Prometheus ask: /healthz, /readyz, /metrics."""
+"""What the kubelet asks: /healthz and /readyz; for development /metrics, too."""
 
 from __future__ import annotations
 
@@ -29,15 +29,17 @@ class Health:
         alive: Complaints = tuple,
         ready: Complaints = tuple,
         remarks: Complaints = tuple,
+        plain: bool = False,
         refresh: Callable[[], None] = lambda: None,
     ) -> None:
-        """`remarks` are shown with either answer and change neither; `refresh` is called before metrics
-        are read."""
+        """`remarks` are shown with either answer and change neither; `plain`: /metrics is served to all who
+        reach this port, after `refresh`."""
         self._clock = clock
         self._metrics = metrics
         self._alive = alive
         self._ready = ready
         self._remarks = remarks
+        self._plain = plain
         self._refresh = refresh
         self._lag = 0.0
 
@@ -45,7 +47,8 @@ class Health:
         app = web.Application()
         app.router.add_get("/healthz", self._healthz)
         app.router.add_get("/readyz", self._readyz)
-        app.router.add_get("/metrics", self._render)
+        if self._plain:
+            app.router.add_get("/metrics", self._render)
         return app
 
     async def run(self, *, port: int, host: str | None = None) -> None:

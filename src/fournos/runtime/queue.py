@@ -12,6 +12,7 @@ import random
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from datetime import datetime
+from typing import Protocol
 
 from fournos.kube.resource import Key
 from fournos.runtime.clock import Clock
@@ -21,6 +22,17 @@ MAX_SLEEP = 60.0
 
 STREAK = 8
 """How often in a row a key may go before those that wait."""
+
+
+class Measured(Protocol):
+    """Told what becomes of keys, for metrics."""
+
+    def added(self) -> None: ...
+
+    def taken(self, key: Key, waited: float) -> None:
+        """`waited`: seconds since it was ready."""
+
+    def finished(self, key: Key) -> None: ...
 
 
 class QueueClosedError(Exception):
@@ -41,8 +53,10 @@ class Queue:
         base: float = 0.05,
         limit: float = 60.0,
         jitter: Callable[[], float] = random.random,
+        measured: Measured | None = None,
     ) -> None:
         """`base` and `limit` bound the backoff in seconds; `jitter` gives numbers in [0, 1)."""
+        self._measured = measured
         self._clock = clock
         self._base = base
         self._limit = limit
@@ -75,6 +89,8 @@ class Queue:
         lane = self._ready.setdefault(key.namespace, OrderedDict())
         if key not in lane:
             lane[key] = self._clock.monotonic()
+            if self._measured is not None:
+                self._measured.added()
             self._wake_one()
 
     def add_after(self, key: Key, seconds: float) -> None:
@@ -146,18 +162,22 @@ class Queue:
 
     def _take(self) -> Key:
         namespace, lane = self._ready.popitem(last=False)
-        key, _ = lane.popitem(last=False)
+        key, since = lane.popitem(last=False)
         if lane:
             self._ready[namespace] = lane  # at the end: the next namespace's turn
         self._processing.add(key)
         self._retry_at.pop(key, None)  # this pass is that retry
         self._idle.clear()
+        if self._measured is not None:
+            self._measured.taken(key, self._clock.monotonic() - since)
         return key
 
     def done(self, key: Key) -> None:
         """The pass over; a key that is to run once more goes first, so that what was begun gets finished
         before something new is, but not for ever."""
         self._processing.discard(key)
+        if self._measured is not None:
+            self._measured.finished(key)
         streak = self._streaks.pop(key, 0) + 1
         if key in self._again:
             self._again.discard(key)

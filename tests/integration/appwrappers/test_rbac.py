@@ -30,6 +30,7 @@ MAY = [
     "watch nodes @cluster",
     "create events.events.k8s.io @other",
     "create subjectaccessreviews.authorization.k8s.io @cluster",
+    "create tokenreviews.authentication.k8s.io @cluster",
     "create leases.coordination.k8s.io @own",
     f"watch {HOOKS} @cluster",
 ]
@@ -108,7 +109,8 @@ async def test_the_operator_may_do_its_work_and_nothing_else(rights: Rights) -> 
     wrong = [f"may not {right}" for right in MAY if not await rights(right)]
     wrong += [f"may {right}" for right in (*MAY_NOT, *OWN_WORKLOADS) if await rights(right)]
     assert not wrong, "\n".join(wrong)
-    assert await rights("patch secrets @own", name="appwrapper-webhook-server-cert")
+    for secret in ("appwrapper-webhook-server-cert", "appwrapper-metrics-cert"):
+        assert await rights("patch secrets @own", name=secret)
     assert await rights(f"patch {HOOKS} @cluster", name="appwrapper-validating-webhook-configuration")
     assert await rights("patch leases.coordination.k8s.io @own", name="appwrappers")
 

@@ -11,6 +11,7 @@ from fournos.app.parts import PARTS
 from fournos.appwrappers.kinds import WRAPPED
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
+from fournos.runtime.scrape.settings import MetricsSettings
 from fournos.runtime.webhook.settings import WebhookSettings
 
 ROOT = Path(__file__).parents[3]
@@ -71,7 +72,7 @@ def test_the_deployment_is_reached_configured_and_hardened() -> None:
     environment = {entry["name"]: entry.get("value") for entry in container["env"]}
     variables = {
         f"{settings.model_config.get('env_prefix')}{name}".upper()
-        for settings in (AppWrapperSettings, WebhookSettings)
+        for settings in (AppWrapperSettings, WebhookSettings, MetricsSettings)
         for name in settings.model_fields
     }
     assert set(environment) <= variables
@@ -109,6 +110,8 @@ def test_names_are_those_of_the_published_operator() -> None:
         ("Service", "appwrapper-controller-manager-metrics-service"),
         ("Secret", "appwrapper-webhook-server-cert"),
         ("ClusterRole", "appwrapper-manager-role"),
+        ("ClusterRole", "appwrapper-metrics-auth-role"),
+        ("ClusterRole", "appwrapper-metrics-reader"),
         ("MutatingWebhookConfiguration", "appwrapper-mutating-webhook-configuration"),
         ("ValidatingWebhookConfiguration", "appwrapper-validating-webhook-configuration"),
     } <= set(objects())

@@ -11,6 +11,7 @@ from fournos.app.parts import PARTS
 from fournos.frameworks.admission import webhooks
 from fournos.frameworks.kinds import BUILT_IN, load
 from fournos.frameworks.settings import FrameworkSettings
+from fournos.runtime.scrape.settings import MetricsSettings
 from fournos.runtime.webhook.settings import WebhookSettings
 
 ROOT = Path(__file__).parents[3]
@@ -70,7 +71,7 @@ def test_the_deployment_is_reached_configured_and_hardened() -> None:
     environment = {entry["name"]: entry.get("value") for entry in container["env"]}
     variables = {
         f"{settings.model_config.get('env_prefix')}{name}".upper()
-        for settings in (FrameworkSettings, WebhookSettings)
+        for settings in (FrameworkSettings, MetricsSettings, WebhookSettings)
         for name in settings.model_fields
     }
     assert set(environment) <= variables

@@ -11,6 +11,7 @@ from fournos.app.parts import PARTS
 from fournos.kube.resource import Resource
 from fournos.miniclusters.observe import watches
 from fournos.miniclusters.settings import MiniClusterSettings
+from fournos.runtime.scrape.settings import MetricsSettings
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "minicluster"
 
@@ -52,8 +53,11 @@ def test_the_deployment_is_configured_and_hardened() -> None:
     pod = found["Deployment", "operator-controller-manager"]["spec"]["template"]
     (container,) = pod["spec"]["containers"]
     assert container["args"] == ["run", "--enable", "miniclusters"]
-    prefix = str(MiniClusterSettings.model_config.get("env_prefix"))
-    variables = {f"{prefix}{name}".upper() for name in MiniClusterSettings.model_fields}
+    variables = {
+        f"{settings.model_config.get('env_prefix')}{name}".upper()
+        for settings in (MiniClusterSettings, MetricsSettings)
+        for name in settings.model_fields
+    }
     assert {entry["name"] for entry in container["env"]} <= variables
     assert PARTS["miniclusters"].lease in str(found["Role", "minicluster-leader-election-role"])
     assert MiniClusterSettings().namespace == found["Namespace", "operator-system"]["metadata"]["name"]

@@ -11,7 +11,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from fournos.runtime.clock import SystemClock
 from fournos.runtime.health import Health
-from fournos.runtime.metrics import TABLE, Metrics, reference
+from fournos.runtime.metrics import Metrics, reference
+from fournos.runtime.metrics_table import CONTROLLER_RUNTIME, TABLE
 
 ROOT = Path(__file__).parents[3]
 
@@ -46,7 +47,12 @@ async def test_remarks_are_shown_and_decide_nothing() -> None:
 
 async def test_metrics_are_refreshed_and_exposed() -> None:
     metrics = Metrics()
-    health = Health(SystemClock(), metrics, refresh=lambda: metrics.set("fournos_queue_ready", 3, "toys"))
+    health = Health(
+        SystemClock(),
+        metrics,
+        plain=True,
+        refresh=lambda: metrics.set("fournos_queue_ready", 3, "toys"),
+    )
     metrics.requests("local")("patch", "toys.test.dev", 409, 0.02)
     async with TestClient(TestServer(health.app())) as client:
         answer = await client.get("/metrics")
@@ -58,6 +64,11 @@ async def test_metrics_are_refreshed_and_exposed() -> None:
         in text
     )
     assert 'fournos_api_request_seconds_count{cluster="local",verb="patch"} 1.0' in text
+
+
+async def test_metrics_are_not_on_the_port_of_the_probes_unless_asked_for() -> None:
+    async with TestClient(TestServer(Health(SystemClock(), Metrics()).app())) as client:
+        assert (await client.get("/metrics")).status == 404
 
 
 @pytest.mark.looptime
@@ -87,18 +98,16 @@ async def test_a_loop_that_hangs_is_told() -> None:
 def test_names_are_as_prometheus_wants_them() -> None:
     assert len({row.name for row in TABLE}) == len(TABLE)
     for row in TABLE:
-        # Ours, but for what a published operator promises under its own name.
-        assert re.fullmatch(r"(fournos|appwrapper)_[a-z_]+", row.name)
+        # Ours, but for what published operators promise under their own names.
+        ours = r"(controller_runtime|workqueue)" if row in CONTROLLER_RUNTIME else r"(fournos|appwrapper)"
+        assert re.fullmatch(rf"{ours}_[a-z_]+", row.name)
         assert row.name.endswith("_total") == (row.type == "counter"), row.name
         assert row.help.endswith(".")
 
 
 def test_every_metric_of_the_table_is_used() -> None:
-    source = (
-        "".join(
-            path.read_text() for path in (ROOT / "src/fournos").rglob("*.py") if path.name != "metrics.py"
-        )
-        + (ROOT / "src/fournos/runtime/metrics.py").read_text().partition("class Metrics")[2]
+    source = "".join(
+        path.read_text() for path in (ROOT / "src/fournos").rglob("*.py") if path.name != "metrics_table.py"
     )
     assert [row.name for row in TABLE if f'"{row.name}"' not in source] == []
 

@@ -1,8 +1,6 @@
 """Keeps certificate and webhook configurations right, on every replica.
 
-The Secret is read at start, when a configuration changes and when time says so: it is not watched, so the
-operator needs no right to list Secrets.  Whoever sees first that a certificate is due makes it; the
-Secret's resourceVersion decides between two.
+The Secret is read at start, when a configuration changes and when time says so.
 """
 
 from __future__ import annotations
@@ -14,16 +12,16 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from fournos.kube.api import Api
-from fournos.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
-from fournos.kube.kinds import SECRET
+from fournos.kube.errors import AlreadyExistsError, ConflictError, KubeError
 from fournos.kube.limiter import Backoff
 from fournos.kube.reflector import Reflector
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.kube.store import Store
 from fournos.runtime.clock import Clock
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.webhook.certificates import Kept, Pair, Terms, make_pair, next_look, read, turn, write
+from fournos.runtime.webhook.certificates import Kept, Pair, Terms, next_look
 from fournos.runtime.webhook.registration import LABEL, Target, carries, configurations, correction
+from fournos.runtime.webhook.secret import CertificateSecret
 from fournos.runtime.webhook.table import Webhook
 
 log = logging.getLogger(__name__)
@@ -61,6 +59,9 @@ class Keeper:
         self._leading = leading
         self._show = show
         self._terms = terms or Terms()
+        self._certificates = CertificateSecret(
+            api, secret, hosts=target.hosts, terms=self._terms, clock=clock
+        )
         self._wake = asyncio.Event()
         self._names = frozenset(configurations(webhooks, target, owner=secret.namespace))
         self._stores = {resource: Store() for resource, _ in self._names}
@@ -135,7 +136,7 @@ class Keeper:
 
     async def _pass(self) -> float:
         """One look at everything; in how many seconds time alone will change it."""
-        kept = await self._certificates()
+        kept = await self._certificates.turned(self._carried_since)
         assert kept.current is not None
         try:
             self._tell(await self._register(kept))
@@ -153,46 +154,6 @@ class Keeper:
         self._shown = pair
         self._metrics.set("fournos_webhook_certificate_end_seconds", pair.ends.timestamp())
         log.info("webhooks: serving with a certificate that ends %s", pair.ends.isoformat())
-
-    # --- the Secret -------------------------------------------------------------------------------
-
-    async def _certificates(self) -> Kept:
-        try:
-            secret: Obj | None = await self._api.get(SECRET, self._secret)
-        except NotFoundError:
-            secret = None
-        before = read((secret or {}).get("data") or {})
-        now = self._clock.now()
-        after = turn(
-            before,
-            now,
-            hosts=self._target.hosts,
-            terms=self._terms,
-            carried_since=self._carried_since(before, now),
-            make=lambda: make_pair(self._target.hosts, now, self._terms.lifetime),
-        )
-        if after != before:
-            await self._store(secret, after)
-        return after
-
-    async def _store(self, secret: Obj | None, kept: Kept) -> None:
-        """Raises ConflictError if another was faster."""
-        data = write(kept)
-        if secret is not None:
-            version = {"resourceVersion": secret["metadata"]["resourceVersion"]}
-            await self._api.patch(SECRET, self._secret, {"metadata": version, "data": data})
-            return
-        body = {
-            "apiVersion": SECRET.api_version,
-            "kind": SECRET.kind,
-            "metadata": {"namespace": self._secret.namespace, "name": self._secret.name},
-            "type": "Opaque",
-            "data": {key: value for key, value in data.items() if value is not None},
-        }
-        try:
-            await self._api.create(SECRET, body)
-        except AlreadyExistsError as error:
-            raise ConflictError(error.message) from error
 
     # --- the configurations -------------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
@@ -14,8 +13,8 @@ from aiohttp import web
 
 from fournos.api.durations import parse_duration
 from fournos.kube.api import Api
-from fournos.kube.tls import server_context, show
 from fournos.runtime.metrics import Metrics
+from fournos.runtime.shown import Shown
 from fournos.runtime.webhook.certificates import Pair
 from fournos.runtime.webhook.review import GarbledError, decide, parse, respond, verdict
 from fournos.runtime.webhook.table import Webhook
@@ -47,19 +46,14 @@ class WebhookServer:
         self._api = api
         self._webhooks = webhooks
         self._metrics = metrics
-        self._context: ssl.SSLContext | None = None
-        self._shown = asyncio.Event()
+        self._certificate = Shown()
         self._linger = linger
         self._serving = False
         self._going = False
 
     def show(self, pair: Pair) -> None:
         """Serve with this certificate; connections that are open go on."""
-        if self._context is None:
-            self._context = server_context(pair.certificate, pair.key)
-        else:
-            show(self._context, pair.certificate, pair.key)
-        self._shown.set()
+        self._certificate.show(pair)
 
     def complaints(self) -> Iterator[str]:
         if not self._serving:
@@ -74,11 +68,11 @@ class WebhookServer:
 
     async def run(self, *, port: int, host: str | None = None) -> None:
         """Raises OSError if the port is taken."""
-        await self._shown.wait()
+        context = await self._certificate.context()
         runner = web.AppRunner(self.app(), access_log=None, shutdown_timeout=_GOING)
         await runner.setup()
         try:
-            await web.TCPSite(runner, host, port, ssl_context=self._context).start()
+            await web.TCPSite(runner, host, port, ssl_context=context).start()
             self._serving, self._going = True, False
             try:
                 await asyncio.Event().wait()

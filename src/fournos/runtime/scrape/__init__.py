@@ -1,0 +1,1 @@
+"""/metrics by https, for those with the right to read it."""

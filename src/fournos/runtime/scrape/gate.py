@@ -1,0 +1,143 @@
+"""Who may read /metrics: the API server is asked for each token, its answers are kept for a short time."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Any, Final
+
+from fournos.kube.api import Api
+from fournos.kube.errors import ForbiddenError, KubeError
+from fournos.kube.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
+from fournos.kube.resource import Obj, Resource
+
+log = logging.getLogger(__name__)
+
+PATH: Final = "/metrics"
+AT_ONCE: Final = 8
+"""Reviews at the same time; beyond it the answer is 429, so that a flood of tokens meets us and not the
+API server."""
+KEPT: Final = 1024
+"""Answers that are kept at the most."""
+REFUSAL: Final = 10.0
+"""Seconds that a refusal is kept at the most: a right that has just been given must count soon."""
+_LONGEST_TOKEN: Final = 16_384
+
+
+class Verdict(IntEnum):
+    """As an HTTP status."""
+
+    ALLOWED = 200
+    UNKNOWN = 401
+    FORBIDDEN = 403
+    TOO_MANY = 429
+    UNSURE = 503
+
+
+# --- what is asked, and what the answer means --------------------------------------------------------
+
+
+def bearer(header: str) -> str:
+    """The token of an Authorization header, "" if there is none."""
+    scheme, _, token = header.strip().partition(" ")
+    token = token.strip()
+    return token if scheme.lower() == "bearer" and len(token) <= _LONGEST_TOKEN else ""
+
+
+def token_review(token: str) -> Obj:
+    return _review(TOKEN_REVIEW, {"token": token})
+
+
+def user_of(review: Obj) -> Mapping[str, Any] | None:
+    """Whose token it is; None: not one of this cluster."""
+    status = review.get("status") or {}
+    user = status.get("user") or {}
+    return user if status.get("authenticated") is True and user.get("username") else None
+
+
+def access_review(user: Mapping[str, Any]) -> Obj:
+    given = {"user": user["username"], **{name: user.get(name) for name in ("uid", "groups", "extra")}}
+    spec = {name: value for name, value in given.items() if value}
+    return _review(SUBJECT_ACCESS_REVIEW, {**spec, "nonResourceAttributes": {"path": PATH, "verb": "get"}})
+
+
+def _review(kind: Resource, spec: Mapping[str, Any]) -> Obj:
+    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}, "spec": spec}
+
+
+def allowed(review: Obj) -> bool:
+    status = review.get("status") or {}
+    return status.get("allowed") is True and status.get("denied") is not True
+
+
+# --- the gate -------------------------------------------------------------------------------------
+
+
+class Gate:
+    """Keeps no token, only digests of tokens."""
+
+    def __init__(self, api: Api, *, monotonic: Callable[[], float], lifetime: float) -> None:
+        """`lifetime`: seconds that an answer is kept."""
+        self._api = api
+        self._monotonic = monotonic
+        self._lifetime = lifetime
+        self._kept: dict[bytes, tuple[float, Verdict]] = {}
+        self._room = asyncio.Semaphore(AT_ONCE)
+        self._problem = ""
+
+    async def admits(self, header: str) -> Verdict:
+        """`header`: the request's Authorization."""
+        token = bearer(header)
+        if not token:
+            return Verdict.UNKNOWN
+        digest = hashlib.sha256(token.encode()).digest()
+        until, verdict = self._kept.get(digest, (0.0, Verdict.UNSURE))
+        if self._monotonic() < until:
+            return verdict
+        if self._room.locked():
+            return Verdict.TOO_MANY
+        async with self._room:
+            verdict = await self._review(token)
+        if verdict is not Verdict.UNSURE:
+            self._keep(digest, verdict)
+        return verdict
+
+    async def _review(self, token: str) -> Verdict:
+        try:
+            user = user_of(await self._api.create(TOKEN_REVIEW, token_review(token)))
+            if user is None:
+                return Verdict.UNKNOWN
+            answer = await self._api.create(SUBJECT_ACCESS_REVIEW, access_review(user))
+        except KubeError as error:
+            self._report(error)
+            return Verdict.UNSURE
+        self._problem = ""
+        return Verdict.ALLOWED if allowed(answer) else Verdict.FORBIDDEN
+
+    def _report(self, error: KubeError) -> None:
+        """Once for each kind of problem, not for each scrape."""
+        problem = type(error).__name__
+        if problem != self._problem:
+            fix = (
+                "; the operator needs the right to create tokenreviews.authentication.k8s.io and "
+                "subjectaccessreviews.authorization.k8s.io"
+                if isinstance(error, ForbiddenError)
+                else ""
+            )
+            log.warning("metrics: a token cannot be reviewed: %s%s", error.message, fix)
+        self._problem = problem
+
+    def _keep(self, digest: bytes, verdict: Verdict) -> None:
+        now = self._monotonic()
+        for known in [one for one, (until, _) in self._kept.items() if until <= now]:
+            del self._kept[known]
+        while len(self._kept) >= KEPT:
+            # The oldest refusal first: a flood of unknown tokens must not push out who may read.
+            refused = (one for one, (_, kept) in self._kept.items() if kept is not Verdict.ALLOWED)
+            del self._kept[next(refused, None) or next(iter(self._kept))]
+        lifetime = self._lifetime if verdict is Verdict.ALLOWED else min(self._lifetime, REFUSAL)
+        if lifetime > 0:
+            self._kept[digest] = (now + lifetime, verdict)

@@ -1,0 +1,58 @@
+"""The https server of /metrics."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from aiohttp import web
+
+from fournos.runtime.metrics import CONTENT_TYPE, Metrics
+from fournos.runtime.scrape.gate import PATH, Gate, Verdict
+from fournos.runtime.shown import Shown
+
+_SAID: Final = {
+    Verdict.UNKNOWN: "a bearer token of this cluster is needed\n",
+    Verdict.FORBIDDEN: "the token's user lacks the right to get the nonResourceURL /metrics\n",
+    Verdict.TOO_MANY: "too many tokens are being reviewed\n",
+    Verdict.UNSURE: "the API server cannot review the token now; see the operator's log\n",
+}
+_HEADERS: Final = {
+    Verdict.UNKNOWN: {"WWW-Authenticate": "Bearer"},
+    Verdict.TOO_MANY: {"Retry-After": "1"},
+}
+
+
+class ScrapeServer:
+    """`run` serves until cancelled, from the first certificate on."""
+
+    def __init__(self, gate: Gate, metrics: Metrics, *, refresh: Callable[[], None] = lambda: None) -> None:
+        """`refresh` is called before metrics are read."""
+        self._gate = gate
+        self._metrics = metrics
+        self._refresh = refresh
+        self.certificate = Shown()
+
+    def app(self) -> web.Application:
+        app = web.Application(client_max_size=1024)
+        app.router.add_get(PATH, self._answer)
+        return app
+
+    async def run(self, *, port: int, host: str | None = None) -> None:
+        """Raises OSError if the port is taken."""
+        context = await self.certificate.context()
+        runner = web.AppRunner(self.app(), access_log=None)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port, ssl_context=context).start()
+            await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.Response:
+        verdict = await self._gate.admits(request.headers.get("Authorization", ""))
+        if verdict is not Verdict.ALLOWED:
+            return web.Response(status=verdict, text=_SAID[verdict], headers=_HEADERS.get(verdict))
+        self._refresh()
+        return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})

@@ -1,0 +1,29 @@
+"""The certificate that an https server shows: renewed while connections are open."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+from fournos.kube.tls import server_context, show
+from fournos.runtime.webhook.certificates import Pair
+
+
+class Shown:
+    def __init__(self) -> None:
+        self._context: ssl.SSLContext | None = None
+        self._there = asyncio.Event()
+
+    def show(self, pair: Pair) -> None:
+        """From now on this one; connections that are open go on."""
+        if self._context is None:
+            self._context = server_context(pair.certificate, pair.key)
+        else:
+            show(self._context, pair.certificate, pair.key)
+        self._there.set()
+
+    async def context(self) -> ssl.SSLContext:
+        """Returns with the first certificate."""
+        await self._there.wait()
+        assert self._context is not None
+        return self._context

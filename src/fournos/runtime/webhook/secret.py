@@ -1,0 +1,85 @@
+"""The Secret that certificates are kept in: read, turned over, written.
+
+It is not watched, so that the operator needs no right to list Secrets.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from fournos.kube.api import Api
+from fournos.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from fournos.kube.kinds import SECRET
+from fournos.kube.resource import Key, Obj
+from fournos.runtime.clock import Clock
+from fournos.runtime.webhook.certificates import Kept, Terms, make_pair, read, turn, write
+
+BUNDLE = "ca-bundle.crt"
+"""All authorities that are trusted now, for those who read the Secret to trust us."""
+
+
+class CertificateSecret:
+    """Whoever sees first that a certificate is due makes it; the resourceVersion decides between two."""
+
+    def __init__(
+        self,
+        api: Api,
+        key: Key,
+        *,
+        hosts: Sequence[str],
+        terms: Terms,
+        clock: Clock,
+        bundled: bool = False,
+    ) -> None:
+        """`bundled`: the Secret holds BUNDLE, too."""
+        self._api = api
+        self._key = key
+        self._hosts = hosts
+        self._terms = terms
+        self._clock = clock
+        self._bundled = bundled
+
+    async def turned(self, carried_since: Callable[[Kept, datetime], datetime | None]) -> Kept:
+        """What it holds now, after what is due.  `carried_since` as for `turn`, of what it held before.
+
+        Raises ConflictError if another was faster, other KubeErrors.
+        """
+        try:
+            secret: Obj | None = await self._api.get(SECRET, self._key)
+        except NotFoundError:
+            secret = None
+        before = read((secret or {}).get("data") or {})
+        now = self._clock.now()
+        after = turn(
+            before,
+            now,
+            hosts=self._hosts,
+            terms=self._terms,
+            carried_since=carried_since(before, now),
+            make=lambda: make_pair(self._hosts, now, self._terms.lifetime),
+        )
+        if after != before:
+            await self._store(secret, after)
+        return after
+
+    async def _store(self, secret: Obj | None, kept: Kept) -> None:
+        data = write(kept)
+        if self._bundled:
+            data[BUNDLE] = base64.b64encode(kept.bundle).decode()
+        if secret is not None:
+            version = {"resourceVersion": secret["metadata"]["resourceVersion"]}
+            await self._api.patch(SECRET, self._key, {"metadata": version, "data": data})
+            return
+        body = {
+            "apiVersion": SECRET.api_version,
+            "kind": SECRET.kind,
+            "metadata": {"namespace": self._key.namespace, "name": self._key.name},
+            "type": "Opaque",
+            "data": {key: value for key, value in data.items() if value is not None},
+        }
+        try:
+            await self._api.create(SECRET, body)
+        except AlreadyExistsError as error:
+            raise ConflictError(error.message) from error
