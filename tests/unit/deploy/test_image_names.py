@@ -108,7 +108,8 @@ def test_make_says_which_commit_is_pushed(tmp_path: Path, given: dict[str, str])
     words = ["make", "docker-push", f"VENV={sys.prefix}", f"PYTHON={python}"]
     shown = subprocess.check_output(words, cwd=ROOT, env={**here, **given}, text=True).split()
     commit = (
-        given.get("GIT_COMMIT") or subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True).strip()
+        given.get("GIT_COMMIT")
+        or subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=ROOT, text=True).strip()
     )
     assert (shown[:2], shown[-1]) == (["-m", "dev.publish"], commit)
     assert not given or shown[2] == given["GIT_REF"]  # a detached checkout has none of its own
