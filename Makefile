@@ -11,6 +11,9 @@ STAMP  := $(VENV)/.installed
 KEEP_CLUSTERS ?= yes
 WITH_CLUSTERS = $(PYTHON) -m devcluster around --keep=$(KEEP_CLUSTERS) -- $(PYTHON)
 
+# Unit tests share nothing, so they take all cores; tests on clusters share those, one after the other.
+UNIT_TESTS = $(PYTHON) -m pytest tests/unit --numprocesses=auto $(PYTEST_ARGS)
+
 DEV_CLUSTER   ?= fournos-dev
 DEV_NAMESPACE := $(or $(FOURNOS_NAMESPACE),fournos-local-dev)
 SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
@@ -85,8 +88,9 @@ test: $(STAMP) ## All checks and tests; with FOURNOS_NAMESPACE set, only the ope
 	@$(PYTHON) -m pytest tests/e2e/jobs $(PYTEST_ARGS)
 else
 test: lint verify programs ## All checks and tests; with FOURNOS_NAMESPACE set, only the operator that runs there
-	@echo "==> tests: unit (seconds), integration (minutes), end-to-end (up to 20 min)"
-	@$(WITH_CLUSTERS) -m pytest tests/unit tests/integration tests/e2e $(PYTEST_ARGS)
+	@echo "==> tests: unit (4 min), integration and end-to-end (40 min); both run whatever comes of the other"
+	@$(UNIT_TESTS); unit=$$?; \
+	  $(WITH_CLUSTERS) -m pytest tests/integration tests/e2e $(PYTEST_ARGS) && exit $$unit
 endif
 
 # The first time this compiles a Kubernetes, which no single test should have to wait for.
@@ -94,7 +98,7 @@ programs: $(STAMP)
 	@$(PYTHON) -m devcluster build
 
 unit: $(STAMP) ## Only the unit tests (no cluster)
-	@$(PYTHON) -m pytest tests/unit $(PYTEST_ARGS)
+	@$(UNIT_TESTS)
 
 integration: programs ## Only the tests against a real API server (control plane, no pods)
 	@$(WITH_CLUSTERS) -m pytest tests/integration $(PYTEST_ARGS)
