@@ -31,7 +31,6 @@ NODE_PACKAGES = {
     "ctr": "containerd",
     "runc": "runc",
     "/usr/lib/cni/bridge": "containernetworking-plugins",
-    "iptables": "iptables",
     "ebtables": "ebtables",
     "ethtool": "ethtool",
     "socat": "socat",
@@ -39,7 +38,14 @@ NODE_PACKAGES = {
     "busybox": "busybox-static",
     "modprobe": "kmod",
 }
-BASE_PACKAGES = {"ip": "iproute2", "nsenter": "util-linux", "mount": "mount"}
+BASE_PACKAGES = {
+    "ip": "iproute2",
+    "iptables": "iptables",
+    "mount": "mount",
+    "nsenter": "util-linux",
+    "unshare": "util-linux",
+}
+"""Of every native cluster, one without a node included."""
 IMAGE_PACKAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 
 ENOUGH_INOTIFY_INSTANCES = 1024

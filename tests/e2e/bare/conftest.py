@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import native
+from devcluster import imagebuild, native
 from devcluster.progress import Progress
 from tests.e2e.bare.machine import Machine, archive
 
@@ -28,7 +28,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     """As it was installed; what the tests do to it stays until the last of them has ended."""
     progress = Progress()
-    native.build(progress)  # what takes minutes the first time is not compiled here
+    # What takes minutes the first time is not made here, but once for every checkout.
+    native.build(progress)
+    imagebuild.python_base(progress)
     made = Machine(tmp_path_factory.mktemp("bare"), archive(progress, datetime.date.today()))
     made.start()
     try:

@@ -27,6 +27,16 @@ def test_the_base_has_what_the_table_says_it_has(machine: Machine) -> None:
     assert found.stdout == ""
 
 
+def test_a_control_plane_alone_comes_up_and_ends(machine: Machine) -> None:
+    """It installs fewer packages, so this comes before anything that has a node."""
+    assert machine.run("make", "--silent", ".venv/.installed", limit=300).returncode == 0
+    devcluster = (".venv/bin/python", "-m", "devcluster")
+    words = ("--profile", "control-plane", "--without", "tekton,kueue")
+    done = machine.run(*devcluster, "up", "alone", *words, limit=120)
+    assert done.returncode == 0, done.stdout
+    assert machine.run(*devcluster, "down", "alone", limit=60).returncode == 0
+
+
 def test_the_demonstration_ends_with_a_job_that_succeeded(machine: Machine) -> None:
     done = machine.run("make", "demo", limit=800)
     assert done.returncode == 0, done.stdout[-6000:]
@@ -45,3 +55,4 @@ def test_its_clusters_end_at_one_command(machine: Machine) -> None:
     done = machine.run(*TEARDOWN, limit=120)
     assert done.returncode == 0, done.stdout
     assert machine.run("ls", "-A", STATE, limit=20).stdout == ""
+    assert machine.run("ip", "netns", limit=20).stdout == ""
