@@ -32,8 +32,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     native.build(progress)
     imagebuild.python_base(progress)
     made = Machine(tmp_path_factory.mktemp("bare"), archive(progress, datetime.date.today()))
-    made.start()
     try:
+        made.start()
         yield made
         made.run(*TEARDOWN, limit=120)
     finally:

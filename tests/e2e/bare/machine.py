@@ -23,7 +23,7 @@ from devcluster.network import NETWORK_LOCK
 from devcluster.paths import cache_root
 from devcluster.progress import Progress
 from devcluster.shell import stream
-from devcluster.state import ProcessRef, alive, reference
+from devcluster.state import reference
 from tests.e2e.bare import clients
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -60,45 +60,39 @@ class Machine:
     def __init__(self, directory: Path, files: Path) -> None:
         self.directory = directory
         self.root = directory / "root"
-        self.log = directory / "machine.log"
-        self._holder: ProcessRef | None = None
+        self._holder: subprocess.Popen[bytes] | None = None
         self.root.mkdir()
         with tarfile.open(files) as tar:
             tar.extractall(self.root, filter="fully_trusted")
-        shutil.copytree(ROOT, self.root / CHECKOUT.relative_to("/"), ignore=shutil.ignore_patterns(*_IGNORED))
-        for name in ("resolv.conf", "hosts"):
-            (self.root / "etc" / name).write_bytes((Path("/etc") / name).read_bytes())
+        shutil.copytree(ROOT, self._at(CHECKOUT), ignore=shutil.ignore_patterns(*_IGNORED))
+        for name in ("/etc/resolv.conf", "/etc/hosts"):
+            self._at(name).write_bytes(Path(name).read_bytes())
 
     def start(self) -> None:
-        script = self.directory / "start.sh"
-        ready = self.directory / "ready"
+        script, ready, output = (self.directory / name for name in ("start.sh", "ready", "output"))
         script.write_text(self._script(ready))
-        words = ["unshare", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child", "--propagation"]
-        with self.log.open("wb") as log:
-            process = subprocess.Popen(
-                [*words, "private", "sh", str(script)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+        # With these tests, however they end, the machine ends, and with its first process all of it.
+        words = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--uts", "--ipc", "--fork"]
+        words += ["--kill-child", "--propagation", "private", "sh", str(script)]
+        with output.open("wb") as log:
+            self._holder = subprocess.Popen(
+                words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
-        self._process, self._holder = process, reference(process.pid)
         deadline = time.monotonic() + 20
         while not ready.exists():
-            assert process.poll() is None, self.log.read_text()
-            assert time.monotonic() < deadline, self.log.read_text()
+            assert self._holder.poll() is None, output.read_text()
+            assert time.monotonic() < deadline, output.read_text()
             time.sleep(0.05)
 
     def run(self, *words: str, limit: float) -> subprocess.CompletedProcess[str]:
         """Runs a command in the checkout, with what a login and the package clients' settings give it."""
         assert self._holder
-        (inside,) = children(self._holder)
+        (first,) = children(reference(self._holder.pid))
+        enter = ["nsenter", "--target", str(first), "--mount", "--pid", "--uts", "--ipc", "env", "-i"]
         settings = {"PATH": SEARCH_PATH, "HOME": str(HOME), **clients.variables(os.environ)}
-        environment = [f"{name}={value}" for name, value in settings.items()]
-        enter = ["nsenter", "--target", str(inside), "--mount", "--pid", "--uts", "--ipc"]
-        shell = ["sh", "-c", f"cd {CHECKOUT} && exec {shlex.join(words)}"]
+        enter += [f"{name}={value}" for name, value in settings.items()]
         return subprocess.run(
-            [*enter, "env", "-i", *environment, *shell],
+            [*enter, "sh", "-c", f"cd {CHECKOUT} && exec {shlex.join(words)}"],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -109,27 +103,24 @@ class Machine:
         )
 
     def stop(self) -> None:
-        """Ends every process of the machine; its mounts go with the last one."""
-        assert self._holder
-        for pid in children(self._holder):
-            os.kill(pid, 9)
-        self._process.wait(timeout=30)
-        assert not alive(self._holder)
+        """Ends every process of the machine; its mounts go with the last one, and then its files."""
+        if self._holder:
+            self._holder.kill()
+            self._holder.wait(timeout=30)
+        shutil.rmtree(self.directory)
 
     def _script(self, ready: Path) -> str:
         """Mounts what the machine sees, and makes it the root of everything that runs in it."""
-        binds: list[tuple[Path, Path]] = []
-        for path in clients.files(os.environ, Path.home()):
-            inside = HOME / path.relative_to(Path.home()) if path.is_relative_to(Path.home()) else path
-            binds.append((path, inside))
         lines = ["set -e", _mount("--bind", self.root, self.root)]
         lines.append(_mount("-t", "proc", "proc", self._at("/proc")))
         lines += [_mount("--rbind", path, self._at(path)) for path in ("/sys", "/dev")]
         lines.append(_mount("-t", "tmpfs", "run", self._at("/run")))
         # Clusters of both machines choose subnets of one network.
         lines += self._bind(NETWORK_LOCK.parent, NETWORK_LOCK.parent)
-        for outside, inside in binds:
-            lines += self._bind(outside, inside, "-o", "ro")
+        home = Path.home()
+        for path in clients.files(os.environ, home):
+            inside = HOME / path.relative_to(home) if path.is_relative_to(home) else path
+            lines += self._bind(path, inside, "-o", "ro")
         lines += self._cache()
         lines += ["hostname bare", f"cd {self.root}", "mkdir -p .outside", "pivot_root . .outside"]
         lines += [f"touch /.outside{ready}", "umount -l /.outside"]
@@ -138,18 +129,21 @@ class Machine:
 
     def _cache(self) -> list[str]:
         """What is compiled already is there; what this machine adds stays its own."""
-        kept, inside = cache_root(), self._at(HOME / ".cache/fournos")
-        own = [self.directory / name for name in ("cache", "work")]
-        for path in (*own, kept):
-            path.mkdir(parents=True, exist_ok=True)
-        options = f"lowerdir={kept},upperdir={own[0]},workdir={own[1]}"
-        return [f"mkdir -p {inside}", _mount("-t", "overlay", "-o", options, "cache", inside)]
+        own, work, inside = (
+            self.directory / "cache",
+            self.directory / "work",
+            self._at(HOME / ".cache/fournos"),
+        )
+        for path in (own, work, inside):
+            path.mkdir(parents=True)
+        options = f"lowerdir={cache_root()},upperdir={own},workdir={work}"
+        return [_mount("-t", "overlay", "-o", options, "cache", inside)]
 
     def _bind(self, outside: Path, inside: Path, *options: str) -> list[str]:
         target = self._at(inside)
         make = f"mkdir -p {target}"
         if not outside.is_dir():
-            make = f"mkdir -p {self._at(inside.parent)} && touch {target}"
+            make = f"mkdir -p {target.parent} && touch {target}"
         return [make, _mount("--bind", *options, outside, target)]
 
     def _at(self, path: str | Path) -> Path:
