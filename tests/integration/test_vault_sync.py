@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from tests.commands import run
 from tests.fakes.vault import FakeVault
 from tests.integration.conftest import Server
 
@@ -73,6 +74,20 @@ async def test_secrets_follow_vault(server: Server, namespace: str, kubeconfig: 
         assert after["vault-my-creds"]["metadata"]["uid"] == found["vault-my-creds"]["metadata"]["uid"]
         assert after["vault-my-creds"]["metadata"]["labels"]["team"] == "perf"
     assert "hush-hush" not in output + applied
+
+
+async def test_the_make_targets(server: Server, namespace: str, kubeconfig: Path) -> None:
+    with FakeVault({"team/secrets/a": {"k": "hush-hush"}}) as vault:
+        variables = {
+            **vault.environment(),
+            "KUBECONFIG": str(kubeconfig),
+            "FOURNOS_SECRETS_NAMESPACE": namespace,
+        }
+        shown = await asyncio.to_thread(run, "make", "sync-vault-secrets-dry-run", **variables)
+        assert "k: <9 chars>" in shown
+        assert await secrets(server, namespace) == {}
+        await asyncio.to_thread(run, "make", "sync-vault-secrets", **variables)
+        assert decoded((await secrets(server, namespace))["vault-a"]) == {"k": "hush-hush"}
 
 
 async def test_a_partial_failure_deletes_nothing(server: Server, namespace: str, kubeconfig: Path) -> None:

@@ -13,17 +13,15 @@ from typing import Any
 import pytest
 import yaml
 
-from dev.image import operator_image, sample_image
+from dev.image import sample_image
 from dev.setup import prepare
 from devcluster import Cluster
 from devcluster.progress import Progress
+from tests.commands import run
 from tests.e2e.appwrappers.stories import GPU, QUEUE, Stories, pod, wrapper
-from tests.e2e.hub import ROOT
 from tests.e2e.jobs.conftest import WHERE
 
 NAMESPACE = "appwrapper-e2e"
-SYSTEM = "appwrapper-system"
-OPERATOR = "deployment/appwrapper-controller-manager"
 KUEUE = "kueue.x-k8s.io/v1beta2"
 
 
@@ -39,17 +37,16 @@ def kubeconfig() -> Path:
 
 
 def _deploy(cluster: Cluster, progress: Progress) -> None:
-    """deploy/appwrapper with the image of this checkout."""
-    image = operator_image(progress)
-    for one in (image, sample_image(progress)):
-        cluster.load(one.archive, progress=progress)
-    hub = Stories(cluster.kubeconfig_path, SYSTEM)
-    objects = list(yaml.safe_load_all(hub.kubectl("kustomize", str(ROOT / "deploy" / "appwrapper"))))
-    for one in objects:
-        if one["kind"] == "Deployment":
-            one["spec"]["template"]["spec"]["containers"][0]["image"] = image.tag
-    hub.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=yaml.safe_dump_all(objects))
-    hub.run("rollout", "status", OPERATOR, "--timeout=120s", timeout=130)
+    """The image of this checkout, by the commands of the README; it has been made for the hub already."""
+    cluster.load(sample_image(progress).archive, progress=progress)
+    variables = published(cluster.kubeconfig_path)
+    run("make", "docker-build", "kind-push", limit=300, **variables)
+    run("make", "deploy", limit=400, **variables)
+
+
+def published(kubeconfig: Path) -> dict[str, str]:
+    """The variables with which the README's commands mean the hub; buildah makes the hub's very image."""
+    return {"KUBECONFIG": str(kubeconfig), "CLUSTER": WHERE.cluster, "CONTAINER_TOOL": "buildah"}
 
 
 @pytest.fixture(scope="session")
@@ -61,10 +58,11 @@ def stories(kubeconfig: Path) -> Iterator[Stories]:
     hub.run("delete", "appwrappers", "--all", "--timeout=60s")
     _await_kueue(hub)
     yield hub
-    hub.kubectl("delete", f"clusterqueue/{NAMESPACE}", f"resourceflavor/{NAMESPACE}", "--wait=false")
+    gone = ("--wait=false", "--ignore-not-found")
+    hub.kubectl("delete", f"clusterqueue/{NAMESPACE}", f"resourceflavor/{NAMESPACE}", *gone)
     hub.kubectl("delete", "namespace", NAMESPACE, "--timeout=60s", check=False)
     for level in ("low", "high"):
-        hub.kubectl("delete", "workloadpriorityclass", f"{NAMESPACE}-{level}")
+        hub.kubectl("delete", "workloadpriorityclass", f"{NAMESPACE}-{level}", "--ignore-not-found")
 
 
 def _await_kueue(hub: Stories) -> None:

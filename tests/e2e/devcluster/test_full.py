@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from devcluster import Cluster, down, ensure, up
+from devcluster import Cluster, down, ensure, manifests, native, up
 from devcluster.archive import Recipe, write_image
 from devcluster.errors import DevclusterError
 from devcluster.images import KUBECTL_IMAGE
 from devcluster.progress import Progress
+from tests.commands import run
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -164,3 +165,24 @@ def test_two_clusters_run_side_by_side_and_can_call_each_other(
     finally:
         assert down("e2e-other", progress=quiet)
     assert kubectl(node, "get", "--raw", "/readyz") == "ok"
+
+
+def test_the_published_scripts_make_a_cluster_with_kueue(node: Cluster, tmp_path: Path) -> None:
+    """The AppWrapper README's two, on this cluster: it is what the first of them makes.
+
+    Kueue is taken away in between: the second installs it where it is missing, or says how.
+    """
+    variables = {"CLUSTER": "e2e-node", "KUBECONFIG": str(tmp_path / "kube" / "config")}
+    shown = run("hack/create-test-cluster.sh", **variables)
+    assert "the current context is devcluster-e2e-node" in shown
+    built, _ = native.build(Progress(quiet=True))
+    release = tmp_path / "manifests.yaml"
+    release.write_text(manifests.kueue(built.kueue_manifests.read_text(), {}))
+    kubectl(node, "delete", "-f", str(release), "--ignore-not-found", "--timeout=60s")
+
+    missing = run("hack/deploy-kueue.sh", fails=True, **variables, KUEUE_MANIFESTS=str(tmp_path / "none"))
+    assert "KUEUE_MANIFESTS=manifests.yaml hack/deploy-kueue.sh" in missing
+    run("hack/deploy-kueue.sh", **variables, KUEUE_MANIFESTS=str(release))
+    queues = kubectl(node, "get", "localqueues,clusterqueues", "-o", "wide")
+    assert "user-queue" in queues and "cluster-queue" in queues
+    run("hack/deploy-kueue.sh", **variables)

@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from dev import appwrapper, image
-from devcluster import DevclusterError
+from devcluster import DevclusterError, upstream
+from devcluster import kubectl as kubectl_module
 
 ROOT = Path(__file__).parents[3]
 MINE = {
@@ -124,3 +125,42 @@ def test_a_deployment_is_done_when_kueue_sees_appwrappers(
 def test_without_kueue_nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(appwrapper, "kubectl", lambda *arguments, **options: "v1\n")
     appwrapper.await_kueue(wait=lambda seconds: pytest.fail("waits"))
+
+
+@pytest.mark.parametrize(
+    ("served", "named", "applied"),
+    [
+        (True, "", []),
+        (False, "", [upstream.RELEASES["kueue"]]),
+        (False, "/a/manifests.yaml", ["/a/manifests.yaml"]),
+    ],
+)
+def test_kueue_is_installed_where_it_is_missing(
+    monkeypatch: pytest.MonkeyPatch, served: bool, named: str, applied: list[str]
+) -> None:
+    """By its API, in whatever namespace it runs; the queues come when its webhook answers."""
+    said: list[str] = []
+
+    def kubectl(*arguments: str, stdin: str | None = None, show: bool = True) -> str:
+        said.append(arguments[-1])
+        if said.count("samples/queues.yaml") == 1 and said[-1] == "samples/queues.yaml":
+            raise DevclusterError("failed calling webhook")
+        return "kueue.x-k8s.io/v1beta2\n" if served and "api-versions" in arguments else "v1\n"
+
+    monkeypatch.setattr(appwrapper, "kubectl", kubectl)
+    monkeypatch.setattr(kubectl_module.time, "sleep", lambda seconds: None)
+    monkeypatch.setenv("KUEUE_MANIFESTS", named)
+    appwrapper.deploy_kueue()
+    assert said == ["api-versions", *applied, "samples/queues.yaml", "samples/queues.yaml"]
+
+
+def test_a_kueue_that_cannot_be_installed_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kubectl(*arguments: str, stdin: str | None = None, show: bool = True) -> str:
+        if "apply" in arguments:
+            raise DevclusterError("no such host")
+        return "v1\n"
+
+    monkeypatch.setattr(appwrapper, "kubectl", kubectl)
+    monkeypatch.delenv("KUEUE_MANIFESTS", raising=False)
+    with pytest.raises(DevclusterError, match=r"(?s)no such host.*KUEUE_MANIFESTS=.*create-test-cluster"):
+        appwrapper.deploy_kueue()

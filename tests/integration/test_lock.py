@@ -1,0 +1,32 @@
+"""`make lock` keeps the pins: the lock files hold what pyproject.toml asks for, and no more."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LOCKS = ("requirements.lock", "requirements-runtime.lock")
+
+
+def pins(path: Path) -> list[str]:
+    """Hashes left out: a release may get more files."""
+    return re.findall(r"^\S+==[^\s\\]+", path.read_text(), re.MULTILINE)
+
+
+@pytest.mark.timeout(120)
+def test_the_locks_are_those_of_pyproject(tmp_path: Path) -> None:
+    (tmp_path / "hack").mkdir()
+    for name in ("hack/lock.sh", "pyproject.toml", *LOCKS):
+        shutil.copy(ROOT / name, tmp_path / name)
+    done = subprocess.run(
+        [tmp_path / "hack/lock.sh"], capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for name in LOCKS:
+        assert pins(tmp_path / name) == pins(ROOT / name)
+        assert len(pins(ROOT / name)) > 10
