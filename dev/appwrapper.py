@@ -35,7 +35,7 @@ IMAGE = re.compile(r"quay\.io/rh_perfscale/fournos:\S+")
 """As deploy/appwrapper names it, in whatever version."""
 _CRD = "deploy/crd/appwrappers.yaml"
 _LIMIT = 180.0
-KUEUE_PATIENCE = 150
+KUEUE_PATIENCE = 200
 """Seconds, of which Kueue may take 120."""
 PROBE = "deployment-probe"
 _PROBE: Mapping[str, Any] = {

@@ -6,18 +6,21 @@ BuildRuns; the operator's image is the one of this checkout.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from devcluster.images import KUBECTL_IMAGE
 from tests.e2e.hub import ROOT, Hub
 
 ENVSUBST = f"""#!{sys.executable}
@@ -130,6 +133,31 @@ def test_from_nothing_to_a_verified_cluster(own: tuple[Hub, Path], operator_imag
     assert hub.wait(name)["phase"] == "Succeeded"
     log = hub.run("logs", "-l", f"fournos.dev/job-name={name},tekton.dev/pipelineTask", "--all-containers")
     assert "Kubernetes control plane" in log
+    _with_another_image(hub, hub.list("pipelineruns", selector=f"fournos.dev/job-name={name}")[0])
+
+
+def _with_another_image(hub: Hub, run: Mapping[str, Any]) -> None:
+    """As the operator passes FOURNOS_VALIDATION_IMAGE; and a clusterless job, which looks at nothing."""
+    hub.submit(
+        "nowhere",
+        pipeline="fournos-validate-only",
+        cluster=None,
+        clusterless=True,
+        executionEngine={"none": {}},
+    )
+    params = [*run["spec"]["params"], {"name": "validation-image", "value": KUBECTL_IMAGE}]
+    again = {
+        "apiVersion": run["apiVersion"],
+        "kind": "PipelineRun",
+        "metadata": {"name": "again"},
+        "spec": {"pipelineRef": run["spec"]["pipelineRef"], "params": params},
+    }
+    hub.run("create", "-f", "-", stdin=json.dumps(again))
+    hub.run("wait", "--for=condition=Succeeded", "pipelinerun/again", "--timeout=60s", timeout=70)
+    (pod,) = hub.list("pods", selector="tekton.dev/pipelineRun=again")
+    assert [one["image"] for one in pod["spec"]["containers"]] == [KUBECTL_IMAGE]
+    assert hub.wait("nowhere")["phase"] == "Succeeded"
+    assert hub.task_pods("nowhere") == {}
 
 
 def test_the_commands_of_our_own_readme(own: tuple[Hub, Path], operator_image_tag: str) -> None:
