@@ -56,6 +56,13 @@ def test_coverage(tmp_path: Path) -> None:
     assert rows["src/fournos/clusters/rules.py"] == "100%"
 
 
+def test_a_source_distribution_has_them_once() -> None:
+    """The builder would follow the link, and copy what is behind it."""
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
+    links = {f"/{path.name}" for path in ROOT.iterdir() if path.is_symlink() and path.is_dir()}
+    assert links == {"/hearth"} <= set(build["sdist"]["exclude"])
+
+
 def test_the_development_extra_has_what_they_need() -> None:
     assert 'pip install -e ".[dev]"' in LINES
     extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["dev"]
