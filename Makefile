@@ -21,7 +21,7 @@ SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
 .DEFAULT_GOAL := help
 # `make dev-setup dev-run` must do one after the other, even under -j.
 .NOTPARALLEL:
-.PHONY: help demo test programs unit integration e2e teardown lint format verify manifests lock bench \
+.PHONY: help demo test programs unit integration e2e teardown lint format verify manifests lock release bench \
         dev-setup dev-run dev-teardown docker-build docker-push kind-push deploy undeploy install run uninstall \
         sync-vault-secrets sync-vault-secrets-dry-run clean
 
@@ -37,7 +37,8 @@ help: ## Show this text
 	@echo "           DEV_CLUSTER (dev-setup, dev-run, dev-teardown: which cluster; default fournos-dev),"
 	@echo "           DEV_ARGS (demo, dev-setup; --help lists them: --provider, --kubeconfig of an existing cluster, ...),"
 	@echo "           KEEP_CLUSTERS=no (test, integration, e2e: leave no cluster of this checkout, whatever their end),"
-	@echo "           VENV (default .venv), PYTEST_ARGS (added to pytest), BENCH_ARGS (added to the benchmark)."
+	@echo "           VENV (default .venv), PYTEST_ARGS (added to pytest), BENCH_ARGS (added to the benchmark),"
+	@echo "           RELEASE_ARGS (release: --image, --images, --out)."
 
 ##@ Use it
 demo: $(STAMP) ## Local cluster + operator + a sample job, followed to Succeeded (15 min cold, 90 s warm)
@@ -132,6 +133,9 @@ bench: $(STAMP) ## Measure the job lifecycle; prints a table, writes bench/resul
 manifests: $(STAMP) ## Write the generated files again (CRDs, manifests, reference pages)
 	@$(PYTHON) -m fournos.app.generate
 	@$(PYTHON) -m fournos.cli.reference --write
+
+release: programs ## Wheel, sdist, images, install.yaml, checksums, bill of materials in dist/ (RELEASE_ARGS)
+	@$(PYTHON) -m dev.release $(RELEASE_ARGS)
 
 lock: ## Write the lock files again from pyproject.toml
 	@hack/lock.sh

@@ -1,0 +1,210 @@
+"""`make release`: everything that an installation starts from, in dist/fournos-VERSION.
+
+Wheel, sdist, the install files, the bill of materials and what they need beside them are the same bytes
+whenever and wherever they are made of a commit.  The images are of that commit, with the packages that Debian
+has today.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import distributions
+from pathlib import Path
+
+import yaml
+
+from dev.image import ROOT
+from dev.release_images import BASES, AbsentError, recipe
+from dev.release_install import SYSTEMS, Document, System, homeless, of_all, of_system, write
+from dev.release_sbom import sbom
+from devcluster import DevclusterError
+from devcluster.existing import kubectl_program
+from devcluster.progress import Progress
+from devcluster.shell import run
+
+IMAGE = "quay.io/rh_perfscale/fournos"
+COPIED = {"config/kueue-config.yaml": "kueue-config.yaml", "samples/first-job.yaml": "first-job.yaml"}
+SUMS = "SHA256SUMS"
+NOTES = "RELEASE.txt"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A tree to make a release of."""
+
+    tree: Path
+    made: int
+    """Of the commit, seconds since 1970: the time that every file in an archive bears."""
+    repository: str = IMAGE
+    """Where the image will be pulled from."""
+
+    @property
+    def version(self) -> str:
+        with (self.tree / "pyproject.toml").open("rb") as file:
+            return str(tomllib.load(file)["project"]["version"])
+
+    @property
+    def image(self) -> str:
+        return f"{self.repository}:{self.version}"
+
+
+# --- what is the same bytes each time -----------------------------------------------------------------
+
+
+def artifacts(source: Source, out: Path) -> None:
+    """All but images, notes and checksums."""
+    out.mkdir(parents=True, exist_ok=True)
+    packages(source, out)
+    installs(source, out)
+    lock = (source.tree / "requirements-runtime.lock").read_text(encoding="utf-8")
+    licences = {
+        found.metadata["Name"].lower(): found.metadata["License-Expression"] or ""
+        for found in distributions()
+    }
+    text = sbom(lock, name="fournos", version=source.version, made=source.made, licences=licences)
+    (out / f"fournos-{source.version}.cdx.json").write_text(text, encoding="utf-8")
+    for path, name in COPIED.items():
+        shutil.copyfile(source.tree / path, out / name)
+    script = out / "build-image-public-base.sh"
+    script.write_text(recipe(source.version, source.image), encoding="utf-8")
+    script.chmod(0o755)
+
+
+def packages(source: Source, out: Path) -> None:
+    """Wheel and sdist, by hatchling: it takes their times from SOURCE_DATE_EPOCH."""
+    words = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", str(out)]
+    run(words, limit=300, cwd=source.tree, env={"SOURCE_DATE_EPOCH": str(source.made)})
+
+
+def installs(source: Source, out: Path) -> None:
+    """install-SYSTEM.yaml for each system, and install.yaml for all of them."""
+    found = {system: of_system(system, documents(source.tree, system), source.image) for system in SYSTEMS}
+    for system, objects in found.items():
+        _install(out / f"install-{system.name}.yaml", objects, f"{system.what}, {source.version}")
+    _install(out / "install.yaml", of_all(list(found.values())), f"All of Fournos, {source.version}")
+
+
+def documents(tree: Path, system: System) -> list[Document]:
+    if system.kustomization:
+        words = [*kubectl_program(), "kustomize", str(tree / system.kustomization)]
+        texts = [run(words, limit=120).stdout]
+    else:
+        texts = [(tree / name).read_text(encoding="utf-8") for name in system.files]
+    return [found for text in texts for found in yaml.safe_load_all(text) if found]
+
+
+def _install(path: Path, objects: Sequence[Document], title: str) -> None:
+    if missing := homeless(objects):
+        raise DevclusterError(
+            f"{path.name} uses namespaces that it does not make: {', '.join(sorted(missing))}"
+        )
+    path.write_text(write(objects, title=f"{title}."), encoding="utf-8")
+
+
+# --- the rest ------------------------------------------------------------------------------------------
+
+
+def images(source: Source, out: Path, wanted: Sequence[str], progress: Progress) -> dict[str, str]:
+    """An archive for each base, or why there is none."""
+    absent = {}
+    for name in BASES:
+        target = out / f"fournos-{source.version}-image-{name}.tar.gz"
+        try:
+            if name not in wanted:
+                raise AbsentError("it was not asked for")
+            BASES[name].make(source.tree, source.image, target, progress)
+        except AbsentError as reason:
+            absent[target.name] = str(reason)
+    return absent
+
+
+def notes(source: Source, absent: dict[str, str]) -> str:
+    lines = [
+        f"Fournos {source.version}: docs/install.md of the sdist says how to install it.",
+        "",
+        f"image      {source.image}",
+        "bases      " + "; ".join(f"{name}: {base.what}" for name, base in BASES.items()),
+        f"checksums  {SUMS} (sha256sum -c {SUMS})",
+    ]
+    for name, reason in absent.items():
+        lines += ["", f"NOT IN THIS RELEASE: {name}", f"  {reason}"]
+    if any("public" in name for name in absent):
+        lines.append("  It is made with build-image-public-base.sh where the base can be pulled.")
+    return "\n".join(lines) + "\n"
+
+
+def checksums(folder: Path) -> str:
+    """As `sha256sum` writes and checks them."""
+    lines = []
+    for path in sorted(folder.iterdir()):
+        if path.name != SUMS:
+            with path.open("rb") as file:
+                lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.name}\n")
+    return "".join(lines)
+
+
+def release(out: Path | None, repository: str, wanted: Sequence[str], progress: Progress) -> Path:
+    """Of the commit that is checked out.  Raises DevclusterError."""
+    if _git("status", "--porcelain").strip():
+        raise DevclusterError(
+            "The checkout has changes that are not committed: a release is of a commit",
+            evidence=_git("status", "--short"),
+            hint="Commit or remove them.",
+        )
+    with tempfile.TemporaryDirectory(prefix="fournos-release-") as scratch:
+        archive, tree = Path(scratch) / "tree.tar", Path(scratch) / "tree"
+        _git("archive", "--format=tar", f"--output={archive}", "HEAD")
+        with tarfile.open(archive) as found:
+            found.extractall(tree, filter="data")
+        source = Source(tree, int(_git("log", "-1", "--format=%ct")), repository)
+        target = out or ROOT / "dist" / f"fournos-{source.version}"
+        shutil.rmtree(target, ignore_errors=True)
+        with progress.step("Making wheel, sdist, install files and bill of materials", usual="20 s"):
+            artifacts(source, target)
+        absent = images(source, target, wanted, progress)
+        (target / NOTES).write_text(notes(source, absent), encoding="utf-8")
+    (target / SUMS).write_text(checksums(target), encoding="utf-8")
+    for name, reason in absent.items():
+        print(f"NOT MADE: {name}: {reason}")
+    return target
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode:
+        raise DevclusterError(f"git {words[0]} failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="make release", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--out", type=Path, help="where to (default: dist/fournos-VERSION)")
+    parser.add_argument("--image", default=IMAGE, help=f"where the image will be pulled from ({IMAGE})")
+    parser.add_argument(
+        "--images",
+        default=",".join(BASES),
+        help=f"bases of the images to make, with commas; none: no image (default: {','.join(BASES)})",
+    )
+    options = parser.parse_args(arguments)
+    wanted = [name for name in options.images.split(",") if name and name != "none"]
+    if unknown := set(wanted) - set(BASES):
+        parser.error(f"--images {','.join(sorted(unknown))}: known are {', '.join(BASES)}, none")
+    try:
+        print(release(options.out, options.image, wanted, Progress()))
+    except DevclusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
