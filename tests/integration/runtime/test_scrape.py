@@ -26,6 +26,7 @@ from fournos.runtime.webhook.secret import BUNDLE
 from tests.integration.appwrappers.test_rbac import NAMESPACE, apply
 from tests.integration.conftest import Server
 from tests.integration.webhook.conftest import free_port
+from tests.unit.deploy.monitoring import exported, metrics_in, queries
 
 ROOT = Path(__file__).resolve().parents[3]
 ACCOUNTS = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
@@ -149,6 +150,8 @@ async def test_metrics_are_for_those_with_the_right_alone(server: Server, scrape
     # What the published operator's own acceptance test looks for.
     assert "controller_runtime_reconcile_total{" in text
     assert "appwrapper_phase_total" in text
+    # What the dashboard and the alerts ask for is there.
+    assert set().union(*(metrics_in(query) for _, query in queries())) - exported(text) == set()
     async with (
         aiohttp.ClientSession() as session,
         session.get(f"http://127.0.0.1:{scraped.health}/metrics") as answer,

@@ -1,0 +1,68 @@
+"""promtool, which checks rules and runs their tests, built from its Go module and kept in the cache.
+
+`python -m dev.promtool ARGUMENT…` runs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from devcluster import DevclusterError
+from devcluster.locks import file_lock
+from devcluster.paths import cache_root
+from devcluster.progress import Progress
+from devcluster.shell import stream
+from devcluster.system import ensure_go
+
+SOURCES = Path(__file__).parent / "go" / "promtool"
+"""A module of its own: what it needs must not move the versions that a local cluster is made of, nor make
+them be compiled again."""
+_PACKAGE = "github.com/prometheus/prometheus/cmd/promtool"
+_LIMIT = 1800.0
+# Of service discoveries only those by file and by http: the rest are the clouds' libraries.
+_TAGS = "remove_all_sd"
+
+
+def ensure_promtool(progress: Progress) -> Path:
+    """The program; built when this version is not in the cache.  Raises DevclusterError."""
+    pinned = b"".join((SOURCES / name).read_bytes() for name in ("go.mod", "go.sum"))
+    program = cache_root() / f"promtool-{hashlib.sha256(pinned).hexdigest()[:12]}"
+    with file_lock(cache_root() / ".promtool.lock", limit=_LIMIT, what="the build of promtool"):
+        if program.is_file():
+            return program
+        go = ensure_go(progress)
+        unfinished = program.with_suffix(".new")
+        environment = {
+            "CGO_ENABLED": "0",
+            "GOFLAGS": "-mod=readonly",
+            "GOTOOLCHAIN": "local",
+            "PATH": f"{go.parent}:{os.environ.get('PATH', '')}",
+        }
+        with progress.step("Building promtool", usual="2 min, warm 5 s") as step:
+
+            def show(line: str) -> None:
+                step.detail = line[-60:]
+
+            words: list[str | Path] = [go, "build", "-v", "-tags", _TAGS, "-ldflags", "-s -w"]
+            stream(
+                [*words, "-o", unfinished, _PACKAGE], on_line=show, limit=_LIMIT, cwd=SOURCES, env=environment
+            )
+        unfinished.replace(program)
+    return program
+
+
+def main() -> int:
+    try:
+        program = ensure_promtool(Progress())
+    except DevclusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return subprocess.run([program, *sys.argv[1:]], check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,120 @@
+"""deploy/monitoring: scraped as shipped, each alert with its page, each query of metrics that there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from fournos.runtime.metrics_table import TABLE
+from tests.unit.deploy.monitoring import (
+    FOLDER,
+    ROOT,
+    dashboard,
+    labels_in,
+    metrics_in,
+    queries,
+    rules,
+)
+from tests.unit.deploy.test_metrics import FOLDERS, Shipped
+
+RUNBOOKS = ROOT / "docs" / "runbooks"
+OF_THE_SCRAPE = {"namespace", "job", "pod", "le"}
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return [found for found in yaml.safe_load_all((FOLDER / name).read_text()) if found]
+
+
+@pytest.mark.parametrize("system", FOLDERS)
+def test_each_operator_is_scraped_at_its_service_and_its_certificate_checked(system: str) -> None:
+    shipped = Shipped(system)
+    settings = shipped.settings
+    place = shipped.deployment["metadata"].get("namespace", "fournos")
+    (monitor,) = (
+        one
+        for one in documents("servicemonitors.yaml")
+        if settings.service in one["spec"]["endpoints"][0]["tlsConfig"]["serverName"].split(".")
+    )
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert monitor["metadata"]["namespace"] == place
+    assert (endpoint["port"], endpoint["scheme"]) == ("metrics", "https")
+    assert endpoint["bearerTokenFile"]
+    assert endpoint["tlsConfig"] == {
+        "serverName": settings.hosts(place)[0],
+        "ca": {"secret": {"name": settings.secret, "key": "ca-bundle.crt"}},
+    }
+    (service,) = (one for one in shipped.of("Service") if one["metadata"]["name"] == settings.service)
+    selected = monitor["spec"]["selector"]["matchLabels"]
+    matching = [
+        one for one in shipped.of("Service") if selected.items() <= one["metadata"].get("labels", {}).items()
+    ]
+    assert matching == [service]
+    readers = {
+        role["metadata"]["name"]
+        for role in shipped.of("ClusterRole")
+        if "nonResourceURLs" in str(role.get("rules"))
+    }
+    assert readers <= {one["roleRef"]["name"] for one in documents("readers.yaml")}
+
+
+def test_every_query_is_of_metrics_that_are_registered() -> None:
+    known = {row.name: set(row.labels) for row in TABLE}
+    used = set()
+    for where, query in queries():
+        names = metrics_in(query)
+        assert names <= set(known), where
+        assert names or query.startswith("up{"), where
+        used |= names
+        allowed = OF_THE_SCRAPE.union(*(known[name] for name in names))
+        assert labels_in(query) <= allowed, where
+    assert len(used) > 20
+
+
+def test_the_services_of_the_first_alert_are_all_that_are_scraped() -> None:
+    (rule,) = (rule for rule in rules() if rule["alert"] == "FournosMetricsUnreachable")
+    for system in FOLDERS:
+        service = str(Shipped(system).settings.service)
+        assert service.removeprefix("appwrapper-").removeprefix("operator-") in rule["expr"]
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
+def test_each_alert_has_a_page_that_says_what_to_look_at_and_do(rule: dict[str, Any]) -> None:
+    page = RUNBOOKS / f"{rule['alert']}.md"
+    text = page.read_text()
+    assert rule["annotations"]["runbook_url"].endswith(f"/docs/runbooks/{page.name}")
+    assert text.startswith(f"# {rule['alert']}\n")
+    for heading in ("Look at", "Do"):
+        _, _, rest = text.partition(f"## {heading}\n")
+        assert rest.strip().startswith("- "), heading
+    assert rule["labels"]["severity"] in ("warning", "critical")
+    assert {"summary", "description"} <= set(rule["annotations"])
+
+
+def test_there_is_a_page_for_nothing_else() -> None:
+    alerts = {rule["alert"] for rule in rules()}
+    assert {page.stem for page in RUNBOOKS.glob("*.md")} - {"README"} == alerts
+    listed = (RUNBOOKS / "README.md").read_text()
+    assert [alert for alert in alerts if f"]({alert}.md)" not in listed] == []
+
+
+def test_the_dashboard_is_one_that_grafana_takes() -> None:
+    board = dashboard()
+    panels = board["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    squares = [panel["gridPos"] for panel in panels]
+    taken = [(x, y) for at in squares for x in range(at["x"], at["x"] + at["w"])
+             for y in range(at["y"], at["y"] + at["h"])]  # fmt: skip
+    assert len(set(taken)) == len(taken) and max(x for x, _ in taken) < 24
+    for panel in panels:
+        if panel["type"] != "row":
+            assert panel["datasource"]["uid"] == "${datasource}"
+            assert panel["fieldConfig"]["defaults"]["unit"]
+            assert all(target["legendFormat"] for target in panel["targets"])
+
+
+def test_everything_is_in_the_kustomization() -> None:
+    (listed,) = documents("kustomization.yaml")
+    named = {*listed["resources"], *listed["configMapGenerator"][0]["files"], "kustomization.yaml"}
+    assert {path.name for path in FOLDER.iterdir()} == named
