@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,13 @@ OF_PROMETHEUS = {"up"}
 """A metric of Prometheus' own; single words are looked for by their name."""
 
 
+@cache
 def rules() -> list[dict[str, Any]]:
     (resource,) = yaml.safe_load_all((FOLDER / "rules.yaml").read_text())
     return [rule for group in resource["spec"]["groups"] for rule in group["rules"]]
 
 
+@cache
 def dashboard() -> dict[str, Any]:
     found: dict[str, Any] = json.loads((FOLDER / "dashboard.json").read_text())
     return found

@@ -17,7 +17,7 @@ from tests.unit.deploy.monitoring import (
     queries,
     rules,
 )
-from tests.unit.deploy.test_metrics import FOLDERS, Shipped
+from tests.unit.deploy.test_metrics import FOLDERS, shipped_by
 
 RUNBOOKS = ROOT / "docs" / "runbooks"
 OF_THE_SCRAPE = {"namespace", "job", "pod", "le"}
@@ -29,7 +29,7 @@ def documents(name: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("system", FOLDERS)
 def test_each_operator_is_scraped_at_its_service_and_its_certificate_checked(system: str) -> None:
-    shipped = Shipped(system)
+    shipped = shipped_by(system)
     settings = shipped.settings
     place = shipped.deployment["metadata"].get("namespace", "fournos")
     (monitor,) = (
@@ -75,7 +75,7 @@ def test_every_query_is_of_metrics_that_are_registered() -> None:
 def test_the_services_of_the_first_alert_are_all_that_are_scraped() -> None:
     (rule,) = (rule for rule in rules() if rule["alert"] == "FournosMetricsUnreachable")
     for system in FOLDERS:
-        service = str(Shipped(system).settings.service)
+        service = str(shipped_by(system).settings.service)
         assert service.removeprefix("appwrapper-").removeprefix("operator-") in rule["expr"]
 
 
