@@ -68,23 +68,24 @@ def _public(tree: Path, tag: str, target: Path, progress: Progress) -> None:
         raise AbsentError(f"none of {', '.join(_BUILDERS)} is installed, which could pull {PUBLIC_BASE}")
     reasons = []
     for name in found:
-        with (
-            tempfile.TemporaryDirectory(dir=target.parent) as scratch,
-            progress.step(f"Building the image on {PUBLIC_BASE} with {name}", usual="60 s") as step,
-        ):
+        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             archive = Path(scratch) / "image.tar"
             try:
-                for words in (_BUILDERS[name].build, _BUILDERS[name].save):
-                    filled = [word.format(tag=tag, archive=archive) for word in words]
-                    run(filled, limit=_BUILD_LIMIT, cwd=tree)
+                _build(name, tree, tag, archive, progress)
             except CommandFailedError as error:
-                step.detail = "not possible here"
                 last = (error.evidence.strip().splitlines() or [error.message])[-1].strip()
                 reasons.append(f"{name}: {last[:300]}")
                 continue
             _compress(archive, target)
             return
     raise AbsentError(f"it could not be built on {PUBLIC_BASE} here; {'; '.join(reasons)}")
+
+
+def _build(name: str, tree: Path, tag: str, archive: Path, progress: Progress) -> None:
+    with progress.step(f"Building the image on {PUBLIC_BASE} with {name}", usual="60 s"):
+        for words in (_BUILDERS[name].build, _BUILDERS[name].save):
+            filled = [word.format(tag=tag, archive=archive) for word in words]
+            run(filled, limit=_BUILD_LIMIT, cwd=tree)
 
 
 def _compress(archive: Path, target: Path) -> None:

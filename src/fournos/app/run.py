@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
+from fournos.app.metrics_server import metrics_tasks
 from fournos.app.parts import PARTS, Part
 from fournos.app.preflight import UnsupportedError, preflight
-from fournos.app.scrape import scraped
 from fournos.app.webhooks import Offer, served
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials, load
@@ -32,7 +32,7 @@ from fournos.runtime.events import Recorder
 from fournos.runtime.health import Health
 from fournos.runtime.lease import Lease
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.scrape.settings import MetricsSettings
+from fournos.runtime.metrics_server.settings import MetricsSettings
 from fournos.runtime.webhook.settings import WebhookSettings
 
 log = logging.getLogger(__name__)
@@ -137,7 +137,7 @@ async def _run(
         )
         # Of its own: what strangers' tokens ask for must not hold up anything else.
         metrics_api = await stack.enter_async_context(
-            Client(credentials, name="metrics", observer=metrics.requests("metrics"))
+            Client(credentials, name="metrics", qps=10, burst=20, observer=metrics.requests("metrics"))
         )
         for warning in await preflight(
             events_api, dict.fromkeys(e for part, _ in parts for e in part.engines)
@@ -195,7 +195,7 @@ async def _run(
             plain=metrics_settings.plain,
             refresh=refresh,
         )
-        scrape = scraped(
+        metrics_server = metrics_tasks(
             metrics_api,
             metrics_settings,
             namespace=parts[0][1].namespace,
@@ -212,7 +212,7 @@ async def _run(
                 "health": partial(health.run, port=health_port),
                 **{name: job for one in running for name, job in one.background.items()},
                 **webhooks.background,
-                **scrape,
+                **metrics_server,
             },
         )
 

@@ -16,7 +16,7 @@ from fournos.frameworks.settings import FrameworkSettings
 from fournos.jobs.settings import JobSettings
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.multikueue.settings import MultiKueueSettings
-from fournos.runtime.scrape.settings import MetricsSettings
+from fournos.runtime.metrics_server.settings import MetricsSettings
 from fournos.runtime.webhook.settings import WebhookSettings
 from fournos.vault.settings import VaultSettings
 

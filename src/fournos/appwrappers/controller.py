@@ -21,7 +21,7 @@ def appwrappers_system(
     """`written` hears of each status write."""
     return System(
         name=APPWRAPPERS,
-        controller="AppWrapper",
+        published_name="AppWrapper",
         watches=watches(settings),
         observe=Observer(settings),
         decide=partial(decide, settings=settings),

@@ -33,7 +33,7 @@ STYLES: Final = {
     "Finished": "dim",
 }
 NEW: Final = "New"
-"""Shown for a job that the operator has not seen yet."""
+"""ServingCertificate for a job that the operator has not seen yet."""
 
 
 def phase_of(job: Obj) -> str:

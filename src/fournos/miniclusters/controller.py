@@ -18,7 +18,7 @@ MINICLUSTERS = "miniclusters"
 def miniclusters_system(settings: MiniClusterSettings) -> System[Observed]:
     return System(
         name=MINICLUSTERS,
-        controller="minicluster",
+        published_name="minicluster",
         watches=watches(),
         observe=observe,
         decide=partial(decide, settings=settings),

@@ -20,7 +20,7 @@ from fournos.kube.reflector import INACTIVITY, Reflector
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.kube.store import Store, same_but_version
 from fournos.runtime.clock import Clock, SystemClock
-from fournos.runtime.counted import Counted
+from fournos.runtime.controller_metrics import ControllerMetrics
 from fournos.runtime.decision import Note
 from fournos.runtime.feed import Feed, Running
 from fournos.runtime.follow import Followed
@@ -102,10 +102,10 @@ class Controller:
         resources = [watch.resource for watch in system.watches]
         if len(set(resources)) != len(resources):
             raise ValueError(f"{system.name} watches a resource type twice")
-        name = system.controller or system.name
-        counted = Counted(self._metrics, name, self._clock, workers=self._workers)
-        queue = Queue(self._clock, jitter=self._jitter, measured=counted)
-        running = Running(system, queue, counted)
+        name = system.published_name or system.name
+        metrics = ControllerMetrics(self._metrics, name, self._clock, workers=self._workers)
+        queue = Queue(self._clock, jitter=self._jitter, metrics=metrics)
+        running = Running(system, queue, metrics)
         for watch in system.watches:
             feed = next((feed for feed in self._feeds if feed.suits(watch)), None)
             if feed is None:
@@ -250,7 +250,7 @@ class Controller:
             self._metrics.set("fournos_queue_retrying", queue.retrying, name)
             self._metrics.set("fournos_queue_sleeping", queue.sleeping, name)
             self._metrics.set("fournos_queue_oldest_seconds", queue.oldest(), name)
-            running.counted.refresh(len(queue))
+            running.metrics.refresh(len(queue))
         for feed in self._feeds:
             age = feed.reflector.last_event_age
             if age is not None:
@@ -351,7 +351,7 @@ class Controller:
 
     def _measure(self, running: Running, outcome: Outcome, seconds: float) -> None:
         metrics, name = self._metrics, running.system.name
-        running.counted.passed(outcome, seconds)
+        running.metrics.passed(outcome, seconds)
         metrics.add("fournos_reconciles_total", name, outcome.result.value)
         metrics.observe("fournos_reconcile_seconds", seconds, name)
         if outcome.retry:

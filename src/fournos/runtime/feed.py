@@ -8,7 +8,7 @@ from typing import Any
 from fournos.kube.reflector import Reflector
 from fournos.kube.resource import Resource
 from fournos.kube.store import Store
-from fournos.runtime.counted import Counted
+from fournos.runtime.controller_metrics import ControllerMetrics
 from fournos.runtime.follow import Followed
 from fournos.runtime.queue import Queue
 from fournos.runtime.system import Caches, IndexFunction, System, Watch
@@ -20,7 +20,7 @@ class Running:
 
     system: System[Any]
     queue: Queue
-    counted: Counted
+    metrics: ControllerMetrics
     caches: Caches = field(init=False)
     feeds: dict[Resource, Feed] = field(default_factory=dict)
     followed: Followed = field(init=False)

@@ -180,7 +180,7 @@ class Lease:
 
     async def _write(self, extra: dict[str, Any], started: float) -> None:
         self._lease = await self._api.patch(LEASE, self.key, self._body(self._claim() | extra))
-        # Counted from before the request: the API server may have stored it that early.
+        # ControllerMetrics from before the request: the API server may have stored it that early.
         self._valid_until = started + self._renew_deadline
 
     def _claim(self) -> dict[str, Any]:

@@ -24,8 +24,8 @@ STREAK = 8
 """How often in a row a key may go before those that wait."""
 
 
-class Measured(Protocol):
-    """Told what becomes of keys, for metrics."""
+class QueueMetrics(Protocol):
+    """Called with what becomes of each key."""
 
     def added(self) -> None: ...
 
@@ -53,10 +53,10 @@ class Queue:
         base: float = 0.05,
         limit: float = 60.0,
         jitter: Callable[[], float] = random.random,
-        measured: Measured | None = None,
+        metrics: QueueMetrics | None = None,
     ) -> None:
         """`base` and `limit` bound the backoff in seconds; `jitter` gives numbers in [0, 1)."""
-        self._measured = measured
+        self._metrics = metrics
         self._clock = clock
         self._base = base
         self._limit = limit
@@ -89,8 +89,8 @@ class Queue:
         lane = self._ready.setdefault(key.namespace, OrderedDict())
         if key not in lane:
             lane[key] = self._clock.monotonic()
-            if self._measured is not None:
-                self._measured.added()
+            if self._metrics is not None:
+                self._metrics.added()
             self._wake_one()
 
     def add_after(self, key: Key, seconds: float) -> None:
@@ -168,16 +168,16 @@ class Queue:
         self._processing.add(key)
         self._retry_at.pop(key, None)  # this pass is that retry
         self._idle.clear()
-        if self._measured is not None:
-            self._measured.taken(key, self._clock.monotonic() - since)
+        if self._metrics is not None:
+            self._metrics.taken(key, self._clock.monotonic() - since)
         return key
 
     def done(self, key: Key) -> None:
         """The pass over; a key that is to run once more goes first, so that what was begun gets finished
         before something new is, but not for ever."""
         self._processing.discard(key)
-        if self._measured is not None:
-            self._measured.finished(key)
+        if self._metrics is not None:
+            self._metrics.finished(key)
         streak = self._streaks.pop(key, 0) + 1
         if key in self._again:
             self._again.discard(key)

@@ -143,7 +143,7 @@ class System(Generic[Observed]):
 
     written: Callable[[Obj, Obj], None] | None = None
     """Hears of each status write: the object as it was observed, and as it is now; for metrics."""
-    controller: str = ""
+    published_name: str = ""
     """The name of this controller in a published operator, for the metrics under its names; else `name`."""
 
     @property

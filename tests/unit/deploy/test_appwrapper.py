@@ -11,7 +11,7 @@ from fournos.app.parts import PARTS
 from fournos.appwrappers.kinds import WRAPPED
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
-from fournos.runtime.scrape.settings import MetricsSettings
+from fournos.runtime.metrics_server.settings import MetricsSettings
 from fournos.runtime.webhook.settings import WebhookSettings
 
 ROOT = Path(__file__).parents[3]

@@ -11,7 +11,7 @@ from fournos.app.parts import PARTS
 from fournos.frameworks.admission import webhooks
 from fournos.frameworks.kinds import BUILT_IN, load
 from fournos.frameworks.settings import FrameworkSettings
-from fournos.runtime.scrape.settings import MetricsSettings
+from fournos.runtime.metrics_server.settings import MetricsSettings
 from fournos.runtime.webhook.settings import WebhookSettings
 
 ROOT = Path(__file__).parents[3]

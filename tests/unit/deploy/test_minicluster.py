@@ -11,7 +11,7 @@ from fournos.app.parts import PARTS
 from fournos.kube.resource import Resource
 from fournos.miniclusters.observe import watches
 from fournos.miniclusters.settings import MiniClusterSettings
-from fournos.runtime.scrape.settings import MetricsSettings
+from fournos.runtime.metrics_server.settings import MetricsSettings
 
 FOLDER = Path(__file__).parents[3] / "deploy" / "minicluster"
 

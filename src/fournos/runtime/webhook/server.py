@@ -14,7 +14,7 @@ from aiohttp import web
 from fournos.api.durations import parse_duration
 from fournos.kube.api import Api
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.shown import Shown
+from fournos.runtime.serving_certificate import ServingCertificate
 from fournos.runtime.webhook.certificates import Pair
 from fournos.runtime.webhook.review import GarbledError, decide, parse, respond, verdict
 from fournos.runtime.webhook.table import Webhook
@@ -46,7 +46,7 @@ class WebhookServer:
         self._api = api
         self._webhooks = webhooks
         self._metrics = metrics
-        self._certificate = Shown()
+        self._certificate = ServingCertificate()
         self._linger = linger
         self._serving = False
         self._going = False

@@ -46,7 +46,7 @@ class Review:
     patch: Mapping[str, Any] = field(default_factory=dict)
     """Of a mutating webhook: the JSON merge patch (RFC 7396) to the new object; lists are replaced whole."""
     warnings: tuple[str, ...] = ()
-    """Shown to who asks, whatever the verdict; one line each."""
+    """ServingCertificate to who asks, whatever the verdict; one line each."""
 
 
 class Reviewer(Protocol):

@@ -24,6 +24,8 @@ KEPT: Final = 1024
 """Answers that are kept at the most."""
 REFUSAL: Final = 10.0
 """Seconds that a refusal is kept at the most: a right that has just been given must count soon."""
+_REMEMBERED: Final = 600.0
+"""Seconds after its answer has expired that a token counts as one that was allowed before."""
 _LONGEST_TOKEN: Final = 16_384
 
 
@@ -73,10 +75,10 @@ def allowed(review: Obj) -> bool:
     return status.get("allowed") is True and status.get("denied") is not True
 
 
-# --- the gate -------------------------------------------------------------------------------------
+# --- asking ---------------------------------------------------------------------------------------
 
 
-class Gate:
+class Authorizer:
     """Keeps no token, only digests of tokens."""
 
     def __init__(self, api: Api, *, monotonic: Callable[[], float], lifetime: float) -> None:
@@ -88,7 +90,7 @@ class Gate:
         self._room = asyncio.Semaphore(AT_ONCE)
         self._problem = ""
 
-    async def admits(self, header: str) -> Verdict:
+    async def authorize(self, header: str) -> Verdict:
         """`header`: the request's Authorization."""
         token = bearer(header)
         if not token:
@@ -97,10 +99,14 @@ class Gate:
         until, verdict = self._kept.get(digest, (0.0, Verdict.UNSURE))
         if self._monotonic() < until:
             return verdict
-        if self._room.locked():
-            return Verdict.TOO_MANY
-        async with self._room:
+        if verdict is Verdict.ALLOWED:
+            # Reviewed again at once: a flood of unknown tokens must not stop the scrapes of a known one.
             verdict = await self._review(token)
+        elif self._room.locked():
+            return Verdict.TOO_MANY
+        else:
+            async with self._room:
+                verdict = await self._review(token)
         if verdict is not Verdict.UNSURE:
             self._keep(digest, verdict)
         return verdict
@@ -132,7 +138,8 @@ class Gate:
 
     def _keep(self, digest: bytes, verdict: Verdict) -> None:
         now = self._monotonic()
-        for known in [one for one, (until, _) in self._kept.items() if until <= now]:
+        self._kept.pop(digest, None)
+        for known in [one for one, (until, kept) in self._kept.items() if until + _grace(kept) <= now]:
             del self._kept[known]
         while len(self._kept) >= KEPT:
             # The oldest refusal first: a flood of unknown tokens must not push out who may read.
@@ -141,3 +148,7 @@ class Gate:
         lifetime = self._lifetime if verdict is Verdict.ALLOWED else min(self._lifetime, REFUSAL)
         if lifetime > 0:
             self._kept[digest] = (now + lifetime, verdict)
+
+
+def _grace(verdict: Verdict) -> float:
+    return _REMEMBERED if verdict is Verdict.ALLOWED else 0.0

@@ -9,7 +9,7 @@ from fournos.kube.tls import server_context, show
 from fournos.runtime.webhook.certificates import Pair
 
 
-class Shown:
+class ServingCertificate:
     def __init__(self) -> None:
         self._context: ssl.SSLContext | None = None
         self._there = asyncio.Event()

@@ -11,11 +11,11 @@ import pytest
 from fournos.kube.errors import ForbiddenError, KubeError, ServerError
 from fournos.kube.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
 from fournos.kube.resource import Obj, Resource
-from fournos.runtime.scrape.gate import (
+from fournos.runtime.metrics_server.authorizer import (
     AT_ONCE,
     KEPT,
     REFUSAL,
-    Gate,
+    Authorizer,
     Verdict,
     access_review,
     allowed,
@@ -51,8 +51,8 @@ class Reviewer:
             return {"status": {"authenticated": True, "user": user} if user else {"error": "no"}}
         return {"status": {"allowed": spec["user"] in self.may}}
 
-    def gate(self, lifetime: float = LIFETIME) -> Gate:
-        return Gate(self, monotonic=lambda: self.now, lifetime=lifetime)  # type: ignore[arg-type]
+    def authorizer(self, lifetime: float = LIFETIME) -> Authorizer:
+        return Authorizer(self, monotonic=lambda: self.now, lifetime=lifetime)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ class Reviewer:
     ],
 )
 async def test_only_a_token_with_the_right_gets_in(header: str, expected: Verdict) -> None:
-    assert await Reviewer().gate().admits(header) is expected
+    assert await Reviewer().authorizer().authorize(header) is expected
 
 
 def test_a_token_too_long_to_be_one_is_none() -> None:
@@ -107,24 +107,24 @@ def test_the_whole_user_is_asked_about_and_the_path_alone() -> None:
 
 async def test_an_answer_is_kept_for_its_time_and_no_longer() -> None:
     reviewer = Reviewer()
-    gate = reviewer.gate()
+    authorizer = reviewer.authorizer()
     for second in (0.0, 30.0, LIFETIME - 1):
         reviewer.now = second
-        assert await gate.admits("Bearer good") is Verdict.ALLOWED
+        assert await authorizer.authorize("Bearer good") is Verdict.ALLOWED
     assert [resource for resource, _ in reviewer.asked] == [TOKEN_REVIEW, SUBJECT_ACCESS_REVIEW]
     reviewer.may.clear()
     reviewer.now = LIFETIME
-    assert await gate.admits("Bearer good") is Verdict.FORBIDDEN
+    assert await authorizer.authorize("Bearer good") is Verdict.FORBIDDEN
     reviewer.may.add(PROMETHEUS["username"])
     reviewer.now += REFUSAL
-    assert await gate.admits("Bearer good") is Verdict.ALLOWED
+    assert await authorizer.authorize("Bearer good") is Verdict.ALLOWED
 
 
 async def test_with_no_lifetime_every_request_is_reviewed() -> None:
     reviewer = Reviewer()
-    gate = reviewer.gate(0.0)
+    authorizer = reviewer.authorizer(0.0)
     for _ in range(3):
-        await gate.admits("Bearer good")
+        await authorizer.authorize("Bearer good")
     assert len(reviewer.asked) == 6
 
 
@@ -133,38 +133,58 @@ async def test_without_an_answer_nobody_gets_in_and_nothing_is_kept(
     error: KubeError, caplog: pytest.LogCaptureFixture
 ) -> None:
     reviewer = Reviewer()
-    gate = reviewer.gate()
+    authorizer = reviewer.authorizer()
     reviewer.error = error
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            assert await gate.admits("Bearer good") is Verdict.UNSURE
+            assert await authorizer.authorize("Bearer good") is Verdict.UNSURE
     (record,) = caplog.records  # not one a scrape
     assert ("tokenreviews.authentication.k8s.io" in record.message) == isinstance(error, ForbiddenError)
     assert "good" not in caplog.text
     reviewer.error = None
-    assert await gate.admits("Bearer good") is Verdict.ALLOWED
+    assert await authorizer.authorize("Bearer good") is Verdict.ALLOWED
 
 
 async def test_a_flood_of_tokens_is_turned_away_and_those_who_may_stay_in() -> None:
     reviewer = Reviewer()
-    gate = reviewer.gate()
-    assert await gate.admits("Bearer good") is Verdict.ALLOWED
+    authorizer = reviewer.authorizer()
+    assert await authorizer.authorize("Bearer good") is Verdict.ALLOWED
     for number in range(KEPT + 10):
-        assert await gate.admits(f"Bearer {number}") is Verdict.UNKNOWN
-    assert len(gate._kept) == KEPT
+        assert await authorizer.authorize(f"Bearer {number}") is Verdict.UNKNOWN
+    assert len(authorizer._kept) == KEPT
     before = len(reviewer.asked)
     reviewer.open.clear()
-    flood = [asyncio.create_task(gate.admits(f"Bearer new-{number}")) for number in range(50)]
+    flood = [asyncio.create_task(authorizer.authorize(f"Bearer new-{number}")) for number in range(50)]
     await asyncio.sleep(0)
-    assert await gate.admits("Bearer good") is Verdict.ALLOWED
+    assert await authorizer.authorize("Bearer good") is Verdict.ALLOWED
     reviewer.open.set()
     verdicts = await asyncio.gather(*flood)
     assert verdicts.count(Verdict.TOO_MANY) == 50 - AT_ONCE
     assert len(reviewer.asked) == before + AT_ONCE
 
 
+async def test_a_known_token_is_reviewed_again_during_a_flood_and_a_forgotten_one_is_not() -> None:
+    reviewer = Reviewer()
+    authorizer = reviewer.authorizer()
+    assert await authorizer.authorize("Bearer good") is Verdict.ALLOWED
+    reviewer.now = LIFETIME  # its answer has expired
+    await authorizer.authorize("Bearer strange")  # expired answers are looked through
+    reviewer.open.clear()
+    flood = [asyncio.create_task(authorizer.authorize(f"Bearer {number}")) for number in range(AT_ONCE)]
+    await asyncio.sleep(0)
+    again = asyncio.create_task(authorizer.authorize("Bearer good"))
+    await asyncio.sleep(0)
+    assert await authorizer.authorize("Bearer poor") is Verdict.TOO_MANY
+    reviewer.open.set()
+    assert await again is Verdict.ALLOWED
+    await asyncio.gather(*flood)
+    reviewer.now += 3600
+    await authorizer.authorize("Bearer strange")
+    assert len(authorizer._kept) == 1
+
+
 def test_no_token_is_kept() -> None:
     reviewer = Reviewer()
-    gate = reviewer.gate()
-    asyncio.run(gate.admits("Bearer good"))
-    assert gate._kept and "good" not in repr(vars(gate)["_kept"])
+    authorizer = reviewer.authorizer()
+    asyncio.run(authorizer.authorize("Bearer good"))
+    assert authorizer._kept and "good" not in repr(vars(authorizer)["_kept"])

@@ -9,13 +9,13 @@ from fournos.kube.api import Api
 from fournos.kube.resource import Key
 from fournos.runtime.clock import Clock
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.scrape.certificate import CertificateKeeper
-from fournos.runtime.scrape.gate import Gate
-from fournos.runtime.scrape.server import ScrapeServer
-from fournos.runtime.scrape.settings import MetricsSettings
+from fournos.runtime.metrics_server.authorizer import Authorizer
+from fournos.runtime.metrics_server.cert_rotator import CertRotator
+from fournos.runtime.metrics_server.server import MetricsServer
+from fournos.runtime.metrics_server.settings import MetricsSettings
 
 
-def scraped(
+def metrics_tasks(
     api: Api,
     settings: MetricsSettings,
     *,
@@ -27,9 +27,9 @@ def scraped(
     """`api` must not be fenced by a lease: every replica is scraped."""
     if not settings.port:
         return {}
-    gate = Gate(api, monotonic=clock.monotonic, lifetime=settings.kept_for)
-    server = ScrapeServer(gate, metrics, refresh=refresh)
-    keeper = CertificateKeeper(
+    authorizer = Authorizer(api, monotonic=clock.monotonic, lifetime=settings.kept_for)
+    server = MetricsServer(authorizer, metrics, refresh=refresh)
+    keeper = CertRotator(
         api,
         Key(namespace, settings.secret),
         hosts=settings.hosts(namespace),

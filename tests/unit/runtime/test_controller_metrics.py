@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fournos.kube.resource import Key
-from fournos.runtime.counted import Counted, result_of
+from fournos.runtime.controller_metrics import ControllerMetrics, result_of
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.queue import Queue
 from fournos.runtime.reconcile import Outcome, Result
@@ -35,14 +35,14 @@ def test_a_pass_has_controller_runtimes_word(outcome: Outcome, word: str) -> Non
 
 async def test_a_queue_and_its_passes_are_measured_under_the_published_names() -> None:
     metrics, clock = Metrics(), VirtualClock()
-    counted = Counted(metrics, "AppWrapper", clock, workers=8)
-    queue = Queue(clock, measured=counted)
+    controller = ControllerMetrics(metrics, "AppWrapper", clock, workers=8)
+    queue = Queue(clock, metrics=controller)
     queue.add(KEY)
     queue.add(KEY)  # is in already
     clock.advance(2)
     assert await queue.get() == KEY
     clock.advance(3)
-    counted.refresh(len(queue))
+    controller.refresh(len(queue))
     text = metrics.render().decode()
     both = 'controller="AppWrapper",name="AppWrapper"'
     assert f"workqueue_adds_total{{{both}}} 1.0" in text
@@ -50,9 +50,9 @@ async def test_a_queue_and_its_passes_are_measured_under_the_published_names() -
     assert f"workqueue_longest_running_processor_seconds{{{both}}} 3.0" in text
     assert 'controller_runtime_active_workers{controller="AppWrapper"} 1.0' in text
     assert 'controller_runtime_max_concurrent_reconciles{controller="AppWrapper"} 8.0' in text
-    counted.passed(Outcome(Result.BUG, retry=True), 3.0)
+    controller.passed(Outcome(Result.BUG, retry=True), 3.0)
     queue.done(KEY)
-    counted.refresh(len(queue))
+    controller.refresh(len(queue))
     text = metrics.render().decode()
     assert f"workqueue_work_duration_seconds_sum{{{both}}} 3.0" in text
     assert 'controller_runtime_active_workers{controller="AppWrapper"} 0.0' in text

@@ -9,8 +9,8 @@ from typing import Final
 from aiohttp import web
 
 from fournos.runtime.metrics import CONTENT_TYPE, Metrics
-from fournos.runtime.scrape.gate import PATH, Gate, Verdict
-from fournos.runtime.shown import Shown
+from fournos.runtime.metrics_server.authorizer import PATH, Authorizer, Verdict
+from fournos.runtime.serving_certificate import ServingCertificate
 
 _SAID: Final = {
     Verdict.UNKNOWN: "a bearer token of this cluster is needed\n",
@@ -24,15 +24,17 @@ _HEADERS: Final = {
 }
 
 
-class ScrapeServer:
+class MetricsServer:
     """`run` serves until cancelled, from the first certificate on."""
 
-    def __init__(self, gate: Gate, metrics: Metrics, *, refresh: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, authorizer: Authorizer, metrics: Metrics, *, refresh: Callable[[], None] = lambda: None
+    ) -> None:
         """`refresh` is called before metrics are read."""
-        self._gate = gate
+        self._authorizer = authorizer
         self._metrics = metrics
         self._refresh = refresh
-        self.certificate = Shown()
+        self.certificate = ServingCertificate()
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=1024)
@@ -51,7 +53,7 @@ class ScrapeServer:
             await runner.cleanup()
 
     async def _answer(self, request: web.Request) -> web.Response:
-        verdict = await self._gate.admits(request.headers.get("Authorization", ""))
+        verdict = await self._authorizer.authorize(request.headers.get("Authorization", ""))
         if verdict is not Verdict.ALLOWED:
             return web.Response(status=verdict, text=_SAID[verdict], headers=_HEADERS.get(verdict))
         self._refresh()

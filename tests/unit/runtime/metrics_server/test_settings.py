@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fournos.app.scrape import scraped
+from fournos.app.metrics_server import metrics_tasks
 from fournos.runtime.clock import SystemClock
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.scrape.settings import MetricsSettings
+from fournos.runtime.metrics_server.settings import MetricsSettings
 from tests.world.server import Connection, Server
 
 
@@ -19,7 +19,7 @@ from tests.world.server import Connection, Server
     [({}, set()), ({"port": 8443}, {"metrics", "metrics-certificate"}), ({"plain": True}, set())],
 )
 def test_the_https_server_runs_where_it_has_a_port(settings: dict[str, Any], tasks: set[str]) -> None:
-    found = scraped(
+    found = metrics_tasks(
         Connection(Server()),
         MetricsSettings(**settings),
         namespace="ns",

@@ -25,7 +25,7 @@ LOOK: Final = 600.0
 """Seconds after which the Secret is read again: another replica may have turned it over."""
 
 
-class CertificateKeeper:
+class CertRotator:
     def __init__(
         self,
         api: Api,

@@ -21,7 +21,7 @@ def result_of(outcome: Outcome) -> str:
     return "requeue_after" if outcome.wake_at is not None else "success"
 
 
-class Counted:
+class ControllerMetrics:
     """A queue calls `added`, `taken` and `finished`; its controller the others."""
 
     def __init__(self, metrics: Metrics, controller: str, clock: Clock, *, workers: int) -> None:

@@ -14,7 +14,7 @@ from fournos.kube.errors import ForbiddenError
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.scrape.certificate import LOOK, CertificateKeeper
+from fournos.runtime.metrics_server.cert_rotator import LOOK, CertRotator
 from fournos.runtime.webhook.certificates import Pair, Terms, covers
 from fournos.runtime.webhook.secret import BUNDLE
 from tests.unit.runtime.loop import LoopClock
@@ -32,7 +32,7 @@ class Replica:
     def __init__(self, api: Connection) -> None:
         self.shown: list[Pair] = []
         self.metrics = Metrics()
-        self.keeper = CertificateKeeper(
+        self.keeper = CertRotator(
             api,
             KEY,
             hosts=HOSTS,
