@@ -18,7 +18,7 @@ from fournos.appwrappers.paths import PathError
 from fournos.appwrappers.podsets import declared, template_of
 from fournos.appwrappers.rules import check
 from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.appwrappers.warn import probes, warnings
+from fournos.appwrappers.warn import probes, trials, warnings
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.queueing.workload import QUEUE_NAME_LABEL
@@ -49,7 +49,10 @@ def review(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> R
     if need := facts.ask((*rights, *probes(request.new).values())):
         return need
     refused = _refused(request, facts, rights)
-    return refused or Review(warnings=tuple(warnings(request.new, facts, settings)))
+    if refused is not None:
+        return refused
+    need = facts.ask(trials(request.new, facts).values())
+    return need or Review(warnings=tuple(warnings(request.new, facts, settings)))
 
 
 def _refused(request: Request, facts: Facts, questions: Iterable[MayCreate]) -> Review | None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+import orjson
+
 from fournos.appwrappers.kinds import resource_of
 from fournos.appwrappers.podsets import declared, pod_sets_of
 from fournos.appwrappers.remedies import no_such_kind, right_to
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.kube.resource import Key, Obj
-from fournos.runtime.decision import Absent, Facts, LiveGet, Present, Unknown
+from fournos.runtime.decision import Absent, Facts, LiveGet, Present, Unknown, UnknownFields
 
 _POD_SET_NAME_MAX: Final = 61
 """Characters that Kueue takes for a pod set, without the number that is added."""
+_FIELDS_SHOWN: Final = 10
 
 
 def probes(new: Obj) -> dict[int, LiveGet]:
@@ -25,6 +28,31 @@ def probes(new: Obj) -> dict[int, LiveGet]:
         name = meta.get("name") or f"{meta['generateName']}any"
         found[index] = LiveGet(resource_of(component["template"]), Key(namespace, name))
     return found
+
+
+def trials(new: Obj, facts: Facts) -> dict[int, UnknownFields]:
+    """By component: what to ask after `probes`, of kinds that there are and whose user may create them."""
+    namespace = new["metadata"].get("namespace") or ""
+    found = {}
+    for index, probe in probes(new).items():
+        if not isinstance(facts.answer(probe), Present | Absent) or facts.answer(probe) == Absent(
+            no_kind=True
+        ):
+            continue
+        template = new["spec"]["components"][index]["template"]
+        body = {**template, "metadata": {**template["metadata"], "namespace": namespace}}
+        found[index] = UnknownFields(probe.resource, orjson.dumps(body).decode())
+    return found
+
+
+def _dropped(new: Obj, facts: Facts) -> Iterator[str]:
+    for index, trial in trials(new, facts).items():
+        answer = facts.answer(trial)
+        for path in answer.value[:_FIELDS_SHOWN] if isinstance(answer, Present) else ():
+            yield (
+                f"spec.components[{index}].template.{path} is no field of a {trial.resource.kind} of "
+                f"{trial.resource.api_version} and is dropped: correct or remove it"
+            )
 
 
 def warnings(new: Obj, facts: Facts, settings: AppWrapperSettings) -> Iterator[str]:
@@ -47,6 +75,7 @@ def warnings(new: Obj, facts: Facts, settings: AppWrapperSettings) -> Iterator[s
                     f"spec.components[{index}].podSets declares {one.replicas} pods at {one.path}, and the "
                     f"template makes {counted.replicas}: quota is asked for {counted.replicas}"
                 )
+    yield from _dropped(new, facts)
     for index, probe in probes(new).items():
         kind, text = probe.resource.kind, ""
         match facts.answer(probe):

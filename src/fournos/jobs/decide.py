@@ -25,6 +25,8 @@ from fournos.jobs.takeover import take_over
 from fournos.jobs.template import Template
 from fournos.jobs.waiting import wait
 from fournos.queueing.ensure import prebuilt_name
+from fournos.queueing.external import cure_of
+from fournos.queueing.kinds import FOURNOS_JOB
 from fournos.runtime.decision import Decision, Facts, Need
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
@@ -94,6 +96,7 @@ def _troubled(ctx: Context) -> Decision:
     if failure.count < _SHOWN_AFTER:
         return Decision(retry=True)
     text = f"{type(failure.step).__name__} failed {failure.count} times in a row, retrying: {failure.message}"
+    text += cure_of(failure.message, FOURNOS_JOB)
     if ctx.draft.reason_of("Retrying") != failure.error:
         ctx.draft.condition("Retrying", "True", failure.error, text).note(failure.error, text, warning=True)
     return ctx.decision(retry=True)

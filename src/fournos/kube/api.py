@@ -45,7 +45,8 @@ class Api(Protocol):
         ...
 
     async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
-        """`dry_run`: the API server checks and answers as if, but keeps nothing."""
+        """`dry_run`: the API server checks and answers as if, but keeps nothing.  It refuses fields that it
+        does not know, which it drops otherwise."""
         ...
 
     async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:

@@ -196,7 +196,7 @@ class Client:
 
     async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
         path = resource.path(namespace=obj["metadata"].get("namespace"))
-        query = {"dryRun": "All"} if dry_run else {}
+        query = {"dryRun": "All", "fieldValidation": "Strict"} if dry_run else {}
         return await self._json(Request("create", str(resource), "POST", path, query, body=obj))
 
     async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:

@@ -35,3 +35,17 @@ def parse_name(text: str, *, plural: str = "") -> Resource:
 
 def name_of(resource: Resource) -> str:
     return f"{resource.kind}.{resource.version}.{resource.group}"
+
+
+def cure_of(message: str, kind: Resource) -> str:
+    """What to do about a creation that Kueue's webhook did not answer; "" for any other error.
+
+    Kueue looks up the owner of what is created, and waits for a cache of the owner's kind: without the right
+    to read that kind the cache never fills.
+    """
+    if "failed calling webhook" not in message or "kueue" not in message:
+        return ""
+    return (
+        f" (if Kueue's configuration lists {name_of(kind)} under integrations.externalFrameworks, Kueue needs the right "
+        f"to read {kind.plural}: kubectl apply --server-side -k deploy/kueue)"
+    )

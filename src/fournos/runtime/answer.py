@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable
+from typing import Final
+
+import orjson
 
 from fournos.kube.api import Api
-from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
+from fournos.kube.errors import (
+    AlreadyExistsError,
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    NoSuchResourceError,
+    NotFoundError,
+)
 from fournos.kube.kinds import POD, SECRET, SUBJECT_ACCESS_REVIEW
 from fournos.kube.resource import Obj, key_of, owner_uids, uid_of
 from fournos.runtime.decision import (
@@ -21,11 +32,13 @@ from fournos.runtime.decision import (
     SecretFacts,
     SecretShape,
     Unknown,
+    UnknownFields,
 )
 from fournos.runtime.redact import redact
 
 MAX_LINE = 1000
 """Characters kept of a log line: a tail ends up in a status message."""
+_UNKNOWN_FIELD: Final = re.compile(r'unknown field "([^"]+)"')
 
 
 async def answer(api: Api, questions: Iterable[Question]) -> dict[Question, Answer]:
@@ -50,6 +63,8 @@ async def _one(api: Api, question: Question) -> Answer:
                 return await _tail(api, question)
             case MayCreate():
                 return await _may_create(api, question)
+            case UnknownFields():
+                return await _unknown_fields(api, question)
     except NotFoundError:
         return Absent()
     except NoSuchResourceError:
@@ -82,6 +97,16 @@ async def _may_create(api: Api, question: MayCreate) -> Answer:
         # An authorizer that failed has not said no; one that said yes has.
         return Present(True) if status.get("allowed") else Unknown(str(error))
     return Present(bool(status.get("allowed")))
+
+
+async def _unknown_fields(api: Api, question: UnknownFields) -> Answer:
+    """The API server decodes before it checks anything else: any other refusal means that all are known."""
+    try:
+        await api.create(question.resource, orjson.loads(question.manifest), dry_run=True)
+    except (InvalidError, AlreadyExistsError) as error:
+        _, strict, fields = error.message.partition("strict decoding error: ")
+        return Present(tuple(_UNKNOWN_FIELD.findall(fields)) if strict else ())
+    return Present(())
 
 
 def _shape(secret: Obj) -> SecretFacts:

@@ -83,7 +83,17 @@ class MayCreate:
     namespace: str
 
 
-Question: TypeAlias = LiveGet | LiveList | SecretShape | LogTail | MayCreate
+@dataclass(frozen=True, slots=True)
+class UnknownFields:
+    """Which fields of an object the API server does not know, so that it drops them at creation (a dry run).
+    Answer value: tuple[str, ...] of paths."""
+
+    resource: Resource
+    manifest: str
+    """The object, as JSON."""
+
+
+Question: TypeAlias = LiveGet | LiveList | SecretShape | LogTail | MayCreate | UnknownFields
 
 # --- answers: three-valued -------------------------------------------------------------------------
 

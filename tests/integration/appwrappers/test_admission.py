@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
+from fournos.kube import kinds
+from fournos.kube.client import Client
+from fournos.runtime.answer import answer
+from fournos.runtime.decision import Present, UnknownFields
 from tests.integration.appwrappers.test_rules import SAMPLE, path
 from tests.integration.conftest import Server
 from tests.integration.webhook.conftest import Replicas, replicas
@@ -56,14 +62,24 @@ class User:
         self._made = 0
 
     async def create(
-        self, *templates: Any, labels: Any = None, headers: Any = ALICE, name: str = "", **spec: Any
+        self,
+        *templates: Any,
+        labels: Any = None,
+        annotations: Any = None,
+        headers: Any = ALICE,
+        name: str = "",
+        **spec: Any,
     ) -> tuple[int, dict[str, Any]]:
         self._made += 1
         components = [one if "template" in one else {"template": one} for one in templates]
         body = {
             "apiVersion": "workload.codeflare.dev/v1beta2",
             "kind": "AppWrapper",
-            "metadata": {"name": name or f"w-{self._made}", "labels": labels or {}},
+            "metadata": {
+                "name": name or f"w-{self._made}",
+                "labels": labels or {},
+                "annotations": annotations or {},
+            },
             "spec": {"components": components, **spec},
         }
         return await self.server("POST", path(self.namespace), body, headers=headers)
@@ -174,6 +190,12 @@ REFUSED = {
         "write each path once",
     ),
     "no kind of its sort": ([{**JOB, "spec": "x"}], {}, "the template is no Job"),
+    "same name": ([JOB, POD, JOB], {}, "spec.components[0] is Job j, too"),
+    "annotation": (
+        [POD],
+        {"annotations": {"workload.codeflare.dev.appwrapper/terminalExitCodes": "9" * 5000}},
+        "'9999999999999999999999999999999999999999'… (5000 characters) cannot be used: write exit codes",
+    ),
     "no name of a kind": ([{**POD, "kind": "pods"}, POD], {}, "write apiVersion and kind"),
 }
 
@@ -183,6 +205,31 @@ async def test_every_invariant_is_refused_in_its_words(user: User) -> None:
         status, answer = await user.create(*templates, headers=None, **changes)
         assert status == 422, (name, answer)
         assert words in answer["message"], name
+
+
+async def test_fields_that_the_api_server_drops_are_found_by_a_trial(client: Client, namespace: str) -> None:
+    """Of a kind of its own, and of one that a CRD describes; nothing is made."""
+    spec = {"parallelism": 1, "restarts": 3, "template": {"spec": {**POD["spec"], "patience": 1}}}
+    job = {**JOB, "metadata": {"name": "trial", "namespace": namespace}, "spec": spec}
+    inner = {
+        **NESTED,
+        "metadata": {"name": "trial", "namespace": namespace},
+        "spec": {"components": [{"template": POD, "size": 1}]},
+    }
+    good = {**JOB, "metadata": {"name": "trial", "namespace": namespace}}
+    bad = {**good, "spec": {"parallelism": -1, "template": TEMPLATE}}
+    questions = [
+        UnknownFields(resource, json.dumps(body))
+        for resource, body in ((kinds.JOB, job), (APPWRAPPER, inner), (kinds.JOB, good), (kinds.JOB, bad))
+    ]
+    found = await answer(client, questions)
+    assert [found[one] for one in questions] == [
+        Present(("spec.restarts", "spec.template.spec.patience")),
+        Present(("spec.components[0].size",)),
+        Present(()),
+        Present(()),
+    ]
+    assert (await client.list(kinds.JOB, namespace=namespace)).items == []
 
 
 async def test_what_is_fixed_stays_as_it_was_admitted(user: User) -> None:

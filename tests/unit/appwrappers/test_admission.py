@@ -27,6 +27,7 @@ from fournos.runtime.decision import (
     Present,
     Question,
     Unknown,
+    UnknownFields,
     User,
 )
 from fournos.runtime.webhook.table import Request, Review
@@ -48,12 +49,19 @@ def refusals(new: dict[str, Any], old: dict[str, Any] | None = None) -> list[str
     return [one.rule for one in reviewed(asked(new, old)).problems]
 
 
-def reviewed(request: Request, settings: AppWrapperSettings = FREE, *, there: Answer = Absent()) -> Review:  # noqa: B008
-    """With this answer to each look at what is wrapped."""
-    found = review(request, Facts(), settings=settings)
-    if isinstance(found, Need):
-        found = review(request, Facts(dict.fromkeys(found.questions, there)), settings=settings)
-    assert isinstance(found, Review)
+def reviewed(
+    request: Request,
+    settings: AppWrapperSettings = FREE,
+    *,
+    there: Answer = Absent(),  # noqa: B008
+    unknown: tuple[str, ...] = (),
+) -> Review:
+    """With this answer to each look at what is wrapped, and these unknown fields in it."""
+    known: dict[Question, Answer] = {}
+    while isinstance(found := review(request, Facts(known), settings=settings), Need):
+        known |= {
+            one: Present(unknown) if isinstance(one, UnknownFields) else there for one in found.questions
+        }
     return found
 
 
@@ -105,6 +113,23 @@ def test_two_components_of_one_name_are_named() -> None:
     (problem,) = reviewed(asked(wrapper(job_template("j"), job_template("j")))).problems
     assert problem.field == "spec.components[1].template.metadata.name"
     assert problem.message.startswith("spec.components[0] is Job j, too")
+
+
+def test_fields_that_would_be_dropped_are_named() -> None:
+    new = wrapper(job_template("j"), job_template("k"))
+    path = "spec.template.spec.containers[0].comand"
+    first, second = reviewed(asked(new), unknown=(path,)).warnings
+    assert first == (
+        f"spec.components[0].template.{path} is no field of a Job of batch/v1 and is dropped: "
+        "correct or remove it"
+    )
+    assert second.startswith(f"spec.components[1].template.{path}")
+    assert len(reviewed(asked(new), unknown=("x",) * 1000).warnings) == 20
+    # It is a creation, if only a trial: for kinds that are there, in the namespace, when the user may.
+    need = review(asked(new), Facts(), settings=CHECKED)
+    assert isinstance(need, Need) and not any(isinstance(one, UnknownFields) for one in need.questions)
+    for there in (Absent(no_kind=True), Unknown("no", forbidden=True), Unknown("slow")):
+        assert not any(path in line for line in reviewed(asked(new), there=there, unknown=(path,)).warnings)
 
 
 def groups(workers: int) -> dict[str, Any]:
@@ -175,6 +200,9 @@ def test_the_user_must_be_entitled_to_every_resource() -> None:
         known: dict[Question, Answer] = dict.fromkeys(need.questions, Absent())
         known.update(zip(rights, answers, strict=True))
         found = review(asked(new), Facts(known), settings=CHECKED)
+        if isinstance(found, Need):
+            known |= dict.fromkeys(found.questions, Present(()))
+            found = review(asked(new), Facts(known), settings=CHECKED)
         assert isinstance(found, Review)
         return found
 

@@ -8,9 +8,10 @@ from typing import Any
 import yaml
 
 from fournos.app.parts import PARTS
-from fournos.appwrappers.kinds import WRAPPED
+from fournos.appwrappers.kinds import MINI_CLUSTER, PIPELINE_RUN, WRAPPED
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
+from fournos.queueing.kinds import FOURNOS_JOB
 from fournos.runtime.metrics_server.settings import MetricsSettings
 from fournos.runtime.webhook.settings import WebhookSettings
 
@@ -29,7 +30,7 @@ def objects(folder: str = "appwrapper") -> dict[tuple[str, str], dict[str, Any]]
 
 
 def test_every_file_is_in_its_kustomization() -> None:
-    for folder in ("appwrapper", "appwrapper-own-workloads"):
+    for folder in ("appwrapper", "appwrapper-own-workloads", "kueue"):
         (listed,) = yaml.safe_load_all((ROOT / "deploy" / folder / "kustomization.yaml").read_text())
         files = {path.name for path in (ROOT / "deploy" / folder).glob("*.yaml")} - {"kustomization.yaml"}
         assert files == {name for name in listed["resources"] if not name.startswith("..")}
@@ -45,6 +46,17 @@ def test_every_wrapped_kind_may_be_made_watched_and_deleted() -> None:
     }
     for kind in WRAPPED:
         assert granted[kind.resource.group, kind.resource.plural] == VERBS, str(kind.resource)
+
+
+def test_kueue_may_look_at_the_owner_of_what_our_kinds_make() -> None:
+    """Of every wrapped kind that Kueue does not know itself: only to look, and only these."""
+    (rules,) = [one["rules"] for (kind, _), one in objects("kueue").items() if kind == "ClusterRole"]
+    granted = {(rule["apiGroups"][0], plural): rule["verbs"] for rule in rules for plural in rule["resources"]}
+    ours = {(one.group, one.plural) for one in (FOURNOS_JOB, MINI_CLUSTER, PIPELINE_RUN)}
+    assert set(granted) == ours | {("tekton.dev", "taskruns")}
+    assert all(verbs == ["get", "list", "watch"] for verbs in granted.values())
+    (listed,) = yaml.safe_load_all((ROOT / "deploy/appwrapper-own-workloads/kustomization.yaml").read_text())
+    assert "../kueue" in listed["resources"]
 
 
 def test_the_webhooks_are_those_that_are_served() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fournos.kube.resource import Resource, usual_plural
-from fournos.queueing.external import BadNameError, name_of, parse_name
+from fournos.queueing.external import BadNameError, cure_of, name_of, parse_name
+from fournos.queueing.kinds import FOURNOS_JOB
 
 
 def test_a_name_is_read_and_written() -> None:
@@ -33,3 +34,24 @@ def test_a_wrong_name_says_why() -> None:
 )
 def test_plurals(kind: str, plural: str) -> None:
     assert usual_plural(kind) == plural
+
+
+SILENT = (
+    'Internal error occurred: failed calling webhook "mjob.kb.io": failed to call webhook: Post '
+    '"https://kueue-webhook-service.kueue-system.svc:443/mutate-batch-v1-job?timeout=10s": '
+    "context deadline exceeded"
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "cured"),
+    [
+        (SILENT, True),
+        (SILENT.replace("kueue", "other"), False),
+        ("etcdserver: request timed out", False),
+    ],
+)
+def test_a_webhook_of_kueue_that_does_not_answer_has_a_cure(message: str, cured: bool) -> None:
+    text = cure_of(message, FOURNOS_JOB)
+    wanted = ("FournosJob.v1.fournos.dev", "read fournosjobs", "kubectl apply --server-side -k deploy/kueue")
+    assert [word in text for word in wanted] == [cured] * 3 and bool(text) is cured

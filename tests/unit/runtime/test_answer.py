@@ -6,7 +6,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from fournos.kube.errors import ForbiddenError, KubeError, ServerError
+from fournos.kube.errors import (
+    AlreadyExistsError,
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    NoSuchResourceError,
+    ServerError,
+)
 from fournos.kube.kinds import POD, SECRET
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.runtime.answer import MAX_LINE, answer
@@ -21,6 +28,7 @@ from fournos.runtime.decision import (
     SecretFacts,
     SecretShape,
     Unknown,
+    UnknownFields,
 )
 from tests.unit.runtime.toy import TOY, TOY_KEY, make_toy
 from tests.world.server import Connection, Server
@@ -118,3 +126,32 @@ async def test_the_container_is_the_one_asked_for_or_the_main_one(
     question = LogTail("ns", "job=x", container=asked)
     await answer(Listening(server), [question])
     assert containers == [expected]
+
+
+STRICT = 'Toy in version "v1" cannot be handled as a Toy: strict decoding error: '
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (None, Present(())),
+        (InvalidError(f'{STRICT}unknown field "a", unknown field "b[0].c"'), Present(("a", "b[0].c"))),
+        (InvalidError('spec.a: Invalid value: "unknown field \\"x\\""'), Present(())),
+        (AlreadyExistsError("there is one"), Present(())),
+        (NoSuchResourceError("404 page not found"), Absent(no_kind=True)),
+        (ForbiddenError("may not"), Unknown("may not", forbidden=True)),
+    ],
+)  # fmt: skip
+async def test_fields_that_are_not_known(error: KubeError | None, expected: Answer) -> None:
+    tried: list[tuple[Obj, bool]] = []
+
+    class Trying(Connection):
+        async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+            tried.append((obj, dry_run))
+            if error is not None:
+                raise error
+            return obj
+
+    question = UnknownFields(TOY, '{"spec":{"a":1}}')
+    assert await answer(Trying(Server()), [question]) == {question: expected}
+    assert tried == [({"spec": {"a": 1}}, True)]

@@ -1,0 +1,35 @@
+"""Kueue's webhook in the way of a resolve Job: the job waits, says why and what to do, and goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fournos.api.conditions import condition
+from fournos.kube.errors import ServerError
+from fournos.kube.kinds import JOB
+from tests.unit.jobs.actors import job, phase, submit
+from tests.unit.jobs.test_lifecycle import scenario
+from tests.unit.queueing.test_external import SILENT
+from tests.world.harness import run
+from tests.world.server import Server
+
+
+async def test_a_resolve_job_that_kueue_holds_up_names_the_cure() -> None:
+    told: list[str] = []
+
+    def setup(server: Server) -> None:
+        submit(server)
+
+        def refuse(verb: str, resource: Any, body: Any) -> Any:
+            if (verb, resource) != ("create", JOB) or told:
+                return None
+            found = condition(job(server), "Retrying") or {}
+            told.extend([found["message"]] if found else [])
+            return ServerError(SILENT, status=500)
+
+        server.refusals.append(refuse)
+
+    done = await run(scenario(setup))
+    assert phase(done.server) == "Succeeded"
+    (message,) = told
+    assert SILENT in message and message.endswith("kubectl apply --server-side -k deploy/kueue)")
