@@ -46,6 +46,6 @@ def cure_of(message: str, kind: Resource) -> str:
     if "failed calling webhook" not in message or "kueue" not in message:
         return ""
     return (
-        f" (if Kueue's configuration lists {name_of(kind)} under integrations.externalFrameworks, Kueue needs the right "
-        f"to read {kind.plural}: kubectl apply --server-side -k deploy/kueue)"
+        f" (if Kueue's configuration lists {name_of(kind)} under integrations.externalFrameworks, "
+        f"Kueue needs the right to read {kind.plural}: kubectl apply --server-side -k deploy/kueue)"
     )

@@ -51,7 +51,7 @@ def test_every_wrapped_kind_may_be_made_watched_and_deleted() -> None:
 def test_kueue_may_look_at_the_owner_of_what_our_kinds_make() -> None:
     """Of every wrapped kind that Kueue does not know itself: only to look, and only these."""
     (rules,) = [one["rules"] for (kind, _), one in objects("kueue").items() if kind == "ClusterRole"]
-    granted = {(rule["apiGroups"][0], plural): rule["verbs"] for rule in rules for plural in rule["resources"]}
+    granted = {(one["apiGroups"][0], plural): one["verbs"] for one in rules for plural in one["resources"]}
     ours = {(one.group, one.plural) for one in (FOURNOS_JOB, MINI_CLUSTER, PIPELINE_RUN)}
     assert set(granted) == ours | {("tekton.dev", "taskruns")}
     assert all(verbs == ["get", "list", "watch"] for verbs in granted.values())
