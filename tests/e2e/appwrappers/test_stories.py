@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 import yaml
@@ -55,6 +56,20 @@ def test_a_mix_of_kinds(stories: Stories) -> None:
     stories.run("delete", "appwrapper", "mix", "--timeout=60s")
     for kind in ("pods", "services", "jobs", "deployments"):
         assert stories.list(kind) == [], kind
+
+
+def test_jobs_whose_pods_fail(stories: Stories) -> None:
+    """The Job controller would go on for ten minutes: the failed pods count before it gives up."""
+    again = {"failureGracePeriodDuration": "0s", "retryPausePeriodDuration": "1s", "retryLimit": "2"}
+    stories.apply(
+        wrapper("again", job("again", "exit 1"), **again),
+        wrapper("fatal", job("fatal", "exit 3"), failureGracePeriodDuration="1h", terminalExitCodes="3"),
+    )
+    for name, resets in (("again", 2), ("fatal", 0)):
+        found = stories.phase(name, "Failed", timeout=90)
+        assert stories.condition_of(found, "Unhealthy")["reason"] == "FoundFailedPods"
+        assert found["status"].get("resettingCount", 0) == resets
+    stories.until(lambda: not stories.list("jobs"), lambda: f"Jobs stay: {stories.list('jobs')}")
 
 
 def test_a_user_may_wrap_what_she_may_create(stories: Stories) -> None:
@@ -168,8 +183,16 @@ def test_a_kind_that_nobody_has_defined(stories: Stories, right_to_nothings: Non
     body["spec"]["components"][1]["podSets"] = [{"path": "template.spec.template"}]
     stories.apply(body)
     found = stories.phase("unknown", "Failed")
-    assert stories.condition_of(found, "Unhealthy")["reason"] == "CreateFailed"
+    unhealthy = stories.condition_of(found, "Unhealthy")
+    assert unhealthy["reason"] == "CreateFailed"
+    assert "this cluster serves no Nothing of example.com/v1" in unhealthy["message"]
+    reasons = [stories.condition_of({"status": one}, "ResourcesDeployed") for one in components(found)]
+    assert [one["reason"] for one in reasons] == ["ComponentDeleted", "ComponentCreationErrored"]
     stories.gone("unknown")
+
+
+def components(found: Mapping[str, Any]) -> Any:
+    return found["status"]["componentStatus"]
 
 
 def test_fifty_for_five_places(stories: Stories) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from fournos.api.conditions import is_true
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.kinds import POD
@@ -38,3 +40,35 @@ async def test_what_it_cannot_queue_is_refused_in_words(stage: Stage) -> None:
     assert is_true(found, "Unhealthy")
     told = next(one for one in found["status"]["conditions"] if one["type"] == "Unhealthy")
     assert "FOURNOS_APPWRAPPER_WORKLOADS=own" in told["message"]
+
+
+def groups() -> dict[str, Any]:
+    """The published sample: it declares one worker less than the template makes."""
+    template = {"spec": pod("x")["spec"]}
+    spec = {"leaderTemplate": template, "size": 3, "workerTemplate": template}
+    path = "template.spec.leaderWorkerTemplate"
+    body = {
+        "apiVersion": "leaderworkerset.x-k8s.io/v1",
+        "kind": "LeaderWorkerSet",
+        "metadata": {"name": "groups"},
+        "spec": {"replicas": 2, "leaderWorkerTemplate": spec},
+    }
+    declared = [
+        {"path": f"{path}.leaderTemplate", "replicas": 2},
+        {"path": f"{path}.workerTemplate", "replicas": 3},
+    ]
+    return {"template": body, "podSets": declared}
+
+
+async def test_quota_is_asked_for_what_a_template_makes(stage: Stage) -> None:
+    """Kueue counts by the status, which states what is made, whatever the spec declares."""
+    await stage.stop_policy("Hold")
+    await stage.submit("groups", components=[groups()])
+
+    async def counted() -> bool:
+        found = await stage.workloads("groups")
+        return [[one["count"] for one in made["spec"]["podSets"]] for made in found] == [[2, 4]]
+
+    await stage.until(counted, "Kueue does not count what the status states", limit=150)
+    status = (await stage.get(APPWRAPPER, "groups"))["status"]["componentStatus"][0]
+    assert [one["replicas"] for one in status["podSets"]] == [2, 4]
