@@ -12,14 +12,22 @@ from typing import Any
 
 from fournos.api.rules import Violation
 from fournos.appwrappers import names
-from fournos.appwrappers.annotations import unusable
-from fournos.appwrappers.kinds import InferenceError, PodSetSpec, infer, resource_of, wrapped_kind
+from fournos.appwrappers.annotations import is_number, shortened, unusable
+from fournos.appwrappers.kinds import (
+    GROUP_COUNT,
+    InferenceError,
+    PodSetSpec,
+    infer,
+    resource_of,
+    wrapped_kind,
+)
 from fournos.appwrappers.paths import PathError
 from fournos.appwrappers.podsets import declared, template_of
 from fournos.appwrappers.rules import check
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.warn import probes, trials, warnings
 from fournos.kube.resource import Key, Obj
+from fournos.queueing.ensure import MAX_EXECUTION_LABEL, max_execution_seconds
 from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.queueing.workload import QUEUE_NAME_LABEL
 from fournos.runtime.decision import Facts, LiveGet, MayCreate, Need, Present, Unknown
@@ -89,7 +97,11 @@ def problems(new: Obj, *, own_workloads: bool = True) -> list[Violation]:
     `own_workloads`: this operator talks to Kueue about it, not Kueue's own integration.
     """
     found = check(new)
-    queued = (new["metadata"].get("labels") or {}).get(QUEUE_NAME_LABEL)
+    labels = new["metadata"].get("labels") or {}
+    queued = labels.get(QUEUE_NAME_LABEL)
+    if MAX_EXECUTION_LABEL in labels and max_execution_seconds(new) is None:
+        text = f"{shortened(labels[MAX_EXECUTION_LABEL])} cannot be used: write seconds, such as 3600"
+        found.append(Violation(f"metadata.labels[{MAX_EXECUTION_LABEL}]", text, "max-execution"))
     total = 0
     seen: dict[tuple[str, str, str], int] = {}
     for index, component in enumerate((new.get("spec") or {}).get("components") or ()):
@@ -153,6 +165,11 @@ def _component(component: Mapping[str, Any], namespace: str, at: str) -> Iterato
     except (PathError, InferenceError) as error:
         yield Violation(f"{at}.podSets", str(error), "pod-sets")
         return
+    for one in written:
+        count = one.annotations.get(GROUP_COUNT)
+        if count is not None and not is_number(str(count)):
+            text = f"{GROUP_COUNT}: {shortened(str(count))} cannot be used: write a number, such as 2"
+            yield Violation(f"{at}.podSets", text, "annotation")
     paths = [one.path for one in written]
     if len(set(paths)) != len(paths):
         yield Violation(f"{at}.podSets", "write each path once", "pod-sets")

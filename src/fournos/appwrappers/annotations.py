@@ -41,6 +41,13 @@ def read_number(text: str) -> int:
     return number
 
 
+def is_number(text: str) -> bool:
+    try:
+        return read_number(text) >= 0
+    except ValueError:
+        return False
+
+
 def read_codes(text: str) -> frozenset[int]:
     """Exit codes with commas between them.  Raises ValueError."""
     parts = text.split(",", _CODES_MAX)

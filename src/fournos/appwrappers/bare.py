@@ -49,6 +49,9 @@ class Bare:
     """Raises ValueError with what to write."""
     place: Callable[[Obj, Sequence[PodSetInfo]], Obj]
     """The object with the infos, one for each ask, in it.  Raises PodSetInfoError."""
+    failed_pods: bool = False
+    """Whether a failed pod of it is a failure: not of a run whose tasks are tried again, nor where one pod's
+    exit code is that of all."""
 
 
 def _pod(requests: Mapping[str, Any], *, limits: Mapping[str, Any] | None = None, **spec: Any) -> Obj:
@@ -265,7 +268,7 @@ def _common(maps: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {key: value for key, value in first.items() if all(one.get(key) == value for one in others)}
 
 
-TRAIN_JOB: Final = Bare(_train_job, _place_train_job)
+TRAIN_JOB: Final = Bare(_train_job, _place_train_job, failed_pods=True)
 PIPELINE_RUN: Final = Bare(_pipeline_run, _place_pipeline_run)
 FOURNOS_JOB: Final = Bare(_fournos_job, _place_fournos_job)
 MINI_CLUSTER: Final = Bare(_mini_cluster, _place_mini_cluster)

@@ -103,6 +103,10 @@ class Context(PassContext):
         kind = wrapped_kind(self.templates[index])
         return kind is None or kind.bare is None
 
+    def failed_pods_count(self, index: int) -> bool:
+        kind = wrapped_kind(self.templates[index])
+        return kind is None or kind.bare is None or kind.bare.failed_pods
+
     def pods_expected(self, index: int) -> int:
         return sum(one.replicas for one in self.pod_sets(index))
 

@@ -20,7 +20,7 @@ from fournos.kube.kinds import DEPLOYMENT, JOB, POD
 from fournos.kube.resource import Obj, Resource, usual_plural
 from fournos.queueing.kinds import FOURNOS_JOB
 
-_INDEX, _GROUP_INDEX, _GROUP_COUNT = (
+_INDEX, _GROUP_INDEX, GROUP_COUNT = (
     f"{ANNOTATION}tas-{name}" for name in ("pod-index-label", "sub-group-index-label", "sub-group-count")
 )
 
@@ -99,7 +99,7 @@ def _job_set(template: Obj) -> Iterator[PodSetSpec]:
         hints = {
             **_JOB_HINTS,
             _GROUP_INDEX: "jobset.sigs.k8s.io/job-index",
-            _GROUP_COUNT: str(replicas),
+            GROUP_COUNT: str(replicas),
         }
         yield PodSetSpec(f"template.spec.replicatedJobs[{i}].template.spec.template", pods, hints)
 

@@ -172,7 +172,7 @@ def _judged(ctx: Context, survey: Survey, index: int, judgement: Judgement, obj:
         return
     if judgement.state is State.FAILING:
         survey.failing.append(told)
-    if ctx.pods_seen(index):
+    if ctx.failed_pods_count(index):
         survey.whole[index] = judgement.whole
     idle = ctx.pods_expected(index) == 0
     survey.working += not idle

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fournos.appwrappers.admission import default, label_value, review
-from fournos.appwrappers.kinds import WRAPPED, WrappedKind
+from fournos.appwrappers.kinds import GROUP_COUNT, WRAPPED, WrappedKind
 from fournos.appwrappers.podsets import pod_sets_of
 from fournos.appwrappers.rules import RULES
 from fournos.appwrappers.settings import AppWrapperSettings
@@ -98,6 +98,9 @@ PATH = {"path": "template.spec.template"}
         (wrapper(pod_template("p"), name="n" * 64), ["name-length"]),
         (declared(job_template("j", parallelism=2), PATH), ["pod-sets"]),
         (declared(job_template("j"), PATH, PATH), ["pod-sets"]),
+        (declared(job_template("j"), {**PATH, "annotations": {GROUP_COUNT: "2"}}), []),
+        (declared(job_template("j"), {**PATH, "annotations": {GROUP_COUNT: "9" * 5000}}), ["annotation"]),
+        (declared(job_template("j"), {**PATH, "annotations": {GROUP_COUNT: "-1"}}), ["annotation"]),
         (declared(job_template("j"), {"path": "template.spec.nothing"}), ["pod-sets"]),
         (wrapper(deployment_template("d", replicas="2")), ["pod-sets"]),  # type: ignore[arg-type]
         (wrapper(job_template("j"), pod_template("j")), []),

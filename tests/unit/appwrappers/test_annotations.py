@@ -78,6 +78,16 @@ def test_what_cannot_be_used_is_refused_and_counts_as_absent(name: str, text: st
     assert reviewed(asked(after, after)) == Review()
 
 
+@pytest.mark.parametrize(
+    ("text", "refused"), [("3600", 0), ("0", 1), ("2147483648", 1), ("9" * 63, 1), ("²", 1), ("", 1)]
+)
+def test_the_longest_execution_is_a_number_of_seconds(text: str, refused: int) -> None:
+    made = wrapper(pod_template("p"))
+    made["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] = text
+    found = reviewed(asked(made)).problems
+    assert len(found) == refused and all("write seconds" in one.message for one in found)
+
+
 @settings(max_examples=300)
 @given(st.dictionaries(st.sampled_from(list(READERS)), st.text(max_size=30), max_size=3))
 def test_nothing_raises(annotations: dict[str, str]) -> None:

@@ -30,7 +30,8 @@ from tests.unit.appwrappers.actors import (
     wrapper,
 )
 from tests.unit.appwrappers.test_faults import Watch, submitted, watched
-from tests.world.harness import run
+from tests.unit.appwrappers.test_lifecycle import outcome, scenario
+from tests.world.harness import DISTURBED, run
 from tests.world.server import Server
 
 PREFIX = "workload.codeflare.dev.appwrapper/"
@@ -56,6 +57,10 @@ class Unreplaced(Watch):
         return moved
 
 
+class Lost(Unreplaced):
+    delay = 36_000.0
+
+
 ALL = {f"many-{number}" for number in range(9)}
 
 
@@ -75,11 +80,17 @@ async def test_a_job_whose_pod_fails_is_reset_up_to_the_limit_although_the_job_g
 
 
 async def test_its_failed_pod_has_the_whole_grace() -> None:
-    class Lost(Unreplaced):
-        delay = 3600.0
-
     _, seen = await watched(submitted(job_template("many"), retryLimit="1"), Lost(always_fails=ALL))
     assert (seen.times("Resetting"), seen.times("Failed")) == ([60], [60 + 90])
+
+
+@pytest.mark.parametrize("disturbed", DISTURBED)
+async def test_survives(disturbed: str) -> None:
+    limits = {"failureGracePeriodDuration": "0s", "retryPausePeriodDuration": "5s", "retryLimit": "1"}
+    story = scenario(
+        submitted(job_template("many"), **limits), world=lambda: Lost(always_fails=ALL), end=outcome
+    )
+    assert await DISTURBED[disturbed](story) > 5
 
 
 async def test_a_terminal_exit_code_of_its_pod_ends_it() -> None:
@@ -121,6 +132,7 @@ SPECS: dict[str, dict[str, Any]] = {
     "MPIJob": {"mpiReplicaSpecs": {"Launcher": BODY, "Worker": BODY}},
     "RayCluster": RAY,
     "RayJob": {"rayClusterSpec": RAY},
+    "TrainJob": {"trainer": {"numNodes": 2}},
     "LeaderWorkerSet": {"leaderWorkerTemplate": {"size": 2, "workerTemplate": pod_template()}},
 }
 NOW = datetime(2030, 1, 1, 1, tzinfo=UTC)
@@ -130,8 +142,8 @@ SINCE = "2030-01-01T00:00:00Z"
 def decided(kind: str, status: Any, *pods: Any, grace: str = "0s", **annotations: str) -> tuple[str, str]:
     """The phase that a running AppWrapper of such a component is in next, and why."""
     resource = next(one.resource for one in WRAPPED if one.resource.kind == kind)
-    template = {"apiVersion": resource.api_version, "kind": kind, "metadata": {"name": "x"}}
-    template["spec"] = SPECS[kind]
+    template: dict[str, Any] = {"apiVersion": resource.api_version, "kind": kind, "metadata": {"name": "x"}}
+    template["spec"] = SPECS.get(kind) or {"size": 1, "containers": [{"image": "i"}]}
     made = wrapper(template, failureGracePeriodDuration=grace, **annotations)
     made["metadata"] |= {"uid": "u", "resourceVersion": "1"}
     made["spec"]["suspend"] = False
@@ -144,7 +156,7 @@ def decided(kind: str, status: Any, *pods: Any, grace: str = "0s", **annotations
     }
     live = {
         "metadata": {"name": "x", "uid": "c", "ownerReferences": [{"uid": "u", "controller": True}]},
-        "spec": SPECS[kind],
+        "spec": template["spec"],
         "status": status,
     }
     observed = Observed(Key(NS, "aw"), made, (live,), (True,), tuple(map(project_pod, pods)))
@@ -218,6 +230,12 @@ def test_nothing_is_missing_by_its_own_count(kind: str, status: Any) -> None:
 def test_a_state_that_may_pass_has_the_grace_first(kind: str, status: Any) -> None:
     assert decided(kind, status, SIBLING, grace="2h") == ("Running", "FailedComponent")
     assert decided(kind, status, SIBLING) == ("Resetting", "FailedComponent")
+
+
+@pytest.mark.parametrize("kind", ["PipelineRun", "MiniCluster"])
+def test_what_tries_again_by_itself_is_judged_by_its_status_alone(kind: str) -> None:
+    """A task that is retried, a follower that ends after its lead."""
+    assert decided(kind, {}, FAILED, warmupGracePeriodDuration="5h") == ("Running", "")
 
 
 def test_what_fails_for_good_has_no_grace() -> None:
