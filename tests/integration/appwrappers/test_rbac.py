@@ -14,6 +14,8 @@ from tests.integration.test_kustomize import rendered
 from tests.integration.test_rbac import PLURALS, parse
 
 NAMESPACE = "appwrapper-system"
+OPERATOR = f"{NAMESPACE}:appwrapper-controller-manager"
+KUEUE = "kueue-system:kueue-controller-manager"
 PLACES = {"own": NAMESPACE, "other": "kube-system", "cluster": ""}
 APPWRAPPERS = "appwrappers.workload.codeflare.dev"
 HOOKS = "validatingwebhookconfigurations.admissionregistration.k8s.io"
@@ -55,10 +57,23 @@ OWN_WORKLOADS = [
     "get localqueues.kueue.x-k8s.io @other",
 ]
 
+KUEUE_LOOKS = [
+    f"{verb} {kind} @other"
+    for verb in ("get", "list", "watch")
+    for kind in (
+        "fournosjobs.fournos.dev",
+        "miniclusters.flux-framework.org",
+        "pipelineruns.tekton.dev",
+        "taskruns.tekton.dev",
+    )
+]
+"""At the owners of Jobs and pods, where its configuration lists these kinds."""
+
 
 class Rights:
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, account: str = OPERATOR) -> None:
         self._server = server
+        self._account = account
 
     async def __call__(self, right: str, **more: str) -> bool:
         where, attributes = parse(right)
@@ -66,7 +81,7 @@ class Rights:
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
             "spec": {
-                "user": f"system:serviceaccount:{NAMESPACE}:appwrapper-controller-manager",
+                "user": f"system:serviceaccount:{self._account}",
                 "groups": ["system:serviceaccounts", "system:authenticated"],
                 "resourceAttributes": {**attributes, **more, "namespace": PLACES[where]},
             },
@@ -120,6 +135,10 @@ async def test_with_workloads_of_its_own_it_may_write_those_too(server: Server, 
     try:
         wrong = [f"may not {right}" for right in (*MAY, *OWN_WORKLOADS) if not await rights(right)]
         assert not wrong, "\n".join(wrong)
+        kueue = Rights(server, KUEUE)
+        assert [right for right in KUEUE_LOOKS if not await kueue(right)] == []
+        for verb in ("create", "patch", "delete"):
+            assert not await kueue(f"{verb} fournosjobs.fournos.dev @other")
     finally:
         for path in paths:
             await server("DELETE", path)
