@@ -67,7 +67,7 @@ def explain(wrapper: Obj, found: Members, facts: Facts | None, now: datetime) ->
             text = f"{name} is admitted; its resources are being made."
             return Explanation(text, _conditions(wrapper))
         case "Running":
-            return _running(wrapper, found)
+            return _running(wrapper, found, now)
         case "Resetting":
             return _resetting(wrapper, now)
         case "Suspending":
@@ -110,11 +110,20 @@ def _suspended(wrapper: Obj, found: Members, facts: Facts | None) -> Explanation
     return in_queue(wrapper, found.workload, facts, words)
 
 
-def _running(wrapper: Obj, found: Members) -> Explanation:
+def _running(wrapper: Obj, found: Members, now: datetime) -> Explanation:
     name = name_of(wrapper)
+    stuck = tuple(trouble for pod in found.pods if (trouble := pod_trouble(pod)))
+    unhealthy = condition(wrapper, "Unhealthy") or {}
+    if unhealthy.get("status") == "True":
+        then = since(unhealthy.get("lastTransitionTime"), now)
+        reason = unhealthy.get("reason")
+        return Explanation(
+            f"{name} met a failure {then} ago ({reason}), and is made anew unless it recovers.",
+            (*_unready(wrapper, found), *stuck),
+            (f"how long it may take: annotation {ANNOTATION}failureGracePeriodDuration",),
+        )
     if is_true(wrapper, "PodsReady"):
         return Explanation(f"{name} does not wait, it runs: {why(wrapper)}.")
-    stuck = tuple(trouble for pod in found.pods if (trouble := pod_trouble(pod)))
     return Explanation(
         f"{name} runs, and not all of it is ready.",
         (*_conditions(wrapper), *_unready(wrapper, found), *stuck),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 import yaml
@@ -186,13 +185,17 @@ def test_a_kind_that_nobody_has_defined(stories: Stories, right_to_nothings: Non
     unhealthy = stories.condition_of(found, "Unhealthy")
     assert unhealthy["reason"] == "CreateFailed"
     assert "this cluster serves no Nothing of example.com/v1" in unhealthy["message"]
-    reasons = [stories.condition_of({"status": one}, "ResourcesDeployed") for one in components(found)]
-    assert [one["reason"] for one in reasons] == ["ComponentDeleted", "ComponentCreationErrored"]
     stories.gone("unknown")
+    stories.until(
+        lambda: reasons(stories, "unknown") == ["ComponentDeleted", "ComponentCreationErrored"],
+        lambda: f"of what was made and what was not: {reasons(stories, 'unknown')}",
+    )
 
 
-def components(found: Mapping[str, Any]) -> Any:
-    return found["status"]["componentStatus"]
+def reasons(stories: Stories, name: str) -> list[str]:
+    """Of the condition ResourcesDeployed of each component."""
+    found = stories.get("appwrapper", name)["status"]["componentStatus"]
+    return [stories.condition_of({"status": one}, "ResourcesDeployed")["reason"] for one in found]
 
 
 def test_fifty_for_five_places(stories: Stories) -> None:

@@ -183,6 +183,10 @@ EXPLAINED = {
         Api(wrapper("aw", "Running", condition("PodsReady", "False", "x", "1 pods pending")), **queues()),
         "not all of it is ready",
     ),
+    "a failure that may pass": (
+        Api(wrapper("aw", "Running", condition("Unhealthy", "True", "FoundFailedPods"))),
+        "(FoundFailedPods), and is made anew unless it recovers",
+    ),
     "made anew": (
         Api(wrapper("aw", "Resetting", condition("Unhealthy", "True", "FoundFailedPods", "1 pods failed"))),
         "Unhealthy: FoundFailedPods: 1 pods failed",
