@@ -7,11 +7,12 @@ from typing import Final
 
 import orjson
 
-from fournos.appwrappers.kinds import resource_of
+from fournos.appwrappers.kinds import resource_of, wrapped_kind
 from fournos.appwrappers.podsets import declared, pod_sets_of
 from fournos.appwrappers.remedies import no_such_kind, right_to
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.kube.resource import Key, Obj
+from fournos.queueing.requests import REQUESTS_ANNOTATION
 from fournos.runtime.decision import Absent, Facts, LiveGet, Present, Unknown, UnknownFields
 
 _POD_SET_NAME_MAX: Final = 61
@@ -55,6 +56,14 @@ def _dropped(new: Obj, facts: Facts) -> Iterator[str]:
             )
 
 
+def _adds_nothing(template: Obj) -> bool:
+    kind, meta = wrapped_kind(template), template["metadata"]
+    if kind is None or kind.bare is None or REQUESTS_ANNOTATION not in (meta.get("annotations") or {}):
+        return False
+    without = {**template, "metadata": {**meta, "annotations": {}}}
+    return list(kind.bare.asks(template)) == list(kind.bare.asks(without))
+
+
 def warnings(new: Obj, facts: Facts, settings: AppWrapperSettings) -> Iterator[str]:
     """Of an AppWrapper that keeps the rules."""
     meta = new["metadata"]
@@ -75,6 +84,11 @@ def warnings(new: Obj, facts: Facts, settings: AppWrapperSettings) -> Iterator[s
                     f"spec.components[{index}].podSets declares {one.replicas} pods at {one.path}, and the "
                     f"template makes {counted.replicas}: quota is asked for {counted.replicas}"
                 )
+        if _adds_nothing(component["template"]):
+            yield (
+                f"spec.components[{index}].template: annotation {REQUESTS_ANNOTATION} asks for no more than "
+                "the spec states: what the spec states counts"
+            )
     yield from _dropped(new, facts)
     for index, probe in probes(new).items():
         kind, text = probe.resource.kind, ""

@@ -18,17 +18,21 @@ from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.paths import PathError
 from fournos.appwrappers.podsets import template_of
 from fournos.appwrappers.remove import Removal, remove
+from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.podsets import PodSetInfo, PodSetInfoError
 from fournos.runtime.decision import Facts, Present
 from fournos.runtime.steps import Delete
 from tests.unit.appwrappers.actors import NS, OWN, phase, pod_template, submit, wrapper
+from tests.unit.appwrappers.test_admission import asked as asked_for
+from tests.unit.appwrappers.test_admission import reviewed
 from tests.unit.appwrappers.test_lifecycle import scenario
 from tests.world.harness import DISTURBED, Scenario, run
 from tests.world.server import Server
 from tests.world.status import set_conditions
 
+OWN_UNCHECKED = AppWrapperSettings(workloads="own", user_rbac_admission_check=False)
 INFO = PodSetInfo(
     "p",
     1,
@@ -142,6 +146,15 @@ def test_a_mini_cluster_asks_for_its_containers_and_what_the_annotation_adds(
     assert one.replicas == 100
     assert [each["resources"] for each in containers[:2]] == [GPUS["resources"]] * 2
     assert [each["resources"] for each in containers[2:]] == ([{"requests": added}] if added else [])
+
+
+@pytest.mark.parametrize(
+    ("requests", "lines"), [("fournos/cluster-slot=0,fournos/gpu-a100=1", 1), ("cpu=1", 0)]
+)
+def test_an_annotation_without_effect_is_warned_of(requests: str, lines: int) -> None:
+    found = reviewed(asked_for(wrapper(obj("FournosJob", A100, requests=requests))), OWN_UNCHECKED)
+    assert not found.problems
+    assert len([one for one in found.warnings if "asks for no more than the spec states" in one]) == lines
 
 
 @pytest.mark.parametrize("case", ASKED)
