@@ -115,11 +115,7 @@ def sources(job: Obj, found: Children, wanted: Wanted) -> list[Source]:
         found_sources = [source for pod in pods for source in _containers(pod, RESOLVER)]
     if not wanted.tasks:
         return found_sources
-    run = (
-        attempt_name(name_of(job), wanted.attempt)
-        if wanted.attempt
-        else str(status_of(job).get("pipelineRun") or "")
-    )
+    run = _run_of(job, wanted.attempt) if wanted.attempt else str(status_of(job).get("pipelineRun") or "")
     pods = [pod for pod in found.pods if run and _label(pod, RUN_LABEL) == run]
     if wanted.task:
         pods = [pod for pod in pods if _label(pod, TASK_LABEL) == wanted.task]
@@ -127,6 +123,12 @@ def sources(job: Obj, found: Children, wanted: Wanted) -> list[Source]:
     for pod in pods:
         found_sources += _containers(pod, _label(pod, TASK_LABEL) or name_of(pod))
     return found_sources
+
+
+def _run_of(job: Obj, attempt: int) -> str:
+    attempts = status_of(job).get("attempts") or ()
+    written = next((one.get("pipelineRun") for one in attempts if one["number"] == attempt), None)
+    return str(written or attempt_name(name_of(job), attempt))
 
 
 def _label(obj: Obj, name: str) -> str:

@@ -110,6 +110,7 @@ def pipeline_run(
     spec: FournosJobSpec,
     *,
     cluster: str,
+    name: str,
     attempt: int,
     secret_keys: Mapping[str, Sequence[str]],
     pipeline: Obj,
@@ -121,14 +122,14 @@ def pipeline_run(
     `/var/run/secrets/fournos/<entry as written>/<key>` through the volume "vault-secrets".
     """
     meta = job["metadata"]
-    name = meta["name"]
-    kubeconfig = names.CLUSTERLESS_KUBECONFIG if spec.clusterless else names.kubeconfig_copy_name(name)
-    labels = names.labels(name)
+    job_name = meta["name"]
+    kubeconfig = names.CLUSTERLESS_KUBECONFIG if spec.clusterless else names.kubeconfig_copy_name(job_name)
+    labels = names.labels(job_name)
     timeouts = run_timeouts(spec.timeouts, settings)
     sources = [
         {
             "secret": {
-                "name": names.copy_name(name, settings.vault_secret(ref)),
+                "name": names.copy_name(job_name, settings.vault_secret(ref)),
                 "items": [{"key": key, "path": f"{ref}/{key}"} for key in keys],
             }
         }
@@ -138,7 +139,7 @@ def pipeline_run(
         "apiVersion": PIPELINE_RUN.api_version,
         "kind": PIPELINE_RUN.kind,
         "metadata": {
-            "name": names.attempt_name(name, attempt),
+            "name": name,
             "namespace": meta["namespace"],
             "labels": {**labels, names.ATTEMPT_LABEL: str(attempt)},
             "annotations": {names.CLUSTER_ANNOTATION: "" if spec.clusterless else cluster},
@@ -147,7 +148,7 @@ def pipeline_run(
         "spec": {
             "pipelineRef": {"name": spec.pipeline},
             "params": [
-                {"name": "fjob-name", "value": name},
+                {"name": "fjob-name", "value": job_name},
                 {"name": "fournos-namespace", "value": meta["namespace"]},
                 {"name": "fournos-workload-namespace", "value": meta["namespace"]},
                 {"name": "kubeconfig-secret", "value": kubeconfig},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -13,7 +14,7 @@ from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.status import StatusDraft
 from fournos.jobs.template import Template
-from fournos.kube.resource import Key, Obj
+from fournos.kube.resource import Key, Obj, uid_of
 from fournos.queueing.state import QueueState, view
 from fournos.runtime.context import PassContext
 from fournos.runtime.decision import Facts
@@ -95,8 +96,16 @@ class Context(PassContext):
     @property
     def run(self) -> Obj | None:
         """The PipelineRun of the current attempt."""
-        wanted = names.attempt_name(self.name, max(1, self.draft.attempt))
+        wanted = self.run_name
         return next((run for run in self.observed.runs if run["metadata"]["name"] == wanted), None)
+
+    @property
+    def run_name(self) -> str:
+        """As it was written before it was made, if that can be the name of this attempt."""
+        attempts: Sequence[Obj] = self.draft.done().get("attempts") or ({},)
+        possible = names.attempt_names(self.name, max(1, self.draft.attempt), uid_of(self.job))
+        written = attempts[-1].get("pipelineRun")
+        return written if written in possible else possible[0]
 
     @property
     def workload(self) -> Obj | None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from fournos.jobs import names
+from fournos.jobs.believe import disbelieve
 from fournos.jobs.context import Context, Observed
 from fournos.jobs.elsewhere import queue_only
 from fournos.jobs.finish import after_end, finish
@@ -52,6 +53,9 @@ def decide(
         return taken
     if ctx.draft.reason_of("Retrying") and not facts.failure:
         ctx.draft.condition("Retrying", "False", "Recovered", "")
+    corrected = disbelieve(ctx)
+    if corrected is not None:
+        return corrected
     if ctx.draft.phase in names.TERMINAL and not ctx.deleting:
         return after_end(ctx)
     if observed.problem and not ctx.deleting:

@@ -82,7 +82,7 @@ def carry_out(ctx: Context, why: Interrupt) -> Decision | Need:
     since = ctx.draft.done().get("stopRequestedAt")
     if not since:
         return _claim(ctx, why)
-    run_name = names.attempt_name(ctx.name, max(1, ctx.draft.attempt))
+    run_name = ctx.run_name
     raised = not why.graceful and ctx.run is not None and ctx.run["spec"].get("status") != IMMEDIATE
     asked = ctx.now if raised else parse_time(since)
     if raised:

@@ -21,6 +21,9 @@ RESOLVE_IMAGE_ANNOTATION = "fournos.dev/resolve-image"
 FINALIZER = "fournos.dev/run"
 """Stands on a FournosJob only while a run of it is live."""
 
+LABEL_MAX = 63
+"""Names of runs become label values."""
+
 POD_SET = "launcher"
 
 CLUSTERLESS = "[clusterless]"
@@ -45,9 +48,21 @@ def labels(job_name: str) -> dict[str, str]:
     return {MANAGED_BY_LABEL: MANAGED_BY, JOB_NAME_LABEL: job_name}
 
 
-def attempt_name(job_name: str, attempt: int) -> str:
-    """The name of an attempt's Workload or PipelineRun: the job's for the first, then with a suffix."""
-    return job_name if attempt <= 1 else f"{job_name}-r{attempt}"
+def attempt_name(job_name: str, attempt: int, uid: str = "") -> str:
+    """The name of an attempt's Workload or PipelineRun: the job's for the first, then with a suffix.
+
+    With the job's UID: the name of a later attempt where a job of the usual one is there.
+    """
+    if attempt <= 1:
+        return job_name
+    digest = sha256(uid.encode()).hexdigest()[:8] if uid else ""
+    suffix = f"-r{attempt}" + (f"-{digest}" if digest else "")
+    return job_name[: LABEL_MAX - len(suffix)].rstrip("-.") + suffix
+
+
+def attempt_names(job_name: str, attempt: int, uid: str) -> tuple[str, str]:
+    """Both that it may have."""
+    return attempt_name(job_name, attempt), attempt_name(job_name, attempt, uid)
 
 
 def resolve_job_name(job_name: str) -> str:

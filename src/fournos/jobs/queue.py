@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 from fournos.api.durations import parse_duration
@@ -40,9 +41,24 @@ def enqueue(ctx: Context, message: str) -> Decision | Need:
     request = _request(ctx, priority)
     if prebuilt_name(ctx.job):
         return join(ctx, request, message)
+    if _taken(ctx, request.key.name):
+        other = names.attempt_name(ctx.name, ctx.draft.attempt + 1, uid_of(ctx.job))
+        request = replace(request, key=Key(ctx.namespace, other))
     ctx.draft.enter("Pending", message).condition("WorkloadAdmitted", "False", "Pending", message)
     ctx.draft.put(retryAt=None)
     return ctx.decision([Create(WORKLOAD, build_workload(request))], wake_at=_pending_deadline(ctx))
+
+
+def _taken(ctx: Context, name: str) -> bool:
+    """Whether the Workload of an attempt could not be made because somebody else has its usual name."""
+    failure = ctx.facts.failure
+    return (
+        failure is not None
+        and failure.error == "ForeignObject"
+        and isinstance(failure.step, Create)
+        and failure.step.body["metadata"]["name"] == name
+        and ctx.draft.attempt > 0
+    )
 
 
 def _on_quota_of(ctx: Context, ancestor: Ancestor | Unknown) -> Decision | Need:
@@ -98,7 +114,8 @@ def _priority(ctx: Context) -> Priority | Need | Decision | None:
 
 def pending(ctx: Context) -> Decision | Need:
     failure = ctx.facts.failure
-    if failure and isinstance(failure.step, Create):
+    usual = names.attempt_name(ctx.name, ctx.draft.attempt + 1)
+    if failure and isinstance(failure.step, Create) and not _taken(ctx, usual):
         return wait_if_curable(ctx, failure, "WorkloadAdmitted", engine="Kueue") or fail(
             ctx,
             f"Failed to create Workload: {failure.message}",
@@ -201,7 +218,7 @@ def _claim(ctx: Context, workload: Obj, cluster: str) -> Decision:
     ctx.draft.begin_attempt(
         cluster=cluster,
         workload=workload["metadata"]["name"],
-        run=None if ctx.spec.lock_only else names.attempt_name(ctx.name, ctx.draft.attempt + 1),
+        run=None if ctx.spec.lock_only else _run_name(ctx, workload["metadata"]["name"]),
     )
     ctx.draft.put(cluster=cluster)
     message = (
@@ -213,6 +230,12 @@ def _claim(ctx: Context, workload: Obj, cluster: str) -> Decision:
     ctx.draft.condition("WorkloadAdmitted", "True", "Admitted", f"Assigned to cluster {cluster}")
     ctx.draft.note("Admitted", f"Assigned to cluster {cluster}")
     return ctx.decision()
+
+
+def _run_name(ctx: Context, workload: str) -> str:
+    """That of its Workload, unless somebody else has made that one."""
+    possible = names.attempt_names(ctx.name, ctx.draft.attempt + 1, uid_of(ctx.job))
+    return workload if workload in possible else possible[0]
 
 
 def _pending_deadline(ctx: Context) -> datetime | None:

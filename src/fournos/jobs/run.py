@@ -11,7 +11,7 @@ from fournos.jobs.finish import fail, fail_attempt, finish
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.jobs.stop import pods_gone
 from fournos.jobs.waiting import wait, wait_if_curable
-from fournos.kube.resource import Key, Obj, key_of
+from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.queueing.report import pods_ready_patch
 from fournos.runtime.decision import (
     Absent,
@@ -61,7 +61,7 @@ def _leftovers(ctx: Context) -> Decision | Need | None:
     may still be at work, and a second run must not start beside them."""
     if not ctx.holds_finalizer:
         return None
-    name = names.attempt_name(ctx.name, max(1, ctx.draft.attempt))
+    name = ctx.run_name
     force_at = ctx.now + timedelta(seconds=ctx.settings.terminate_grace_sec)
     pods = pods_gone(ctx, name, force=False, force_at=force_at)
     if isinstance(pods, Need):
@@ -108,6 +108,7 @@ def _launch(ctx: Context) -> Decision | Need:
         ctx.job,
         ctx.spec,
         cluster=cluster,
+        name=ctx.run_name,
         attempt=max(1, ctx.draft.attempt),
         secret_keys=keys,
         pipeline=ctx.observed.pipeline or {},
@@ -135,6 +136,10 @@ def _launch_failed(ctx: Context, failure: StepFailure) -> Decision | Need:
             reason="SecretRefNotFound" if entry else "KubeconfigNotFound",
         )
     if isinstance(step, Create):
+        other = names.attempt_name(ctx.name, max(1, ctx.draft.attempt), uid_of(ctx.job))
+        if failure.error == "ForeignObject" and ctx.run_name != other:  # written before it is made
+            ctx.draft.amend_attempt(pipelineRun=other)
+            return ctx.decision(retry=True)
         return fail(
             ctx,
             f"Failed to create PipelineRun: {failure.message}",
@@ -207,7 +212,7 @@ def _complete_times(ctx: Context, run: Obj) -> None:
 
 def _run_missing(ctx: Context) -> Decision | Need:
     """Absence is confirmed live before it counts."""
-    name = names.attempt_name(ctx.name, max(1, ctx.draft.attempt))
+    name = ctx.run_name
     question = LiveGet(PIPELINE_RUN, Key(ctx.namespace, name))
     if need := ctx.facts.ask([question]):
         return need

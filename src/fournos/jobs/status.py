@@ -59,6 +59,16 @@ class StatusDraft(Draft):
         self._status["attempts"] = [*(self._status.get("attempts") or ()), entry][-MAX_ATTEMPTS_KEPT:]
         return self
 
+    def restore_attempt(self, number: int, *, run: str, cluster: str) -> Self:
+        """The attempt whose run goes on is the current one, and has no outcome."""
+        attempts = [one for one in self._status.get("attempts") or () if one.get("number", 0) < number]
+        found = (one for one in self._status.get("attempts") or () if one.get("number") == number)
+        entry = next(found, {"number": number, "startedAt": format_time(self._now)})
+        ended = ("outcome", "finishedAt", "message")
+        kept = {key: value for key, value in entry.items() if key not in ended}
+        attempts.append({**kept, "pipelineRun": run, "cluster": cluster})
+        return self.put(attempt=number, attempts=attempts, cluster=cluster, pipelineRun=run, retryAt=None)
+
     def amend_attempt(self, **fields: Any) -> Self:
         """Change the current attempt's entry."""
         attempts = list(self._status.get("attempts") or ())

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from fournos.jobs import names
 from fournos.jobs.context import Context, run_ended, succeeded_condition
 from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.kinds import POD
@@ -73,7 +74,8 @@ def pods_gone(ctx: Context, run_name: str, *, force: bool, force_at: datetime) -
     if isinstance(answer, Unknown):
         return Ending(ended=False, message=f"cannot see the run's pods: {answer.reason}", retry=True)
     pods: tuple[Obj, ...] = () if isinstance(answer, Absent) else answer.value
-    alive = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in _PODS_OVER]
+    mine = (pod for pod in pods if _may_be_of(pod, ctx.name))
+    alive = [pod for pod in mine if (pod.get("status") or {}).get("phase") not in _PODS_OVER]
     if not alive:
         return Ending(ended=True)
     steps: tuple[Step, ...] = ()
@@ -89,6 +91,11 @@ def pods_gone(ctx: Context, run_name: str, *, force: bool, force_at: datetime) -
         wake_at=None if force else force_at,
         retry=True,
     )
+
+
+def _may_be_of(pod: Obj, job: str) -> bool:
+    """Tekton hands a run's labels on to its pods: a run of this name may be another job's."""
+    return bool((pod["metadata"].get("labels") or {}).get(names.JOB_NAME_LABEL, job) == job)
 
 
 def _cancel(run: Obj, how: str) -> Patch:
