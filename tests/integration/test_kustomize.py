@@ -26,7 +26,8 @@ def rendered(folder: str = "deploy") -> list[dict[str, Any]]:
 @pytest.mark.usefixtures("kubeconfig")
 def test_everything_lands_in_its_namespace() -> None:
     found = {(item["kind"], item["metadata"]["name"]): item for item in rendered()}
-    cluster_wide = {"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
+    policies = {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    cluster_wide = {"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", *policies}
     for (kind, name), item in found.items():
         namespace = item["metadata"].get("namespace")
         if kind in cluster_wide:

@@ -11,12 +11,15 @@ from dev import resources
 from tests.integration.conftest import Server
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
+POLICIES = "/apis/admissionregistration.k8s.io/v1"
 PLURALS = {
     "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
     "Role": RBAC + "/namespaces/{namespace}/roles",
     "RoleBinding": RBAC + "/namespaces/{namespace}/rolebindings",
     "ClusterRole": RBAC + "/clusterroles",
     "ClusterRoleBinding": RBAC + "/clusterrolebindings",
+    "ValidatingAdmissionPolicy": POLICIES + "/validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": POLICIES + "/validatingadmissionpolicybindings",
 }
 
 
@@ -37,7 +40,7 @@ async def rights(server: Server, namespace: str, secrets_namespace: str) -> Asyn
         meta = obj["metadata"]
         path = PLURALS[obj["kind"]].format(namespace=meta.get("namespace", namespace))
         await server.apply(f"{path}/{meta['name']}", obj)
-        if obj["kind"] == "ClusterRoleBinding":
+        if obj["kind"] != "ClusterRole" and "/namespaces/" not in path:
             bindings.append(f"{path}/{meta['name']}")
     yield
     for path in bindings:

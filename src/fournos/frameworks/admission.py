@@ -18,7 +18,7 @@ from fournos.frameworks.paths import joined, nested, read
 from fournos.frameworks.podsets import pod_sets, requests_of
 from fournos.frameworks.queued import QueuedObject, annotations_of, queued
 from fournos.frameworks.table import Framework
-from fournos.kube.resource import Key, Obj, is_terminating, uid_of
+from fournos.kube.resource import Key, Obj, controller_of, is_terminating, uid_of
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.managed import MULTIKUEUE
@@ -26,6 +26,7 @@ from fournos.queueing.nested import live_ancestor
 from fournos.queueing.podsets import PodSetInfoError, queue_name
 from fournos.queueing.queues import check_questions, cluster_queue_of, dispatches
 from fournos.queueing.requests import RequestsError
+from fournos.queueing.surroundings import Ancestor
 from fournos.queueing.workload import JOB_UID_LABEL, QUEUE_NAME_LABEL
 from fournos.runtime.decision import Facts, LiveGet, LiveList, Need, Present, Question, Unknown
 from fournos.runtime.webhook.table import Request, Review, Webhook
@@ -108,8 +109,8 @@ def _created(new: Obj, facts: Facts, framework: Framework) -> Review | Need:
     for unknown in (ancestor, behind):
         if isinstance(unknown, Unknown):
             return _refused(_QUEUE_AT, f"the queue could not be read: {unknown.reason}", "queue", again=True)
-    if ancestor is not None:
-        return Review()  # it runs on its owner's quota
+    if isinstance(ancestor, Ancestor):  # it runs on its owner's quota, once there is some
+        return Review() if _admitted(ancestor.workload) else Review(patch=_hold(framework, new))
     if behind is None:
         text = f"queue {queue!r} is not there, or has no ClusterQueue: {new['kind']} waits until it has"
         return Review(patch=_hold(framework, new), warnings=(text,))
@@ -207,7 +208,7 @@ def _changed(old: Obj, new: Obj, facts: Facts, framework: Framework) -> Review |
 
 
 def _let_go(job: QueuedObject, facts: Facts) -> Review | Need:
-    """Only what is admitted may go."""
+    """Only what is admitted may go: by a Workload of its own, whatever name or label leads to it."""
     new, namespace, prebuilt = job.obj, job.obj["metadata"]["namespace"], prebuilt_name(job.obj)
     questions: list[Question] = [LiveList(WORKLOAD, namespace, f"{JOB_UID_LABEL}={uid_of(new)}")]
     if prebuilt:
@@ -227,12 +228,16 @@ def _let_go(job: QueuedObject, facts: Facts) -> Review | Need:
             workloads += answer.value if isinstance(answer.value, tuple) else (answer.value,)
     if isinstance(ancestor, Unknown):
         return _refused(job.framework.hold.path, ancestor.reason, "not-admitted", again=True)
-    if ancestor is not None or any(
-        is_true(one, "Admitted") and not is_true(one, "Finished") for one in workloads
-    ):
+    mine = [one for one in workloads if (controller_of(one) or {}).get("uid") == uid_of(new)]
+    owners = [ancestor.workload] if ancestor is not None else []
+    if any(map(_admitted, (*mine, *owners))):
         return Review()
     text = f"queue {queue_name(new)!r} has not admitted it yet: wait for it, or cancel it"
     return _refused(job.framework.hold.path, text, "not-admitted")
+
+
+def _admitted(workload: Obj | None) -> bool:
+    return workload is not None and is_true(workload, "Admitted") and not is_true(workload, "Finished")
 
 
 def _refused(field: str, text: str, rule: str, *, again: bool = False) -> Review:

@@ -77,7 +77,7 @@ class Observer:
             return None
         spec, problem = self._spec(job)
         uid = uid_of(job)
-        owned_jobs = caches[JOB].by(OWNER, uid)
+        owned_jobs = tuple(one for one in caches[JOB].by(OWNER, uid) if _resolves(one, key.name))
         priority = caches[WORKLOAD_PRIORITY_CLASS].get(Key("", spec.priority)) if spec.priority else None
         holders = self._holders(caches, spec.cluster, but=key)
         exclusive = tuple(name for name, alone in holders if alone)
@@ -119,7 +119,8 @@ class Observer:
     def _ownerless_resolve_jobs(self, caches: Caches, key: Key) -> tuple[Obj, ...]:
         wanted = (names.resolve_job_name(key.name), names.old_resolve_job_name(key.name))
         found = (caches[JOB].get(Key(key.namespace, name)) for name in wanted)
-        return tuple(job for job in found if job is not None and controller_of(job) is None)
+        free = (job for job in found if job is not None and controller_of(job) is None)
+        return tuple(job for job in free if _resolves(job, key.name))
 
     def _of_all(
         self, caches: Caches, resource: Resource, names_in: Callable[[Obj], Iterable[str]]
@@ -164,6 +165,11 @@ def _wanted_priority(job: Obj) -> Iterable[str]:
     """Jobs that may be waiting for their priority class to exist."""
     priority = (job.get("spec") or {}).get("priority")
     return (priority,) if priority and (job.get("status") or {}).get("phase") == "Pending" else ()
+
+
+def _resolves(job: Obj, name: str) -> bool:
+    """Whether a Job is labelled as the resolver of this FournosJob: a name is no sign of that."""
+    return (job["metadata"].get("labels") or {}).get(names.JOB_NAME_LABEL) == name
 
 
 def _exclusive(job: Obj) -> bool:

@@ -13,7 +13,7 @@ from fournos.jobs.kinds import PIPELINE
 from fournos.jobs.queue import QUEUED, enqueue
 from fournos.jobs.waiting import wait, wait_if_curable
 from fournos.kube.kinds import JOB, POD
-from fournos.kube.resource import Key, Obj
+from fournos.kube.resource import Key, Obj, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
 from fournos.runtime.decision import (
     Absent,
@@ -119,7 +119,8 @@ def _no_image(pods: tuple[Obj, ...]) -> tuple[str, str] | None:
 
 
 def _pods_of(job: Obj) -> str:
-    return f"batch.kubernetes.io/job-name={job['metadata']['name']}"
+    """By UID: a pod may be labelled with the name of a Job that it is not of."""
+    return f"batch.kubernetes.io/controller-uid={uid_of(job)}"
 
 
 def _resolve_job(ctx: Context) -> Obj | None:

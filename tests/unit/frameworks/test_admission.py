@@ -185,14 +185,23 @@ def test_what_runs_on_its_owners_quota_is_not_held() -> None:
     run["metadata"]["ownerReferences"] = [owner]
     world = queue()
     assert world.review(run).patch == HOLD
-    for component, hold in (("run", {}), ("another", HOLD)):
+    for component, conditions, hold in (
+        ("run", [ADMITTED], {}),
+        ("run", [], HOLD),
+        ("another", [ADMITTED], HOLD),
+    ):
         annotations = {"fournos.dev/component": f"tekton.dev/v1/PipelineRun/{component}"}
         pod_set = {"name": "p", "template": {"metadata": {"annotations": annotations}}}
-        theirs = {**workload()[1], "spec": {"podSets": [pod_set]}}
+        theirs = {**workload(*conditions)[1], "spec": {"podSets": [pod_set]}}
         theirs["metadata"] = {**theirs["metadata"], "ownerReferences": [owner]}
         nested = queue()
         nested.objects[(WORKLOAD, Key(NS, "w"))] = theirs
         assert nested.review(run).patch == hold
+        changed = queue()
+        changed.objects[(WORKLOAD, Key(NS, "w"))] = theirs
+        waiting = clone(held())
+        waiting["metadata"] |= {"uid": "u2", "ownerReferences": [owner]}
+        assert bool(changed.review(released(waiting), waiting).problems) == bool(hold)
 
 
 def test_requests_that_cannot_be_read_are_refused() -> None:
@@ -260,6 +269,17 @@ def test_nobody_lets_it_go_before_the_queue() -> None:
     over = workload(ADMITTED, Condition("Finished", "True", "Failed", ""))
     assert World(over).review(released(held()), held()).problems
     assert World(unknown=WORKLOAD).review(released(held()), held()).transient
+
+
+def test_another_s_admission_lets_nothing_go() -> None:
+    """The prebuilt Workload must be this run's own: its label names any."""
+    for uid, refused in (("u9", True), ("u1", False)):
+        resource, found = workload(ADMITTED)
+        owner = {"uid": uid, "controller": True, "kind": "PipelineRun", "name": "run"}
+        theirs = {**found, "metadata": {**found["metadata"], "ownerReferences": [owner]}}
+        run = held()
+        run["metadata"]["labels"] |= {"kueue.x-k8s.io/prebuilt-workload-name": "w"}
+        assert bool(World((resource, theirs)).review(released(run), run).problems) == refused
 
 
 def test_it_may_be_cancelled_at_any_time() -> None:

@@ -73,6 +73,35 @@ async def test_the_resolve_job_of_another_job_is_not_adopted() -> None:
     assert "exists already and belongs to CronJob c" in message(server)
 
 
+async def test_somebody_else_s_job_of_an_early_name_is_left_alone() -> None:
+    """Neither followed, nor read, nor deleted: a resolver of ours is labelled as one."""
+
+    def setup(server: Server) -> None:
+        labels = {"app": "helpdesk"}
+        meta = {"name": "resolve-job", "namespace": NS, "labels": labels}
+        server.create(JOB, {"metadata": meta, "spec": {}})
+        pod = {"batch.kubernetes.io/job-name": "job-resolve"}
+        server.create(POD, {"metadata": {"name": "theirs", "namespace": NS, "labels": pod}})
+        server.logs[Key(NS, "theirs")] = ["a secret of the helpdesk"]
+        submit(server)
+
+    def fails(server: Server) -> None:
+        over = [{"type": "Failed", "status": "True", "reason": "x", "message": "boom"}]
+        for one in ("resolve-job", "job-resolve"):
+            server.patch(JOB, Key(NS, one), {"status": {"conditions": over}}, subresource="status")
+
+    server = await play(setup, resolver=lambda _: None, script=[fails])
+    assert (phase(server), message(server)) == ("Failed", "Resolution failed: boom")
+    assert server.find(JOB, Key(NS, "resolve-job")) is not None
+
+    stop: Any = {"spec": {"shutdown": "Stop"}}
+    stopped = [lambda s: s.patch(FOURNOS_JOB, Key(NS, "job"), stop)]
+    server = await play(setup, resolver=lambda _: None, script=stopped)
+    assert phase(server) == "Stopped"
+    assert server.find(JOB, Key(NS, "resolve-job")) is not None
+    assert server.find(JOB, Key(NS, "job-resolve")) is None
+
+
 async def test_what_a_deleted_job_of_the_same_name_left_is_waited_for() -> None:
     """Deleted and made again under its name: nothing of the first run counts for the second."""
 
@@ -180,7 +209,7 @@ def unpullable(server: Server) -> None:
     if found is None or server.find(POD, Key(NS, "job-resolve-x")) is not None:
         return
     waiting = {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "engine:1"'}
-    labels = {"batch.kubernetes.io/job-name": "job-resolve"}
+    labels = {"batch.kubernetes.io/controller-uid": uid_of(found)}
     server.create(POD, {"metadata": {"name": "job-resolve-x", "namespace": NS, "labels": labels}})
     status = {"containerStatuses": [{"name": "r", "image": "engine:1", "state": {"waiting": waiting}}]}
     server.patch(POD, Key(NS, "job-resolve-x"), {"status": status}, subresource="status")

@@ -1,0 +1,197 @@
+"""The admission policies of manifests/rbac on a real API server: who may write which field."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.integration.conftest import Server
+from tests.integration.test_rbac import PLURALS, rights, secrets_namespace  # noqa: F401
+
+ROOT = Path(__file__).resolve().parents[2]
+JOBS = "/apis/fournos.dev/v1/namespaces/{}/fournosjobs"
+WORKLOADS = "/apis/kueue.x-k8s.io/v1beta2/namespaces/{}/workloads"
+HELD = "fournos-lock-held"
+CLUSTER_ROLE = ROOT / "deploy" / "clusterrole.yaml"
+
+
+class As:
+    """Requests in the name of a ServiceAccount of the test's namespace, or of somebody else."""
+
+    def __init__(self, server: Server, namespace: str) -> None:
+        self._server = server
+        self.namespace = namespace
+        self.jobs, self.workloads = JOBS.format(namespace), WORKLOADS.format(namespace)
+
+    async def __call__(
+        self, account: str, method: str, path: str, body: Any, *, namespace: str | None = None
+    ) -> tuple[int, str]:
+        kind = "merge-patch+json" if method == "PATCH" else "json"
+        where = self.namespace if namespace is None else namespace
+        user = {"Impersonate-User": f"system:serviceaccount:{where}:{account}"} if account else {}
+        status, answer = await self._server(
+            method, path, body, content_type=f"application/{kind}", headers=user
+        )
+        return status, str(answer.get("message", ""))
+
+    async def may(self, account: str, method: str, path: str, body: Any, **kwargs: Any) -> None:
+        status, message = await self(account, method, path, body, **kwargs)
+        assert status in (200, 201), f"{account or 'the administrator'}: {message}"
+
+    async def may_not(self, account: str, method: str, path: str, body: Any, *told: str) -> None:
+        status, message = await self(account, method, path, body)
+        assert status in (403, 422) and "ValidatingAdmissionPolicy" in message, (status, message)
+        assert all(one in message for one in told), message
+
+
+def job(name: str, **spec: Any) -> dict[str, Any]:
+    whole = {"cluster": "c", "executionEngine": {"forge": {"project": "x"}}, **spec}
+    return {
+        "apiVersion": "fournos.dev/v1",
+        "kind": "FournosJob",
+        "metadata": {"name": name},
+        "spec": {key: value for key, value in whole.items() if value is not None},
+    }
+
+
+def workload(name: str, **spec: Any) -> dict[str, Any]:
+    container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1m"}}}
+    pod = {"containers": [container], "restartPolicy": "Never"}
+    pod_set = {"name": "main", "count": 1, "template": {"spec": pod}}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": {"name": name},
+        "spec": {"queueName": "fournos-queue", "podSets": [pod_set], **spec},
+    }
+
+
+def reference(name: str) -> dict[str, str]:
+    return {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": name}
+
+
+# What users of a namespace usually may, and more: what is refused here is refused by a policy.
+USERS = [
+    {"apiGroups": ["fournos.dev"], "resources": ["fournosjobs", "fournosjobs/status"], "verbs": ["*"]},
+    {"apiGroups": ["kueue.x-k8s.io"], "resources": ["workloads"], "verbs": ["*"]},
+    {"apiGroups": ["", "batch"], "resources": ["configmaps", "jobs"], "verbs": ["*"]},
+]
+
+
+async def grant(server: Server, namespace: str, account: str, rules: list[dict[str, Any]]) -> None:
+    api = "rbac.authorization.k8s.io"
+    path = f"/apis/{api}/v1/namespaces/{namespace}"
+    meta = {"name": f"test-{account}"}
+    body = {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": meta, "rules": rules}
+    await server.apply(f"{path}/roles/test-{account}", body)
+    binding = {
+        "apiVersion": f"{api}/v1",
+        "kind": "RoleBinding",
+        "metadata": meta,
+        "roleRef": {"apiGroup": api, "kind": "Role", "name": f"test-{account}"},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+    }
+    await server.apply(f"{path}/rolebindings/test-{account}", binding)
+
+
+@pytest.fixture
+async def who(server: Server, crds: None, namespace: str, rights: None) -> AsyncIterator[As]:  # noqa: F811
+    """The published rights, users with everything but `update` of the status, and Hearth's own."""
+    found = As(server, namespace)
+    status = {"apiGroups": ["fournos.dev"], "resources": ["fournosjobs/status"], "verbs": ["get", "patch"]}
+    jobs = {**USERS[0], "resources": ["fournosjobs"]}
+    await grant(server, namespace, "user", [jobs, status, *USERS[1:]])
+    for one in filter(None, yaml.safe_load_all(CLUSTER_ROLE.read_text())):
+        where = {"psap-automation": namespace}.get(one["metadata"].get("namespace") or "")
+        if where is None and one["metadata"].get("namespace"):
+            continue
+        if where:
+            one["metadata"]["namespace"] = where
+        path = PLURALS[one["kind"]].format(namespace=where)
+        await server.apply(f"{path}/{one['metadata']['name']}", one)
+    await found.may("", "POST", found.jobs, job("probe"))
+    body = {"status": {"phase": "Failed"}}
+    for _ in range(150):  # until the API server has read the policies and the rights
+        code, message = await found("default", "PATCH", f"{found.jobs}/probe/status", body)
+        if code >= 400 and "fournos-job-status" in message:
+            break
+        await asyncio.sleep(0.1)
+    yield found
+
+
+async def test_an_engine_writes_its_own_status_and_nothing_else(who: As) -> None:
+    await who.may("user", "POST", who.jobs, job("victim"))
+    path = f"{who.jobs}/victim/status"
+    for account in ("default", "pipeline", "user"):
+        await who.may(account, "PATCH", path, {"status": {"engineStatus": {"step": account}}})
+        for forged in (
+            {"phase": "Succeeded"},
+            {"phase": "Admitted", "cluster": "c", "attempt": 1},
+            {"attempts": [{"number": 1, "workload": "another"}]},
+            {"conditions": [], "engineStatus": {"step": "x"}},
+        ):
+            await who.may_not(account, "PATCH", path, {"status": forged}, "status.engineStatus")
+    phase = {"phase": "Running", "message": "m", "attempt": 1}
+    await who.may("fournos", "PATCH", path, {"status": phase})
+    await who.may_not("default", "PATCH", path, {"status": {"phase": None}})
+    await who.may_not("default", "PATCH", path, {"status": {"phase": "Running", "message": "mine"}})
+    await who.may("default", "PATCH", path, {"status": {**phase, "engineStatus": {"step": "more"}}})
+    await who.may("default", "PATCH", path, {"status": {"engineStatus": None}})
+
+
+async def test_a_resolver_fills_in_hardware_and_secrets_and_nothing_else(who: As) -> None:
+    await who.may("user", "POST", who.jobs, job("victim", exclusive=False, cluster=None, owner="o"))
+    path = f"{who.jobs}/victim"
+    hardware = {"gpuType": "a100", "gpuCount": 2}
+    filled = {"spec": {"hardware": hardware, "secretRefs": ["placeholder"]}}
+    await who.may("fournos-resolver", "PATCH", path, filled)
+    for forged in (
+        {"spec": {"shutdown": "Terminate"}},
+        {"spec": {"owner": None}},
+        {"spec": {"cluster": "another"}},
+        {"spec": {"executionEngine": {"forge": {"project": "evil"}}}},
+        {"spec": {"hardware": hardware, "priority": "high"}},
+        {"metadata": {"labels": {"x": "y"}}},
+        {"metadata": {"annotations": {"x": "y"}}},
+        {"metadata": {"finalizers": ["x.example.com/y"]}},
+    ):
+        await who.may_not("fournos-resolver", "PATCH", path, forged, "a resolver may write")
+    await who.may("user", "PATCH", path, {"spec": {"owner": "another"}})
+
+
+async def test_only_hearth_gives_the_priority_of_a_held_lock(who: As) -> None:
+    labelled = {"labels": {"kueue.x-k8s.io/priority-class": HELD}}
+    for body, path in (
+        (job("x", priority=HELD), who.jobs),
+        (job("x", lockOnly=True, executionEngine=None, priority=HELD), who.jobs),
+        (workload("x", priority=1_000_000_000), who.workloads),
+        (workload("x", priority=2_000_000_000, priorityClassRef=reference("high")), who.workloads),
+        (workload("x", priority=1, priorityClassRef=reference(HELD)), who.workloads),
+    ):
+        await who.may_not("user", "POST", path, body, "for locks of clusters only")
+    config_map = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x", **labelled}}
+    queued = f"/api/v1/namespaces/{who.namespace}/configmaps"
+    await who.may_not("user", "POST", queued, config_map, "for locks of clusters only")
+    nested = job("x")
+    nested["metadata"] |= labelled
+    await who.may_not("user", "POST", who.jobs, nested, "for locks of clusters only")
+
+    await who.may("user", "POST", who.jobs, job("lock", lockOnly=True, executionEngine=None))
+    await who.may("user", "POST", who.jobs, job("mine", priority="nightly"))
+    for change in ({"spec": {"priority": HELD}}, {"metadata": labelled}):
+        await who.may_not("user", "PATCH", f"{who.jobs}/mine", change, "for locks of clusters only")
+
+    lock = workload("held", priority=-1_000_000_000, priorityClassRef=reference("fournos-lock-requested"))
+    await who.may("fournos", "POST", who.workloads, lock)
+    held = {"spec": {"priority": 1_000_000_000, "priorityClassRef": reference(HELD)}}
+    path = f"{who.workloads}/held"
+    for account in ("user", "fournos"):
+        await who.may_not(account, "PATCH", path, held, "for locks of clusters only")
+    await who.may("hearth", "PATCH", path, held, namespace="hearth")
+    await who.may("user", "PATCH", path, {"metadata": {"labels": {"seen": "yes"}}})
+    await who.may_not("user", "PATCH", path, {"spec": {"priority": 1_500_000_000}})
