@@ -10,7 +10,7 @@ from __future__ import annotations
 from fournos.api.fournoscluster import MAX_NAMED, Drain
 from fournos.clusters import names
 from fournos.clusters.context import Context
-from fournos.clusters.holders import foreign_holds
+from fournos.clusters.holders import foreign_holds, is_lock
 from fournos.clusters.lock import release
 from fournos.clusters.planner import in_use, ours
 from fournos.clusters.steps import Forget
@@ -99,10 +99,9 @@ def decommission(ctx: Context) -> Decision | Need:
 
 
 def _occupies(cluster: str, job: Obj) -> bool:
-    status, spec = job.get("status") or {}, job.get("spec") or {}
-    labels = job["metadata"].get("labels") or {}
+    status = job.get("status") or {}
     held = status.get("cluster") == cluster and status.get("phase") in names.HOLDING
-    return held and not (spec.get("lockOnly") and labels.get(names.LOCK_LABEL) == cluster)
+    return held and not is_lock(job, cluster)
 
 
 def _remove(ctx: Context) -> Decision | Need:

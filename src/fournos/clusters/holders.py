@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fournos.api.conditions import is_true
+from fournos.clusters import names
 from fournos.kube.resource import Obj, controller_of
 from fournos.queueing.kinds import FOURNOS_JOB
 
@@ -17,6 +18,18 @@ def is_of_job(workload: Obj) -> bool:
     owner = controller_of(workload)
     wanted = (FOURNOS_JOB.kind, FOURNOS_JOB.api_version)
     return owner is not None and (owner["kind"], owner["apiVersion"]) == wanted
+
+
+def is_lock(job: Obj, cluster: str | None) -> bool:
+    """Whether a FournosJob is this cluster's lock.  A label alone hides no job that runs."""
+    meta, spec = job["metadata"], job.get("spec") or {}
+    return bool(
+        cluster
+        and spec.get("lockOnly")
+        and spec.get("cluster") == cluster
+        and meta["name"] == names.lock_name(cluster)
+        and (meta.get("labels") or {}).get(names.LOCK_LABEL) == cluster
+    )
 
 
 def flavors_held(workload: Obj) -> frozenset[str]:

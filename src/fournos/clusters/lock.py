@@ -15,6 +15,7 @@ from fournos.api.fournoscluster import MAX_NAMED, LockState
 from fournos.api.times import format_time
 from fournos.clusters import build, names
 from fournos.clusters.context import Context
+from fournos.clusters.holders import is_lock
 from fournos.kube.resource import Obj, is_terminating, key_of, uid_of
 from fournos.queueing.kinds import FOURNOS_JOB, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.queueing.state import QueueState, view
@@ -198,4 +199,4 @@ def _named(jobs: tuple[str, ...]) -> list[str]:
 
 
 def _is_ours(ctx: Context, job: Obj) -> bool:
-    return (job["metadata"].get("labels") or {}).get(names.LOCK_LABEL) == ctx.name
+    return is_lock(job, ctx.name)

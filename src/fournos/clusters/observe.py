@@ -9,7 +9,7 @@ from fournos.api.fournoscluster import FournosClusterSpec
 from fournos.clusters import names
 from fournos.clusters.context import Observed
 from fournos.clusters.gpus import is_gpu_resource, is_product_label
-from fournos.clusters.holders import flavors_held, foreign_holds, is_of_job
+from fournos.clusters.holders import flavors_held, foreign_holds, is_lock, is_of_job
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.members import member_of
 from fournos.clusters.planner import Plan, above_quota, plan
@@ -182,13 +182,14 @@ def _lock_of(job: Obj) -> str | None:
 
 def _runs_on(job: Obj) -> Iterable[str]:
     status = job["status"]
-    runs = status.get("cluster") and status.get("phase") in names.HOLDING and not _lock_of(job)
-    return (str(status["cluster"]),) if runs else ()
+    runs = status.get("cluster") and status.get("phase") in names.HOLDING
+    return (str(status["cluster"]),) if runs and not is_lock(job, status["cluster"]) else ()
 
 
 def _waits_for(job: Obj) -> Iterable[str]:
-    waits = job["spec"].get("cluster") and job["status"].get("phase") == "Pending" and not _lock_of(job)
-    return (str(job["spec"]["cluster"]),) if waits else ()
+    cluster = job["spec"].get("cluster")
+    waits = cluster and job["status"].get("phase") == "Pending" and not is_lock(job, cluster)
+    return (str(cluster),) if waits else ()
 
 
 # --- projections -------------------------------------------------------------------------------------
@@ -209,7 +210,7 @@ def project_secret(secret: Obj) -> Obj:
 def project_job(job: Obj) -> Obj:
     return {
         "metadata": metadata(job),
-        "spec": pick(job.get("spec"), ("cluster", "owner", "displayName", "shutdown")),
+        "spec": pick(job.get("spec"), ("cluster", "owner", "displayName", "shutdown", "lockOnly")),
         "status": pick(job.get("status"), ("phase", "cluster", "message")),
     }
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 from fournos.api.conditions import condition, is_true
 from fournos.api.times import parse_time
 from fournos.jobs import build, names
+from fournos.jobs.allow import asker
 from fournos.jobs.context import Context
 from fournos.jobs.finish import fail
 from fournos.jobs.kinds import PIPELINE
@@ -265,7 +266,7 @@ def _check_secrets(ctx: Context) -> Decision | Need | None:
             return wait(
                 ctx, "Resolved", "SecretUnknown", f"Waiting: cannot read Secret '{name}': {answer.reason}"
             )
-        problem = ""
+        problem, reason = "", "SecretRefNotFound"
         if isinstance(answer, Absent):
             problem = f"Secret '{name}' (ref '{ref}') not found in namespace {namespace}"
         elif answer.value.labels.get(names.VAULT_ENTRY_LABEL) != "true":
@@ -273,8 +274,10 @@ def _check_secrets(ctx: Context) -> Decision | Need | None:
                 f"Secret '{name}' exists but is not a Vault-synced secret "
                 f"(missing {names.VAULT_ENTRY_LABEL}=true label)"
             )
+        elif refusal := asker(ctx.job, ctx.settings.secret_policy)(name, answer.value.annotations):
+            problem, reason = refusal, "SecretNotAllowed"
         if problem:
-            return fail(ctx, problem, type_="Resolved", reason="SecretRefNotFound")
+            return fail(ctx, problem, type_="Resolved", reason=reason)
     return None
 
 

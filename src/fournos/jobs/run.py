@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from fournos.api.times import format_time, parse_time
 from fournos.jobs import build, names
+from fournos.jobs.allow import asker
 from fournos.jobs.context import Context, run_ended, run_succeeded, succeeded_condition
 from fournos.jobs.finish import fail, fail_attempt, finish
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
@@ -79,13 +80,14 @@ def _launch(ctx: Context) -> Decision | Need:
     }
     if need := ctx.facts.ask(shapes.values()):
         return need
-    steps = _mark(ctx)
+    steps, may = _mark(ctx), asker(ctx.job, ctx.settings.secret_policy)
     cluster = str(ctx.draft.done().get("cluster") or "")
     if not ctx.spec.clusterless:
         steps.append(
             CopySecret(
                 Key(namespace, ctx.settings.kubeconfig_secret(cluster)),
                 build.secret_copy(ctx.job, name=names.kubeconfig_copy_name(ctx.name), vault_entry=False),
+                may,
             )
         )
     keys: dict[str, tuple[str, ...]] = {}
@@ -103,7 +105,7 @@ def _launch(ctx: Context) -> Decision | Need:
             )
         keys[ref] = answer.value.keys
         copy = names.copy_name(ctx.name, question.key.name)
-        steps.append(CopySecret(question.key, build.secret_copy(ctx.job, name=copy, vault_entry=True)))
+        steps.append(CopySecret(question.key, build.secret_copy(ctx.job, name=copy, vault_entry=True), may))
     run = build.pipeline_run(
         ctx.job,
         ctx.spec,
@@ -129,11 +131,12 @@ def _launch_failed(ctx: Context, failure: StepFailure) -> Decision | Need:
             if failure.error == "NotFoundError"
             else failure.message
         )
+        reason = "SecretRefNotFound" if entry else "KubeconfigNotFound"
         return fail(
             ctx,
             f"Failed to copy {'secret' if entry else 'kubeconfig'}: {problem}",
             type_="PipelineRunReady",
-            reason="SecretRefNotFound" if entry else "KubeconfigNotFound",
+            reason="SecretNotAllowed" if failure.error == "NotAllowed" else reason,
         )
     if isinstance(step, Create):
         other = names.attempt_name(ctx.name, max(1, ctx.draft.attempt), uid_of(ctx.job))

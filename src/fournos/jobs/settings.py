@@ -9,6 +9,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.api.durations import parse_duration
 
+SecretPolicy = Literal["open", "listed"]
+
 
 def _duration(text: str) -> str:
     parse_duration(text)
@@ -88,6 +90,12 @@ class JobSettings(BaseSettings):
     secrets_kept: Literal["job", "run"] = Field(
         "job",
         description="How long copies of secrets stay: until the job is deleted, or until its run ends",
+    )
+
+    secret_policy: SecretPolicy = Field(
+        "open",
+        description="Which jobs may use a Secret of the secrets namespace that has no list of its own "
+        "(annotations fournos.dev/allowed-namespaces, -owners, -labels): all (open), or none (listed)",
     )
 
     @field_validator("pipeline_timeout", "pipeline_tasks_timeout", "pipeline_finally_timeout")

@@ -24,6 +24,7 @@ from fournos.kube.errors import (
 )
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of, uid_of
+from fournos.runtime.answer import public_annotations
 from fournos.runtime.decision import StepFailure
 from fournos.runtime.steps import CopySecret, Create, Custom, Delete, Patch, Step
 from fournos.runtime.system import Caches, Executor
@@ -58,6 +59,10 @@ class _ForeignError(Exception):
     pass
 
 
+class _NotAllowedError(Exception):
+    pass
+
+
 async def act(
     steps: Iterable[Step],
     api: Api,
@@ -79,8 +84,9 @@ async def act(
             raise
         except _WaitError as error:
             return Acted(tuple(done), Waiting(step, str(error)), news=news)
-        except _ForeignError as error:
-            failure = StepFailure(step, "ForeignObject", str(error), transient=False, count=failures + 1)
+        except (_ForeignError, _NotAllowedError) as error:
+            word = "ForeignObject" if isinstance(error, _ForeignError) else "NotAllowed"
+            failure = StepFailure(step, word, str(error), transient=False, count=failures + 1)
             return Acted(tuple(done), failure, news=news)
         except KubeError as error:
             failure = StepFailure(
@@ -240,6 +246,8 @@ async def _read_shared(api: Api, key: Key) -> Obj:
 
 async def _copy_secret(step: CopySecret, api: Api, caches: Caches) -> Obj:
     source = await _read_shared(api, step.source)
+    if step.refuses and (refusal := step.refuses(step.source.name, public_annotations(source))):
+        raise _NotAllowedError(refusal)
     data: Mapping[str, Any] = source.get("data") or {}
     body = {
         "apiVersion": "v1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 import orjson
@@ -39,6 +39,9 @@ from fournos.runtime.redact import redact
 MAX_LINE = 1000
 """Characters kept of a log line: a tail ends up in a status message."""
 _UNKNOWN_FIELD: Final = re.compile(r'unknown field "([^"]+)"')
+
+
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 async def answer(api: Api, questions: Iterable[Question]) -> dict[Question, Answer]:
@@ -116,7 +119,14 @@ def _shape(secret: Obj) -> SecretFacts:
         owner_uids=owner_uids(secret),
         labels=dict(meta.get("labels") or {}),
         keys=tuple(sorted(secret.get("data") or {})),
+        annotations=public_annotations(secret),
     )
+
+
+def public_annotations(secret: Obj) -> dict[str, str]:
+    """Without the one in which `kubectl apply` keeps all of the Secret."""
+    found: Mapping[str, str] = secret["metadata"].get("annotations") or {}
+    return {key: value for key, value in found.items() if key != _LAST_APPLIED}
 
 
 async def _tail(api: Api, question: LogTail) -> Answer:

@@ -52,6 +52,8 @@ class SecretFacts:
     labels: Mapping[str, str]
     keys: tuple[str, ...]
     """Sorted data keys."""
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    """Without the copy of the whole Secret that `kubectl apply` leaves in one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +128,9 @@ class StepFailure:
     """A step that failed in this pass.
 
     `error` is the exception's class: "InvalidError", "ForbiddenError", "NotFoundError" (the source of a
-    copy), "ForeignObject", "NoSuchResourceError", "ServerError", "ConnectionLostError".  `transient` ones are
-    retried with backoff whatever the decision says; `count` is how many passes in a row have failed.
+    copy), "ForeignObject", "NotAllowed" (a source that refuses to be copied), "NoSuchResourceError",
+    "ServerError", "ConnectionLostError".  `transient` ones are retried with backoff whatever the decision
+    says; `count` is how many passes in a row have failed.
 
     The decision is asked again with it in the same pass.  If it is transient only the status and notes of
     that second decision are written, its steps are not run: so it must not declare what they would bring

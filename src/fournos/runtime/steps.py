@@ -5,7 +5,7 @@ Steps are data so that a test can crash between any two of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -56,11 +56,13 @@ class CopySecret:
     """Copy a Secret's data into a new Secret without the bytes passing through a decision.
 
     `metadata` is the copy's (name, namespace, labels, ownerReferences).  A copy of ours whose data
-    differ is brought up to date; the rule for taken names is that of `Create`.
+    differ is brought up to date; the rule for taken names is that of `Create`.  What `refuses` answers to the
+    source's name and annotations, if anything, ends the step with `NotAllowed`.
     """
 
     source: Key
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    refuses: Callable[[str, Mapping[str, str]], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
