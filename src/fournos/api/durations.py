@@ -20,6 +20,8 @@ _UNITS: Final = {
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(h|ms|m|us|µs|μs|ns|s)", re.ASCII)
 _LONGEST: Final = Decimal(2**63 - 1) / Decimal(10**9)
 """Go counts nanoseconds in 64 bits: about 292 years."""
+_LONGEST_TEXT: Final = 128
+"""Characters that are read; Go's own longest, with every unit and nine decimals, has fewer."""
 _TTL: Final = re.compile(r"([0-9]+)(m|h|d)", re.ASCII)
 _TTL_UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
@@ -27,8 +29,9 @@ _TTL_UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": ti
 def parse_duration(text: str) -> timedelta:
     """What Go's time.ParseDuration accepts, to the microsecond.
 
-    Raises ValueError for anything else, and for what Go cannot hold.
+    Raises ValueError for anything else, for what Go cannot hold, and for more than 128 characters.
     """
+    _bound(text, "a duration")
     sign, body = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if body == "0":
         return timedelta(0)
@@ -41,6 +44,11 @@ def parse_duration(text: str) -> timedelta:
     if seconds > _LONGEST:
         raise ValueError(f"{text!r} is longer than a duration can be")
     return sign * timedelta(microseconds=int(seconds * 1_000_000))
+
+
+def _bound(text: str, what: str) -> None:
+    if len(text) > _LONGEST_TEXT:
+        raise ValueError(f"{text[:20]!r}… is longer than {what} can be ({_LONGEST_TEXT} characters)")
 
 
 def format_duration(length: timedelta) -> str:
@@ -71,6 +79,7 @@ def _trimmed(value: int, unit: int) -> str:
 
 def parse_ttl(text: str) -> timedelta:
     """A time to live as FournosJob and FournosCluster write it.  Raises ValueError."""
+    _bound(text, "a time to live")
     match = _TTL.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not a time to live such as 30m, 12h or 7d")

@@ -1,4 +1,4 @@
-"""Kubernetes quantities: 2, "500m", "16Gi", "1e3"."""
+"""Numbers that somebody else wrote: Kubernetes quantities (2, "500m", "16Gi", "1e3") and whole numbers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Final
 _QUANTITY: Final = re.compile(
     r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|([KMGTPE]i|[numkMGTPE]))?", re.ASCII
 )
+_LONGEST: Final = 64
+"""Characters that are read.  Python needs seconds for a number of a million digits."""
 _SUFFIXES: Final = {
     **{suffix: Decimal(10) ** power for suffix, power in zip("num", (-9, -6, -3), strict=True)},
     **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)},
@@ -17,7 +19,9 @@ _SUFFIXES: Final = {
 
 
 def parse_quantity(value: str | int | float) -> Decimal:
-    """The number that a quantity states.  Raises ValueError."""
+    """The number that a quantity states.  Raises ValueError, also for one of more than 64 characters."""
+    if isinstance(value, str) and len(value) > _LONGEST:
+        raise ValueError(f"{value[:20]!r}… is longer than a quantity can be ({_LONGEST} characters)")
     match = _QUANTITY.fullmatch(str(value))
     if match is None:
         raise ValueError(f"{value!r} is not a quantity such as 2, 500m or 16Gi")
@@ -25,3 +29,11 @@ def parse_quantity(value: str | int | float) -> Decimal:
     if exponent:
         return Decimal(number + exponent)
     return Decimal(number) * _SUFFIXES.get(suffix or "", Decimal(1))
+
+
+def parse_count(text: object, *, most: int = 2**31 - 1) -> int | None:
+    """The whole number from 0 to `most` that ASCII digits write; None for anything else."""
+    if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > len(str(most)):
+        return None
+    number = int(text)
+    return number if number <= most else None

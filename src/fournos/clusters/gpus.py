@@ -17,6 +17,12 @@ from fournos.api.conditions import condition
 from fournos.api.quantities import parse_quantity
 from fournos.kube.resource import Obj
 
+MAX_SHORT_NAME: Final = 59
+"""A resource's name after the slash has at most 63 characters, of which `gpu-` takes four."""
+_MOST: Final = 1_000_000
+"""GPUs of a model that are counted: no cluster has more, whatever it says."""
+_LONGEST_MODEL: Final = 253
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Gpus:
@@ -31,6 +37,11 @@ class Gpus:
     @property
     def key(self) -> tuple[str, str]:
         return self.vendor, self.model
+
+    @property
+    def nameable(self) -> bool:
+        """Whether a resource can be named after it."""
+        return len(self.short_name) <= MAX_SHORT_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +120,8 @@ def discover(nodes: Iterable[Obj]) -> tuple[Gpus, ...]:
                 continue
             before = found.get(gpu.key)
             if before:
-                gpu = replace(gpu, count=gpu.count + before.count, nodes=before.nodes + 1)
+                count = min(gpu.count + before.count, _MOST)
+                gpu = replace(gpu, count=count, nodes=before.nodes + 1)
             found[gpu.key] = gpu
     return tuple(sorted(found.values()))
 
@@ -123,6 +135,7 @@ def _gpu(resource: str, count: int, labels: Mapping[str, str]) -> Gpus | None:
         model = f"{model}-MIG-{resource.removeprefix(_MIG)}"
     elif resource.endswith(".shared") and not model.endswith("-SHARED"):
         model = f"{model}-SHARED"
+    model = model[:_LONGEST_MODEL]
     return Gpus(vendor, model, short_name(vendor, model), count, 1)
 
 
@@ -139,7 +152,7 @@ def _product(vendor: str, labels: Mapping[str, str]) -> str | None:
 
 def _count(quantity: str | int) -> int:
     try:
-        return int(parse_quantity(quantity))
+        return min(int(parse_quantity(quantity)), _MOST)
     except ValueError:
         return 0
 

@@ -9,9 +9,11 @@ from fournos.api.durations import parse_ttl
 from fournos.api.fournoscluster import MAX_GPU_MODELS
 from fournos.api.times import format_time, parse_time
 from fournos.clusters.context import Context
-from fournos.clusters.gpus import Gpus, Inventory, discover, next_change, settle
+from fournos.clusters.gpus import MAX_SHORT_NAME, Gpus, Inventory, discover, next_change, settle
 from fournos.kube.resource import Obj
 
+_NAMED = 3
+"""Models that a message names."""
 _SLOWER_AFTER = 3
 _SLOWEST = 6
 """After three failures in a row the interval doubles, up to six times as long."""
@@ -34,7 +36,9 @@ def inventory(ctx: Context) -> None:
 def _found(ctx: Context, nodes: tuple[Obj, ...]) -> None:
     before = ctx.draft.group("hardware")
     grace = timedelta(seconds=ctx.settings.gpu_shrink_after_sec)
-    found = settle(read(before), discover(nodes), ctx.now, grace)
+    seen = discover(nodes)
+    counted = [gpus for gpus in seen if gpus.nameable][:MAX_GPU_MODELS]
+    found = settle(read(before), counted, ctx.now, grace)
     after = {**_facts(found), "consecutiveFailures": 0, **_shrinking(found)}
     unchanged = {name: before.get(name) for name in after} == after and "lastError" not in before
     due = _time(before, "lastDiscovery", ctx.now) + _interval(ctx)
@@ -48,11 +52,24 @@ def _found(ctx: Context, nodes: tuple[Obj, ...]) -> None:
     ctx.draft.put(hardware=after, gpuSummary=found.summary)
     _mirror(ctx, after)
     text = found.summary or "no GPUs"
-    if found.shrinking:
+    if len(counted) < len(seen):
+        ctx.draft.tell("GPUDiscovered", "True", "SomeLeftOut", f"{text}; {_left_out(seen)}")
+    elif found.shrinking:
         gone = ", ".join(model for _, model in sorted(found.shrinking))
         ctx.draft.tell("GPUDiscovered", "True", "Shrinking", f"{text}; fewer are seen of {gone}")
     else:
         ctx.draft.tell("GPUDiscovered", "True", "Discovered", text)
+
+
+def _left_out(seen: tuple[Gpus, ...]) -> str:
+    unnamed = [gpus.model for gpus in seen if not gpus.nameable]
+    if not unnamed:
+        return f"{len(seen)} models are seen, {MAX_GPU_MODELS} are counted"
+    names = ", ".join(unnamed[:_NAMED]) + (", …" if len(unnamed) > _NAMED else "")
+    return (
+        f"left out: {names}: the short name has more than {MAX_SHORT_NAME} characters; "
+        "shorten the nodes' product label"
+    )
 
 
 def _failed(ctx: Context, error: str) -> None:
@@ -135,6 +152,6 @@ def _facts(found: Inventory) -> dict[str, Any]:
 def _shrinking(found: Inventory) -> dict[str, Any]:
     entries = [
         {"vendor": vendor, "model": model, "since": format_time(since)}
-        for (vendor, model), since in sorted((found.shrinking or {}).items())
+        for (vendor, model), since in sorted((found.shrinking or {}).items())[:MAX_GPU_MODELS]
     ]
     return {"shrinking": entries}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fournos.api.fournoscluster import FournosClusterSpec
@@ -241,7 +241,10 @@ def project_queue(queue: Obj) -> Obj:
 def project_node(node: Obj) -> Obj:
     """For the fleet: what counts GPUs, a hundredth of a Node."""
     meta, status = node["metadata"], node.get("status") or {}
-    ready = [one for one in status.get("conditions") or () if one.get("type") == "Ready"]
+    allocatable, conditions = status.get("allocatable"), status.get("conditions")
+    counts = allocatable if isinstance(allocatable, Mapping) else {}
+    found = conditions if isinstance(conditions, list) else ()
+    ready = [one for one in found if isinstance(one, Mapping) and one.get("type") == "Ready"]
     return {
         "metadata": {
             **pick(meta, ("name", "uid", "resourceVersion", "deletionTimestamp")),
@@ -249,7 +252,7 @@ def project_node(node: Obj) -> Obj:
         },
         "spec": pick(node.get("spec"), ("unschedulable",)),
         "status": {
-            "allocatable": {k: v for k, v in (status.get("allocatable") or {}).items() if is_gpu_resource(k)},
+            "allocatable": {k: str(v) for k, v in counts.items() if is_gpu_resource(k)},
             "conditions": [pick(one, ("type", "status")) for one in ready],
         },
     }

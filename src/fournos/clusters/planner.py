@@ -9,8 +9,10 @@ which Kueue demands.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any, Final
 
 from fournos.api.quantities import parse_quantity
@@ -19,6 +21,12 @@ from fournos.kube.resource import Obj
 from fournos.queueing.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE, SLOTS_PER_CLUSTER, UNAVAILABLE_TAINT
 
 NO_QUEUE: Final = "NoClusterQueue"
+_SHOWN: Final = 200
+_RESOURCE: Final = re.compile(
+    r"((?=.{1,253}/)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
+"""Kubernetes' qualified name: a domain and a slash, then at most 63 characters."""
 MAX_FLAVORS: Final = 64
 MAX_RESOURCES: Final = 64
 MAX_QUOTAS: Final = 512
@@ -75,9 +83,11 @@ class _Planner:
         self, members: Iterable[Member], flavors: Iterable[Obj], queue: Obj | None, prefix: str
     ) -> None:
         self.flavors = {flavor["metadata"]["name"]: flavor for flavor in flavors}
+        self.unnamed: dict[str, list[str]] = {}
+        """By cluster: the resources that are left out."""
         everyone = sorted(members, key=lambda member: member.name)
         self.foreign = [m for m in everyone if m.name in self.flavors and not ours(self.flavors[m.name])]
-        mine = [member for member in everyone if member not in self.foreign]
+        mine = [self._with_names(m, prefix) for m in everyone if m not in self.foreign]
         self.members = {member.name: member for member in mine if not member.removing}
         self.known = {member.name for member in everyone}
         self.gone = {member.name for member in mine if member.removing} | {
@@ -87,6 +97,14 @@ class _Planner:
         self.prefix = prefix
         self.notes: dict[str, Sync] = {}
 
+    def _with_names(self, member: Member, prefix: str) -> Member:
+        """Without GPUs that no resource can be named after: for one such name Kueue refuses all quotas."""
+        odd = {short for short in member.gpus if not _is_resource(prefix + short)}
+        if not odd:
+            return member
+        self.unnamed[member.name] = sorted(prefix + short for short in odd)
+        return replace(member, gpus={short: n for short, n in member.gpus.items() if short not in odd})
+
     def plan(self) -> Plan:
         create, taint = self._flavors()
         patch = self._queue_patch() if self.queue is not None else None
@@ -95,6 +113,10 @@ class _Planner:
                 f"ResourceFlavor {member.name} was made by somebody else: it and its quotas stay as they are"
             )
             self.notes[member.name] = Sync("False", "ForeignFlavor", text)
+        for name, resources in self.unnamed.items():
+            if name in self.notes and self.notes[name].status == "True":
+                text = f"no resource can be named {resources[0][:_SHOWN]}: it gets no quota, the rest has"
+                self.notes[name] = Sync("False", "ResourceNameInvalid", text)
         if self.queue is None:
             for name in self.members:
                 self.notes[name] = Sync("False", NO_QUEUE, "there is no ClusterQueue to give it quota")
@@ -227,7 +249,7 @@ class _Planner:
         for resource in resources:
             quota = old.get(resource) or {"name": resource, "nominalQuota": "0"}
             amount = _amount(member, resource, self.prefix) if member else None
-            if amount is not None and parse_quantity(quota["nominalQuota"]) != amount:
+            if amount is not None and _number(quota["nominalQuota"]) != amount:
                 quota = {**quota, "nominalQuota": str(amount)}
             result.append(quota)
         return result
@@ -288,7 +310,7 @@ def _synced(member: Member, entry: Mapping[str, Any], used: Mapping[tuple[str, s
     above = [
         f"{taken} of {quota['name']} in use, quota {quota['nominalQuota']}"
         for quota in entry["resources"]
-        if (taken := used.get((member.name, quota["name"]), 0)) > parse_quantity(quota["nominalQuota"])
+        if (taken := used.get((member.name, quota["name"]), 0)) > _number(quota["nominalQuota"])
     ]
     if above:
         return Sync("True", "BelowUse", "fewer than are in use; jobs that run go on: " + ", ".join(above))
@@ -298,9 +320,19 @@ def _synced(member: Member, entry: Mapping[str, Any], used: Mapping[tuple[str, s
 
 
 def _quota(entry: Mapping[str, Any], resource: str) -> bool:
-    return any(
-        quota["name"] == resource and parse_quantity(quota["nominalQuota"]) for quota in entry["resources"]
-    )
+    return any(quota["name"] == resource and _number(quota["nominalQuota"]) for quota in entry["resources"])
+
+
+def _is_resource(name: str) -> bool:
+    return _RESOURCE.fullmatch(name) is not None
+
+
+def _number(quantity: object) -> Decimal:
+    """What cannot be read is a number that no quota is."""
+    try:
+        return parse_quantity(str(quantity))
+    except ValueError:
+        return Decimal(-1)
 
 
 def _fits(flavors: int, resources: int) -> bool:
@@ -321,7 +353,7 @@ def _added_resources(queue: Obj) -> frozenset[str]:
 def above_quota(queue: Obj) -> list[Obj]:
     """Of status.flavorsReservation what is more than the quota."""
     quotas = {
-        (entry["name"], quota["name"]): parse_quantity(quota["nominalQuota"])
+        (entry["name"], quota["name"]): _number(quota["nominalQuota"])
         for group in (queue.get("spec") or {}).get("resourceGroups") or ()
         for entry in group.get("flavors") or ()
         for quota in entry.get("resources") or ()
@@ -337,7 +369,7 @@ def in_use(queue: Obj | None) -> dict[tuple[str, str], int]:
     """What admitted and reserving Workloads take, by flavor and resource (ClusterQueue status)."""
     flavors = ((queue or {}).get("status") or {}).get("flavorsReservation") or ()
     return {
-        (flavor["name"], resource["name"]): int(parse_quantity(resource.get("total") or 0))
+        (flavor["name"], resource["name"]): int(_number(resource.get("total") or 0))
         for flavor in flavors
         for resource in flavor.get("resources") or ()
     }

@@ -29,6 +29,8 @@ class Fleet:
     members: tuple[Member, ...]
     flavors: tuple[Obj, ...]
     queue: Obj | None
+    clusters: tuple[Obj, ...] = ()
+    """The FournosClusters themselves, which events are about: they have a namespace, and a right there."""
 
 
 def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision | Need:
@@ -61,13 +63,17 @@ def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSetting
     refused = facts.failure
     if refused is None:
         return Decision(tuple(steps))
-    note = Note(
-        "Warning", "QuotaRefused", f"{type(refused.step).__name__} was refused: {refused.message}"[:1024]
+    text = f"{type(refused.step).__name__} was refused: {refused.message}"[:1024]
+    waiting = [name for name, sync in wanted.syncs.items() if sync.reason == "Pending"]
+    notes = tuple(
+        Note("Warning", "QuotaRefused", text, about=(FOURNOS_CLUSTER, cluster))
+        for cluster in seen.clusters
+        if cluster["metadata"]["name"] in waiting or not waiting
     )
     rest = tuple(step for step in steps if step != refused.step)
     if isinstance(refused.step, Patch) and refused.step.resource is CLUSTER_QUEUE:
         rest = ()  # flavors that the queue still names must stay
-    return Decision(rest, notes=(note,) if seen.queue is not None else (), retry=True)
+    return Decision(rest, notes=notes, retry=True)
 
 
 def _is_absent(facts: Facts, question: LiveGet) -> bool:
@@ -86,6 +92,7 @@ def queue_system(settings: ClusterSettings) -> System[Fleet]:
             tuple(member_of(cluster) for cluster in caches[FOURNOS_CLUSTER]),
             tuple(caches[RESOURCE_FLAVOR]),
             queue_of(caches, settings),
+            tuple(caches[FOURNOS_CLUSTER]),
         )
 
     def wakes(obj: Obj, caches: Caches) -> Iterable[Key]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any, Final
 
+from fournos.api.quantities import parse_count
 from fournos.frameworks import names
 from fournos.frameworks.context import Context
 from fournos.frameworks.paths import joined, nested
@@ -109,8 +110,8 @@ def _given_up(ctx: Context) -> Decision:
 
 
 def _number(ctx: Context) -> int:
-    text = ctx.annotations.get(names.ATTEMPT_ANNOTATION, "1")
-    return int(text) if text.isdecimal() else 1
+    number = parse_count(ctx.annotations.get(names.ATTEMPT_ANNOTATION))
+    return 1 if number is None else number
 
 
 def _first(ctx: Context) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from fournos.api.conditions import is_true
+from fournos.api.quantities import parse_count
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, Obj, Resource, controller_of, uid_of
 from fournos.miniclusters import names
@@ -135,5 +136,4 @@ def terminal(pod: Obj) -> bool:
 
 def index_of(pod: Obj) -> int | None:
     """None: the services pod."""
-    text = (pod["metadata"].get("labels") or {}).get(names.COMPLETION_INDEX_LABEL, "")
-    return int(text) if text.isdecimal() else None
+    return parse_count((pod["metadata"].get("labels") or {}).get(names.COMPLETION_INDEX_LABEL))

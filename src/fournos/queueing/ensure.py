@@ -6,13 +6,13 @@ rewritten, one that holds quota is replaced after the job has stopped.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from fournos.api.conditions import is_true
+from fournos.api.quantities import parse_count
 from fournos.kube.resource import Key, Obj, controller_of, is_terminating, key_of, uid_of
 from fournos.queueing.equivalence import equivalent
 from fournos.queueing.job import Options, QueuedJob
@@ -27,7 +27,6 @@ from fournos.runtime.steps import Delete, Patch, Step
 
 PREBUILT_LABEL = "kueue.x-k8s.io/prebuilt-workload-name"
 MAX_EXECUTION_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
-_SECONDS = re.compile(r"[0-9]{1,10}", re.ASCII)
 _PROVISIONING = "provreq.kueue.x-k8s.io/"
 
 
@@ -50,8 +49,7 @@ def prebuilt_name(job: Obj) -> str:
 
 def max_execution_seconds(job: Obj) -> int | None:
     """What is no positive number of 32 bits is ignored here; admission refuses it."""
-    text = str((job["metadata"].get("labels") or {}).get(MAX_EXECUTION_LABEL) or "")
-    return int(text) if _SECONDS.fullmatch(text) and 0 < int(text) < 2**31 else None
+    return parse_count((job["metadata"].get("labels") or {}).get(MAX_EXECUTION_LABEL)) or None
 
 
 def owner_reference(job: QueuedJob) -> dict[str, Any]:

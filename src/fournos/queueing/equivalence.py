@@ -70,7 +70,7 @@ def _normal(value: Any, key: str = "") -> Any:
     """Without what is empty or a default; quantities by value; of two variables of a name the last."""
     if isinstance(value, Mapping):
         if key in ("requests", "limits"):
-            return {name: parse_quantity(amount) for name, amount in value.items()} or None
+            return {name: _number(amount) for name, amount in value.items()} or None
         inner = {name: _normal(child, name) for name, child in value.items()}
         return {
             name: child for name, child in inner.items() if child is not None and child != _DEFAULTS.get(name)
@@ -80,3 +80,11 @@ def _normal(value: Any, key: str = "") -> Any:
             value = list({one.get("name"): one for one in value}.values())
         return [_normal(child) for child in value] or None
     return value
+
+
+def _number(amount: Any) -> Any:
+    """One that cannot be read is only equal to itself."""
+    try:
+        return parse_quantity(amount)
+    except ValueError:
+        return amount

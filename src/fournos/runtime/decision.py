@@ -185,6 +185,8 @@ class Note:
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
+    about: tuple[Resource, Obj] | None = None
+    """Another object than the pass's own, such as one with a namespace."""
 
 
 @dataclass(frozen=True, slots=True)

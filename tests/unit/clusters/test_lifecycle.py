@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fournos.api.conditions import is_true
+from fournos.api.conditions import condition, is_true
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.kinds import CONFIG_MAP, SECRET
@@ -336,6 +336,36 @@ async def test_a_refused_kubeconfig_says_why_and_waits_for_another() -> None:
     assert quotas(server)["c1"][SLOT] == 0
     healed = await run(scenario(no_nodes, rotated))
     assert cluster(healed.server)["status"]["kubeconfigStatus"] == "Valid"
+
+
+async def test_a_gpu_that_no_resource_can_be_named_after_is_left_out_and_named() -> None:
+    """Kueue refuses the quotas of all clusters for one such name."""
+
+    def setup(server: Server) -> None:
+        evil = node("n2", product="A" * 40)
+        evil["status"]["allocatable"] = {"nvidia.com/mig-" + "1" * 20: "1", "nvidia.com/gpu": "4"}
+        target(server, "c1", node(), evil)
+        secret(server, "c1")
+        target(server, "c2", node(product="AMD_Instinct_MI210", count=8))
+        secret(server, "c2")
+
+    server = (await run(scenario(setup))).server
+    assert says(server, "GPUDiscovered") == ("True", "SomeLeftOut")
+    found = condition(cluster(server, "c1"), "GPUDiscovered") or {}
+    assert "A" * 40 + "-MIG-1" in found["message"]
+    assert quotas(server)["c1"][f"fournos/gpu-{'a' * 40}"] == 4
+    assert quotas(server)["c2"]["fournos/gpu-mi210"] == 8
+    assert says(server, "QuotaSynced") == ("True", "Synced")
+
+
+async def test_a_cluster_of_many_models_has_as_many_as_its_status_holds() -> None:
+    def setup(server: Server) -> None:
+        target(server, "c1", *(node(f"n{n}", product=f"model{n:03}") for n in range(100)))
+        secret(server, "c1")
+
+    server = (await run(scenario(setup))).server
+    assert len(cluster(server)["status"]["hardware"]["gpus"]) == 64
+    assert says(server, "GPUDiscovered") == ("True", "SomeLeftOut")
 
 
 async def test_a_new_look_is_taken_when_somebody_asks() -> None:

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.names import RESOURCES_ANNOTATION
 from fournos.clusters.planner import MAX_FLAVORS, MAX_QUOTAS, Member, Plan, flavor_of, plan
+from fournos.clusters.queue import Fleet, decide
+from fournos.clusters.settings import ClusterSettings
+from fournos.kube.resource import Key
+from fournos.queueing.kinds import CLUSTER_QUEUE
+from fournos.runtime.decision import Decision, Facts, StepFailure
+from fournos.runtime.steps import Patch
 from tests.world.server import clone, merge
 
 PREFIX = "fournos/gpu-"
@@ -64,6 +73,7 @@ def kueue_accepts(a_queue: Mapping[str, Any]) -> None:
         covered = a_group["coveredResources"]
         assert len(covered) == len(set(covered)) and not seen & set(covered)
         seen |= set(covered)
+        assert all(len(name.rpartition("/")[2]) <= 63 for name in covered)
         assert 1 <= len(a_group["flavors"]) <= MAX_FLAVORS
         assert len(a_group["flavors"]) * len(covered) <= MAX_QUOTAS
         assert len({entry["name"] for entry in a_group["flavors"]}) == len(a_group["flavors"])
@@ -187,6 +197,54 @@ def test_what_people_set_beside_the_quota_stays() -> None:
     assert a_plan.queue is not None
     first = a_plan.queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
     assert first == {"name": SLOT, "nominalQuota": 100, "borrowingLimit": 1}
+
+
+@pytest.mark.parametrize("short", ["a" * 40 + "mig" + "1" * 20, "x" * 60, "a/b", "-"])
+def test_gpus_that_no_resource_can_be_named_after_cost_the_others_nothing(short: str) -> None:
+    members = [Member("bad", {short: 4, "l4": 1}), Member("good", {"h200": 8})]
+    first = plan(members, [], queue(), prefix=PREFIX)
+    assert quotas(first)["good"][f"{PREFIX}h200"] == "8"
+    assert quotas(first)["bad"][f"{PREFIX}l4"] == "1"
+    assert f"{PREFIX}{short}" not in quotas(first)["bad"]
+    after = applied(queue(), first)
+    kueue_accepts(after)
+    second = plan(members, ours(*members), after, prefix=PREFIX)
+    assert second.queue is None
+    assert second.syncs["good"].status == "True"
+    told = second.syncs["bad"]
+    assert (told.status, told.reason) == ("False", "ResourceNameInvalid")
+    assert f"{PREFIX}{short}" in told.message
+
+
+def test_the_longest_name_that_fits() -> None:
+    short = "x" * 59
+    assert f"{PREFIX}{short}" in quotas(plan([Member("a", {short: 1})], [], queue(), prefix=PREFIX))["a"]
+
+
+def test_a_quota_that_cannot_be_read_is_written_anew_or_left_alone() -> None:
+    odd = "9" * 5000
+    before = queue(group([SLOT], mine=[odd], c1=[odd]))  # type: ignore[list-item]
+    found = quotas(plan([Member("c1")], ours(Member("c1")), before, prefix=PREFIX))
+    assert (found["c1"][SLOT], found["mine"][SLOT]) == ("100", odd)
+
+
+def test_a_refusal_is_told_where_there_is_a_right() -> None:
+    """Of the ClusterQueue, which has no namespace, an event could only be written in `default`."""
+    clusters = tuple(
+        {"metadata": {"namespace": "hearth", "name": name, "uid": name}} for name in ("bad", "good")
+    )
+    seen = Fleet(Key("", "q"), (Member("bad"), Member("good")), (), queue(), clusters)
+    now = datetime(2030, 1, 1, tzinfo=UTC)
+    first = decide(seen, Facts(), now, settings=ClusterSettings())
+    assert isinstance(first, Decision)
+    (patch,) = [step for step in first.steps if isinstance(step, Patch) and step.resource is CLUSTER_QUEUE]
+    failure = StepFailure(patch, "InvalidError", "no more than 64", False, 1)
+    second = decide(seen, Facts(failure=failure), now, settings=ClusterSettings())
+    assert isinstance(second, Decision) and second.retry
+    assert [(note.reason, note.about) for note in second.notes] == [
+        ("QuotaRefused", (FOURNOS_CLUSTER, cluster)) for cluster in clusters
+    ]
+    assert all("no more than 64" in note.message for note in second.notes)
 
 
 def test_limits() -> None:

@@ -244,6 +244,19 @@ async def test_notes_are_told_after_the_write(bench: Bench, caplog: pytest.LogCa
     assert logged == [("INFO", Key("ns", "a"))]
 
 
+async def test_a_note_may_be_about_another_object(bench: Bench) -> None:
+    (other,) = toys(bench.server, "b") or bench.server.list(TOY)
+    note = Note("Warning", "Seen", "seen", about=(TOY, other))
+
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        return Decision(notes=(note,) if toy["metadata"]["name"] == "a" else ())
+
+    toys(bench.server, "a")
+    await bench.lead(bench.controller(watching("t", decide)))
+    await until(lambda: bench.told)
+    assert bench.told == [(Key("ns", "b"), note)]
+
+
 async def test_draining_lets_passes_end_and_starts_none(bench: Bench) -> None:
     class Slow(Counting):
         async def patch(self, *args: Any, **options: Any) -> Obj:

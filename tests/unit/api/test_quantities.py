@@ -1,0 +1,113 @@
+"""Numbers that somebody else wrote are read in no time, whatever they are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from fournos.api.durations import parse_duration, parse_ttl
+from fournos.api.quantities import parse_count, parse_quantity
+from fournos.clusters.gpus import discover
+from fournos.miniclusters.result import exit_code
+from fournos.queueing.ensure import max_execution_seconds
+from fournos.queueing.equivalence import equivalent
+from fournos.queueing.requests import RequestsError, parse_requests
+from fournos.queueing.workload import PodSet
+
+LONG = "9" * 900_000
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("2", 2),
+        ("500m", Decimal("0.5")),
+        ("16Gi", 16 * 2**30),
+        ("1e3", 1000),
+        (7, 7),
+        ("1" + "0" * 20, 10**20),
+    ],
+)
+def test_quantities(text: str | int, number: Any) -> None:
+    assert parse_quantity(text) == number
+
+
+@pytest.mark.parametrize(
+    "read", [parse_quantity, parse_duration, parse_ttl, lambda text: parse_duration(f"{text}h")]
+)
+@pytest.mark.parametrize("text", [LONG, "0" * 900_000, f"{LONG}h", f".{LONG}", "-" + LONG, "²", ""])
+def test_what_is_too_long_or_no_number_is_refused_at_once(read: Callable[[str], Any], text: str) -> None:
+    started = time.process_time()
+    with pytest.raises(ValueError) as refused:
+        read(text)
+    assert time.process_time() - started < 0.1
+    assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("0", 0),
+        ("255", 255),
+        ("007", 7),
+        ("2147483647", 2**31 - 1),
+        ("2147483648", None),
+        ("²", None),
+        ("٣", None),
+        ("-1", None),
+        ("1_0", None),
+        (" 1", None),
+        ("", None),
+        (None, None),
+        (7, None),
+        ("9" * 5000, None),
+        (LONG, None),
+    ],
+)
+def test_counts(text: object, number: int | None) -> None:
+    assert parse_count(text) == number
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [("0", 0), ("143", 143), ("255", 255), ("256", None), ("²", None), ("9" * 12, None), ("9" * 5000, None)],
+)
+def test_the_exit_code_of_a_minicluster_is_one(message: str, code: int | None) -> None:
+    ended = {"name": "m", "state": {"terminated": {"message": message}}}
+    assert exit_code({"status": {"containerStatuses": [ended]}}, "m") == code
+
+
+def test_one_node_cannot_hold_up_the_others() -> None:
+    def node(quantity: str) -> dict[str, Any]:
+        conditions = [{"type": "Ready", "status": "True"}]
+        status = {"conditions": conditions, "allocatable": {"nvidia.com/gpu": quantity}}
+        return {"metadata": {"name": "n"}, "status": status}
+
+    started = time.process_time()
+    (found,) = discover([node(LONG), node("8"), node("-3"), node("²")])
+    assert (found.count, found.nodes) == (8, 1)
+    (found,) = discover([node("1e900"), node("9" * 60)])
+    assert (found.count, found.nodes) == (1_000_000, 2)
+    assert time.process_time() - started < 0.5
+
+
+def test_labels_annotations_and_templates_hold_any_text() -> None:
+    label = "kueue.x-k8s.io/max-exec-time-seconds"
+    assert max_execution_seconds({"metadata": {"labels": {label: "60"}}}) == 60
+    assert max_execution_seconds({"metadata": {"labels": {label: "9" * 63}}}) is None
+    with pytest.raises(RequestsError, match="longer than a quantity"):
+        parse_requests(f"cpu={LONG}")
+
+    def pod_set(cpu: str) -> Any:
+        containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
+        return {"name": "main", "template": {"spec": {"containers": containers}}}
+
+    odd = "0" * 100 + "1"  # which Kubernetes takes
+    mine = [PodSet("main", 1, pod_set(odd)["template"])]
+    for stored, same in ((odd, True), ("1", False)):
+        workload = {"spec": {"podSets": [{**pod_set(stored), "count": 1}]}}
+        assert equivalent(mine, None, workload, suspended=True) is same
