@@ -7,13 +7,14 @@ quota, a winner                    →  follow: the copy of the job runs there, 
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from fournos.api.times import parse_time
 from fournos.kube.resource import controller_of, is_terminating, uid_of
 from fournos.multikueue import names
 from fournos.multikueue.context import Context, Observed, Remote
 from fournos.multikueue.follow import follow
-from fournos.multikueue.nominate import nominate
+from fournos.multikueue.nominate import leftover, nominate
 from fournos.multikueue.over import Why, over
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.withdraw import clear, withdraw
@@ -55,9 +56,28 @@ def _next(ctx: Context) -> Decision | Need:
         clear(ctx, remote, Why("an earlier attempt", hard=not _is_ours(ctx, remote), at=ctx.reserved_at))
     if ctx.claim:
         return follow(ctx)
-    if any(remote.usable for remote in earlier):
+    left = [remote for remote in earlier if remote.usable]
+    if left and not _waited(ctx, left):
         return ctx.decision()  # it must not run twice
-    return nominate(ctx)
+    return nominate(ctx, left)
+
+
+def _waited(ctx: Context, left: list[Remote]) -> bool:
+    """Whether what an earlier attempt left had time enough to go: it was asked to stop, and then deleted.
+
+    What stays beyond that, such as an object whose finalizer is in the hands of a controller that is no
+    more, keeps its worker from being asked, not the others.
+    """
+    grace = timedelta(seconds=ctx.settings.stop_grace_sec)
+    slow = parse_time(ctx.reserved_at) + grace
+    if ctx.now < slow:
+        ctx.wake(slow)
+        return False
+    if ctx.now < slow + grace:
+        ctx.wake(slow + grace)
+        ctx.tell("Pending", "; ".join(["waits for an earlier attempt to go", *map(leftover, left)]))
+        return False
+    return True
 
 
 def _has_earlier(ctx: Context, remote: Remote) -> bool:

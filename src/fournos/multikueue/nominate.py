@@ -6,6 +6,7 @@ before the job's copy is made: there is never more than one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from zlib import crc32
 
@@ -25,8 +26,9 @@ _CURABLE = frozenset({"NotFoundError", "ForbiddenError"})
 """A namespace or a right that is missing there; a line that is cut for a moment is not worth a word."""
 
 
-def nominate(ctx: Context) -> Decision:
-    listed = [remote for remote in ctx.observed.remotes if remote.listed]
+def nominate(ctx: Context, left: Sequence[Remote] = ()) -> Decision:
+    """`left` are workers that have something of an earlier attempt, which is being removed already."""
+    listed = [remote for remote in ctx.observed.remotes if remote.listed and remote not in left]
     fit = [remote for remote in listed if remote.usable and not ctx.refused(remote)]
     winner = _winner(ctx, fit)
     if winner is not None:
@@ -34,16 +36,21 @@ def nominate(ctx: Context) -> Decision:
         ctx.tell("Pending", f'"{winner.name}" has admitted it; the job is on its way there')
         return ctx.decision()
     if not fit:
-        return _nobody(ctx, listed)
+        return _nobody(ctx, listed, left)
     wanted = fit[: _how_many(ctx)]
     for remote in ctx.observed.remotes:
+        if remote in left:
+            continue
         if remote not in wanted:
             clear(ctx, remote, Why("not nominated", hard=True))
         elif not remote.busy:
             _ask(ctx, remote)
     chosen = tuple(remote.name for remote in wanted)
     ctx.put(cluster=None, nominated=chosen)
-    ctx.tell("Pending", "; ".join([f"waits for quota on {_quoted(chosen)}", *_complaints(wanted)]))
+    ctx.tell(
+        "Pending",
+        "; ".join([f"waits for quota on {_quoted(chosen)}", *_complaints(wanted), *map(leftover, left)]),
+    )
     return ctx.decision()
 
 
@@ -78,16 +85,30 @@ def _complaints(remotes: list[Remote]) -> list[str]:
     ]
 
 
-def _nobody(ctx: Context, listed: list[Remote]) -> Decision:
+def leftover(remote: Remote) -> str:
+    """What an earlier attempt has left there, and why it does not go."""
+    found = [job for _, job in remote.jobs] + ([remote.workload] if remote.workload is not None else [])
+    kinds = [kind.kind for kind, _ in remote.jobs] + ([WORKLOAD.kind] if remote.workload is not None else [])
+    texts = [
+        f"{kind} {key_of(obj)}" + (" (its finalizers stay)" if obj["metadata"].get("finalizers") else "")
+        for kind, obj in zip(kinds, found, strict=True)
+    ]
+    why = f": {remote.trouble.message}" if remote.trouble is not None else ""
+    return f'"{remote.name}" still has {", ".join(texts)} of an earlier attempt{why}'
+
+
+def _nobody(ctx: Context, listed: list[Remote], left: Sequence[Remote]) -> Decision:
     refusals = [f'"{one.name}": {one.trouble.message}' for one in listed if one.trouble and ctx.refused(one)]
     for remote in ctx.observed.remotes:
-        clear(ctx, remote, Why("no worker takes it", hard=True))
+        if remote not in left:
+            clear(ctx, remote, Why("no worker takes it", hard=True))
     ctx.put(cluster=None)
-    if refusals and len(refusals) == len(listed):
+    if refusals and len(refusals) == len(listed) and not left:
         ctx.tell("Rejected", f"No worker can take it: {'; '.join(refusals)}")
-    elif listed:
+    elif listed or left:
         unusable = [one for one in listed if not ctx.refused(one)]
         reasons = refusals + [f'"{one.name}": {one.hindrance or "not connected yet"}' for one in unusable]
+        reasons += map(leftover, left)
         ctx.tell("Pending", f"No worker can be used: {'; '.join(reasons)}")
     else:
         ctx.tell("Pending", "The AdmissionCheck's MultiKueueConfig names no cluster, or does not exist")

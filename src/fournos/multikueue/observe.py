@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any
 
 from fournos.api.conditions import condition
 from fournos.api.times import parse_time
@@ -244,8 +245,8 @@ def project_job(job: Obj) -> Obj:
 def project_remote_workload(workload: Obj) -> Obj:
     return {
         "metadata": metadata(workload, "finalizers", "annotations"),
-        "spec": pick(workload["spec"], ("active", "priority", "priorityClassRef")),
-        "status": pick(workload.get("status"), ("conditions",)),
+        "spec": pick(workload.get("spec"), ("active", "priority", "priorityClassRef")),
+        "status": {"conditions": _told(workload.get("status") or {})},
     }
 
 
@@ -254,7 +255,33 @@ def project_remote_job(job: Obj) -> Obj:
     annotations = pick(
         job["metadata"].get("annotations"), (names.PREBUILT, names.JOB_UID, names.ATTEMPT, names.WORKER)
     )
+    status = dict(job.get("status") or {})
+    if "conditions" in status:
+        found = _list_of(status, "conditions")
+        typed = [one for one in found if isinstance(one, Mapping) and isinstance(one.get("type", ""), str)]
+        status["conditions"] = typed
     return {
         "metadata": {**metadata(job, "finalizers", "annotations"), "annotations": annotations},
-        "status": job.get("status") or {},
+        "status": status,
     }
+
+
+def _told(status: Obj) -> list[Obj]:
+    """The conditions, as far as they are conditions: no decision has to look twice."""
+    return [one for one in _list_of(status, "conditions") if _is_condition(one)]
+
+
+def _list_of(status: Obj, name: str) -> list[Any]:
+    found = status.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _is_condition(one: Any) -> bool:
+    texts = ("type", "status", "lastTransitionTime")
+    if not isinstance(one, Mapping) or not all(isinstance(one.get(name), str) for name in texts):
+        return False
+    try:
+        parse_time(one["lastTransitionTime"])
+    except ValueError:
+        return False
+    return True

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from fournos.kube.api import Api
 from fournos.kube.errors import (
@@ -27,6 +27,7 @@ from fournos.kube.errors import (
 )
 from fournos.kube.fleet import Dial, Fleet, KubeconfigRefusedError
 from fournos.kube.resource import Key, Obj, Resource, is_terminating, key_of
+from fournos.kube.shape import checked
 from fournos.kube.store import Store
 from fournos.kube.transport import Observer
 from fournos.multikueue import names
@@ -34,6 +35,9 @@ from fournos.multikueue.observe import fleet_watches, workload_of
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.workers import FOREIGN, Change, Look, Make, Order, Remove, Send, Trouble
 from fournos.queueing.kinds import WORKLOAD
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +47,8 @@ _BACKOFF: Final = (0.2, 60.0)
 """Seconds: the first wait after a failure, and the longest; each is twice the one before."""
 _LATELY: Final = 60.0
 """Seconds after which a deletion is sent again: its watch event should have come long since."""
-_REFUSALS: Final = 10_000
-"""Refused objects that are remembered; the oldest go first."""
+_REMEMBERED: Final = 10_000
+"""Entries that each table keeps of Workloads that may be long gone; the oldest go first."""
 
 
 @dataclass(slots=True)
@@ -244,6 +248,9 @@ class Post:
                         orders.popleft()
                     except KubeError as error:
                         failure = error
+                    except Exception as error:  # what the worker answered fits nothing: its own harm
+                        log.exception("worker %s: unexpected failure", name, extra={"key": key})
+                        failure = ConnectionLostError(f"unexpected {type(error).__name__}")
         finally:
             del box.orders[key]
         if failure is None:
@@ -261,12 +268,11 @@ class Post:
         error = FOREIGN if failure.reason == FOREIGN else type(failure).__name__
         trouble = Trouble(error, failure.message, attempt)
         self._troubles.pop((name, key), None)
-        self._troubles[name, key] = trouble
-        while len(self._troubles) > _REFUSALS:
-            del self._troubles[next(iter(self._troubles))]
-        if trouble.final:
-            return
-        count = box.failures[key] = box.failures.get(key, 0) + 1
+        _remember(self._troubles, (name, key), trouble)
+        if trouble.final and isinstance(order, Make):
+            return  # any other order is given again at once by whoever is woken: it has to wait
+        count = box.failures.pop(key, 0) + 1
+        _remember(box.failures, key, count)
         if count == 3:
             log.warning(
                 "worker %s: %s fails: %s", name, type(order).__name__, failure.message, extra={"key": key}
@@ -287,34 +293,49 @@ class Post:
             raise ConnectionLostError(f"{name} is not connected")
         match order:
             case Make():
-                self._assume(name, order.resource, await make(api, order))
+                self._assume(name, order.resource, await make(api, order), key_of(order.body))
             case Change():
-                self._assume(name, order.resource, await api.patch(order.resource, order.key, order.body))
+                answer = await api.patch(order.resource, order.key, order.body)
+                self._assume(name, order.resource, answer, order.key)
             case Remove():
                 with suppress(NotFoundError, NoSuchResourceError):
                     await api.delete(order.resource, order.key, uid=order.uid)
                 while box.removed and self._monotonic() - next(iter(box.removed.values())) > _LATELY:
                     del box.removed[next(iter(box.removed))]
-                box.removed[order.uid] = self._monotonic()
+                _remember(box.removed, order.uid, self._monotonic())
             case Look():
                 with suppress(NotFoundError):
-                    self._assume(name, order.resource, await api.get(order.resource, order.key))
-                box.looked[key] = order.since
+                    answer = await api.get(order.resource, order.key)
+                    self._assume(name, order.resource, answer, order.key)
+                box.looked.pop(key, None)
+                _remember(box.looked, key, order.since)
 
-    def _assume(self, name: str, resource: Resource, answer: Obj) -> None:
+    def _assume(self, name: str, resource: Resource, answer: Obj, key: Key) -> None:
+        """Raises ConnectionLostError for an answer that is not the object asked for."""
         store = self.fleet.store(name, resource)
-        origin = (answer["metadata"].get("labels") or {}).get(names.ORIGIN_LABEL)
+        origin = (checked(answer, key)["metadata"].get("labels") or {}).get(names.ORIGIN_LABEL)
         if store is not None and origin == self._settings.the_origin and not is_terminating(answer):
             store.assume(answer)
 
 
+def _remember(table: dict[_Key, _Value], key: _Key, value: _Value) -> None:
+    table[key] = value
+    while len(table) > _REMEMBERED:
+        del table[next(iter(table))]
+
+
 async def make(api: Api, order: Make) -> Obj:
     """The object, made now or before; KubeError with reason `FOREIGN` if it is somebody else's."""
+    wanted, key = order.body["metadata"], key_of(order.body)
     try:
-        return await api.create(order.resource, order.body)
+        made = checked(await api.create(order.resource, order.body), key)
+        if (made["metadata"].get("labels") or {}).get(names.ORIGIN_LABEL) != wanted["labels"][
+            names.ORIGIN_LABEL
+        ]:
+            raise ConnectionLostError(f"the answer for {order.resource} {key} lacks {names.ORIGIN_LABEL}")
+        return made
     except AlreadyExistsError:
-        live = await api.get(order.resource, key_of(order.body))
-    wanted = order.body["metadata"]
+        live = checked(await api.get(order.resource, key), key)
     found = live["metadata"]
     same = all(
         (found.get(part) or {}).get(name) == (wanted.get(part) or {}).get(name)

@@ -338,9 +338,9 @@ class Controller:
         for note in outcome.notes:
             level = logging.WARNING if note.type == "Warning" else logging.INFO
             log.log(level, "%s: %s", note.reason, note.message, extra={"key": key})
-            about = note.about or (system.resource, outcome.object)
-            if self._tell is not None and about[1] is not None:
-                self._tell(*about, note)
+            resource, obj = note.about or (system.resource, outcome.object)
+            if self._tell is not None and obj is not None:
+                self._tell(resource, obj, note)
 
     def _recovered(self) -> None:
         """The API server answers: after an outage nobody needs to wait for a long backoff."""

@@ -405,3 +405,36 @@ async def test_equal_workers_share_the_load() -> None:
     server = (await run(replace(told, invariants=()))).server
     counts = [sum(worker == found for found, _ in mirrors(server)) for worker in WORKERS]
     assert sum(counts) == 12 and min(counts) >= 2
+
+
+async def test_what_cannot_be_deleted_on_one_worker_does_not_keep_the_job_from_the_others() -> None:
+    heard: dict[str, float] = {}
+
+    def stuck(server: Server) -> None:
+        server.patch(at("w1", FOO), Key(NS, "a"), {"metadata": {"finalizers": ["example.com/gone"]}})
+        line(server, "w2", full=None)
+        evict(server)
+
+    def listen(server: Server) -> None:
+        checks = ((server.find(WORKLOAD, Key(NS, "foo-a")) or {}).get("status") or {}).get("admissionChecks")
+        for check in checks or ():
+            heard.setdefault(str(check.get("message")), server.clock.monotonic())
+
+    told = scenario(stuck, setup=on_first, horizon=3000.0)
+    server = (await run(replace(told, actors=(*actors.ACTORS, listen), invariants=()))).server
+    assert ("w2", "a") in mirrors(server) and workload(server)["status"]["clusterName"] == "w2"
+    assert job(server)["status"]["where"] == "w2" and state(server) == "Ready"
+    (waits,) = [text for text in heard if text.startswith("waits for an earlier attempt to go")]
+    assert '"w1" still has Foo jobs/a (its finalizers stay)' in waits
+    others = [heard[text] for text in heard if 'reservation on "w2"' in text]
+    assert 0 < others[-1] - heard[waits] <= 310
+
+
+async def test_a_finished_job_is_told_though_its_copy_stays() -> None:
+    def stuck(server: Server) -> None:
+        server.patch(at("w1", FOO), Key(NS, "a"), {"metadata": {"finalizers": ["example.com/gone"]}})
+        finish(server)
+
+    server = (await run(replace(scenario(stuck, setup=on_first), invariants=()))).server
+    assert condition(workload(server), "Finished")["reason"] == "Succeeded"  # type: ignore[index]
+    assert mirrors(server) == [("w1", "a")]

@@ -252,3 +252,82 @@ async def test_orders_for_a_worker_that_is_not_connected_wait() -> None:
         assert found.post.busy("nowhere", A)
         found.post.forget("nowhere")
         assert not found.post.busy("nowhere", A)
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, [], None, 7, {"metadata": {"name": "a"}}, "other", "unlabelled", "raises"]
+)
+async def test_an_answer_that_is_none_is_a_failure_and_tried_again(answer: Any) -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        good, tries = remote.create, []
+
+        async def create(resource: Resource, obj: Obj, *, dry_run: bool = False) -> Any:
+            tries.append(asyncio.get_running_loop().time())
+            if len(tries) > 2:
+                return await good(resource, obj)
+            if answer == "raises":
+                raise ValueError("what is this?")
+            meta = {**obj["metadata"], "uid": "u", "resourceVersion": "1"}
+            if answer == "other":
+                return {**obj, "metadata": {**meta, "name": "b"}}
+            if answer == "unlabelled":
+                return {**obj, "metadata": {**meta, "labels": {}}}
+            return answer
+
+        remote.create = create  # type: ignore[method-assign]
+        for count in (1, 2, 3):
+            await found.send("w1", A, Make(FOO, body("a")))
+            await asyncio.sleep(0.01)
+            assert len(tries) == count and A in found.woken
+            trouble = found.post.trouble("w1", A)
+            if count < 3:
+                assert trouble is not None and not trouble.final and found.post.busy("w1", A)
+            else:
+                assert trouble is None and not found.post.busy("w1", A)
+            await asyncio.sleep(5)
+
+
+@pytest.mark.parametrize("order", [Change(FOO, A, {"spec": {}}), Look(FOO, A, "7")])
+async def test_other_answers_are_looked_at_as_well(order: Order) -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+
+        async def nothing(*_: Any, **__: Any) -> Any:
+            return {}
+
+        remote.patch = remote.get = nothing  # type: ignore[method-assign]
+        await found.send("w1", A, order)
+        await asyncio.sleep(0.01)
+        trouble = found.post.trouble("w1", A)
+        assert trouble is not None and trouble.error == "ConnectionLostError"
+        assert found.post.looked("w1", A) == ""
+
+
+async def test_what_is_remembered_of_workloads_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fournos.multikueue.post._REMEMBERED", 10)
+    async with rig() as found:
+        remote = found.connect("w1")
+        for n in range(40):
+            await found.send("w1", Key(NS, f"wl{n}"), Look(FOO, Key(NS, f"wl{n}"), "1"))
+        await asyncio.sleep(1)
+        assert sum(bool(found.post.looked("w1", Key(NS, f"wl{n}"))) for n in range(40)) == 10
+        remote.fails = [ServerError("down", status=503)] * 40
+        for n in range(40):
+            await found.send("w1", Key(NS, f"wl{n}"), Remove(FOO, Key(NS, f"wl{n}"), "u"))
+        await asyncio.sleep(0.1)
+        assert sum(found.post.trouble("w1", Key(NS, f"wl{n}")) is not None for n in range(40)) == 10
+
+
+async def test_a_deletion_that_is_refused_waits_longer_each_time() -> None:
+    """Whoever is woken gives the order again: without a wait that would be a hot loop."""
+    async with rig() as found:
+        remote = found.connect("w1")
+        remote.fails = [InvalidError("denied by a webhook")] * 3
+        await found.send("w1", A, Remove(FOO, A, "u"))
+        await asyncio.sleep(0.05)
+        trouble = found.post.trouble("w1", A)
+        assert trouble is not None and "denied" in trouble.message
+        assert found.post.busy("w1", A)
+        await asyncio.sleep(1)
+        assert not found.post.busy("w1", A) and found.woken.count(A) == 2
