@@ -108,6 +108,14 @@ CREATIONS: tuple[Case, ...] = (
     case("managedby-text", shared(managedBy="a.b/" + "x" * 60), shared(managedBy="a.b/" + "x" * 59), "63"),
     case("ttl-text", shared(ttl="1w"), shared(ttl="7d"), "7d"),
     case("ttl-text", shared(ttl="1h30m"), shared(ttl="90m"), "30m"),
+    case("owner-plain", shared(owner="\x1b[2Kroot"), shared(owner="Zoë's team\u200d"), "control"),
+    case(
+        "displayname-plain", shared(displayName="a\x9b8mb"), shared(displayName="a b"), "control characters"
+    ),
+    case("displayname-plain", shared(displayName="a\nb"), shared(displayName=""), "control"),
+    case(
+        "displayname-plain", shared(displayName="a\u202eb"), shared(displayName="שלום"), "control characters"
+    ),
     case("displayname-length", shared(displayName="ü" * 254), shared(displayName="ü" * 253), "253"),
     case("secretrefs-text", shared(secretRefs=["My"]), shared(secretRefs=["my"]), "lower case"),
     case("secretrefs-text", shared(secretRefs=["a..b"]), shared(secretRefs=["a.b"]), "my-creds"),

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from fournos.api.text import RE2_CONTROL, has_control
+
 Json: TypeAlias = Mapping[str, Any]
 
 
@@ -111,4 +113,16 @@ def text_rule(
         message=message,
         cel=" || ".join((*allowed, fits)),
         holds=holds,
+    )
+
+
+def plain_rule(name: str) -> Rule:
+    """A text of the spec that is shown in a line of a terminal, and must not steer it."""
+    return Rule(
+        id=f"{name.lower()}-plain",
+        field=f"spec.{name}",
+        message="write one line of plain text: leave out control characters, such as escape sequences of a "
+        "terminal, and those that turn the direction of writing round",
+        cel=f"!has(self.{name}) || !self.{name}.matches(r'{RE2_CONTROL}')",
+        holds=lambda new, _: not has_control(new.get(name) or ""),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, Obj, key_of, owner_uids, uid_of
 from fournos.multikueue.names import MULTIKUEUE
 
+_COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;:]*m")
 _COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "red")
 _STEP: Final = "step-"
 RESOLVER: Final = "resolver"
@@ -257,8 +259,9 @@ class Printer:
 
     def line(self, prefix: str, line: str) -> None:
         colour = self._colours.setdefault(prefix, _COLOURS[len(self._colours) % len(_COLOURS)])
-        # Colours of the program's own are kept for terminals only.
-        body = Text.from_ansi(line) if self._output.out.is_terminal else Text(line)
+        # Colours of the program's own are kept for terminals only, all else that steers one for nobody.
+        terminal = self._output.out.is_terminal
+        body = Text.from_ansi(line) if terminal else Text(_COLOUR_CODE.sub("", line))
         self._output.say(Text.assemble((f"[{prefix}] ", colour), body))
 
     def note(self, prefix: str, text: str) -> None:

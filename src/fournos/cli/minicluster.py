@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
+import sys
 from typing import Annotated, Any
 
 import typer
 import yaml
 
 from fournos.api.rules import Violation
+from fournos.api.text import escaped
 from fournos.cli.errors import Fail
 from fournos.cli.manifest import documents, read
 from fournos.cli.minicluster_live import install
@@ -57,7 +59,8 @@ def render(
         data = entrypoint.data(cluster_of(minicluster, settings))
         if only not in data:
             raise Fail(f"there is no {only}", fix="name one of " + ", ".join(data))
-        typer.echo(data[only], nl=not data[only].endswith("\n"))
+        script = escaped(data[only]) if sys.stdout.isatty() else data[only]
+        typer.echo(script, nl=not script.endswith("\n"))
         return 0
     lead = names.lead(minicluster["metadata"]["name"])
     text = curve.certificate(secrets.token_bytes(curve.KEY_BYTES), host=lead) if certificate else _MADE_LATER

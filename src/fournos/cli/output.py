@@ -10,9 +10,11 @@ from enum import StrEnum
 from typing import Any
 
 import yaml
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
+from fournos.api.text import escaped, escaped_json, escaped_line
 from fournos.kube.resource import Obj, Resource
 
 GAP = 2
@@ -27,6 +29,12 @@ class Format(StrEnum):
 
 
 class _Console(Console):
+    """Everything that a command prints goes through here, and nothing in it can steer the terminal."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=escaped(segment.text))
+
     def on_broken_pipe(self) -> None:
         """rich would exit with 1, which is a failed job's code; `verbs.run` ends the command instead."""
         raise BrokenPipeError
@@ -83,10 +91,24 @@ class Output:
     def data(self, value: Any) -> None:
         """JSON, or YAML if -o does not say JSON."""
         if self.form is Format.JSON:
-            text = json.dumps(value, indent=2, ensure_ascii=False)
+            text = escaped_json(json.dumps(value, indent=2, ensure_ascii=False))
         else:
-            text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=110).rstrip("\n")
+            text = _yaml(value, plain=True)
+            if escaped(text) != text:
+                text = _yaml(value, plain=False)
         self.say(Text(text))
+
+
+def _yaml(value: Any, *, plain: bool) -> str:
+    """`plain`: all printable characters as they are; else those beyond ASCII are escaped."""
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=plain, width=110).rstrip("\n")
+
+
+def _cell(cell: str | Text) -> Text:
+    """What ends a line in a cell would make a row of its own."""
+    if isinstance(cell, str):
+        return Text(escaped_line(cell))
+    return cell if escaped_line(cell.plain) == cell.plain else Text(escaped_line(cell.plain), cell.style)
 
 
 def without_bookkeeping(obj: Obj) -> dict[str, Any]:
@@ -100,7 +122,7 @@ def table(
 ) -> list[Text]:
     """Aligned columns without trailing blanks; the last one is cut to the width."""
     cells = [[Text(name, style="bold") for name in header]] if header else []
-    cells += [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    cells += [[_cell(cell) for cell in row] for row in rows]
     if not cells:
         return []
     widths = [max(row[index].cell_len for row in cells) for index in range(len(cells[0]))]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from fournos.api.text import escaped_line
 from fournos.clusters import names
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import FOURNOS_JOB, WORKLOAD_PRIORITY_CLASS
 
 _DISPLAY_NAME_MAX: Final = 253
+_OWNER_MAX: Final = 1024
 _PRIORITIES: Final = {names.LOCK_REQUESTED_CLASS: -1_000_000_000, names.LOCK_HELD_CLASS: 1_000_000_000}
 _MEANINGS: Final = {
     names.LOCK_REQUESTED_CLASS: "A cluster lock that is not held yet: it pushes nobody out.",
@@ -18,7 +20,11 @@ _MEANINGS: Final = {
 
 
 def lock_owner(cluster: str, owner: str) -> dict[str, Any]:
-    """The fields of a lock's FournosJob that say for whom it is."""
+    """The fields of a lock's FournosJob that say for whom it is.
+
+    An owner that was stored before there was a rule must not keep the lock from being made.
+    """
+    owner = escaped_line(owner)[:_OWNER_MAX]
     return {
         "owner": owner,
         "displayName": f"Cluster lock: {cluster} (owner: {owner})"[:_DISPLAY_NAME_MAX],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from fournos.api.fournoscluster import DEFINITION
-from fournos.api.rules import Json, Rule, Violation, text_rule, violations
+from fournos.api.rules import Json, Rule, Violation, plain_rule, text_rule, violations
 from fournos.api.validate import schema_violations
 from fournos.clusters.names import LOCK_PREFIX
 
@@ -37,6 +37,7 @@ RULES: Final[tuple[Rule, ...]] = (
         pattern=_SUBDOMAIN,
         longest=253,
     ),
+    plain_rule("owner"),
     text_rule(
         "ttl",
         "write a whole number and m, h or d, such as 30m, 12h or 7d, or leave it out",

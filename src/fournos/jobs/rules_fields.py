@@ -11,7 +11,7 @@ from datetime import timedelta
 from typing import Final
 
 from fournos.api.durations import parse_duration
-from fournos.api.rules import Json, Rule, full_match, text_rule
+from fournos.api.rules import Json, Rule, full_match, plain_rule, text_rule
 
 MAX_NAME: Final = 55
 """The longest name made of a job's is `<job>-resolve`, a label of the resolve Job's pod: at most 63."""
@@ -99,6 +99,8 @@ _TEXTS: Final = (
         cel=f"!has(self.displayName) || self.displayName.size() <= {MAX_DISPLAY_NAME}",
         holds=lambda new, _: len(new.get("displayName") or "") <= MAX_DISPLAY_NAME,
     ),
+    plain_rule("owner"),
+    plain_rule("displayName"),
     Rule(
         id="secretrefs-text",
         field="spec.secretRefs",

@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
+from fournos.api.text import escaped, escaped_json
 from fournos.runtime.redact import redact
 
 _FIELDS = ("system", "cluster", "kind", "namespace", "name", "uid")
@@ -54,7 +55,7 @@ class JsonFormatter(logging.Formatter):
         }
         if traceback := _traceback(self, record):
             line["traceback"] = traceback
-        return json.dumps(line, ensure_ascii=False)
+        return escaped_json(json.dumps(line, ensure_ascii=False))
 
 
 class HumanFormatter(logging.Formatter):
@@ -65,8 +66,8 @@ class HumanFormatter(logging.Formatter):
         color = _COLORS.get(record.levelname, "")
         line = f"{time} {color}{record.levelname:<7}{chr(27) + '[0m' if color else ''} "
         line += f"{about}: " if about else ""
-        line += redact(record.getMessage())
-        traceback = _traceback(self, record)
+        line += escaped(redact(record.getMessage()))
+        traceback = escaped(_traceback(self, record))
         return f"{line}\n{traceback}" if traceback else line
 
 

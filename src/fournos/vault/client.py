@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 import hvac
 import requests
 from hvac import exceptions
 from requests.adapters import HTTPAdapter
+from urllib3.exceptions import LocationParseError
+from urllib3.util import parse_url
 from urllib3.util.retry import Retry
 
 from fournos.vault.settings import VaultSettings
@@ -23,12 +25,44 @@ class VaultError(Exception):
     """The directory cannot be read; the message says what to change.  Never holds the token."""
 
 
+class _ForeignRedirectError(requests.RequestException):
+    """The answer names another server, which must not see the token."""
+
+    def __init__(self, origin: str) -> None:
+        super().__init__(f"redirect to {origin}")
+        self.origin = origin
+
+
+class _Session(requests.Session):
+    """Follows redirects to the very server it asked only: Vault's token travels in a header that requests
+    takes along wherever it is sent."""
+
+    def get_redirect_target(self, resp: requests.Response) -> str | None:
+        target = super().get_redirect_target(resp)
+        if target is not None and resp.url is not None:
+            there = _origin(resp.url, target)
+            if there != _origin(resp.url):
+                resp.close()
+                raise _ForeignRedirectError(there)
+        return target
+
+
+def _origin(url: str, target: str = "") -> str:
+    """Scheme, host and port, as they are understood by what makes the connection."""
+    try:
+        parts = parse_url(urljoin(url, target))
+    except (LocationParseError, ValueError):
+        return "an address that cannot be read"
+    port = parts.port or {"https": 443, "http": 80}.get(parts.scheme or "")
+    return f"{parts.scheme}://{parts.host}:{port}"
+
+
 class Vault:
     """One directory.  A context manager; every request has a time limit and is tried four times in all."""
 
     def __init__(self, settings: VaultSettings, *, backoff_factor: float = 0.5) -> None:
         self._settings = settings
-        self._session = requests.Session()
+        self._session = _Session()
         # hvac takes what a given session says over its own reading of VAULT_CACERT.
         self._session.verify = settings.ca_cert or True
         retry = Retry(
@@ -142,6 +176,11 @@ class Vault:
                 return (
                     f"The certificate of {addr} is not trusted (could not {doing}). Name its authority:"
                     " VAULT_CACERT=/path/to/ca.pem"
+                )
+            case _ForeignRedirectError():
+                return (
+                    f"{addr} redirects to {error.origin} (could not {doing}): the token is not sent there."
+                    " If that is your Vault, set VAULT_ADDR to it."
                 )
             case requests.Timeout():
                 return (

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from fournos.api.text import escaped
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.kube.errors import CredentialsError, ForbiddenError, KubeError
@@ -89,12 +90,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def _synchronize(intake: Intake, settings: VaultSettings, *, dry_run: bool) -> Outcome:
     async with Client(load()) as api:
-        return await synchronize(api, intake, settings, dry_run=dry_run, say=print)
+        return await synchronize(api, intake, settings, dry_run=dry_run, say=_say)
 
 
 def _report(intake: Intake, outcome: Outcome, settings: VaultSettings, *, dry_run: bool) -> int:
     for note in intake.notes:
-        print(f"note    {note}")
+        _say(f"note    {note}")
     if not intake.listed:
         print(f"note    no entries at {settings.source_path}; nothing is deleted on that ground alone")
     for problem in outcome.problems:
@@ -115,5 +116,9 @@ def _settings_errors(error: ValidationError) -> str:
     return "\n".join(lines)
 
 
+def _say(text: str) -> None:
+    print(escaped(text))
+
+
 def _complain(text: str) -> None:
-    print(text, file=sys.stderr)
+    print(escaped(text), file=sys.stderr)

@@ -21,6 +21,8 @@ CREATIONS: tuple[tuple[str, dict[str, Any], dict[str, Any]], ...] = (
     ("ttl-text", cluster(ttl="1w"), cluster(ttl="7d")),
     ("ttl-text", cluster(ttl="1h30m"), cluster(ttl="90m")),
     ("ttl-text", cluster(ttl="-1m"), cluster(ttl="")),
+    ("owner-plain", cluster(owner="\x1b]52;c;ZXZpbA==\x07"), cluster(owner="Zoë")),
+    ("owner-plain", cluster(owner="a\x7f"), cluster(owner="a b")),
     ("gpudiscoveryinterval-text", cluster(gpuDiscoveryInterval="30s"), cluster(gpuDiscoveryInterval="1m")),
     ("gpudiscoveryinterval-text", cluster(gpuDiscoveryInterval="0m"), cluster(gpuDiscoveryInterval="10m")),
 )

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
+import io
 import socket
+import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import requests
+from pydantic import SecretStr
 
-from fournos.vault.client import Vault, VaultError
+from fournos.vault.client import Vault, VaultError, _Session
 from fournos.vault.settings import VaultSettings
 from fournos.vault.sync import Entry, Unreadable
 from tests.fakes.vault import TOKEN, FakeVault
@@ -53,6 +60,72 @@ def test_a_deleted_version_is_told_apart_from_a_failure() -> None:
         found = read(vault)["a"]
     assert isinstance(found, Unreadable)
     assert found.gone
+
+
+class _Elsewhere(http.server.BaseHTTPRequestHandler):
+    """Redirects to `target`, if it has one, and remembers the tokens it was shown."""
+
+    target = ""
+    tokens: list[str | None]
+
+    def _answer(self) -> None:
+        self.tokens.append(self.headers.get("X-Vault-Token"))
+        self.send_response(307 if self.target else 200)
+        self.send_header("Location", f"{self.target}{self.path}")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_GET = do_LIST = _answer  # noqa: N815 - http.server calls them so
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@contextlib.contextmanager
+def served(target: str = "", host: str = "127.0.0.1") -> Iterator[tuple[str, list[str | None]]]:
+    tokens: list[str | None] = []
+    handler = type("Handler", (_Elsewhere,), {"target": target, "tokens": tokens})
+    with http.server.ThreadingHTTPServer((host, 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://{host}:{server.server_port}", tokens
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.2", "127.0.0.1"])
+def test_the_token_goes_to_no_other_server(host: str) -> None:
+    """Neither to another host nor to another port, whatever the first one answers."""
+    with served(host=host) as (thief, stolen), served(thief) as (front, shown):
+        given = VaultSettings(addr=front, token=SecretStr(TOKEN), secret_path=PATH)
+        with Vault(given, backoff_factor=0) as client, pytest.raises(VaultError) as refused:
+            list(client.read_all())
+    assert shown and not stolen
+    assert f"redirects to {thief}" in str(refused.value) and "VAULT_ADDR" in str(refused.value)
+    assert TOKEN not in str(refused.value)
+
+
+def test_http_is_not_taken_for_https() -> None:
+    answer = requests.Response()
+    answer.status_code, answer.url = 307, "https://vault.example.com/v1/x"
+    answer.raw = io.BytesIO()
+    for target, taken in (
+        ("/v1/y", True),
+        ("https://vault.example.com:443/v1/y", True),
+        ("http://vault.example.com/v1/y", False),
+        ("https://vault.example.com:8200/v1/y", False),
+        ("//evil.example.com/v1/y", False),
+        ("https://vault.example.com@evil.example.com/", False),
+        ("https://[oops/", False),
+    ):
+        answer.headers["Location"] = target
+        session = _Session()
+        if taken:
+            assert session.get_redirect_target(answer) == target
+        else:
+            with pytest.raises(requests.RequestException, match="redirect to"):
+                session.get_redirect_target(answer)
 
 
 @pytest.mark.parametrize("status", [412, 429, 500, 502, 503])
