@@ -13,10 +13,22 @@ _WORDS = (
 )
 
 _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
-    # PEM blocks, whole or cut off
+    # PEM blocks, whole or cut off at either end
     (
         re.compile(
-            r"-----BEGIN [A-Z ]*(?:PRIVATE KEY|CERTIFICATE)-----.*?(?:-----END [A-Z ]*-----|\Z)", re.S
+            r"-----BEGIN [A-Z0-9 ]*(?:PRIVATE KEY|CERTIFICATE)[A-Z0-9 ]*-----"
+            r".*?(?:-----END [A-Z0-9 ]*-----|\Z)",
+            re.S,
+        ),
+        HIDDEN,
+    ),
+    (re.compile(r"\A(?:[A-Za-z0-9+/=]{1,100}\r?\n)+-----END [A-Z0-9 ]*-----"), HIDDEN),
+    # Tokens that say what they are: GitHub, GitLab, Vault, AWS, Slack, OpenShift, Hugging Face, OpenAI
+    (
+        re.compile(
+            r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|hv[sbr]\.[\w-]{8,}"
+            r"|(?:AKIA|ASIA)[A-Z0-9]{16}|xox[abeprs]-[\w-]{10,}|sha256~[\w-]{20,}|hf_[A-Za-z0-9]{20,}"
+            r"|sk-[\w-]{20,})"
         ),
         HIDDEN,
     ),
@@ -24,6 +36,23 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"), HIDDEN),
     # Authorization: Bearer xyz, Basic xyz
     (re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]{6,}", re.I), rf"\1 {HIDDEN}"),
+    # --password x, --vault-token x
+    (
+        re.compile(rf"(?i)(--[\w-]{{0,40}}{_WORDS}\s+)(?!-)(\"(?:[^\"\\]|\\.)*\"|'[^']*'|\S+)"),
+        rf"\1{HIDDEN}",
+    ),
+    # curl -u user:password
+    (re.compile(r"(?<!\S)(-u\s{0,4}|--(?:proxy-)?user[=\s]\s{0,4})([^\s:]{1,200}):\S+"), rf"\1\2:{HIDDEN}"),
+    # the password is x
+    (
+        re.compile(
+            r"(?i)\b(passw(?:or)?d|passphrase)(\s{1,4}(?:is|was)\s{1,4})"
+            r"(?!(?:not|missing|required|wrong|invalid|incorrect|empty|set|unset|expired|too)\b)\S+"
+        ),
+        rf"\1\2{HIDDEN}",
+    ),
+    # "auth": "x", as in a registry's configuration
+    (re.compile(r"(\"auth\"\s{0,4}:\s{0,4})\"[^\"]{6,}\""), rf'\1"{HIDDEN}"'),
     # https://user:password@host
     (re.compile(r"(://[^\s/:@]+:)[^\s/@]+@"), rf"\1{HIDDEN}@"),
     # password: x, "token": "x", --api-key=x
@@ -43,7 +72,10 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def redact(text: str) -> str:
-    """The text without values that look secret.  A last line of defence: secrets do not belong in it."""
+    """The text without values that look secret.  A last line of defence: secrets do not belong in it.
+
+    Give it the whole text: a key has many lines.
+    """
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text

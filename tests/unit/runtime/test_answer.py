@@ -95,6 +95,21 @@ async def test_the_newest_pod_s_last_lines_without_secrets(server: Server) -> No
     assert found == Present("password=<hidden>\n" + "x" * MAX_LINE)
 
 
+async def test_a_key_of_many_lines_is_one_secret(server: Server) -> None:
+    make_pod(server, "p", "main")
+    key = [
+        "-----BEGIN RSA PRIVATE KEY-----",
+        "MIIEowIBAAKCAQEA7vTq0s",
+        "q83Jd8==",
+        "-----END RSA PRIVATE KEY-----",
+    ]
+    server.logs[Key("ns", "p")] = ["first", *key, "last"]
+    whole = await ask(server, LogTail("ns", "job=x", lines=20))
+    assert whole == Present("first\n<hidden>\nlast")
+    cut = await ask(server, LogTail("ns", "job=x", lines=3))
+    assert cut == Present("<hidden>\nlast")
+
+
 async def test_no_pod_is_absent_and_a_pod_without_log_unknown(server: Server) -> None:
     assert await ask(server, LogTail("ns", "job=x")) == Absent()
     make_pod(server, "p", "main")

@@ -93,6 +93,20 @@ JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJzeXN0ZW0ifQ.c2lnbmF0dXJl"
         ("kubeconfig: " + "QUJD" * 20, "QUJDQUJD"),
         ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----", "abc"),
         ("-----BEGIN PRIVATE KEY-----\ncut off", "cut off"),
+        ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nlQOYBF\n-----END PGP PRIVATE KEY BLOCK-----", "lQOYBF"),
+        ("MIIEowIBAAKCAQEA7vTq0s\nq83Jd8==\n-----END RSA PRIVATE KEY-----\nmore", "MIIEow"),
+        ("export GH=ghp_16C7e42F292c6912E7710c838347Ae178B4a", "ghp_16C7"),
+        ("github_pat_11ABCDEFG0abcdefghijkl_xyz", "11ABCDEFG0"),
+        ("vault login hvs.CAESIJlU9JMYEhOPYv4igdhm9PnZDr", "CAESIJ"),
+        ("AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE", "AKIAIOSFODNN7EXAMPLE"),
+        ("oc login --token sha256~abcdefghijklmnopqrstuvw", "sha256~abc"),
+        ("mysql --password hunter2 -h db", "hunter2"),
+        ("tool --vault-token 'a b' run", "a b"),
+        ("curl -u admin:hunter2 https://x", "hunter2"),
+        ("curl -uadmin:hunter2 https://x", "hunter2"),
+        ("curl --user admin:hunter2 https://x", "hunter2"),
+        ("the password is hunter2", "hunter2"),
+        ('{"auths": {"quay.io": {"auth": "dXNlcjpwYXNz"}}}', "dXNlcjpwYXNz"),
     ],
 )
 def test_what_looks_secret_is_hidden(text: str, secret: str) -> None:
@@ -109,13 +123,23 @@ def test_what_looks_secret_is_hidden(text: str, secret: str) -> None:
         "phase: Running, data set: large",
         'secrets "vault-my-creds" not found',
         "1 token bucket",
+        "the password is missing: set --password --force",
+        "sk-1, hf_ and ghp_ begin tokens",
+        "docker run -u root image",
+        "-----END of the log-----",
     ],
 )
 def test_what_is_not_secret_stays(text: str) -> None:
     assert redact(text) == text
 
 
-@pytest.mark.parametrize("piece", ["x", "token", "eyJ", "a.b-", "://a:", "data={", "'"])
+PIECES = (
+    *("x", "token", "eyJ", "a.b-", "://a:", "data={", "'", "--", "-u a", "password is ", "ABCD\n"),
+    *("-----BEGIN PRIVATE KEY-----", '"auth":"', "--password"),
+)
+
+
+@pytest.mark.parametrize("piece", PIECES)
 def test_a_long_line_costs_no_more_than_its_length(piece: str) -> None:
     def cost(size: int) -> float:
         text = (piece * size)[:size]
