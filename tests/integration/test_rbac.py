@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -127,20 +127,116 @@ async def test_each_account_may_do_its_work_and_nothing_else(
     for table, expected in ((MAY, True), (MAY_NOT, False)):
         for account, listed in table.items():
             for right in listed:
-                where, attributes = parse(right)
-                body: dict[str, Any] = {
-                    "apiVersion": "authorization.k8s.io/v1",
-                    "kind": "SubjectAccessReview",
-                    "spec": {
-                        "user": f"system:serviceaccount:{namespace}:{account}",
-                        "groups": ["system:serviceaccounts", "system:authenticated"],
-                        "resourceAttributes": {**attributes, "namespace": places[where]},
-                    },
-                }
-                status, answer = await server(
-                    "POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body
-                )
-                assert status == 201, answer
-                if answer["status"]["allowed"] is not expected:
+                if await allowed(server, f"{namespace}:{account}", right, places) is not expected:
                     wrong.append(f"{account} {'may not' if expected else 'may'} {right}")
+    assert not wrong, "\n".join(wrong)
+
+
+async def allowed(
+    server: Server, account: str, right: str, places: Mapping[str, str], name: str = ""
+) -> bool:
+    """`account` is namespace:name; `name` that of the object in question."""
+    where, attributes = parse(right)
+    body: dict[str, Any] = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:serviceaccount:{account}",
+            "groups": ["system:serviceaccounts", "system:authenticated"],
+            "resourceAttributes": {**attributes, "namespace": places[where], "name": name},
+        },
+    }
+    status, answer = await server("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+    assert status == 201, answer
+    return bool(answer["status"]["allowed"])
+
+
+# --- Hearth --------------------------------------------------------------------------------------------
+
+HEARTH = "hearth:hearth"
+HEARTHS = {
+    "own": "hearth",
+    "secrets": "psap-secrets",
+    "jobs": "psap-automation",
+    "other": "default",
+    "cluster": "",
+}
+CLUSTERS = "fournosclusters.fournos.dev"
+HEARTH_MAY = [
+    *(f"{verb} {CLUSTERS} @own" for verb in ("get", "list", "watch", "create", "patch", "delete")),
+    f"list {CLUSTERS} @other",  # the published check asks in whatever namespace one is
+    "patch fournosclusters/status.fournos.dev @own",
+    "create configmaps @own",
+    "create leases.coordination.k8s.io @own",
+    "create events.events.k8s.io @own",
+    *(f"{verb} secrets @secrets" for verb in ("get", "list", "watch")),
+    "create events.events.k8s.io @secrets",
+    *(f"{verb} {JOBS} @jobs" for verb in ("get", "list", "watch", "create", "patch", "delete")),
+    *(f"{verb} workloads.kueue.x-k8s.io @jobs" for verb in ("get", "list", "watch", "patch")),
+    *(
+        f"{verb} resourceflavors.kueue.x-k8s.io @cluster"
+        for verb in ("get", "list", "watch", "create", "patch", "delete")
+    ),
+    *(f"{verb} clusterqueues.kueue.x-k8s.io @cluster" for verb in ("get", "list", "watch", "patch")),
+    *(
+        f"{verb} workloadpriorityclasses.kueue.x-k8s.io @cluster"
+        for verb in ("get", "list", "watch", "create")
+    ),
+]
+HEARTH_MAY_NOT = [
+    f"create {CLUSTERS} @other",
+    f"delete {CLUSTERS} @jobs",
+    *(f"{verb} secrets @secrets" for verb in ("create", "update", "patch", "delete")),
+    *(f"{verb} secrets @{where}" for verb in ("get", "list") for where in ("own", "jobs", "other")),
+    f"create {JOBS} @own",
+    "patch fournosjobs/status.fournos.dev @jobs",
+    "create workloads.kueue.x-k8s.io @jobs",
+    "delete workloads.kueue.x-k8s.io @jobs",
+    "patch workloads/status.kueue.x-k8s.io @jobs",
+    "list workloads.kueue.x-k8s.io @other",
+    "create clusterqueues.kueue.x-k8s.io @cluster",
+    "delete clusterqueues.kueue.x-k8s.io @cluster",
+    "delete workloadpriorityclasses.kueue.x-k8s.io @cluster",
+    "list configmaps @own",
+    "create pods @jobs",
+    "create pods/exec @own",
+    "list nodes @cluster",
+    "create rolebindings.rbac.authorization.k8s.io @own",
+    "impersonate serviceaccounts @own",
+]
+NAMED = (
+    ("get configmaps @own", "clusters-removed"),
+    ("patch configmaps @own", "clusters-removed"),
+    ("update leases.coordination.k8s.io @own", "hearth"),
+)
+"""Rights to the object of this name, and to no other."""
+
+
+@pytest.fixture
+async def hearth(server: Server) -> AsyncIterator[None]:
+    made = []
+    for name in ("hearth", "psap-secrets", "psap-automation"):
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        await server.apply(f"/api/v1/namespaces/{name}", body)
+    for obj in resources.load("deploy/clusterrole.yaml"):
+        path = PLURALS[obj["kind"]].format(namespace=obj["metadata"].get("namespace"))
+        made.append(f"{path}/{obj['metadata']['name']}")
+        await server.apply(made[-1], obj)
+    yield
+    for path in made:
+        await server("DELETE", path)
+
+
+@pytest.mark.usefixtures("hearth")
+async def test_hearth_may_do_its_work_and_nothing_else(server: Server) -> None:
+    wrong = []
+    for listed, expected in ((HEARTH_MAY, True), (HEARTH_MAY_NOT, False)):
+        for right in listed:
+            if await allowed(server, HEARTH, right, HEARTHS) is not expected:
+                wrong.append(f"{'may not' if expected else 'may'} {right}")
+    for right, name in NAMED:
+        if not await allowed(server, HEARTH, right, HEARTHS, name):
+            wrong.append(f"may not {right} {name}")
+        if await allowed(server, HEARTH, right, HEARTHS, "another"):
+            wrong.append(f"may {right} another")
     assert not wrong, "\n".join(wrong)

@@ -8,7 +8,7 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
 from fournos.app.metrics_server import metrics_tasks
-from fournos.app.parts import PARTS, Part
+from fournos.app.parts import PARTS, Part, Running
 from fournos.app.preflight import UnsupportedError, preflight
 from fournos.app.webhooks import Offer, served
 from fournos.kube.client import Client
@@ -72,7 +72,8 @@ def main(
     scraping = _settings(MetricsSettings)
     if len(settings) < len(parts) or webhooks is None or scraping is None:
         return 2
-    logs.configure(str(getattr(settings[0], "log_level", "INFO")))
+    levels = {name: str(vars(one)["log_level"]) for name, one in zip(names, settings, strict=True)}
+    logs.configure(levels=levels)
     try:
         credentials = load(kubeconfig, context)
         return asyncio.run(
@@ -81,6 +82,7 @@ def main(
                 webhooks,
                 scraping,
                 credentials,
+                levels=levels,
                 workers=workers,
                 health_port=health_port,
             )
@@ -113,6 +115,7 @@ async def _run(
     metrics_settings: MetricsSettings,
     credentials: Credentials,
     *,
+    levels: Mapping[str, str],
     workers: int,
     health_port: int,
 ) -> int:
@@ -176,6 +179,7 @@ async def _run(
             controllers.append(wake.controller)
             running.append(its)
             offers.append(Offer(part.webhooks(settings), settings.namespace, lease))
+        logs.configure(levels=_by_system(levels, running))
         webhooks = served(webhook_api, offers, webhook_settings, clock=clock, metrics=metrics)
 
         def refresh() -> None:
@@ -215,6 +219,14 @@ async def _run(
                 **metrics_server,
             },
         )
+
+
+def _by_system(levels: Mapping[str, str], running: Sequence[Running]) -> dict[str, str]:
+    """The level of each part, which is in the names of its packages, for each of its systems, too."""
+    found = dict(levels)
+    for level, its in zip(levels.values(), running, strict=True):
+        found |= dict.fromkeys((system.name for system in its.systems), level)
+    return found
 
 
 class _Wake:

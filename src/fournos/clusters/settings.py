@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class ClusterSettings(BaseSettings):
     """Every field is one variable: `HEARTH_` + the field's name in capitals."""
 
-    model_config = SettingsConfigDict(env_prefix="HEARTH_", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="HEARTH_", extra="ignore", populate_by_name=True)
 
     namespace: str = Field("hearth", min_length=1, description="Namespace for FournosCluster CRs")
     secrets_namespace: str = Field(
-        "psap-secrets", min_length=1, description="Namespace containing kubeconfig secrets"
+        "psap-secrets",
+        min_length=1,
+        validation_alias=AliasChoices("HEARTH_SECRETS_NAMESPACE", "FOURNOS_SECRETS_NAMESPACE"),
+        description="Namespace containing kubeconfig secrets; without it, FOURNOS_SECRETS_NAMESPACE counts",
     )
     execution_namespace: str = Field(
         "psap-automation",
@@ -24,10 +27,19 @@ class ClusterSettings(BaseSettings):
         description="Namespace where FournosJobs run (sentinel jobs created here)",
     )
     kubeconfig_secret_pattern: str = Field(
-        "kubeconfig-{cluster}", description="Pattern of the names of kubeconfig Secrets"
+        "kubeconfig-{cluster}",
+        validation_alias=AliasChoices(
+            "HEARTH_KUBECONFIG_SECRET_PATTERN", "FOURNOS_KUBECONFIG_SECRET_PATTERN"
+        ),
+        description="Pattern of the names of kubeconfig Secrets; without it, "
+        "FOURNOS_KUBECONFIG_SECRET_PATTERN counts",
     )
     kueue_cluster_queue_name: str = Field("fournos-queue", description="Kueue ClusterQueue to give quotas to")
-    gpu_resource_prefix: str = Field("fournos/gpu-", description="Resource name prefix for GPU types")
+    gpu_resource_prefix: str = Field(
+        "fournos/gpu-",
+        validation_alias=AliasChoices("HEARTH_GPU_RESOURCE_PREFIX", "FOURNOS_GPU_RESOURCE_PREFIX"),
+        description="Resource name prefix for GPU types; without it, FOURNOS_GPU_RESOURCE_PREFIX counts",
+    )
     reconcile_interval_sec: Annotated[float, Field(gt=0)] = Field(
         30.0,
         description="Timer reconciliation interval: every cluster is probed so often (seconds)",

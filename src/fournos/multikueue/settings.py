@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import AliasChoices, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.kube.resource import Resource
@@ -28,7 +28,7 @@ _DISPATCHERS = {
 class MultiKueueSettings(BaseSettings):
     """Every field is one variable: `FOURNOS_MULTIKUEUE_` + the field's name in capitals."""
 
-    model_config = SettingsConfigDict(env_prefix="FOURNOS_MULTIKUEUE_", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="FOURNOS_MULTIKUEUE_", extra="ignore", populate_by_name=True)
 
     external_frameworks: str = Field(
         "",
@@ -93,7 +93,10 @@ class MultiKueueSettings(BaseSettings):
         "fournos.dev/multikueue-worker=true become workers. Empty: none are looked at.",
     )
     secrets_namespace: str = Field(
-        "psap-secrets", description="Namespace of the FournosClusters' kubeconfig Secrets"
+        "psap-secrets",
+        validation_alias=AliasChoices("FOURNOS_MULTIKUEUE_SECRETS_NAMESPACE", "FOURNOS_SECRETS_NAMESPACE"),
+        description="Namespace of the FournosClusters' kubeconfig Secrets; without it, "
+        "FOURNOS_SECRETS_NAMESPACE counts",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
         "INFO", description="Logging level"

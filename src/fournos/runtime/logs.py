@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -71,9 +71,30 @@ class HumanFormatter(logging.Formatter):
         return f"{line}\n{traceback}" if traceback else line
 
 
-def configure(level: str = "INFO", *, human: bool | None = None, stream: TextIO | None = None) -> None:
+class _Levels(logging.Filter):
+    """Lets a line pass by the level of the system that it is about, or of the package that logs it."""
+
+    def __init__(self, levels: Mapping[str, str]) -> None:
+        super().__init__()
+        self._levels = {name: getattr(logging, level.upper()) for name, level in levels.items()}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        package = record.name.removeprefix("fournos.").partition(".")[0]
+        level = self._levels.get(_bound.get().get("system", ""), self._levels.get(package, 0))
+        return record.levelno >= level
+
+
+def configure(
+    level: str = "INFO",
+    *,
+    levels: Mapping[str, str] | None = None,
+    human: bool | None = None,
+    stream: TextIO | None = None,
+) -> None:
     """Sets up the root logger.  `human`: None = if `stream` (default: stderr) is a terminal.
 
+    `levels`: by system (as `bind` has it) or package of ours, where several share the process.  Lines that
+    belong to none have the most detailed level of all, and `level` counts where `levels` are absent.
     Raises ValueError for an unknown level.
     """
     stream = stream or sys.stderr
@@ -82,6 +103,9 @@ def configure(level: str = "INFO", *, human: bool | None = None, stream: TextIO 
     handler.setFormatter(HumanFormatter() if chosen else JsonFormatter())
     root = logging.getLogger()
     root.setLevel(level.upper())
+    if levels:
+        handler.addFilter(_Levels(levels))
+        root.setLevel(min(getattr(logging, one.upper()) for one in levels.values()))
     root.handlers[:] = [handler]
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
     logging.getLogger("asyncio").setLevel(logging.WARNING)

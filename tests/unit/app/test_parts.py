@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from fournos.app.parts import PARTS
 from fournos.app.run import main
 from fournos.clusters.settings import ClusterSettings
+from fournos.jobs.settings import JobSettings
+from fournos.queueing.kinds import WORKLOAD
 from fournos.runtime.clock import SystemClock
 from fournos.runtime.controller import Controller
 from fournos.runtime.metrics import Metrics
+from tests.unit.runtime.controlled import Bench, until
 from tests.world.server import Connection, Server
 
 
@@ -54,3 +59,28 @@ async def test_the_clusters_start_and_report() -> None:
     running.refresh(controller)
     assert metrics.value("fournos_clusters", "Valid") == 0
     assert list(running.background) == ["fleet"]
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize(("seconds", "soonest", "latest"), [("5", 0, 30), ("400", 350, 470)])
+async def test_the_interval_of_garbage_collection(
+    seconds: str, soonest: float, latest: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From an orphan's creation to its end: the interval, and the age of 15 s that it must have."""
+    monkeypatch.setenv("FOURNOS_NAMESPACE", "bench")
+    monkeypatch.setenv("FOURNOS_GC_INTERVAL_SEC", seconds)
+    part, bench, settings = PARTS["jobs"], Bench(), JobSettings()
+    running = part.start(settings, SystemClock(), bench.metrics, lambda system, key: None)
+    controller = bench.controller(*running.systems, collect_interval=part.collect_interval(settings))
+    await bench.lead(controller)
+    await asyncio.sleep(1)
+    labels = {"app.kubernetes.io/managed-by": "fournos", "fournos.dev/job-name": "gone"}
+    born = bench.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    meta = {"name": "gone", "namespace": "bench", "labels": labels, "creationTimestamp": born}
+    bench.server.create(WORKLOAD, {"metadata": meta, "spec": {}})
+    before = bench.clock.monotonic()
+    await until(lambda: not bench.server.list(WORKLOAD))
+    assert soonest <= bench.clock.monotonic() - before <= latest
+    for task in bench.tasks:
+        task.cancel()
+    await asyncio.gather(*bench.tasks, return_exceptions=True)

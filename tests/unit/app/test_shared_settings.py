@@ -1,0 +1,106 @@
+"""A setting means the same in every combination of `--enable`."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from itertools import combinations, permutations
+from typing import Any
+
+import pytest
+
+from fournos.app import run
+from fournos.app.parts import PARTS
+from fournos.clusters.settings import ClusterSettings
+from fournos.jobs.settings import JobSettings
+from fournos.multikueue.settings import MultiKueueSettings
+from fournos.runtime.logs import bind
+
+LEVELS = {name: f"{part.prefix}LOG_LEVEL" for name, part in PARTS.items()}
+
+
+@pytest.fixture(autouse=True)
+def surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("FOURNOS_NAMESPACE", "n")
+    monkeypatch.setenv("FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS", "PipelineRun.v1.tekton.dev")
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def logged(
+    enable: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> set[str]:
+    """Which parts' INFO lines `fournos run` prints; "process" is a line that belongs to none."""
+
+    async def stand_in(*args: Any, **kwargs: Any) -> int:
+        for name in enable:
+            logging.getLogger(f"fournos.{name}.observe").info("package %s", name)
+            with bind(system=name):
+                logging.getLogger("fournos.runtime.act").info("system %s", name)
+        logging.getLogger("fournos.runtime.lease").info("any process")
+        return 0
+
+    monkeypatch.setattr(run, "load", lambda *_: None)
+    monkeypatch.setattr(run, "_run", stand_in)
+    assert run.main(enable=enable) == 0
+    lines = [json.loads(line)["message"].split() for line in capsys.readouterr().err.splitlines()]
+    assert {name for kind, name in lines if kind == "package"} == {n for k, n in lines if k == "system"}
+    return {name for kind, name in lines if kind != "package"}
+
+
+@pytest.mark.parametrize("quiet", PARTS)
+def test_a_log_level_counts_for_its_part_whatever_else_runs(
+    quiet: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(LEVELS[quiet], "ERROR")
+    for enable in [(quiet,), *(pair for pair in permutations(PARTS, 2) if quiet in pair), tuple(PARTS)]:
+        others = {name for name in enable if name != quiet}
+        assert logged(enable, monkeypatch, capsys) == others | ({"process"} if others else set())
+
+
+def test_the_systems_of_a_part_have_its_level() -> None:
+    class Named:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+    brought = [[Named("jobs"), Named("orphans")], [Named("clusters"), Named("cluster-queue")]]
+    found = run._by_system({"jobs": "ERROR", "clusters": "INFO"}, [run.Running(one) for one in brought])  # type: ignore[arg-type]
+    assert found == {"jobs": "ERROR", "orphans": "ERROR", "clusters": "INFO", "cluster-queue": "INFO"}
+
+
+SHARED = {
+    "FOURNOS_GPU_RESOURCE_PREFIX": ("acme/x-", "gpu_resource_prefix"),
+    "FOURNOS_KUBECONFIG_SECRET_PATTERN": ("of-{cluster}", "kubeconfig_secret_pattern"),
+    "FOURNOS_SECRETS_NAMESPACE": ("elsewhere", "secrets_namespace"),
+}
+OWNERS = (JobSettings, ClusterSettings, MultiKueueSettings)
+
+
+@pytest.mark.parametrize("variable", SHARED)
+def test_what_parts_have_in_common_is_said_once(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    value, field = SHARED[variable]
+    monkeypatch.setenv(variable, value)
+    having = [owner for owner in OWNERS if field in owner.model_fields]
+    assert len(having) > 1
+    assert {getattr(owner(), field) for owner in having} == {value}
+
+
+@pytest.mark.parametrize("variable", SHARED)
+def test_a_part_s_own_variable_comes_first(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    value, field = SHARED[variable]
+    monkeypatch.setenv(variable, value)
+    monkeypatch.setenv(variable.replace("FOURNOS_", "HEARTH_"), f"own-{value}")
+    assert getattr(ClusterSettings(), field) == f"own-{value}"
+    assert getattr(JobSettings(), field) == value
+
+
+def test_no_two_parts_have_a_shared_setting_that_is_not_listed() -> None:
+    """Names of their own meaning in each part, and those above."""
+    own = {"namespace", "log_level", "gc_interval_sec", "stop_grace_sec"}
+    for one, other in combinations(PARTS.values(), 2):
+        common = set(one.settings.model_fields) & set(other.settings.model_fields)
+        assert common <= own | {field for _, field in SHARED.values()}
