@@ -90,6 +90,29 @@ async def test_the_make_targets(server: Server, namespace: str, kubeconfig: Path
         assert decoded((await secrets(server, namespace))["vault-a"]) == {"k": "hush-hush"}
 
 
+async def test_a_secret_that_was_made_by_hand_is_adopted_on_demand(
+    server: Server, namespace: str, kubeconfig: Path
+) -> None:
+    path = f"/api/v1/namespaces/{namespace}/secrets"
+    body = {"metadata": {"name": "vault-a", "labels": {"team": "perf"}}, "data": {"old": "eA=="}}
+    _, made = await server("POST", path, {"apiVersion": "v1", "kind": "Secret", **body})
+    with FakeVault({"team/secrets/a": {"k": "v"}}) as vault:
+        code, output = await sync(vault, kubeconfig, "-n", namespace)
+        assert code == 1
+        assert "run again with --adopt" in output
+        assert decoded((await secrets(server, namespace))["vault-a"]) == {"old": "x"}
+        assert (await sync(vault, kubeconfig, "-n", namespace, "--adopt"))[0] == 0
+        assert (await sync(vault, kubeconfig, "-n", namespace))[0] == 0, "it is the sync's own now"
+    found = (await secrets(server, namespace))["vault-a"]
+    assert decoded(found) == {"k": "v"}
+    assert found["metadata"]["uid"] == made["metadata"]["uid"]
+    assert found["metadata"]["labels"] == {
+        "team": "perf",
+        "app.kubernetes.io/managed-by": "fournos-vault-sync",
+        "fournos.dev/vault-entry": "true",
+    }
+
+
 async def test_a_partial_failure_deletes_nothing(server: Server, namespace: str, kubeconfig: Path) -> None:
     with FakeVault({"team/secrets/a": {"k": "v"}, "team/secrets/b": {"k": "v"}}) as vault:
         assert (await sync(vault, kubeconfig, "-n", namespace))[0] == 0

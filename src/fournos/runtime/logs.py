@@ -76,7 +76,9 @@ class _Levels(logging.Filter):
 
     def __init__(self, levels: Mapping[str, str]) -> None:
         super().__init__()
-        self._levels = {name: getattr(logging, level.upper()) for name, level in levels.items()}
+        self._levels: dict[str, int] = {
+            name: getattr(logging, level.upper()) for name, level in levels.items()
+        }
 
     def filter(self, record: logging.LogRecord) -> bool:
         package = record.name.removeprefix("fournos.").partition(".")[0]

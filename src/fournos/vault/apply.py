@@ -41,8 +41,12 @@ class Outcome:
     unchanged: int = 0
     deleted: int = 0
     problems: list[Problem] = field(default_factory=list)
+    previewed: int | None = None
+    """Secrets that Vault asks for, where no cluster was looked at."""
 
     def summary(self, *, dry_run: bool) -> str:
+        if self.previewed is not None:
+            return f"Dry run without a cluster: {self.previewed} in Vault, {len(self.problems)} errors."
         parts = (
             f"{self.created} created, {self.updated} updated, {self.unchanged} unchanged,"
             f" {self.deleted} deleted, {len(self.problems)} errors."
@@ -51,7 +55,7 @@ class Outcome:
 
 
 async def synchronize(
-    api: Api, intake: Intake, settings: VaultSettings, *, dry_run: bool, say: Say
+    api: Api, intake: Intake, settings: VaultSettings, *, dry_run: bool, say: Say, adopt: bool = False
 ) -> Outcome:
     """Make the namespace's Secrets what `intake` wants; with `dry_run` only read and tell.
 
@@ -60,14 +64,14 @@ async def synchronize(
     """
     outcome = Outcome(problems=list(intake.problems))
     existing = await _existing(api, intake, settings)
-    actions, problems = plan(intake, existing, settings)
+    actions, problems = plan(intake, existing, settings, adopt=adopt)
     outcome.problems += problems
     for action in actions:
         if isinstance(action, Delete):
             continue
         say(_told(action, settings))
         try:
-            done = action if dry_run else await _write(api, action, settings)
+            done = action if dry_run else await _write(api, action, settings, adopt=adopt)
         except errors.KubeError as error:
             name = action.secret.name
             outcome.problems.append(Problem(f"{name}: {_explain(error, settings)}", partial=True))
@@ -90,6 +94,13 @@ async def synchronize(
     return outcome
 
 
+def preview(intake: Intake, *, say: Say) -> Outcome:
+    """A dry run where no cluster can be read: what Vault holds, without a comparison."""
+    for secret in intake.desired:
+        say("\n".join([f"secret  {secret.name}", *(_key(secret, key) for key in secret.values)]))
+    return Outcome(problems=list(intake.problems), previewed=len(intake.desired))
+
+
 async def _existing(api: Api, intake: Intake, settings: VaultSettings) -> dict[str, Obj]:
     selector = f"{MANAGED_BY_LABEL}={MANAGED_BY},{ENTRY_LABEL}=true"
     listing = await api.list(SECRET, namespace=settings.namespace, selector=selector)
@@ -103,7 +114,9 @@ async def _existing(api: Api, intake: Intake, settings: VaultSettings) -> dict[s
     return found
 
 
-async def _write(api: Api, action: Create | Update | Unchanged, settings: VaultSettings) -> Action:
+async def _write(
+    api: Api, action: Create | Update | Unchanged, settings: VaultSettings, *, adopt: bool
+) -> Action:
     """Do it, and when the Secret changed meanwhile, decide again on what is there now."""
     for last in (False,) * (ATTEMPTS - 1) + (True,):
         secret = action.secret
@@ -117,17 +130,19 @@ async def _write(api: Api, action: Create | Update | Unchanged, settings: VaultS
             # A Create that meets NotFound has no namespace to go to: another look cannot help.
             if last or (isinstance(action, Create) and isinstance(error, errors.NotFoundError)):
                 raise
-        action = await _again(api, secret, settings)
+        action = await _again(api, secret, settings, adopt=adopt)
     raise AssertionError("the last attempt returns or raises")
 
 
-async def _again(api: Api, secret: Desired, settings: VaultSettings) -> Create | Update | Unchanged:
+async def _again(
+    api: Api, secret: Desired, settings: VaultSettings, *, adopt: bool
+) -> Create | Update | Unchanged:
     intake = Intake((secret,), frozenset({secret.name}), (), ())
     try:
         present = {secret.name: await api.get(SECRET, Key(settings.namespace, secret.name))}
     except errors.NotFoundError:
         present = {}
-    actions, problems = plan(intake, present, settings)
+    actions, problems = plan(intake, present, settings, adopt=adopt)
     if problems:
         raise errors.AlreadyExistsError("somebody else made a Secret of this name meanwhile", status=409)
     (action,) = actions

@@ -15,7 +15,7 @@ from fournos.api.text import escaped
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.kube.errors import CredentialsError, ForbiddenError, KubeError
-from fournos.vault.apply import Outcome, synchronize
+from fournos.vault.apply import Outcome, preview, synchronize
 from fournos.vault.client import Vault, VaultError
 from fournos.vault.settings import VaultSettings
 from fournos.vault.sync import Intake, take_in
@@ -47,14 +47,23 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--vault-addr", dest="addr", help="instead of VAULT_ADDR")
     parser.add_argument("--secret-path", dest="secret_path", help="instead of VAULT_SECRET_PATH")
     parser.add_argument("--kv-mount", dest="kv_mount", help="instead of VAULT_KV_MOUNT")
-    parser.add_argument("--dry-run", action="store_true", help="show what would change, change nothing")
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="show what would change, change nothing; works without a cluster",
+    )
+    parser.add_argument(
+        "--adopt",
+        action="store_true",
+        help="take over Secrets of an entry's name that nothing manages: they get Vault's content",
+    )
     parser.add_argument("-v", "--verbose", action="store_true", help="log requests (never contents)")
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parsed = vars(_parser().parse_args(arguments))
-    dry_run, verbose = parsed.pop("dry_run"), parsed.pop("verbose")
+    dry_run, adopt, verbose = parsed.pop("dry_run"), parsed.pop("adopt"), parsed.pop("verbose")
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, stream=sys.stderr)
     try:
         settings = VaultSettings(**{name: value for name, value in parsed.items() if value is not None})
@@ -69,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with Vault(settings) as vault:
             intake = take_in(vault.read_all(), settings)
-        outcome = asyncio.run(_synchronize(intake, settings, dry_run=dry_run))
+        outcome = asyncio.run(_synchronize(intake, settings, dry_run=dry_run, adopt=adopt))
     except VaultError as error:
         _complain(f"error: {error}")
         return FAILED
@@ -88,9 +97,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return _report(intake, outcome, settings, dry_run=dry_run)
 
 
-async def _synchronize(intake: Intake, settings: VaultSettings, *, dry_run: bool) -> Outcome:
-    async with Client(load()) as api:
-        return await synchronize(api, intake, settings, dry_run=dry_run, say=_say)
+async def _synchronize(intake: Intake, settings: VaultSettings, *, dry_run: bool, adopt: bool) -> Outcome:
+    try:
+        async with Client(load()) as api:
+            return await synchronize(api, intake, settings, dry_run=dry_run, adopt=adopt, say=_say)
+    except (CredentialsError, KubeError) as error:
+        if not dry_run:
+            raise
+        _say(f"note    the cluster was not compared with: {error.message}")
+        return preview(intake, say=_say)
 
 
 def _report(intake: Intake, outcome: Outcome, settings: VaultSettings, *, dry_run: bool) -> int:

@@ -32,7 +32,6 @@ MAX_BYTES = 1024 * 1024
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
-_REFERENCE = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +171,7 @@ def _desired(entry: Entry, settings: VaultSettings) -> tuple[Desired | None, lis
     if size > MAX_BYTES:
         text = f"{entry.name}: skipped, {size} bytes are more than the {MAX_BYTES} that a Secret may hold"
         return None, [*problems, Problem(f"{text}; split the entry in Vault")], []
-    notes = []
-    if not _REFERENCE.fullmatch(entry.name):
-        notes.append(f"{entry.name}: no FournosJob can name it in secretRefs (at most 63 characters, no '.')")
-    return Desired(name, entry.name, values), problems, notes
+    return Desired(name, entry.name, values), problems, []
 
 
 def _bytes(value: object) -> bytes:
@@ -185,10 +181,11 @@ def _bytes(value: object) -> bytes:
 
 
 def plan(
-    intake: Intake, existing: Mapping[str, Obj], settings: VaultSettings
+    intake: Intake, existing: Mapping[str, Obj], settings: VaultSettings, *, adopt: bool = False
 ) -> tuple[tuple[Action, ...], tuple[Problem, ...]]:
     """The changes that make the namespace hold what Vault holds.
 
+    `adopt`: a Secret of a desired name that no tool manages and no object owns becomes the sync's.
     `existing` holds, by name, every Secret with our labels and every other one of a desired name.
     Deletes come last; whoever carries the plan out drops them when anything before failed.
     """
@@ -198,19 +195,36 @@ def plan(
         present = existing.get(secret.name)
         if present is None:
             actions.append(Create(secret))
-        elif not is_managed(present):
-            problems.append(
-                Problem(
-                    f"{secret.entry}: Secret {secret.name} exists and is not ours, left as it is; delete it,"
-                    f" or hand it over: kubectl label secret {secret.name} -n {settings.namespace}"
-                    f" {MANAGED_BY_LABEL}={MANAGED_BY} --overwrite",
-                    partial=True,
-                )
-            )
+        elif not is_managed(present) and not (adopt and not _manager(present)):
+            problems.append(Problem(f"{secret.entry}: {_not_ours(secret, present, settings)}", partial=True))
         else:
             actions.append(_update(secret, present, settings))
     actions += _deletes(intake, existing, settings)
     return tuple(actions), tuple(problems)
+
+
+def _manager(secret: Obj) -> str:
+    """Who looks after a Secret that is not the sync's, "" for nobody."""
+    meta = secret["metadata"]
+    owner = next(iter(meta.get("ownerReferences") or ()), None)
+    if owner is not None:
+        return f"{owner['kind']} {owner['name']}"
+    return str((meta.get("labels") or {}).get(MANAGED_BY_LABEL) or "")
+
+
+def _not_ours(secret: Desired, present: Obj, settings: VaultSettings) -> str:
+    manager = _manager(present)
+    if not manager:
+        return (
+            f"Secret {secret.name} exists without the label {MANAGED_BY_LABEL}={MANAGED_BY}, left as it is;"
+            " run again with --adopt to give it Vault's content and the label (--dry-run --adopt shows the"
+            " difference), or delete it"
+        )
+    return (
+        f"Secret {secret.name} exists and belongs to {manager}, left as it is; delete it, or hand it over:"
+        f" kubectl label secret {secret.name} -n {settings.namespace}"
+        f" {MANAGED_BY_LABEL}={MANAGED_BY} --overwrite"
+    )
 
 
 def _update(secret: Desired, present: Obj, settings: VaultSettings) -> Update | Unchanged:

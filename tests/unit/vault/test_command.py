@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import socket
+from pathlib import Path
+
 import pytest
 
-from fournos.vault.command import FAILED, USAGE, main
+from fournos.vault.command import DONE, FAILED, USAGE, main
 from tests.fakes.vault import FakeVault
 
 VARIABLES = ("VAULT_ADDR", "VAULT_TOKEN", "VAULT_SECRET_PATH", "VAULT_KV_MOUNT", "VAULT_KV_VERSION")
@@ -64,10 +68,48 @@ def test_an_unusable_kubeconfig_is_explained(
     with FakeVault({"team/secrets/a": {"k": "hush"}}) as vault:
         for name, value in vault.environment().items():
             monkeypatch.setenv(name, value)
-        assert main(["--dry-run"]) == FAILED
+        assert main([]) == FAILED
     output = capsys.readouterr()
     assert "KUBECONFIG names /nonexistent" in output.err
     assert "hush" not in output.err + output.out
+
+
+@pytest.mark.parametrize("why", ["no kubeconfig", "nobody answers"])
+def test_a_dry_run_needs_no_cluster(
+    why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", "/nonexistent" if why == "no kubeconfig" else str(deaf(tmp_path)))
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with FakeVault(
+        {"team/secrets/a": {"k": "hush", "word": "hush-hush"}, "team/secrets/B": {"k": "v"}}
+    ) as vault:
+        for name, value in vault.environment().items():
+            monkeypatch.setenv(name, value)
+        assert main(["--dry-run"]) == FAILED, "an entry cannot be synced"
+        output = capsys.readouterr()
+        assert "note    the cluster was not compared with: " in output.out
+        assert "secret  vault-a\n          k: <4 chars>\n          word: <9 chars>\n" in output.out
+        assert output.out.splitlines()[-1] == "Dry run without a cluster: 1 in Vault, 1 errors."
+        assert "rename the entry" in output.err
+        assert "hush" not in output.err + output.out
+        vault.entries.pop("team/secrets/B")
+        assert main(["--dry-run"]) == DONE
+        assert main([]) == FAILED, "a sync needs one"
+
+
+def deaf(directory: Path) -> Path:
+    """A kubeconfig of an API server at whose port nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    config = {
+        "current-context": "c",
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
+        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "users": [{"name": "u", "user": {}}],
+    }
+    (directory / "config").write_text(json.dumps(config))
+    return directory / "config"
 
 
 def test_user_and_password_in_the_address_stay_out_of_annotations() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fournos.jobs.rules import check_manifest
 from fournos.vault.settings import VaultSettings
 from fournos.vault.sync import (
     Create,
@@ -19,6 +20,7 @@ from fournos.vault.sync import (
     plan,
     take_in,
 )
+from tests.rule_cases import job, shared
 
 SETTINGS = VaultSettings(addr="https://vault.test", token="t", secret_path="team/secrets")
 
@@ -86,8 +88,10 @@ def test_dns_1123_subdomains_are_taken(name: str) -> None:
     assert [item.entry for item in intake.desired] == [name]
 
 
-def test_a_name_that_no_job_can_reference_is_noted() -> None:
-    assert "secretRefs" in take_in([Entry("a.b", {"k": "v"})], SETTINGS).notes[0]
+@pytest.mark.parametrize("name", ["a.b", "x" * 247])
+def test_a_job_can_refer_to_every_entry_that_is_synced(name: str) -> None:
+    assert take_in([Entry(name, {"k": "v"})], SETTINGS).notes == ()
+    assert check_manifest(job(shared(secretRefs=[name]))) == []
 
 
 @pytest.mark.parametrize("key", ["with space", "slash/y", "..", "..x", ".", "ü", "k" * 254])
@@ -138,15 +142,42 @@ def test_a_changed_source_alone_is_an_update() -> None:
     assert isinstance(action, Update)
 
 
-@pytest.mark.parametrize(
-    "labels", [{}, {"fournos.dev/vault-entry": "true"}, {"app.kubernetes.io/managed-by": "fournos-mock"}]
-)
-def test_a_secret_of_somebody_else_is_refused_not_taken_over(labels: dict[str, str]) -> None:
+UNLABELLED = ({}, {"fournos.dev/vault-entry": "true"}, {"team": "perf"})
+
+
+@pytest.mark.parametrize("labels", UNLABELLED)
+def test_a_secret_without_the_label_is_explained_and_taken_over_on_demand(labels: dict[str, str]) -> None:
     intake = take_in([Entry("e", {"k": "v"})], SETTINGS)
-    actions, problems = plan(intake, by_name(secret("vault-e", {"k": "theirs"}, labels=labels)), SETTINGS)
+    existing = by_name(secret("vault-e", {"k": "theirs", "more": "x"}, labels=labels))
+    actions, (problem,) = plan(intake, existing, SETTINGS)
     assert actions == ()
-    assert problems[0].partial
-    assert "kubectl label secret vault-e -n psap-secrets" in problems[0].text
+    assert problem.partial
+    assert "without the label app.kubernetes.io/managed-by=fournos-vault-sync" in problem.text
+    assert "--adopt" in problem.text
+    (action,), problems = plan(intake, existing, SETTINGS, adopt=True)
+    assert problems == ()
+    assert isinstance(action, Update)
+    assert (action.changed_keys, action.removed_keys) == (("k",), ("more",))
+
+
+MANAGED = {
+    "by another tool": ({"labels": {"app.kubernetes.io/managed-by": "fournos-mock"}}, "fournos-mock"),
+    "by its owner": ({"labels": {}, "owner": {"kind": "FournosJob", "name": "j"}}, "FournosJob j"),
+}
+
+
+@pytest.mark.parametrize("adopt", [True, False])
+@pytest.mark.parametrize("how", MANAGED)
+def test_a_secret_of_somebody_else_is_refused_not_taken_over(how: str, adopt: bool) -> None:
+    changes, whose = MANAGED[how]
+    present = secret("vault-e", {"k": "theirs"}, labels=changes["labels"])
+    present["metadata"]["ownerReferences"] = [changes["owner"]] if "owner" in changes else []
+    intake = take_in([Entry("e", {"k": "v"})], SETTINGS)
+    actions, (problem,) = plan(intake, by_name(present), SETTINGS, adopt=adopt)
+    assert actions == ()
+    assert problem.partial
+    assert f"belongs to {whose}" in problem.text
+    assert "kubectl label secret vault-e -n psap-secrets" in problem.text
 
 
 def test_only_names_positively_absent_from_the_list_are_deleted() -> None:
