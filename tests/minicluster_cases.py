@@ -232,7 +232,7 @@ class Change:
 
 
 CHANGES: tuple[Change, ...] = (
-    Change("managedby-fixed", of(), {"managedBy": "a.b/c"}, "new MiniCluster"),
+    Change("managedby-fixed", of(managedBy="a.b/c", suspend=True), {"managedBy": None}, "new MiniCluster"),
     Change("managedby-fixed", of(managedBy="a.b/c", suspend=True), {"managedBy": "a.b/d"}, "new MiniCluster"),
     Change("size-maximum", of(), {"size": 5}, "never gets larger", 4),
     Change("size-maximum", of(maxSize=6), {"size": 7, "maxSize": 7}, "smaller size", 6),

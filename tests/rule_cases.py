@@ -240,7 +240,8 @@ CHANGES: tuple[Change, ...] = (
     ),
     Change("managedby-fixed", FULL, {"managedBy": "a.b/d"}, ALWAYS, "new job"),
     Change("managedby-fixed", FULL, {"managedBy": None}, ALWAYS, "new job"),
-    Change("managedby-fixed", SHARED, {"managedBy": "a.b/d"}, ALWAYS, "new job"),
+    # Before the first phase the operator itself sets it, where the queue leads to other clusters.
+    Change("managedby-fixed", SHARED, {"managedBy": "a.b/d"}, ALWAYS[1:], "new job"),
 )
 
 FREE: tuple[Mapping[str, Any], ...] = (

@@ -84,6 +84,8 @@ MAY = {
             for verb in ("get", "list", "watch")
             for resource in ("clusterqueues", "resourceflavors", "workloadpriorityclasses")
         ),
+        "get localqueues.kueue.x-k8s.io @own",
+        "get admissionchecks.kueue.x-k8s.io @cluster",
     ],
     "fournos-resolver": [f"get {JOBS} @own", f"patch {JOBS} @own"],
     "default": [f"get {JOBS} @own", "patch fournosjobs/status.fournos.dev @own"],
@@ -101,6 +103,7 @@ MAY_NOT = {
         "create pods @own",
         "create pods/exec @own",
         "patch clusterqueues.kueue.x-k8s.io @cluster",
+        "patch admissionchecks/status.kueue.x-k8s.io @cluster",
         "delete resourceflavors.kueue.x-k8s.io @cluster",
         "create rolebindings.rbac.authorization.k8s.io @own",
         "impersonate serviceaccounts @own",

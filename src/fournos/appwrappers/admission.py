@@ -29,6 +29,8 @@ from fournos.appwrappers.warn import probes, trials, warnings
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.ensure import MAX_EXECUTION_LABEL, max_execution_seconds
 from fournos.queueing.kinds import LOCAL_QUEUE
+from fournos.queueing.managed import MULTIKUEUE
+from fournos.queueing.managed_by import leaves
 from fournos.queueing.workload import QUEUE_NAME_LABEL
 from fournos.runtime.decision import Facts, LiveGet, MayCreate, Need, Present, Unknown
 from fournos.runtime.webhook.table import Request, Review
@@ -238,21 +240,40 @@ def default(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> 
             return need
         match facts.answer(question):
             case Unknown(reason):
-                at = f"metadata.labels[{QUEUE_NAME_LABEL}]"
-                text = f"could not learn whether there is a default queue, try again: {reason}"
-                return Review((Violation(at, text, "queue"),), transient=True)
+                return _queue_unknown("whether there is a default queue", reason)
             case Present():
                 queue = _DEFAULT_QUEUE
+    elsewhere: bool | Unknown | Need = False
     if queue:
         wanted[QUEUE_NAME_LABEL] = queue
+        elsewhere = settings.workloads == "own" and leaves(_mine(request), queue, facts)
+    if isinstance(elsewhere, Need):
+        return elsewhere
+    if isinstance(elsewhere, Unknown):
+        return _queue_unknown("whether the queue leads to other clusters", elsewhere.reason)
     patch: dict[str, Any] = {}
     differing = {key: value for key, value in wanted.items() if labels.get(key) != value}
     if differing:
         patch["metadata"] = {"labels": differing}
     spec = _spec(new, suspend=settings.workloads == "own" and _waits(queue, settings))
+    if elsewhere:
+        spec["managedBy"] = MULTIKUEUE
     if spec:
         patch["spec"] = spec
     return Review(patch=patch)
+
+
+def _mine(request: Request) -> Obj:
+    """With its namespace; its `managedBy` counts where it names another controller than this one."""
+    spec = _section(request.new, "spec")
+    kept = {"managedBy": spec["managedBy"]} if spec.get("managedBy") not in names.MANAGED_BY_US else {}
+    meta = {**_section(request.new, "metadata"), "namespace": request.key.namespace}
+    return {"metadata": meta, "spec": kept}
+
+
+def _queue_unknown(what: str, reason: str) -> Review:
+    text = f"could not learn {what}, try again: {reason}"
+    return Review((Violation(f"metadata.labels[{QUEUE_NAME_LABEL}]", text, "queue"),), transient=True)
 
 
 def _waits(queue: str, settings: AppWrapperSettings) -> bool:

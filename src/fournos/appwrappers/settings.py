@@ -30,9 +30,9 @@ class AppWrapperSettings(BaseSettings):
         "(Kueue then lists AppWrapper under externalFrameworks)",
     )
     manage_jobs_without_queue_name: bool = Field(
-        False,
+        True,
         description="Kueue's setting of this name, where this operator makes the Workloads: AppWrappers "
-        "without a queue wait for one, too",
+        "without a queue wait until they have one; false: they run at once, without quota",
     )
     default_queue_name: str = Field("", description="Queue of AppWrappers that name none")
     user_rbac_admission_check: bool = Field(

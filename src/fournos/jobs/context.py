@@ -39,6 +39,8 @@ class Observed:
     flavors: frozenset[str] = frozenset()
     gpu_resources: frozenset[str] = frozenset()
     """Resource names with the GPU prefix that some ClusterQueue covers."""
+    checks: bool = False
+    """Some ClusterQueue has admission checks: jobs may run elsewhere."""
     priority_value: int | None = None
     """The value of `spec.priority`'s class, if the cache holds the class."""
     holders: tuple[str, ...] = ()

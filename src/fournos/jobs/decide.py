@@ -13,7 +13,7 @@ from datetime import datetime
 from fournos.jobs import names
 from fournos.jobs.believe import disbelieve
 from fournos.jobs.context import Context, Observed
-from fournos.jobs.elsewhere import queue_only
+from fournos.jobs.elsewhere import queue_only, sent_elsewhere
 from fournos.jobs.finish import after_end, finish
 from fournos.jobs.interrupt import Interrupt, carry_out, interrupt
 from fournos.jobs.prebuilt import adopt
@@ -47,6 +47,8 @@ def decide(
     ctx = Context(observed, facts, now, settings, template)
     if elsewhere:
         return Decision(retry=True) if facts.failure else queue_only(ctx)
+    if (sent := sent_elsewhere(ctx)) is not None:
+        return sent
     if facts.failure and facts.failure.transient:
         return _troubled(ctx)
     if (taken := take_over(ctx)) is not None:

@@ -15,10 +15,22 @@ from fournos.jobs.context import Context
 from fournos.jobs.queue import QUEUED, enqueue
 from fournos.kube.resource import Obj, key_of
 from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.managed_by import send_elsewhere
 from fournos.queueing.release import release_quota
 from fournos.queueing.state import QueueState, view
 from fournos.runtime.decision import Decision, Need, Note
 from fournos.runtime.steps import Patch
+
+
+def sent_elsewhere(ctx: Context) -> Decision | Need | None:
+    """A new job whose queue leads to other clusters becomes such a job; None: it runs here.
+
+    Before its first phase, as a webhook would at creation: afterwards `managedBy` cannot change.
+    """
+    new = not (ctx.draft.phase or ctx.deleting or ctx.observed.problem)
+    if not new or ctx.spec.clusterless or not ctx.observed.checks:
+        return None
+    return send_elsewhere(ctx.resource, ctx.job, ctx.settings.kueue_local_queue_name, ctx.facts)
 
 
 def queue_only(ctx: Context) -> Decision | Need:

@@ -92,6 +92,7 @@ class Observer:
             resolve_jobs=owned_jobs or self._ownerless_resolve_jobs(caches, key),
             pipeline=caches[PIPELINE].get(Key(key.namespace, spec.pipeline)),
             flavors=flavors,
+            checks=any(queue["checked"] for queue in caches[CLUSTER_QUEUE]),
             gpu_resources=self._of_all(caches, CLUSTER_QUEUE, self._gpu_names),
             priority_value=int(priority["value"]) if priority else None,
             holders=tuple(name for name, _ in holders),
@@ -262,7 +263,8 @@ def project_job(job: Obj) -> Obj:
 def project_queue(queue: Obj) -> Obj:
     groups = (queue.get("spec") or {}).get("resourceGroups") or ()
     covered = tuple(name for group in groups for name in group.get("coveredResources") or ())
-    return {**project_metadata(queue), "covered": covered}
+    checked = bool((queue.get("spec") or {}).get("admissionChecksStrategy"))
+    return {**project_metadata(queue), "covered": covered, "checked": checked}
 
 
 def _owned_metadata(obj: Obj) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE, Phase
 from fournos.api.rules import Json, Rule
+from fournos.queueing.managed_by import fixed_rule
 
 _RESOLVED: Final = tuple(str(phase) for phase in Phase if phase is not Phase.RESOLVING)
 _ADMITTED: Final = tuple(phase for phase in _RESOLVED if phase != Phase.PENDING)
@@ -92,15 +93,7 @@ CHANGES: Final[tuple[Rule, ...]] = (
         "(has(self.shutdown) && (self.shutdown == oldSelf.shutdown || self.shutdown == 'Terminate'))",
         holds=_raised,
     ),
-    Rule(
-        id="managedby-fixed",
-        when="update",
-        field="spec.managedBy",
-        reason="FieldValueForbidden",
-        message="managedBy cannot change: submit a new job with the other value",
-        cel=_same("managedBy"),
-        holds=lambda new, old: bool(new.get("managedBy") == old.get("managedBy")),
-    ),
+    fixed_rule("managedBy cannot change: submit a new job with the other value"),
     _frozen("pipeline", default=DEFAULT_PIPELINE),
     _frozen("cluster"),
     _frozen("exclusive", default=True),

@@ -27,6 +27,7 @@ from fournos.miniclusters.start import claim, missing, waits
 from fournos.miniclusters.start import confirmed as may_start
 from fournos.miniclusters.status import FINISHED, READY, REQUESTED, RUNNING, WAITING
 from fournos.queueing.managed import managed_elsewhere
+from fournos.queueing.managed_by import send_elsewhere
 from fournos.queueing.podsets import queue_name
 from fournos.queueing.reconcile import reconcile
 from fournos.queueing.surroundings import Outcome, Verdict
@@ -54,6 +55,10 @@ def decide(
     back = resize.given_back(ctx)
     if isinstance(back, Need):
         return back
+    if not (ctx.draft.phase or ctx.deleting):
+        sent = send_elsewhere(ctx.resource, ctx.minicluster, queue_name(ctx.minicluster), facts)
+        if sent is not None:
+            return sent
     queued = bool(queue_name(ctx.minicluster))
     if queued and not ctx.deleting and not ctx.holds_finalizer:
         return Decision(steps=ctx.finalizer(on=True))

@@ -12,6 +12,7 @@ from fournos.api.minicluster import DEFINITION, MiniClusterSpec
 from fournos.api.rules import Json, Rule, Violation, full_match, text_rule, violations
 from fournos.api.validate import schema_violations
 from fournos.miniclusters.rules_containers import CONTAINERS
+from fournos.queueing.managed_by import fixed_rule
 
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
@@ -197,16 +198,7 @@ RULES: Final[tuple[Rule, ...]] = (
         longest=63,
     ),
     *CONTAINERS,
-    Rule(
-        id="managedby-fixed",
-        when="update",
-        field="spec.managedBy",
-        reason="FieldValueForbidden",
-        message="never changes: make a new MiniCluster with the other managedBy",
-        cel="has(self.managedBy) == has(oldSelf.managedBy) && "
-        "(!has(self.managedBy) || self.managedBy == oldSelf.managedBy)",
-        holds=lambda new, old: bool(new.get("managedBy") == old.get("managedBy")),
-    ),
+    fixed_rule("never changes: make a new MiniCluster with the other managedBy"),
     Rule(
         id="size-maximum",
         at="",

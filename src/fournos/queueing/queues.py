@@ -41,6 +41,16 @@ def dispatches(cluster_queue: Obj, facts: Facts) -> bool | Unknown:
     return False
 
 
+def leads_elsewhere(namespace: str, queue: str, facts: Facts) -> bool | Unknown | Need:
+    """Whether the jobs of a LocalQueue run on other clusters; not while its ClusterQueue is not there."""
+    behind = cluster_queue_of(namespace, queue, facts)
+    if behind is None or isinstance(behind, Unknown | Need):
+        return False if behind is None else behind
+    if need := facts.ask(check_questions(behind)):
+        return need
+    return dispatches(behind, facts)
+
+
 def _checks(cluster_queue: Obj) -> Iterator[str]:
     strategy = cluster_queue["spec"].get("admissionChecksStrategy") or {}
     yield from (str(one["name"]) for one in strategy.get("admissionChecks") or ())

@@ -112,7 +112,7 @@ def _report(intake: Intake, outcome: Outcome, settings: VaultSettings, *, dry_ru
     for note in intake.notes:
         _say(f"note    {note}")
     if not intake.listed:
-        print(f"note    no entries at {settings.source_path}; nothing is deleted on that ground alone")
+        _say(f"note    no entries at {settings.source_path}; nothing is deleted on that ground alone")
     for problem in outcome.problems:
         _complain(f"error: {problem.text}")
     print(outcome.summary(dry_run=dry_run))

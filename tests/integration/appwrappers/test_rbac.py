@@ -55,6 +55,8 @@ OWN_WORKLOADS = [
     "patch workloads/status.kueue.x-k8s.io @other",
     "watch resourceflavors.kueue.x-k8s.io @cluster",
     "get localqueues.kueue.x-k8s.io @other",
+    "get clusterqueues.kueue.x-k8s.io @cluster",
+    "get admissionchecks.kueue.x-k8s.io @cluster",
 ]
 
 KUEUE_LOOKS = [

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 
 from fournos.appwrappers.admission import default, label_value, review
 from fournos.appwrappers.kinds import GROUP_COUNT, WRAPPED, WrappedKind
+from fournos.appwrappers.names import MANAGER
 from fournos.appwrappers.podsets import pod_sets_of
 from fournos.appwrappers.rules import RULES
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key
-from fournos.queueing.kinds import LOCAL_QUEUE
+from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE
 from fournos.runtime.decision import (
     Absent,
     Answer,
@@ -272,9 +273,25 @@ def test_what_the_schema_will_refuse_is_left_to_it(spec: Any) -> None:
 # --- what is set ----------------------------------------------------------------------------------
 
 
-def patch(new: dict[str, Any], *, queue: Answer = Absent(), **changes: Any) -> Any:  # noqa: B008
-    question = LiveGet(LOCAL_QUEUE, Key(NS, "default"))
-    found = default(asked(new), Facts({question: queue}), settings=AppWrapperSettings(**changes))
+LOCAL: Answer = Present({"spec": {"clusterQueue": "cq"}})
+
+
+def patch(
+    new: dict[str, Any],
+    *,
+    queue: Answer = Absent(),  # noqa: B008
+    check: str = "",
+    **changes: Any,
+) -> Any:
+    """`queue` is the answer for the queue `default`; `check` the controller of the ClusterQueue's check."""
+    checks = {"admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]}} if check else {}
+    answers: dict[Any, Answer] = {
+        **{LiveGet(LOCAL_QUEUE, Key(NS, name)): LOCAL for name in ("user-queue", "std")},
+        LiveGet(LOCAL_QUEUE, Key(NS, "default")): queue,
+        LiveGet(CLUSTER_QUEUE, Key("", "cq")): Present({"spec": checks}),
+        LiveGet(ADMISSION_CHECK, Key("", "check")): Present({"spec": {"controllerName": check}}),
+    }
+    found = default(asked(new), Facts(answers), settings=AppWrapperSettings(**changes))
     assert isinstance(found, Review) and not found.problems
     return found.patch
 
@@ -305,10 +322,10 @@ def test_labels_say_who_made_it_whatever_they_said_before() -> None:
         (False, {"default_queue_name": "std"}, False, ("std", None)),
         (False, {"manage_jobs_without_queue_name": True}, False, (None, None)),
         (True, {"workloads": "own"}, False, (None, True)),
-        (False, {"workloads": "own"}, False, (None, None)),
+        (False, {"workloads": "own"}, False, (None, True)),
         (False, {"workloads": "own"}, True, ("default", True)),
         (False, {"workloads": "own", "default_queue_name": "std"}, True, ("std", True)),
-        (False, {"workloads": "own", "manage_jobs_without_queue_name": True}, False, (None, True)),
+        (False, {"workloads": "own", "manage_jobs_without_queue_name": False}, False, (None, None)),
     ],
 )
 def test_the_queue_and_whether_it_waits(
@@ -316,8 +333,37 @@ def test_the_queue_and_whether_it_waits(
 ) -> None:
     new = wrapper(pod_template("p")) if queued else unqueued(suspend=False)
     new["spec"]["suspend"] = False
-    found = patch(new, queue=Present({}) if there else Absent(), **changes)
+    found = patch(new, queue=LOCAL if there else Absent(), **changes)
     assert (found["metadata"]["labels"].get(QUEUE), found.get("spec", {}).get("suspend")) == expected
+
+
+@pytest.mark.parametrize("said", [None, MANAGER, "somebody.example/else"])
+@pytest.mark.parametrize(
+    ("check", "workloads", "elsewhere"),
+    [
+        ("kueue.x-k8s.io/multikueue", "own", True),
+        ("fournos.dev/multikueue", "own", True),
+        ("kueue.x-k8s.io/provisioning-request", "own", False),
+        ("", "own", False),
+        ("kueue.x-k8s.io/multikueue", "kueue", False),  # Kueue's own webhook sets it
+    ],
+)
+def test_a_queue_that_leads_to_other_clusters_sets_managed_by(
+    check: str, workloads: str, elsewhere: bool, said: str | None
+) -> None:
+    new = wrapper(pod_template("p"))
+    new["spec"] |= {"managedBy": said} if said else {}
+    found = patch(new, check=check, workloads=workloads).get("spec", {})
+    wanted = elsewhere and said != "somebody.example/else"
+    assert found.get("managedBy") == ("kueue.x-k8s.io/multikueue" if wanted else None)
+
+
+def test_what_cannot_be_learnt_about_the_queue_is_asked_again() -> None:
+    new, own = wrapper(pod_template("p")), AppWrapperSettings(workloads="own")
+    need = default(asked(new), Facts(), settings=own)
+    assert isinstance(need, Need)
+    found = default(asked(new), Facts({need.questions[0]: Unknown("down")}), settings=own)
+    assert isinstance(found, Review) and found.transient and "other clusters" in found.problems[0].message
 
 
 def test_a_default_queue_that_cannot_be_looked_for_is_no_way_past_the_queues() -> None:

@@ -13,7 +13,7 @@ from fournos.jobs.controller import jobs_system
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key
-from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.queueing.workload import build
 from tests.unit.jobs import actors
 from tests.unit.jobs.actors import NS, SETTINGS, Kueue, Resolver, Tekton, environment, job, phase, submit
@@ -57,6 +57,65 @@ def end(server: Server) -> Any:
         for one in server.list(WORKLOAD)
     }
     return phase(server), workloads, len(server.list(JOB)), len(server.list(PIPELINE_RUN))
+
+
+# --- where its queue leads -----------------------------------------------------------------------------
+
+
+def leading_to(controller: str) -> Any:
+    """The ClusterQueue has an admission check of this controller."""
+
+    def setup(server: Server) -> None:
+        meta = {"name": "fournos-queue", "namespace": NS}
+        server.create(LOCAL_QUEUE, {"metadata": meta, "spec": {"clusterQueue": "fournos-queue"}})
+        checks = {"admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]}}
+        server.patch(CLUSTER_QUEUE, Key("", "fournos-queue"), {"spec": checks})
+        spec = {"controllerName": controller}
+        server.create(ADMISSION_CHECK, {"metadata": {"name": "check"}, "spec": spec})
+
+    return setup
+
+
+@pytest.mark.parametrize("controller", [MULTIKUEUE, "fournos.dev/multikueue"])
+async def test_a_queue_that_leads_to_other_clusters_makes_it_their_job(controller: str) -> None:
+    def setup(server: Server) -> None:
+        leading_to(controller)(server)
+        submit(server)
+
+    done = await run(scenario(setup))
+    assert job(done.server)["spec"]["managedBy"] == MULTIKUEUE
+    assert phase(done.server) == ""
+    assert [one["metadata"]["name"] for one in done.server.list(WORKLOAD)] == ["job"]
+    assert done.server.list(JOB) == done.server.list(PIPELINE_RUN) == []
+    await DISTURBED["crashes"](scenario(setup))
+
+
+LOCAL_ONES: dict[str, tuple[str, dict[str, Any]]] = {
+    "the check is of another kind": ("kueue.x-k8s.io/provisioning-request", {}),
+    "it names us": (MULTIKUEUE, {"managedBy": "fournos.dev/fournos"}),
+    "it has no quota": (MULTIKUEUE, {"clusterless": True, "exclusive": False, "cluster": None}),
+}
+
+
+@pytest.mark.parametrize("why", LOCAL_ONES)
+async def test_it_runs_here_otherwise(why: str) -> None:
+    controller, spec = LOCAL_ONES[why]
+
+    def setup(server: Server) -> None:
+        leading_to(controller)(server)
+        submit(server, **spec)
+
+    done = await run(scenario(setup))
+    assert phase(done.server) == "Succeeded"
+    assert job(done.server)["spec"].get("managedBy") == spec.get("managedBy")
+
+
+async def test_the_copy_on_a_worker_runs_there_wherever_its_queue_leads() -> None:
+    def setup(server: Server) -> None:
+        leading_to(MULTIKUEUE)(server)
+        sent(server)
+
+    assert phase((await run(scenario(setup))).server) == "Succeeded"
 
 
 # --- on the manager ----------------------------------------------------------------------------------

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from fournos.api.conditions import condition, is_true
 from fournos.kube.kinds import JOB, POD
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
-from fournos.queueing.kinds import WORKLOAD
-from tests.unit.miniclusters.actors import QUEUE, get, submit
+from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from tests.unit.miniclusters.actors import NS, QUEUE, get, submit
 from tests.unit.miniclusters.stories import resized, story, told, with_queue
 from tests.world.harness import run
 from tests.world.server import Server
@@ -67,3 +69,24 @@ async def test_a_resize_never_ends_a_job_that_kueue_queues_by_itself() -> None:
 async def test_its_deletion_takes_everything_and_frees_the_quota() -> None:
     server = await told("deleted")
     assert not server.list(WORKLOAD) and not server.list(POD) and not server.list(MINICLUSTER)
+
+
+@pytest.mark.parametrize(
+    ("controller", "elsewhere"),
+    [("kueue.x-k8s.io/multikueue", True), ("kueue.x-k8s.io/provisioning-request", False), ("", False)],
+)
+async def test_a_queue_that_leads_to_other_clusters_sets_managed_by(controller: str, elsewhere: bool) -> None:
+    def setup(server: Server) -> None:
+        checks = {"admissionChecksStrategy": {"admissionChecks": [{"name": "check"}]}}
+        meta = {"name": QUEUE["kueue.x-k8s.io/queue-name"], "namespace": NS}
+        server.create(LOCAL_QUEUE, {"metadata": meta, "spec": {"clusterQueue": "cq"}})
+        server.create(CLUSTER_QUEUE, {"metadata": {"name": "cq"}, "spec": checks if controller else {}})
+        server.create(
+            ADMISSION_CHECK, {"metadata": {"name": "check"}, "spec": {"controllerName": controller}}
+        )
+        with_queue(server)
+
+    server = (await run(story(setup=setup))).server
+    assert get(server)["spec"].get("managedBy") == ("kueue.x-k8s.io/multikueue" if elsewhere else None)
+    assert (server.list(JOB) == []) is elsewhere
+    assert len(server.list(WORKLOAD)) == 1

@@ -1,0 +1,70 @@
+"""`spec.managedBy` of a new job whose queue leads to other clusters: Kueue's default, for kinds of ours.
+
+The operator writes it before anything else, so that no webhook is needed.  Afterwards it stays as it is.
+"""
+
+from __future__ import annotations
+
+from fournos.api.rules import Json, Rule
+from fournos.kube.resource import Obj, Resource, key_of
+from fournos.queueing.ensure import prebuilt_name
+from fournos.queueing.managed import MULTIKUEUE
+from fournos.queueing.nested import live_ancestor
+from fournos.queueing.queues import leads_elsewhere
+from fournos.runtime.decision import Decision, Facts, Need, Note, Unknown
+from fournos.runtime.steps import Patch
+
+_SAME = (
+    "has(self.spec.managedBy) == has(oldSelf.spec.managedBy) && "
+    "(!has(self.spec.managedBy) || self.spec.managedBy == oldSelf.spec.managedBy)"
+)
+_NEW = "!has(oldSelf.spec.managedBy) && (!has(oldSelf.status) || !has(oldSelf.status.phase))"
+
+
+def fixed_rule(message: str) -> Rule:
+    """May be set while the object has no phase; never changes otherwise."""
+    return Rule(
+        id="managedby-fixed",
+        at="",
+        when="update",
+        field="spec.managedBy",
+        reason="FieldValueForbidden",
+        message=message,
+        cel=f"!has(self.spec) || !has(oldSelf.spec) || ({_SAME}) || ({_NEW})",
+        holds=_kept,
+    )
+
+
+def _kept(new: Json, old: Json) -> bool:
+    now, then = new.get("spec"), old.get("spec")
+    if now is None or then is None or now.get("managedBy") == then.get("managedBy"):
+        return True
+    return then.get("managedBy") is None and not (old.get("status") or {}).get("phase")
+
+
+def send_elsewhere(resource: Resource, obj: Obj, queue: str, facts: Facts) -> Decision | Need | None:
+    """The first decision on a new object of this queue; None: it runs here, or says itself where."""
+    found = leaves(obj, queue, facts)
+    if isinstance(found, Need):
+        return found
+    if isinstance(found, Unknown):
+        text = f"Waiting: cannot learn whether its queue leads to other clusters: {found.reason}"
+        return Decision(notes=(Note("Warning", "QueueUnknown", text),), retry=True)
+    if not found:
+        return None
+    version = obj["metadata"]["resourceVersion"]
+    body = {"metadata": {"resourceVersion": version}, "spec": {"managedBy": MULTIKUEUE}}
+    return Decision((Patch(resource, key_of(obj), body),))
+
+
+def leaves(obj: Obj, queue: str, facts: Facts) -> bool | Unknown | Need:
+    """Whether an object of this queue is to be run by another cluster.
+
+    Not on a worker, where a Workload was made for it, and not as a part of another queued job.
+    """
+    if not queue or prebuilt_name(obj) or (obj.get("spec") or {}).get("managedBy") is not None:
+        return False
+    ancestor = live_ancestor(obj, facts)
+    if isinstance(ancestor, Unknown | Need):
+        return ancestor
+    return ancestor is None and leads_elsewhere(str(obj["metadata"].get("namespace") or ""), queue, facts)
