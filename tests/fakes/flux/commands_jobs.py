@@ -18,7 +18,11 @@ _SUBMIT = """N,nodes= n,ntasks= c,cores-per-task= g,gpus-per-task= t,time-limit=
 _OPTIONS = {
     "submit": table(_SUBMIT),
     "run": table(_SUBMIT),
-    "batch": table(f"{_SUBMIT} broker-opts= B= nslots= dump= wrap"),
+    "batch": {
+        name: option
+        for name, option in table(f"{_SUBMIT} broker-opts= B= nslots= dump= wrap").items()
+        if option[0] not in ("verbose", "watch")
+    },
     "jobs": table(
         "a all A n,no-header o,format= f,filter= c,count= u,user= i,include= R,recursive since= stats"
     ),

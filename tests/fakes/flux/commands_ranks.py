@@ -7,7 +7,6 @@ import fnmatch
 import json
 import os
 import secrets
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -363,6 +362,16 @@ def filemap(words: list[str]) -> int:
     return archive(words, "filemap")
 
 
+def _version() -> str:
+    return os.environ.get("FLUX_STANDIN_VERSION") or "0.88.0"
+
+
+def release() -> tuple[int, int]:
+    """The version that the stand-in plays: major and minor number."""
+    major, minor, *_ = _version().split(".")
+    return int(major), int(minor)
+
+
 def version(words: list[str]) -> int:
-    print("commands:    \t\tstand-in for 0.88.0", file=sys.stdout)
+    print(f"commands:    \t\t{_version()}\nlibflux-core:\t\t{_version()}", flush=True)
     return 0

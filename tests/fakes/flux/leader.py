@@ -268,14 +268,16 @@ class Leader:
             asked = asyncio.ensure_future(self.over.wait())
             await asyncio.wait({waited, asked}, return_when=asyncio.FIRST_COMPLETED)
             if waited.done():
-                return code_of(waited.result())
+                if code := code_of(waited.result()):
+                    self.log(3, f"rc2.0: {words[0]} Exited (rc={code})")
+                return code
             process.send_signal(signal.SIGHUP)
             await waited
             return 0
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
-                    process.terminate()
+                    process.send_signal(signal.SIGHUP)
                 await asyncio.wait_for(process.wait(), 5)
 
     async def _end(self) -> None:

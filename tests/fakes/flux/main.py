@@ -11,20 +11,20 @@ from . import broker, commands_jobs, commands_ranks
 from .hostlist import FormatError
 from .options import die, parse, table
 
-_START = table(
-    "o,broker-opts= S,setattr= c,config-path= wrap= v,verbose X,noexec s,test-size= recovery= sysconfig"
-)
+_START = "o,broker-opts= wrap= v,verbose X,noexec s,test-size= recovery= sysconfig"
+_START_NEW = "S,setattr= c,config-path="
+"""Options of flux start since 0.69."""
 
 
 def start(words: list[str]) -> int:
     """flux start [options] [PROGRAM …]: the broker in this process's place."""
-    parsed = parse("start", words, _START)
+    new = commands_ranks.release() >= (0, 69)
+    parsed = parse("start", words, table(f"{_START} {_START_NEW}" if new else _START))
     if "test-size" in parsed or "recovery" in parsed:
         die("start", "the stand-in starts brokers by configuration only")
     wrap = [word for one in parsed.all("wrap") for word in one.split(",")]
     command = [*wrap, sys.argv[0], "broker"]
-    for option in parsed.all("broker-opts"):
-        command += shlex.split(option)
+    command += [part for option in parsed.all("broker-opts") for part in option.split(",")]
     for setting in parsed.all("setattr"):
         command += ["--setattr", setting]
     if "config-path" in parsed:

@@ -121,7 +121,45 @@ async def test_a_quorum_starts_without_the_others_and_a_drained_rank_gets_no_tas
     code, text = await cluster.proxy(0, "flux", "exec", "-r", "1", "hostname")
     assert code == 68 and "No route to host" in text
     lead.send_signal(signal.SIGTERM)
-    assert (await _ended(lead))[0] == 143
+    assert (await _ended(lead))[0] == 128 + signal.SIGHUP
+
+
+async def test_brokers_that_are_told_to_stop_end_as_flux_does(cluster: Cluster) -> None:
+    """Measured with flux-core: only a lead with a program does not end with 0."""
+    lead = await cluster.start(0, attrs=("broker.quorum=1", "broker.rc2_none"))
+    worker, other = [await cluster.start(rank) for rank in (1, 2)]
+    await _until(cluster, 0, "1 flux-1: full")
+    await _until(cluster, 0, "2 flux-2: full")
+    worker.send_signal(signal.SIGTERM)
+    assert (await _ended(worker))[0] == 0
+    lead.send_signal(signal.SIGTERM)
+    assert [(await _ended(broker))[0] for broker in (lead, other)] == [0, 0]
+
+
+@pytest.mark.parametrize("option", ["--config-path=/nowhere", "-Srundir=/nowhere"])
+async def test_before_0_69_options_go_through_o(
+    cluster: Cluster, option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FLUX_STANDIN_VERSION", "0.61.0")
+
+    async def start(word: str) -> tuple[int, str]:
+        broker = await asyncio.create_subprocess_exec(
+            cluster.flux, "start", "-X", word, "true", stdout=PIPE, stderr=PIPE
+        )
+        code, _, err = await _ended(broker)
+        return code, err
+
+    code, err = await start(option)
+    assert code and "flux-start: " in err
+    code, err = await start(f"-o{option}")
+    assert code == 0 and option in err
+
+
+async def test_a_low_log_level_hides_why_a_broker_ends(cluster: Cluster) -> None:
+    (cluster.folder / "curve.cert").chmod(0o644)
+    for level, said in (("0", False), ("3", True)):
+        code, _, err = await _ended(await cluster.start(1, attrs=(f"log-stderr-level={level}",)))
+        assert code == 1 and ("readable by other than owner" in err) is said
 
 
 async def test_another_certificate_is_not_let_in(cluster: Cluster) -> None:
@@ -162,6 +200,7 @@ async def _until(cluster: Cluster, rank: int, text: str) -> None:
         (["start", "-Sno.such=1", "true"], "no such attribute"),
         (["mini", "submit", "true"], "is not a flux command"),
         (["broker"], "stdin is not a tty"),
+        (["batch", "-v", "script"], "invalid option -- 'v'"),
         (["R", "encode"], "must specify"),
     ],
 )
