@@ -19,6 +19,7 @@ from pydantic_settings import BaseSettings
 
 from fournos.app.metrics_server import metrics_tasks
 from fournos.app.parts import PARTS, Part, Running
+from fournos.app.place import lease_namespace
 from fournos.app.preflight import UnsupportedError, preflight
 from fournos.app.webhooks import Offer, served
 from fournos.kube.client import Client
@@ -153,7 +154,8 @@ async def _run(
         controllers, running, offers = [], [], []
         for part, settings in parts:
             # Each part is led by its own lease, whatever else its process runs: one writer a part.
-            lease = Lease(lease_api, Key(settings.namespace, part.lease), identity, clock)
+            namespace = await lease_namespace(lease_api, settings, credentials.namespace)
+            lease = Lease(lease_api, Key(namespace, part.lease), identity, clock)
             api = await stack.enter_async_context(
                 Client(
                     credentials,

@@ -1,0 +1,43 @@
+"""An operator in a terminal leads wherever it is started."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fournos.app.place import lease_namespace
+from fournos.kube.errors import ForbiddenError
+from fournos.kube.kinds import NAMESPACE
+from fournos.miniclusters.settings import MiniClusterSettings
+from tests.world.server import Server, VirtualClock
+
+DEFAULT = "operator-system"
+
+
+class Api:
+    """The API server as far as it is asked here."""
+
+    def __init__(self, *namespaces: str, forbidden: bool = False) -> None:
+        self.server, self.forbidden = Server(VirtualClock()), forbidden
+        for name in namespaces:
+            self.server.create(NAMESPACE, {"metadata": {"name": name}})
+
+    async def get(self, resource: Any, key: Any) -> Any:
+        if self.forbidden:
+            raise ForbiddenError("namespaces is forbidden")
+        return self.server.get(resource, key)
+
+
+@pytest.mark.parametrize(
+    ("api", "given", "wanted"),
+    [
+        (Api(), {}, "mine"),
+        (Api(DEFAULT), {}, DEFAULT),
+        (Api(forbidden=True), {}, DEFAULT),
+        (Api(), {"namespace": "said"}, "said"),
+    ],
+    ids=["nothing is deployed", "deployed", "cannot be asked", "said"],
+)
+async def test_the_lease_lies_where_it_can(api: Any, given: dict[str, str], wanted: str) -> None:
+    assert await lease_namespace(api, MiniClusterSettings(**given), "mine") == wanted
