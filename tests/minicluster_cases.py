@@ -122,6 +122,45 @@ CREATIONS: tuple[Case, ...] = (
     ),
     case("one-runner", of(containers=[{**MAIN, "name": "main"}, SIDE]), main(runFlux=False), "runFlux: true"),
     case("one-runner", of(containers=[]), of(), "exactly one"),
+    case(
+        "one-runner",
+        of(containers=[{**MAIN, "name": "main", "runFlux": False}, {**SIDE, "runFlux": False}]),
+        of(containers=[MAIN, {**SIDE, "runFlux": False}]),
+        "runFlux: false in all others",
+    ),
+    case("container-image", of(containers=[{"command": "true"}]), of(), "missing an image"),
+    case("container-image", of(services=[{"name": "side"}]), of(services=[SIDE]), "write one"),
+    case(
+        "service-names",
+        of(services=[SIDE, SIDE]),
+        of(services=[SIDE, {**SIDE, "name": "other"}]),
+        "choose another",
+    ),
+    case(
+        "sidecar-service-name",
+        of(containers=[RUNS, {**SIDE, "name": "0side", "ports": [80]}]),
+        of(containers=[RUNS, {**SIDE, "name": "0side"}]),
+        "a letter first",
+    ),
+    *(
+        case(
+            "reserved-names",
+            of(containers=[RUNS, {**SIDE, "name": name, "ports": [80]}], **more),
+            of(containers=[RUNS, {**SIDE, "name": "free", "ports": [80]}], **more),
+            "choose another name",
+        )
+        for name, more in (
+            ("flux-sample", {}),
+            ("flux-view", {}),
+            ("brings", {"flux": {"container": {"name": "brings"}}}),
+            ("flux-service", {}),
+            ("mine", {"network": {"headlessName": "mine"}}),
+        )
+    ),
+    *(
+        case("reserved-names", of(flux={"container": {"name": name}}), of(), "choose another name")
+        for name in ("flux-sample", "flux-sample-entrypoint", "flux-curve", "flux-operator-home")
+    ),
     *(
         case(
             f"volume-{kind}-path",
@@ -137,8 +176,8 @@ CREATIONS: tuple[Case, ...] = (
         case("volume-path", volume(**{field: "one"}), volume(**{field: "one", "path": "/one"}), "a path")
         for field in ("secretName", "configMapName", "csiDriver")
     ),
-    case("volume-source", volume(path="/data"), volume(emptyDir=True), "what it is"),
-    case("volume-source", volume("services", path="/data"), volume("services", emptyDir=True), "what it is"),
+    case("volume-source", volume(readOnly=True), volume(emptyDir=True), "what it is"),
+    case("volume-source", volume("services"), volume("services", path="/data"), "what it is"),
     Case(
         "name-text",
         minicluster(of(), name="n" * 53),

@@ -6,12 +6,15 @@ Formats are flux-core's (hostlist: its RFC 29; broker.toml: flux-config-bootstra
 from __future__ import annotations
 
 import json
+import re
 from typing import Final
 
 from fournos.miniclusters.cluster import Cluster
 
 PORT: Final = 8050
 _FANOUT: Final = 256
+_ERRORS: Final = 3
+"""The log level at which a broker that cannot start still shows why."""
 
 
 def _range(name: str, first: int, count: int) -> str:
@@ -51,14 +54,34 @@ def quorum(cluster: Cluster) -> int | None:
     return cluster.spec.size
 
 
+_FIRST_HOST: Final = re.compile(r"([^,\[]*)(?:\[(\d+)(?:-(\d+))?(,[^\]]*)?\]([^,]*))?(?:,(.*))?", re.DOTALL)
+"""The first host of a list: text, a set of numbers, text; then the others."""
+
+
+def _first_host(hosts: str) -> tuple[str, str]:
+    """The first host of a list, and the list of the others."""
+    match = _FIRST_HOST.fullmatch(hosts)
+    if match is None or match[2] is None:
+        first, _, others = hosts.partition(",")
+        return first, others
+    before, low, high, more, after, others = match.groups(default="")
+    rest = ""
+    if high and int(high) > int(low):
+        rest = f"{int(low) + 1:0{len(low)}d}" + (f"-{high}" if int(high) > int(low) + 1 else "")
+    numbers = f"{rest}{more}".removeprefix(",")
+    left = f"{before}[{numbers}]{after}" if numbers else ""
+    return f"{before}{low}{after}", ",".join(filter(None, (left, others)))
+
+
 def _hosts(cluster: Cluster) -> list[dict[str, str]]:
-    """Entries of [bootstrap] hosts: the lead broker of another cluster has an address of its own."""
+    """Entries of [bootstrap] hosts: the lead broker of another cluster, which comes first, has an address of
+    its own."""
     lead, everything = cluster.spec.flux.lead, hostlist(cluster)
     if lead is None:
         return [{"host": everything}]
-    rest = everything.removeprefix(lead.address).removeprefix(",")
+    host, rest = _first_host(everything)
     first = {
-        "host": lead.address,
+        "host": host,
         "bind": f"tcp://{cluster.settings.network_device}:{lead.port or PORT}",
         "connect": f"tcp://{lead.address}:{lead.port or PORT}",
     }
@@ -108,7 +131,6 @@ def _quoted(text: str) -> str:
 def options(cluster: Cluster) -> list[str]:
     """Of `flux start` and `flux broker`, on every pod."""
     flux, logging = cluster.spec.flux, cluster.spec.logging
-    wanted = quorum(cluster)
     timeout = "" if flux.timeout == "0s" else flux.timeout
     attributes = {
         "cron.directory": f"{cluster.config}/etc/flux/system/cron.d",
@@ -118,9 +140,8 @@ def options(cluster: Cluster) -> list[str]:
         "local-uri": "" if flux.disable_socket else f"local://{cluster.socket}",
         "tbon.connect_timeout": timeout,
         "tbon.topo": flux.topology or "",
-        "broker.quorum": str(wanted) if wanted else "",
         "tbon.zmqdebug": "1" if logging.zeromq else "",
-        "log-stderr-level": str(0 if logging.quiet else flux.log_level),
+        "log-stderr-level": str(_ERRORS if logging.quiet else flux.log_level),
         "log-stderr-mode": "local",
     }
     found = [f"-S{name}={value}" for name, value in attributes.items() if value]

@@ -33,6 +33,12 @@ class Cluster:
         return self.spec.runner
 
     @property
+    def beside(self) -> tuple[Container, ...]:
+        """The containers of its pods that do not run Flux."""
+        found = self.spec.containers
+        return tuple(one for index, one in enumerate(found) if index != self.spec.runner_index)
+
+    @property
     def headless_name(self) -> str:
         return self.spec.network.headless_name or DEFAULT_HEADLESS_NAME
 
@@ -71,6 +77,17 @@ class Cluster:
         if runner.diagnostics:
             return False
         return self.spec.interactive or not (runner.command or runner.commands.script)
+
+    @property
+    def batch(self) -> bool:
+        """Whether the command is given to flux batch; batchRaw alone means it, too."""
+        runner = self.runner
+        return runner.batch or (runner.batch_raw and not (runner.launcher or self.spec.launcher))
+
+    @property
+    def retried(self) -> bool:
+        """Whether a command that has failed runs again, in another pod."""
+        return self.spec.backoff_limit is not None
 
     @property
     def patience(self) -> int:

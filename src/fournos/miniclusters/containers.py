@@ -125,13 +125,9 @@ def sidecar(cluster: Cluster, index: int, pod: Volumes) -> dict[str, Any]:
     """A container beside the one that runs Flux."""
     container = cluster.spec.containers[index]
     found = {"name": container.name, **_common(container)}
-    mounts = pod.mounts(container)
-    if not container.no_wrap_entrypoint:
-        mounts = [*volumes.base_mounts(cluster), *_software(cluster), *mounts]
     if entrypoint.wrapped(container):
         found["command"] = _script(f"start-{index}")
-    if mounts:
-        found["volumeMounts"] = mounts
+    found["volumeMounts"] = [*volumes.base_mounts(cluster), *_software(cluster), *pod.mounts(container)]
     hooks = _hooks(container)
     return found | ({"lifecycle": hooks} if hooks else {})
 

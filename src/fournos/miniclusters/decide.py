@@ -17,7 +17,7 @@ from fournos.miniclusters.build import index_label
 from fournos.miniclusters.cluster import spec_of
 from fournos.miniclusters.context import Context, Observed, index_of
 from fournos.miniclusters.finish import End, confirmed, end_of, finished, finishing
-from fournos.miniclusters.judge import survey
+from fournos.miniclusters.judge import survey, told_beside
 from fournos.miniclusters.queued import QueuedMiniCluster
 from fournos.miniclusters.remove import remove
 from fournos.miniclusters.restart import begin_again, due
@@ -161,8 +161,9 @@ def _living(ctx: Context) -> Decision | Need:
     if job is None:
         return _make(ctx, made)
     wanted = resize.allowed(ctx, job)
-    changes = resize.steps(ctx, job, wanted)
     now = int(job["spec"].get("parallelism", 1))
+    # The quorum first: a lead that begins again between the two writes waits for no pod that is gone.
+    changes = (*resize.quorum(ctx, wanted), *resize.steps(ctx, job, wanted))
     if changes and wanted.size != now:
         ctx.draft.note("Resized", f"From {now} to {wanted.size} pods")
     if wanted.refused and wanted.refused not in ctx.draft.message:
@@ -213,6 +214,7 @@ def _ended(ctx: Context, end: End) -> Decision | Need:
     again = end_of(ctx, job) if job is not None else None
     if not isinstance(again, End):
         return Decision(retry=True)  # the cache is of another time
+    told_beside(ctx)
     ctx.draft.end(again.exit_code, again.reason, again.message)
     return ctx.decision()
 

@@ -27,6 +27,7 @@ def data(cluster: Cluster) -> dict[str, str]:
         f"stop-{runner}": script.stop(cluster),
         "broker.toml": broker.toml(cluster),
         "hostlist": broker.hostlist(cluster),
+        names.QUORUM_KEY: quorum_text(cluster),
         "environment.sh": script.environment(cluster),
     }
     for index, container in enumerate(cluster.spec.containers):
@@ -34,9 +35,13 @@ def data(cluster: Cluster) -> dict[str, str]:
             found[f"start-{index}"] = script.sidecar(cluster, index)
         if container.commands.script and (index == runner or wrapped(container)):
             found[f"script-{index}"] = lines(unescaped(container.commands.script))
-    if cluster.runner.batch and not cluster.interactive:
+    if cluster.batch and not cluster.interactive:
         found[f"batch-{runner}"] = launch.batch_script(cluster)
     return found
+
+
+def quorum_text(cluster: Cluster) -> str:
+    return str(broker.quorum(cluster) or "")
 
 
 def config_map(cluster: Cluster) -> dict[str, Any]:

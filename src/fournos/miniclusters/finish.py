@@ -15,7 +15,7 @@ from fournos.miniclusters.context import Context, terminal
 from fournos.miniclusters.judge import lead_of, runner
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.remove import remove
-from fournos.miniclusters.result import exit_code
+from fournos.miniclusters.result import complaint, exit_code
 from fournos.miniclusters.status import FINISHED, READY, RUNNING, WAITING
 from fournos.runtime.decision import Decision, Need, Unknown
 from fournos.runtime.steps import Delete
@@ -37,17 +37,20 @@ def end_of(ctx: Context, job: Obj) -> End | datetime | None:
     failed = condition(job, "Failed") or {}
     if failed.get("status") == "True":
         reason = str(failed.get("reason") or "Failed")
-        if code and reason != "DeadlineExceeded":
+        if code is not None and reason != "DeadlineExceeded":
             return _ended(code)
-        text = f"The Job failed: {reason}: {failed.get('message') or ''}"
-        return End(code or None, reason, text.removesuffix(": "))
-    if lead is None or code is None or terminal(lead):
+        text = f"The Job failed: {reason}: {failed.get('message') or ''}".removesuffix(": ")
+        why = next(filter(None, (complaint(pod, ctx.name) for pod in ctx.pods)), "")
+        return End(code or None, reason, f"{text}: {why}" if why else text)
+    if lead is None or code is None:
         return None  # the Job's own policies see to the rest
     if code and ctx.spec.get("backoffLimit") is not None:
         return None
-    if _all_ended(lead):
+    failed_alone = code == 0 and (lead.get("status") or {}).get("phase") == "Failed"
+    if not failed_alone and (terminal(lead) or _all_ended(lead)):
         return None  # the kubelet has yet to say so of the pod, and the Job keeps the pod's log
-    # A container beside Flux keeps the pod, and so the Job, from ending; or the pod's policy starts it again.
+    # A container beside Flux keeps the pod, and so the Job, from ending, or has failed, for which the Job
+    # makes no other pod; or the pod's policy starts it again.
     ended = (runner(lead, ctx.name).get("state") or {}).get("terminated") or (
         runner(lead, ctx.name).get("lastState") or {}
     ).get("terminated")

@@ -16,13 +16,26 @@ KILLED: Final = (137, 143)
 """Exit codes of SIGKILL and SIGTERM; a lead broker whose command ends so exits with 1 (scripts/end.sh)."""
 
 
+def _on_exit(action: str, container: str, operator: str, *codes: int) -> dict[str, Any]:
+    found = {"containerName": container, "operator": operator, "values": list(codes)}
+    return {"action": action, "onExitCodes": found}
+
+
 def _failure_policy(cluster: Cluster) -> list[dict[str, Any]]:
-    rules: list[dict[str, Any]] = [
-        {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    """The first rule that a failed pod meets counts.
+
+    Where Flux has ended well, the failure is that of a container beside it: nothing is run again for that.
+    """
+    flux, disrupted = cluster.name, {"type": "DisruptionTarget", "status": "True"}
+    rules = [
+        _on_exit("Ignore", flux, "In", names.STOPPED),
+        {"action": "Ignore", "onPodConditions": [disrupted]},
     ]
-    if cluster.spec.backoff_limit is None:
-        codes = {"containerName": cluster.name, "operator": "NotIn", "values": list(KILLED)}
-        rules.append({"action": "FailJob", "onExitCodes": codes})
+    if not cluster.retried:
+        rules.append(_on_exit("FailJob", flux, "NotIn", *KILLED))
+    if cluster.beside:
+        rules.append(_on_exit("Count", flux, "NotIn", names.STOPPED))
+        rules += [_on_exit("FailIndex", str(one.name), "NotIn", 0) for one in cluster.beside]
     return rules
 
 
@@ -42,6 +55,9 @@ def job(cluster: Cluster, placed: dict[str, Any]) -> dict[str, Any]:
         body["successPolicy"] = {"rules": [{"succeededIndexes": "0"}]}
     if placed["spec"]["restartPolicy"] == "Never":
         body["podFailurePolicy"] = {"rules": _failure_policy(cluster)}
+        if cluster.beside:
+            # FailIndex needs it; the limit of all indexes together is reached first.
+            body["backoffLimitPerIndex"] = body["backoffLimit"]
     return {
         "apiVersion": JOB.api_version,
         "kind": JOB.kind,

@@ -7,8 +7,11 @@ from typing import Any
 
 from fournos.api.conditions import condition, is_true
 from fournos.kube.resource import Obj, is_terminating
+from fournos.miniclusters import names
 from fournos.miniclusters.context import Context, index_of, terminal
-from fournos.miniclusters.status import READY, REQUESTED, RUNNING, WAITING
+from fournos.miniclusters.job import KILLED
+from fournos.miniclusters.result import exit_code
+from fournos.miniclusters.status import BESIDE, READY, REQUESTED, RUNNING, WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +40,51 @@ def _runs(pod: Obj, name: str) -> bool:
     return "running" in (runner(pod, name).get("state") or {}) and not is_terminating(pod)
 
 
+def broker_up(pod: Obj, name: str) -> bool:
+    """Whether the pod is ready, or would be but for a container beside Flux that has ended."""
+    if is_terminating(pod):
+        return False
+    if is_true(pod, "Ready"):
+        return True
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    others = [one for one in statuses if one.get("name") != name]
+    ended = any("terminated" in (one.get("state") or {}) for one in others)
+    stays = all(one.get("ready") or "terminated" in (one.get("state") or {}) for one in others)
+    return ended and stays and bool(runner(pod, name).get("ready"))
+
+
+def ended_well(pod: Obj, name: str) -> dict[str, Any]:
+    """The end of the broker's container, if it ended with 0; {} otherwise."""
+    ended = (runner(pod, name).get("state") or {}).get("terminated") or {}
+    return dict(ended) if ended.get("exitCode") == 0 else {}
+
+
+def failed_beside(ctx: Context) -> str:
+    """The containers beside Flux that have failed by themselves; "" if none has."""
+    found = []
+    for pod in ctx.pods:
+        flux = (runner(pod, ctx.name).get("state") or {}).get("terminated") or {}
+        if is_terminating(pod) or flux.get("exitCode") in (names.STOPPED, *KILLED):
+            continue
+        for status in (pod.get("status") or {}).get("containerStatuses") or ():
+            code = ((status.get("state") or {}).get("terminated") or {}).get("exitCode")
+            if status.get("name") != ctx.name and code:
+                found.append(
+                    f"container {status['name']} of pod {pod['metadata']['name']} with exit code {code}"
+                )
+    return f"Failed beside Flux: {', '.join(sorted(found))}" if found else ""
+
+
+def told_beside(ctx: Context) -> None:
+    """Writes a failure of containers beside Flux into the draft: it changes nothing of the result."""
+    if failed := failed_beside(ctx):
+        ctx.draft.condition(BESIDE, True, "ContainerFailed", failed)
+
+
 def count(ctx: Context, size: int) -> Count:
     pods = [pod for pod in ctx.pods if (index_of(pod) or 0) < size]
     running = sum(1 for pod in pods if _runs(pod, ctx.name))
-    ready = sum(1 for pod in pods if is_true(pod, "Ready") and not is_terminating(pod))
+    ready = sum(1 for pod in pods if broker_up(pod, ctx.name))
     return Count(size, running, ready)
 
 
@@ -51,8 +95,11 @@ def survey(ctx: Context, job: Obj, refused: str) -> None:
     lead = lead_of(ctx)
     ctx.draft.put(ready=found.ready, jobid=str(job["metadata"]["uid"]))
     ctx.draft.condition(REQUESTED, True, "Created", "The objects of the MiniCluster are there")
-    said = f"{found.running} of {size} pods run, {found.ready} are ready"
+    told_beside(ctx)
     lead_runs = lead is not None and _runs(lead, ctx.name)
+    if lead is not None and not lead_runs and _final(ctx, lead):
+        return  # what was said last holds until the Job has ended, too
+    said = f"{found.running} of {size} pods run, {found.ready} are ready"
     if lead is not None and lead_runs and not ctx.minicluster.get("status", {}).get("startedAt"):
         state = runner(lead, ctx.name)["state"]["running"]
         ctx.draft.put(startedAt=state.get("startedAt"))
@@ -73,6 +120,13 @@ def survey(ctx: Context, job: Obj, refused: str) -> None:
     else:
         phase, message = "Waiting", _cause(ctx, job, said)
     ctx.draft.phased(phase, f"{message}; {refused}" if refused else message)
+
+
+def _final(ctx: Context, lead: Obj) -> bool:
+    """Whether the lead broker's end is that of the MiniCluster, which only its Job has yet to say."""
+    code = exit_code(lead, ctx.name)
+    again = bool(code) and ctx.spec.get("backoffLimit") is not None
+    return code is not None and not again and ctx.draft.phase in ("Running", "Ready")
 
 
 def _cause(ctx: Context, job: Obj, said: str) -> str:

@@ -6,7 +6,7 @@ from typing import Final
 
 from fournos.miniclusters import names
 from fournos.miniclusters.cluster import Cluster
-from fournos.miniclusters.shell import lines, quote, words
+from fournos.miniclusters.shell import lines, quote, unescaped, words
 
 LOGS: Final = "/tmp/fluxout"  # noqa: S108 - the page names it
 _SUBMIT: Final = "flux submit"
@@ -37,12 +37,12 @@ def task_flags(cluster: Cluster) -> str:
 
 
 def _flags(cluster: Cluster) -> str:
-    parts = (
-        task_flags(cluster),
-        words(cluster.spec.flux.option_flags or ""),
-        "-vvv" if cluster.spec.logging.debug else "",
-    )
-    return " ".join(filter(None, parts))
+    return " ".join(filter(None, (task_flags(cluster), words(cluster.spec.flux.option_flags or ""))))
+
+
+def _debug(cluster: Cluster) -> str:
+    """An option of flux submit; flux batch has none like it."""
+    return "-vvv " if cluster.spec.logging.debug else ""
 
 
 def prefix(cluster: Cluster) -> str:
@@ -66,10 +66,17 @@ def batch_path(index: int) -> str:
     return f"{names.ENTRYPOINT_PATH}/batch-{index}.sh"
 
 
+def script_words(script: str, index: int) -> str:
+    """A script of the user's as a command: by the interpreter of its first line, else by bash."""
+    first = script.lstrip("\n").partition("\n")[0]
+    named = first.removeprefix("#!").split(maxsplit=1) if first.startswith("#!") else []
+    return " ".join((*map(quote, (part.strip() for part in named or ["/bin/bash"])), script_path(index)))
+
+
 def _command(cluster: Cluster) -> str:
     runner = cluster.runner
     if runner.commands.script:
-        return f"/bin/bash {script_path(cluster.spec.runner_index)}"
+        return script_words(runner.commands.script, cluster.spec.runner_index)
     return words(runner.command or "")
 
 
@@ -81,31 +88,35 @@ def program(cluster: Cluster) -> str:
     if runner.diagnostics:
         return f"bash -c {quote(_DIAGNOSTICS)}"
     before = timed(cluster, "fluxsubmit") + prefix(cluster)
-    if runner.batch:
+    if cluster.batch:
         batch = (
             f"flux batch {_flags(cluster)} --flags waitable {batch_path(cluster.spec.runner_index)}"
             " && flux job wait --all"
         )
         if cluster.spec.logging.quiet:
             batch = f"{{ {batch}; }} > /dev/null"
-        return f"{before}bash -c {quote(batch)}"
+        # flux batch writes a file where it is called.
+        return f"{before}bash -c {quote(f'[[ -w . ]] || cd {quote(logs(cluster))}; {batch}')}"
     if runner.launcher or cluster.spec.launcher:
         return f"{before}{_command(cluster)}"
-    return f"{before}{_submit_command(cluster)} {_flags(cluster)} --quiet --watch {_command(cluster)}"
+    submit = f"{_submit_command(cluster)} {_flags(cluster)} {_debug(cluster)}"
+    return f"{before}{submit}--quiet --watch {_command(cluster)}"
 
 
 def batch_script(cluster: Cluster) -> str:
     """The script of `flux batch`: a job for each line of the command, or the command as it is.
 
-    Output is numbered by line, empty ones too; the script fails if a job does.
+    A script of the user's takes the command's place: one job, or the batch script itself.  Output is numbered
+    by line, empty ones too; the script fails if a job does.
     """
     runner = cluster.runner
-    command = runner.command or ""
+    script = runner.commands.script
     if runner.batch_raw:
-        return f"#!/bin/bash\n{lines(command)}"
+        return unescaped(lines(script)) if script else f"#!/bin/bash\n{lines(runner.command or '')}"
+    command = _command(cluster) if script else runner.command or ""
     directory = quote(logs(cluster))
     jobs = [
-        f"{_submit_command(cluster)} --flags waitable "
+        f"{_submit_command(cluster)} --flags waitable {_debug(cluster)}"
         f"--error={directory}/job-{number}.err --output={directory}/job-{number}.out {line.strip()}"
         for number, line in enumerate(command.split("\n"))
         if line.strip()

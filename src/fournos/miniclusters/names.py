@@ -37,6 +37,12 @@ HOME_PATH: Final = "/home/flux-operator"
 SOFTWARE_PATH: Final = "/opt/software"
 MUNGE_PATH: Final = "/etc/munge"
 
+STOPPED: Final = 117
+"""Exit code of the container that runs Flux where it was told to stop: not the end of a command, so the Job
+makes another pod and counts no failure."""
+QUORUM_KEY: Final = "quorum.txt"
+"""Key of the entrypoint ConfigMap: how many brokers the command waits for; empty: all."""
+
 BACKOFF_LIMIT: Final = 100
 """How many pods that were killed are replaced, where the user says nothing."""
 

@@ -19,6 +19,7 @@ from fournos.runtime.system import Caches, Watch
 OF = "minicluster"
 DIGEST = "digest"
 KEYS = "keys"
+QUORUM = "quorum"
 """What a projected ConfigMap has in place of its data."""
 
 
@@ -110,7 +111,8 @@ def digest(data: Mapping[str, str]) -> str:
 
 def project_config_map(obj: Obj) -> Obj:
     data = obj.get("data") or {}
-    return {"metadata": metadata(obj), DIGEST: digest(data), KEYS: sorted(data)}
+    found = {"metadata": metadata(obj), DIGEST: digest(data), KEYS: sorted(data)}
+    return found | ({QUORUM: data[names.QUORUM_KEY]} if names.QUORUM_KEY in data else {})
 
 
 def project_service(obj: Obj) -> Obj:
@@ -155,7 +157,7 @@ def project_pod(pod: Obj) -> Obj:
 
 
 def _container(status: Obj) -> dict[str, Any]:
-    return {key: status[key] for key in ("name", "state", "lastState") if key in status}
+    return {key: status[key] for key in ("name", "state", "lastState", "ready") if key in status}
 
 
 _MADE = {POD: project_pod, JOB: project_job, CONFIG_MAP: project_config_map, SECRET: project_metadata}

@@ -8,14 +8,16 @@ undrains it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from fournos.kube.kinds import JOB
+from fournos.kube.kinds import CONFIG_MAP, JOB
 from fournos.kube.resource import Obj, is_terminating, key_of
 from fournos.miniclusters import names
+from fournos.miniclusters.cluster import cluster_of
 from fournos.miniclusters.context import Context, index_of, terminal
-from fournos.miniclusters.observe import ELASTIC_ANNOTATION
+from fournos.miniclusters.entrypoint import quorum_text
+from fournos.miniclusters.observe import ELASTIC_ANNOTATION, QUORUM
 from fournos.queueing.workload import QUEUE_NAME_LABEL
 from fournos.runtime.decision import Need, Present
 from fournos.runtime.steps import Patch, Step
@@ -71,6 +73,18 @@ def _held(ctx: Context) -> int | None:
         one["name"]: int(one["count"]) for one in (workload.get("status") or {}).get("reclaimablePods") or ()
     }
     return ctx.draft.maximum - given.get(names.MAIN_POD_SET, 0)
+
+
+def quorum(ctx: Context, wanted: Resize) -> tuple[Step, ...]:
+    """A lead broker that begins again waits for as many as there are now, not as there were at the start."""
+    found = ctx.part(CONFIG_MAP, names.entrypoint(ctx.name))
+    if found is None or QUORUM not in found:
+        return ()
+    cluster = cluster_of(ctx.minicluster, ctx.settings)
+    text = quorum_text(replace(cluster, spec=cluster.spec.model_copy(update={"size": wanted.size})))
+    if found[QUORUM] == text:
+        return ()
+    return (Patch(CONFIG_MAP, key_of(found), {"data": {names.QUORUM_KEY: text}}),)
 
 
 def steps(ctx: Context, job: Obj, wanted: Resize) -> tuple[Step, ...]:

@@ -10,10 +10,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Final
 
-from fournos.api.conditions import is_true
 from fournos.api.times import parse_time
-from fournos.miniclusters.context import Context, index_of
-from fournos.miniclusters.judge import lead_of, runner
+from fournos.miniclusters.context import Context, index_of, terminal
+from fournos.miniclusters.judge import broker_up, ended_well, lead_of
 from fournos.miniclusters.remove import remove
 from fournos.miniclusters.status import READY, RUNNING
 from fournos.runtime.decision import Decision, Need
@@ -25,13 +24,12 @@ _GRACE: Final = timedelta(seconds=15)
 def due(ctx: Context) -> datetime | None:
     """When to begin again: the lead is up, and workers have ended that it needs."""
     lead = lead_of(ctx)
-    if (ctx.spec.get("flux") or {}).get("completeWorkers") or lead is None or not is_true(lead, "Ready"):
+    if (ctx.spec.get("flux") or {}).get("completeWorkers") or lead is None or not broker_up(lead, ctx.name):
         return None
     ended = [
-        parse_time(state["finishedAt"])
+        parse_time(end["finishedAt"])
         for pod in ctx.pods
-        if index_of(pod) and (pod.get("status") or {}).get("phase") == "Succeeded"
-        if (state := (runner(pod, ctx.name).get("state") or {}).get("terminated") or {}).get("finishedAt")
+        if index_of(pod) and terminal(pod) and (end := ended_well(pod, ctx.name)).get("finishedAt")
     ]
     return max(ended) + _GRACE if ended else None
 

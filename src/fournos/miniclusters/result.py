@@ -23,3 +23,13 @@ def exit_code(pod: Obj, name: str) -> int | None:
         )
         return parse_count((ended or {}).get("message"), most=_HIGHEST)
     return None
+
+
+def complaint(pod: Obj, name: str) -> str:
+    """Why the container that runs Flux could not begin, in the words of its script or of Kubernetes."""
+    for status in (pod.get("status") or {}).get("containerStatuses") or ():
+        ended = (status.get("state") or {}).get("terminated") or {}
+        message = str(ended.get("message") or "").strip()
+        if status.get("name") == name and ended.get("exitCode") and not message.isdigit():
+            return message
+    return ""

@@ -6,11 +6,17 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from fournos.api.minicluster import DEFAULT_HEADLESS_NAME
+from fournos.api.minicluster_flux import DEFAULT_VIEW_NAME
 from fournos.api.rules import Json, Rule, full_match
 
 _SAID: Final = "(has(c.{0}) && c.{0})"
 _TEXT: Final = "(has(c.{0}) && c.{0} != '')"
-_RUNS: Final = f"(size(self.containers) == 1 || {_SAID.format('runFlux')})"
+_RUNS: Final = (
+    f"(size(self.containers) == 1 || {_SAID.format('runFlux')} || "
+    "(!has(c.runFlux) && !self.containers.exists(d, has(d.runFlux) && d.runFlux)))"
+)
+"""c runs Flux: it says so, or it says nothing and no other does."""
 _NAME: Final = "([a-z0-9]([-a-z0-9]*[a-z0-9])?)?"
 """The empty name is another rule's."""
 _NAME_MAX: Final = 63
@@ -30,7 +36,9 @@ def _services(spec: Json) -> list[Json]:
 
 
 def _runs(spec: Json, container: Json) -> bool:
-    return len(_containers(spec)) == 1 or bool(container.get("runFlux"))
+    if len(_containers(spec)) == 1 or container.get("runFlux"):
+        return True
+    return container.get("runFlux") is None and not any(c.get("runFlux") for c in _containers(spec))
 
 
 def _volumes(spec: Json) -> Iterator[Json]:
@@ -71,17 +79,55 @@ def _spelt_once(container: Json) -> bool:
     return not any(one in where and other in where for where, one, other in pairs)
 
 
-def _unique(spec: Json) -> bool:
-    names = [container.get("name") for container in _containers(spec) if container.get("name")]
+def _unique(containers: list[Json]) -> bool:
+    names = [container.get("name") for container in containers if container.get("name")]
     return len(names) == len(set(names))
+
+
+_VIEW_NAME: Final = (
+    "(has(self.spec.flux) && has(self.spec.flux.container) && has(self.spec.flux.container.name) && "
+    f"self.spec.flux.container.name != '' ? self.spec.flux.container.name : '{DEFAULT_VIEW_NAME}')"
+)
+_SERVICE_NAME: Final = (
+    "(has(self.spec.network) && has(self.spec.network.headlessName) && "
+    f"self.spec.network.headlessName != '' ? self.spec.network.headlessName : '{DEFAULT_HEADLESS_NAME}')"
+)
+_FREE_NAMES: Final = (
+    f"!has(self.spec) || ({_VIEW_NAME} != self.metadata.name && "
+    f"!({_VIEW_NAME} in ['flux-curve', 'flux-munge', 'flux-operator-home']) && "
+    f"{_VIEW_NAME} != self.metadata.name + '-entrypoint' && "
+    f"self.spec.containers.all(c, {_RUNS.replace('self.', 'self.spec.')} || !has(c.name) || "
+    f"(c.name != self.metadata.name && c.name != {_VIEW_NAME} && "
+    f"(!has(c.ports) || size(c.ports) == 0 || c.name != {_SERVICE_NAME}))))"
+)
+
+
+def _free_names(new: Json) -> bool:
+    """Containers of one pod, its volumes and Services differ in name."""
+    spec = new.get("spec") or {}
+    own = (new.get("metadata") or {}).get("name") or ""
+    flux = (spec.get("flux") or {}).get("container") or {}
+    view = flux.get("name") or DEFAULT_VIEW_NAME
+    service = (spec.get("network") or {}).get("headlessName") or DEFAULT_HEADLESS_NAME
+    beside = [c for c in _containers(spec) if not _runs(spec, c)]
+    return view not in (
+        own,
+        f"{own}-entrypoint",
+        "flux-curve",
+        "flux-munge",
+        "flux-operator-home",
+    ) and not any(
+        c.get("name") in (own, view) or (c.get("ports") and c.get("name") == service) for c in beside
+    )
 
 
 CONTAINERS: Final[tuple[Rule, ...]] = (
     Rule(
         id="one-runner",
         field="spec.containers",
-        message="Flux runs in exactly one container: write runFlux: true there, and nowhere else",
-        cel=f"size(self.containers) == 1 || self.containers.filter(c, {_SAID.format('runFlux')}).size() == 1",
+        message="Flux runs in exactly one container: write runFlux: true there, or runFlux: false in all "
+        "others",
+        cel=f"self.containers.filter(c, {_RUNS}).size() == 1",
         holds=lambda new, _: sum(_runs(new, c) for c in _containers(new)) == 1,
     ),
     Rule(
@@ -127,7 +173,49 @@ CONTAINERS: Final[tuple[Rule, ...]] = (
         message="two containers have the same name: choose another for one of them",
         cel=f"self.containers.all(c, !{_TEXT.format('name')} || "
         "self.containers.exists_one(d, has(d.name) && d.name == c.name))",
-        holds=lambda new, _: _unique(new),
+        holds=lambda new, _: _unique(_containers(new)),
+    ),
+    Rule(
+        id="service-names",
+        field="spec.services",
+        message="two containers of services have the same name: choose another for one of them",
+        cel=f"!has(self.services) || self.services.all(c, !{_TEXT.format('name')} || "
+        "self.services.exists_one(d, has(d.name) && d.name == c.name))",
+        holds=lambda new, _: _unique(_services(new)),
+    ),
+    Rule(
+        id="container-image",
+        when="create",
+        field="spec.containers",
+        reason="FieldValueRequired",
+        message="a container is missing an image: write one",
+        cel=f"self.containers.all(c, {_TEXT.format('image')}) && "
+        f"(!has(self.services) || self.services.all(c, {_TEXT.format('image')}))",
+        holds=lambda new, _: all(c.get("image") for c in (*_containers(new), *_services(new))),
+    ),
+    Rule(
+        id="sidecar-service-name",
+        field="spec.containers",
+        message="a sidecar with ports gives its name to a Service: write a letter first",
+        cel=f"self.containers.all(c, {_RUNS} || !has(c.ports) || size(c.ports) == 0 || "
+        "!has(c.name) || !c.name.matches('^[0-9]'))",
+        holds=lambda new, _: (
+            not any(
+                c.get("ports") and not _runs(new, c) and (c.get("name") or "")[:1].isdigit()
+                for c in _containers(new)
+            )
+        ),
+    ),
+    Rule(
+        id="reserved-names",
+        at="",
+        when="create",
+        field="spec.containers",
+        message="the name of a container is taken: the container that runs Flux has the MiniCluster's name, "
+        "the one that brings it that of flux.container.name (flux-view), and the Service of a sidecar with "
+        "ports may not have that of network.headlessName (flux-service): choose another name",
+        cel=_FREE_NAMES,
+        holds=lambda new, _: _free_names(new),
     ),
     Rule(
         id="script-command",
@@ -198,9 +286,9 @@ CONTAINERS: Final[tuple[Rule, ...]] = (
     ),
     _volume_rule(
         "volume-source",
-        "a volume does not say what it is: write claimName, hostPath, configMapName, secretName, csiDriver "
-        "or emptyDir: true",
-        f"{_has(*_SOURCES)} || {_EMPTY}",
-        lambda v: any(v.get(name) for name in (*_SOURCES, "emptyDir")),
+        "a volume does not say what it is: write claimName, hostPath, configMapName, secretName, csiDriver, "
+        "emptyDir: true, or a path alone for an empty directory there",
+        f"{_has(*_SOURCES, 'path')} || {_EMPTY}",
+        lambda v: any(v.get(name) for name in (*_SOURCES, "path", "emptyDir")),
     ),
 )

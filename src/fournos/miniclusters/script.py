@@ -13,6 +13,10 @@ from fournos.miniclusters.shell import lines, quote
 
 _SHEBANG = "#!/bin/bash\n"
 _PACKAGE = "fournos.miniclusters.scripts"
+_OLDEST = 61
+"""Minor number of the oldest Flux that the scripts were tried with: 0.61."""
+_STOPPED_BESIDE = 143
+"""What a sidecar ends with that was told to stop: as after SIGTERM."""
 
 
 @cache
@@ -98,26 +102,35 @@ def _runner(cluster: Cluster) -> Iterator[str]:
         {
             **_paths(cluster),
             "curve": f"{names.CURVE_PATH}/{names.CURVE_KEY}",
-            "cores": str(container.cores or ""),
+            "cores": str(container.cores or 1),
+            "fixed_cores": _flag(container.cores is not None),
             "logs": launch.logs(cluster),
             "timed": _flag(spec.logging.timed),
             "complete_workers": _flag(spec.flux.complete_workers),
             "disable_socket": _flag(spec.flux.disable_socket),
             "patience": str(cluster.patience),
-            "retried": _flag(spec.backoff_limit is not None),
+            "retried": _flag(cluster.retried),
+            "stays": _flag(cluster.retried and not cluster.bursted),
+            "reserved": str(names.STOPPED),
+            "stopped": "0" if spec.flux.complete_workers else str(names.STOPPED),
+            "oldest": str(_OLDEST),
         }
     )
     yield _part("begin")
+    yield _part("reserved")
     yield _user("commands.init", commands.init, quiet=quiet)
     if spec.logging.timed:
         yield _part("timed")
     yield from _view(cluster)
     yield from _user_switch(container)
     yield _user("preCommand", container.pre_command, quiet=quiet)
+    yield _part("user_known")
     yield _part("files")
     yield "\n" + _array("options", broker.options(cluster))
     yield from _archive(cluster)
+    yield _part("options")
     yield _user("commands.pre", commands.pre, quiet=quiet)
+    yield _part("banner")
     yield _part("run")
     yield f"\nafter() {{\n:\n{lines(commands.post or ':')}}}\n"
     yield from _roles(cluster)
@@ -142,12 +155,7 @@ def _archive(cluster: Cluster) -> Iterator[str]:
 
 def _start(cluster: Cluster) -> str:
     wrap = cluster.spec.flux.wrap
-    parts = (
-        "flux start",
-        f"--wrap={quote(wrap)}" if wrap else "",
-        '--config-path="$config/etc/flux/config"',
-        '"${options[@]}"',
-    )
+    parts = ("flux start", f"--wrap={quote(wrap)}" if wrap else "", '"${handed[@]}"')
     return " ".join(filter(None, parts))
 
 
@@ -159,9 +167,10 @@ def _roles(cluster: Cluster) -> Iterator[str]:
     yield _user("commands.brokerPre", commands.on_broker, quiet=cluster.spec.logging.quiet)
     yield "# shellcheck disable=SC2086 # a prefix of several words\n"
     if program:
-        yield f'program=({program})\nrun $asFlux {_start(cluster)} "${{program[@]}}"\n'
+        yield f'program=({program})\nsay "Command: ${{program[*]}}"\n'
+        yield f'run $asFlux {_start(cluster)} "${{program[@]}}"\n'
     else:
-        yield (f'run $asFlux {before}flux broker --config-path="$config/etc/flux/config" "${{options[@]}}"\n')
+        yield f'run $asFlux {before}flux broker "${{options[@]}}"\n'
     yield "else\n"
     yield _user("commands.workerPre", commands.on_workers, quiet=cluster.spec.logging.quiet).lstrip("\n")
     yield "run_worker() {\n# shellcheck disable=SC2086 # a prefix of several words\n"
@@ -188,12 +197,12 @@ def sidecar(cluster: Cluster, index: int) -> str:
     container = cluster.spec.containers[index]
     commands, quiet = container.commands, cluster.spec.logging.quiet
     wait = not (cluster.spec.flux.no_wait_socket or cluster.spec.flux.disable_socket)
-    command = f"/bin/bash {launch.script_path(index)}" if commands.script else container.command
+    command = launch.script_words(commands.script, index) if commands.script else container.command
     return "".join(
         (
             _SHEBANG,
             f"# Container {container.name} of MiniCluster {cluster.name}.\n",
-            _assignments({**_paths(cluster), "wait_socket": _flag(wait)}),
+            _assignments({**_paths(cluster), "wait_socket": _flag(wait), "stopped": str(_STOPPED_BESIDE)}),
             _part("begin"),
             _user("commands.init", commands.init, quiet=quiet),
             _strict(cluster),

@@ -65,7 +65,8 @@ def sidecars(cluster: Cluster) -> list[dict[str, Any]]:
             "kind": SERVICE.kind,
             "metadata": cluster.metadata(str(container.name)),
             "spec": {
-                "selector": {names.NAME_LABEL: cluster.name},
+                # The pods of its Job alone have both: the services pod and pods of others share the name.
+                "selector": {names.MINICLUSTER_LABEL: cluster.name, names.SCALE_LABEL: cluster.name},
                 "ports": [
                     {"name": f"port-{port}", "port": port, "targetPort": port, "protocol": "TCP"}
                     for port in dict.fromkeys(container.ports)

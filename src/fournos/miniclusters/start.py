@@ -9,12 +9,12 @@ from fournos.kube.kinds import CONFIG_MAP, JOB, POD
 from fournos.kube.resource import Obj, Resource, is_terminating, key_of, owner_uids, uid_of
 from fournos.miniclusters import build, names, resize
 from fournos.miniclusters.certificate import MakeCertificate, lost
-from fournos.miniclusters.cluster import cluster_of
+from fournos.miniclusters.cluster import cluster_of, spec_of
 from fournos.miniclusters.context import Context
 from fournos.miniclusters.kinds import SERVICE
 from fournos.miniclusters.observe import DIGEST, KEYS, digest, headless_name
 from fournos.miniclusters.remove import remove
-from fournos.miniclusters.status import FINISHED, READY, REQUESTED, RUNNING, WAITING
+from fournos.miniclusters.status import BESIDE, FINISHED, READY, REQUESTED, RUNNING, WAITING
 from fournos.queueing.podsets import MissingFlavorError, PodSetInfo, PodSetInfoError, infos_of
 from fournos.runtime.decision import Absent, Decision, Need, Present
 from fournos.runtime.steps import Create, Patch, Step
@@ -31,6 +31,8 @@ def claim(ctx: Context) -> Decision:
     ctx.draft.condition(RUNNING, False, "Starting")
     ctx.draft.condition(READY, False, "Starting")
     ctx.draft.condition(FINISHED, False, "Starting")
+    if ctx.draft.is_true(BESIDE):
+        ctx.draft.condition(BESIDE, False, "Starting")
     ctx.draft.phased("Waiting", "Waiting for the pods")
     return ctx.decision()
 
@@ -73,8 +75,10 @@ def _all_there(ctx: Context) -> bool:
     if ctx.spec.get("services"):
         parts.append((POD, names.services_pod(ctx.name)))
     containers = ctx.spec["containers"]
-    if len(containers) > 1:
-        parts += [(SERVICE, one["name"]) for one in containers if one.get("ports") and not one.get("runFlux")]
+    if len(containers) > 1 and any(one.get("ports") for one in containers):
+        runs = spec_of(ctx.minicluster).runner_index
+        beside = [one for index, one in enumerate(containers) if index != runs]
+        parts += [(SERVICE, one["name"]) for one in beside if one.get("ports")]
     return all(ctx.part(resource, name) is not None for resource, name in parts)
 
 

@@ -12,6 +12,8 @@ WAITING: Final = "JobWaitingForResources"
 RUNNING: Final = "JobRunning"
 READY: Final = "JobMiniClusterReady"
 FINISHED: Final = "JobFinished"
+BESIDE: Final = "JobSidecarFailed"
+"""Only there when a container beside Flux has failed."""
 
 
 class StatusDraft(Draft):

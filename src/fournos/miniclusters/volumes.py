@@ -51,7 +51,7 @@ def _base(taken: str, name: str) -> bool:
 
 
 def source(volume: ContainerVolume) -> dict[str, Any]:
-    """What is mounted.  Where several are named, the first of upstream's order counts."""
+    """What is mounted: of several that are named the first of upstream's order; an empty one if none is."""
     items = [{"key": key, "path": below} for key, below in sorted(volume.items.items())]
     chosen = {"items": items} if items else {}
     if volume.csi_driver:
@@ -72,6 +72,8 @@ def source(volume: ContainerVolume) -> dict[str, Any]:
         return {"hostPath": {"path": volume.host_path, "type": "Directory"}}
     if volume.config_map_name:
         return {"configMap": {"name": volume.config_map_name, **chosen}}
+    if not volume.claim_name:
+        return {"emptyDir": {}}
     claim: dict[str, Any] = {"claimName": volume.claim_name}
     return {"persistentVolumeClaim": claim | ({"readOnly": True} if volume.read_only else {})}
 

@@ -61,6 +61,7 @@ SPELT_OTHERWISE: Final[dict[str, Any]] = {
     "deadlineSeconds": 60,
     "containers": [
         {
+            "image": "ubuntu",
             "fluxuser": {"uid": 1002, "name": "flux"},
             "commands": {"preWorker": "a", "preBroker": "b", "script": "c"},
         }

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,21 +18,45 @@ from fournos.miniclusters.volumes import file_of
 from tests.unit.miniclusters.objects import scripts
 
 QUIET = {"quiet": True}
+_BANNER = ("Flux ", "Options of the broker: ", "Command: ")
 
-_FLUX = r"""#!/bin/bash
+FLUX = r"""#!/bin/bash
 { printf '%s\x1f' "$@"; printf '\n'; } >>"$STAGE/calls"
 case "$1" in
 R) echo '{}' ;;
+version) echo "commands:    		${FLUX_VERSION:-0.61.0}" ;;
 start)
   shift
-  while [[ $1 == -* ]]; do shift; done
-  [[ $# -eq 0 ]] || exec "$@"
-  if [[ -n $SLEEP ]]; then exec sleep "$SLEEP"; fi
+  while [[ $1 == -* ]]; do
+    # As before 0.69.
+    [[ $1 == -o* || $1 == --wrap=* ]] || { echo "flux-start: unrecognized option '$1'" >&2; exit 1; }
+    shift
+  done
+  # As measured: a lead with a program ends with 129, all other brokers with 0.
+  if [[ $# -gt 0 ]]; then
+    "$@" <&0 &
+    trap 'kill -HUP $!; wait $!; exit 129' TERM
+    wait $!
+    exit $?
+  fi
+  if [[ -n $SLEEP ]]; then
+    sleep "$SLEEP" &
+    trap 'kill $!; wait $!; exit 0' TERM
+    wait $!
+    exit $?
+  fi
   code=$(tail -n +1 "$STAGE/codes" 2>/dev/null | head -1)
   sed -i 1d "$STAGE/codes" 2>/dev/null
   exit "${code:-0}"
   ;;
-broker) exit "${BROKER_CODE:-0}" ;;
+broker)
+  if [[ -n $SLEEP ]]; then
+    sleep "$SLEEP" &
+    trap 'kill $!; wait $!; exit 0' TERM
+    wait $!
+  fi
+  exit "${BROKER_CODE:-0}"
+  ;;
 submit | mini)
   [[ $1 == submit ]] || shift
   shift
@@ -59,6 +84,8 @@ class Ran:
     out: str
     err: str
     calls: list[list[str]] = field(default_factory=list)
+    banner: list[str] = field(default_factory=list)
+    """What a log begins with, unless it is quiet; `out` is without it."""
 
     def call(self, *begin: str) -> list[str]:
         """The one call of flux that begins so."""
@@ -72,7 +99,7 @@ class Stage:
 
     def __post_init__(self) -> None:
         (self.root / "bin").mkdir(parents=True)
-        self.executable("flux", _FLUX)
+        self.executable("flux", FLUX)
         self.executable("sleep", '#!/bin/bash\n[[ $1 == 5 ]] || exec /bin/sleep "$1"\n')
         for name in ("entrypoint", "curve", "mnt", "home"):
             (self.root / name).mkdir()
@@ -121,7 +148,15 @@ class Stage:
         out, err = process.communicate(timeout=120)
         calls = self.root / "calls"
         lines = calls.read_text().splitlines() if calls.exists() else []
-        return Ran(process.returncode, out, err, [line.split("\x1f")[:-1] for line in lines])
+        banner, rest = [], ""
+        for line in out.splitlines(keepends=True):
+            if line.startswith(_BANNER):
+                banner.append(line.rstrip("\n"))
+            else:
+                rest += line
+        split = [line.split("\x1f")[:-1] for line in lines]
+        calls_made = [call for call in split if call != ["version"]]
+        return Ran(process.returncode, rest, err, calls_made, banner)
 
     def run(self, script: str = "wait-0", *, index: int = 0, **extra: str) -> Ran:
         return self.finish(self.start(script, index=index, **extra))
@@ -138,3 +173,10 @@ def ran(stage: Stage, container: dict[str, Any] | None = None, *, index: int = 0
 
 def after(call: list[str], word: str) -> list[str]:
     return call[call.index(word) :]
+
+
+def until(seen: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 120
+    while not seen():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import socket
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.unit.miniclusters.stage import QUIET, Stage, ran
+from tests.unit.miniclusters.stage import QUIET, Stage, ran, until
 
 # --- workers -----------------------------------------------------------------------------------------
 
@@ -34,25 +32,6 @@ def test_with_complete_workers_one_end_is_the_end(stage: Stage) -> None:
     found = ran(stage, size=2, index=1, flux={"completeWorkers": True})
     assert found.code == 0
     assert [call[0] for call in found.calls].count("start") == 1
-
-
-@pytest.mark.parametrize("index", [0, 1])
-def test_a_signal_reaches_the_broker(stage: Stage, index: int) -> None:
-    stage.put({"command": "sleep 60", "launcher": True, "commands": {"post": "echo post"}}, size=2)
-    process = stage.start(index=index, SLEEP="600")
-    calls = stage.root / "calls"
-    _until(lambda: calls.exists() and "start" in calls.read_text())
-    found = stage.terminate(process)
-    assert found.code == 143
-    assert found.out.endswith("post\n")
-    assert not (stage.root / "termination").exists(), "being stopped is no result"
-
-
-def _until(seen: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not seen():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_hooks_of_each_role(stage: Stage) -> None:
@@ -80,8 +59,10 @@ def test_quiet_mutes_what_hooks_print_and_keeps_what_they_set(stage: Stage) -> N
 
 
 _SUDO = r"""#!/bin/bash
+# As the real one: a PATH of its own, which the command's environment does not change.
 printf '%s\n' "$*" >>"$STAGE/sudo"
 while [[ $1 == -* || $1 == *=* || $1 == flux-u ]]; do shift; done
+[[ -x /usr/bin/$1 || -x /bin/$1 ]] || { echo "sudo: $1: command not found" >&2; exit 1; }
 exec "$@"
 """
 
@@ -111,7 +92,64 @@ def test_every_flux_call_is_made_as_the_user_that_was_asked_for(stage: Stage, sp
     assert found.code == 0, found.err
     calls = (stage.root / "sudo").read_text().splitlines()
     assert all(call.startswith("-u flux-u -E PYTHONPATH=") for call in calls)
-    assert [call.split("flux ")[1].split()[0] for call in calls] == ["R", "start"]
+    flux = [call.split(" flux ")[1].split()[0] for call in calls if " flux " in call]
+    assert flux == ["version", "R", "start"]
+
+
+def test_the_user_of_the_pre_command_is_found_out_and_owns_what_flux_writes(stage: Stage) -> None:
+    """The page's example, which says nothing of fluxUser."""
+    stage.executable("sudo", _SUDO.replace("exec", "USER_NOW=1002 exec"))
+    stage.executable("id", '#!/bin/bash\n[[ $1 == -u ]] && exec echo "${USER_NOW:-0}"\n')
+    stage.executable("env", '#!/bin/bash\nwhile [[ $1 == *=* ]]; do export "$1"; shift; done\nexec "$@"\n')
+    stage.executable("chown", '#!/bin/bash\necho "$@" >>"$STAGE/chown"\n')
+    example = 'asFlux="sudo -u flux-u -E PYTHONPATH=$PYTHONPATH -E PATH=$PATH"'
+    found = ran(stage, {"preCommand": example})
+    assert found.code == 0, found.err
+    config = stage.mount / "config"
+    owned = f"-R 1002 {config}/curve {config}/run {config}/var {stage.root}/out"
+    assert (stage.root / "chown").read_text().strip() == owned
+    assert len((stage.root / "sudo").read_text().splitlines()) == 4
+
+
+def test_who_runs_flux_but_root_is_made_if_missing(stage: Stage) -> None:
+    stage.executable("sudo", _SUDO)
+    stage.executable("chown", "#!/bin/bash\n")
+    stage.executable("useradd", '#!/bin/bash\necho "$@" >"$STAGE/added"\n')
+    stage.executable(
+        "id",
+        "#!/bin/bash\n[[ $# -eq 1 ]] && exec echo 0\n[[ -f $STAGE/added ]] || exit 1\necho 1002\n",
+    )
+    found = ran(stage, {"fluxUser": {"uid": 1002, "name": "flux-u"}})
+    assert found.code == 0, found.err
+    assert (stage.root / "added").read_text() == "--uid 1002 --create-home flux-u\n"
+
+
+def test_flux_as_root_where_the_image_s_user_is_another(stage: Stage) -> None:
+    stage.executable("sudo", _SUDO.replace("flux-u", "root"))
+    stage.executable("chown", "#!/bin/bash\n")
+    _identity(stage, me=1000, users="nobody")
+    found = ran(stage, {"commands": {"runFluxAsRoot": True}})
+    assert found.code == 0, found.err
+    assert all(call.startswith("-u root -E ") for call in (stage.root / "sudo").read_text().splitlines())
+    assert "start" in [call[0] for call in found.calls]
+
+
+@pytest.mark.parametrize(
+    ("release", "fits"), [("0.60.0", False), ("0.49.1-2-gabc", False), ("0.61.0", True), ("1.0.0", True)]
+)
+def test_a_flux_that_is_too_old_is_found_out(stage: Stage, release: str, fits: bool) -> None:
+    stage.put()
+    found = stage.run(FLUX_VERSION=release)
+    assert (found.code == 0) is fits
+    said = f"Flux {release} is too old: use an image with version 0.61 or a newer one"
+    assert (said in found.err) is not fits
+    assert ((stage.root / "termination").read_text() == said) is not fits
+
+
+def test_an_image_without_flux_is_found_out(stage: Stage) -> None:
+    (stage.root / "bin" / "flux").unlink()
+    found = ran(stage)
+    assert found.code == 127 and "the image has no flux on its PATH: add it" in found.err
 
 
 def test_as_flux_may_be_replaced_by_the_pre_command(stage: Stage) -> None:
@@ -181,6 +219,12 @@ def test_what_the_broker_and_people_find(stage: Stage) -> None:
     assert "certificate" not in found.out + found.err
 
 
+def test_cores_that_are_not_said_are_a_variable_and_nothing_else(stage: Stage) -> None:
+    """The page: 1 where nothing is said; Flux sees the cores that are there."""
+    found = ran(stage, {"commands": {"pre": "echo $cores"}})
+    assert (found.out, found.call("R")[-1]) == ("1\nhello world\n", "--local")
+
+
 def test_the_view_is_set_up_for_all(stage: Stage) -> None:
     stage.put(flux={"container": {"mountPath": str(stage.mount)}})
     script = stage.root / "entrypoint" / "flux-init.sh"
@@ -210,12 +254,34 @@ def test_a_sidecar_waits_for_the_socket_and_runs_shell_code(stage: Stage) -> Non
     assert (found.code, found.out) == (0, f"pre\n{uri}\ndone\n")
 
 
+def test_a_sidecar_s_script_is_run_by_the_interpreter_that_it_names(stage: Stage) -> None:
+    script = "#!/usr/bin/env python3\nprint('hello', 1 + 1)\n"
+    side = {"name": "side", "commands": {"script": script}}
+    stage.put(containers=[{"command": "true", "runFlux": True}, side], flux={"noWaitSocket": True})
+    found = stage.run("start-1")
+    assert (found.code, found.out) == (0, "hello 2\n")
+
+
+def test_a_sidecar_waits_for_the_socket(stage: Stage) -> None:
+    containers = [{"command": "true", "runFlux": True}, {"name": "side", "command": "echo done"}]
+    stage.put(containers=containers)
+    stage.executable("sleep", '#!/bin/bash\ntouch "$STAGE/waits"\nexec /bin/sleep 0.05\n')
+    process = stage.start("start-1")
+    until((stage.root / "waits").exists)
+    assert process.poll() is None
+    where = stage.mount / "config" / "run" / "flux"
+    where.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(where / "local"))
+        assert stage.finish(process).out == "done\n"
+
+
 def test_a_sidecar_is_stopped_with_all_that_it_started(stage: Stage) -> None:
     command = 'echo up; touch "$STAGE/up"; sleep 60; echo not here'
     containers = [{"command": "true", "runFlux": True}, {"name": "side", "command": command}]
     stage.put(containers=containers, flux={"noWaitSocket": True})
     process = stage.start("start-1")
-    _until((stage.root / "up").exists)
+    until((stage.root / "up").exists)
     found = stage.terminate(process)
     assert (found.code, found.out) == (143, "up\n")
 

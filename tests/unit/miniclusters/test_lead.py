@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.miniclusters.stage import QUIET, Ran, Stage, after, ran
+from fournos.miniclusters import launch
+from tests.unit.miniclusters.stage import FLUX, QUIET, Ran, Stage, after, ran
 
 # --- what the lead broker runs -----------------------------------------------------------------------
 
@@ -45,18 +46,18 @@ def test_the_broker_is_started_with_its_options(stage: Stage) -> None:
     config = stage.mount / "config"
     assert found.call("start")[1:] == [
         "--wrap=strace,-e,network,-tt",
-        f"--config-path={config}/etc/flux/config",
-        f"-Scron.directory={config}/etc/flux/system/cron.d",
-        "-Stbon.fanout=256",
-        f"-Srundir={config}/run/flux",
-        f"-Sstatedir={config}/var/lib/flux",
-        f"-Slocal-uri=local://{config}/run/flux/local",
-        "-Stbon.topo=kary:1",
-        "-Sbroker.quorum=2",
-        "-Stbon.zmqdebug=1",
-        "-Slog-stderr-level=7",
-        "-Slog-stderr-mode=local",
-        f"-Scontent.dump={stage.root}/state/archive.tar.gz",
+        f"-o--config-path={config}/etc/flux/config",
+        f"-o-Scron.directory={config}/etc/flux/system/cron.d",
+        "-o-Stbon.fanout=256",
+        f"-o-Srundir={config}/run/flux",
+        f"-o-Sstatedir={config}/var/lib/flux",
+        f"-o-Slocal-uri=local://{config}/run/flux/local",
+        "-o-Stbon.topo=kary:1",
+        "-o-Stbon.zmqdebug=1",
+        "-o-Slog-stderr-level=7",
+        "-o-Slog-stderr-mode=local",
+        f"-o-Scontent.dump={stage.root}/state/archive.tar.gz",
+        "-o-Sbroker.quorum=2",
         "flux",
         "submit",
         "-n",
@@ -73,7 +74,7 @@ def test_an_archive_that_exists_is_loaded(stage: Stage) -> None:
     path = stage.root / "archive.tar"
     path.write_text("state")
     start = ran(stage, archive={"path": str(path)}).call("start")
-    assert {f"-Scontent.restore={path}", f"-Scontent.dump={path}"} <= set(start)
+    assert {f"-o-Scontent.restore={path}", f"-o-Scontent.dump={path}"} <= set(start)
     assert not [word for word in ran_worker(stage).call("start") if "content" in word]
 
 
@@ -147,6 +148,100 @@ def test_a_raw_batch_is_left_as_it_is(stage: Stage) -> None:
     )
     text = (stage.root / "entrypoint" / "batch-0.sh").read_text()
     assert text == "#!/bin/bash\nflux filemap map -C /data mpi.sif\nflux queue idle\n"
+
+
+def test_a_raw_batch_is_a_batch(stage: Stage) -> None:
+    found = ran(stage, {"command": "flux queue idle", "batchRaw": True})
+    assert found.call("batch")[-1] == f"{stage.root}/entrypoint/batch-0.sh"
+    (stage.mount / "flux-operator-result").unlink()
+    launched = ran(stage, {"command": "echo launched", "batchRaw": True, "launcher": True})
+    assert launched.out == "launched\n"
+
+
+def test_a_batch_of_a_script(stage: Stage) -> None:
+    """It takes the command's place: one job, or the batch script itself."""
+    script = {"command": None, "commands": {"script": "#!/bin/bash\necho \\$HOME\n"}}
+    stage.put({**script, "batch": True})
+    text = (stage.root / "entrypoint" / "batch-0.sh").read_text()
+    assert text.count("flux submit ") == 1
+    assert f"job-0.out /bin/bash {stage.root}/entrypoint/script-0.sh\n" in text
+    stage.put({**script, "batchRaw": True})
+    assert (stage.root / "entrypoint" / "batch-0.sh").read_text() == "#!/bin/bash\necho $HOME\n"
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_debug_of_a_batch_is_that_of_its_submissions(stage: Stage, quiet: bool) -> None:
+    stage.put({"command": "echo one", "batch": True}, logging={"debug": True, "quiet": quiet})
+    text = (stage.root / "entrypoint" / "batch-0.sh").read_text()
+    assert "flux submit --flags waitable -vvv --error=" in text
+    stage.executable("flux", FLUX.replace('case "$1" in', '[[ $1 != batch ]] || echo noise\ncase "$1" in', 1))
+    found = stage.run()
+    assert not [word for word in found.call("batch") if word.startswith("-v")], "flux batch has no -v"
+    assert ("noise" in found.out) is not quiet
+
+
+def test_a_batch_runs_where_its_user_may_write(stage: Stage) -> None:
+    stage.executable("flux", FLUX.replace('case "$1" in', '[[ $1 != batch ]] || pwd\ncase "$1" in', 1))
+    stage.put({"command": "echo one", "batch": True})
+    assert stage.run().out == f"{stage.root}\n"
+    (stage.mount / "flux-operator-result").unlink()
+    script = stage.root / "entrypoint" / "wait-0.sh"
+    script.write_text(script.read_text().replace("-w .", "-w /nowhere"))
+    assert stage.run().out == f"{stage.root}/out\n"
+
+
+def test_a_script_is_run_by_the_interpreter_that_it_names(stage: Stage) -> None:
+    text = "#!/usr/bin/env python3\nprint('hello', 1 + 1)\n"
+    assert ran(stage, {"command": None, "commands": {"script": text}}).out == "hello 2\n"
+    assert launch.script_words("#!/bin/sh -e -x\n", 2) == "/bin/sh '-e -x' /flux_operator/script-2.sh"
+    assert launch.script_words("echo", 0) == "/bin/bash /flux_operator/script-0.sh"
+
+
+def test_a_log_begins_with_what_runs_unless_it_is_quiet(stage: Stage) -> None:
+    loud = ran(stage)
+    said = "\n".join(loud.banner)
+    assert "Flux 0.61.0 on flux-sample-0, as user " in said
+    assert "-Slog-stderr-level=6" in said and "Command: flux submit" in said
+    (stage.mount / "flux-operator-result").unlink()
+    quiet = ran(stage, logging=QUIET)
+    assert quiet.banner == []
+    assert "-o-Slog-stderr-level=3" in quiet.calls[-2], "why a broker does not start is always shown"
+
+
+@pytest.mark.parametrize(
+    ("flux", "present", "absent"),
+    [
+        ({}, {"-o-Stbon.connect_timeout=5s", "-o-Slog-stderr-level=6"}, "no"),
+        ({"connectTimeout": "0s"}, set(), "-o-Stbon.connect_timeout"),
+        ({"connectTimeout": ""}, set(), "-o-Stbon.connect_timeout"),
+        ({"disableSocket": True}, set(), "-o-Slocal-uri"),
+        ({"scheduler": {"queuePolicy": "easy"}}, set(), "-o-Sbroker.quorum"),
+    ],
+)
+def test_options_that_nothing_is_said_of(
+    stage: Stage, flux: dict[str, Any], present: set[str], absent: str
+) -> None:
+    start = ran(stage, flux={"container": {"disable": True}, **flux}).call("start")
+    assert present <= set(start)
+    assert not [word for word in start if word.startswith(absent)]
+
+
+def test_an_option_with_a_comma_stays_in_one_piece(stage: Stage) -> None:
+    """flux start splits what comes with -o."""
+    start = ran(stage, archive={"path": f"{stage.root}/a,b.tar"}).call("start")
+    assert f"-Scontent.dump={stage.root}/a,b.tar" in start
+
+
+def test_a_prefix_is_in_front_of_all_that_starts_flux(stage: Stage) -> None:
+    prefix = {"commands": {"prefix": "env FUSED=1"}}
+    stage.executable("env", '#!/bin/bash\necho "$*" >>"$STAGE/fused"\nshift\nexec "$@"\n')
+    for container, index in ((prefix, 1), ({**prefix, "command": None}, 0)):
+        assert ran(stage, container, size=2, index=index).code == 0
+    fused = (stage.root / "fused").read_text().splitlines()
+    assert [line.split()[:3] for line in fused] == [
+        ["FUSED=1", "flux", "start"],
+        ["FUSED=1", "flux", "broker"],
+    ]
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,10 @@ def test_the_job() -> None:
         "successPolicy": {"rules": [{"succeededIndexes": "0"}]},
         "podFailurePolicy": {
             "rules": [
+                {
+                    "action": "Ignore",
+                    "onExitCodes": {"containerName": "flux-sample", "operator": "In", "values": [117]},
+                },
                 {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
                 {
                     "action": "FailJob",
@@ -85,7 +89,21 @@ def test_the_job() -> None:
 def test_retries_that_are_asked_for() -> None:
     spec = made(backoffLimit=2)["Job/flux-sample"]["spec"]
     assert spec["backoffLimit"] == 2
-    assert [rule["action"] for rule in spec["podFailurePolicy"]["rules"]] == ["Ignore"]
+    assert [rule["action"] for rule in spec["podFailurePolicy"]["rules"]] == ["Ignore", "Ignore"]
+
+
+def test_nothing_is_run_again_for_a_container_beside_flux() -> None:
+    side = {"name": "side", "runFlux": False}
+    for limit, actions in ((None, ["FailJob", "Count"]), (2, ["Count"])):
+        spec = made(
+            containers=[{"command": "c"}, side], **({} if limit is None else {"backoffLimit": limit})
+        )["Job/flux-sample"]["spec"]
+        *rules, last = spec["podFailurePolicy"]["rules"]
+        assert [rule["action"] for rule in rules] == ["Ignore", "Ignore", *actions]
+        codes = {"containerName": "side", "operator": "NotIn", "values": [0]}
+        assert last == {"action": "FailIndex", "onExitCodes": codes}
+        assert spec["backoffLimitPerIndex"] == spec["backoffLimit"]
+    assert "backoffLimitPerIndex" not in made()["Job/flux-sample"]["spec"]
 
 
 def test_a_policy_on_failures_goes_with_restart_policy_never_only() -> None:
@@ -195,7 +213,11 @@ def test_a_service_of_somebody_else_is_refused_with_a_reason() -> None:
 
 def test_a_sidecar_with_several_ports() -> None:
     found = made(containers=TABLE["sidecars"]["spec"]["containers"])["Service/side"]["spec"]
-    assert found["selector"] == {"app.kubernetes.io/name": "flux-sample"}
+    selector = found["selector"]
+    assert selector.items() <= made()["Job/flux-sample"]["spec"]["template"]["metadata"]["labels"].items()
+    services = made(services=[{"name": "s"}])["Pod/flux-sample-services"]["metadata"]["labels"]
+    assert not selector.items() <= services.items()
+    assert selector["flux-framework.org/minicluster"] == "flux-sample"
     assert [(port["name"], port["port"]) for port in found["ports"]] == [("port-80", 80), ("port-443", 443)]
 
 

@@ -173,6 +173,29 @@ def test_a_bursted_cluster_connects_to_the_address_of_its_lead() -> None:
 
 
 @pytest.mark.parametrize(
+    ("hostlist", "first", "rest"),
+    [
+        (
+            "flux-sample-[0-3],gffw-compute-a-[001-003]",
+            "flux-sample-0",
+            "flux-sample-[1-3],gffw-compute-a-[001-003]",
+        ),
+        ("24.123.50.123,gffw-[001-003]", "24.123.50.123", "gffw-[001-003]"),
+        ("a-[001-002],b", "a-001", "a-[002],b"),
+        ("a-[0,4-5]x,b", "a-0x", "a-[4-5]x,b"),
+        ("a-[7]", "a-7", ""),
+        ("a", "a", ""),
+    ],
+)
+def test_the_address_is_that_of_the_lists_first_host(hostlist: str, first: str, rest: str) -> None:
+    """The page's list has the lead by its name: another entry for its address would shift all ranks."""
+    found = tomllib.loads(broker.toml(cluster(size=3, flux={"leadBroker": {**_LEAD, "hostlist": hostlist}})))
+    lead, *others = found["bootstrap"]["hosts"]
+    assert (lead["host"], lead["connect"]) == (first, "tcp://24.123.50.123:30093")
+    assert [entry["host"] for entry in others] == ([rest] if rest else [])
+
+
+@pytest.mark.parametrize(
     ("spec", "wanted"),
     [
         ({"size": 4}, None),

@@ -1,15 +1,16 @@
 # What everything below uses.
-# Reads: quiet
+# Reads: quiet stopped
 say() {
   [[ $quiet == true ]] || printf '%s\n' "$*"
 }
 
 fail() {
   printf 'fournos: %s\n' "$*" >&2
+  printf '%s' "$*" >/dev/termination-log 2>/dev/null || true
   exit 127
 }
 
 # The first process of a container ignores what it has no trap for.
-trap 'exit 143' TERM INT
+trap 'told=true; exit "$stopped"' TERM INT
 
 export PYTHONPATH="${PYTHONPATH:-}" LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}"

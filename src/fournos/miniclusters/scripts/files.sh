@@ -1,10 +1,10 @@
 # What the broker needs: directories, certificate, resources, and the files that people source.
-# Reads: mount config socket entrypoint curve cores logs uid asFlux
+# Reads: mount config socket entrypoint curve fixed_cores logs uid asFlux
 mkdir -p "$config/etc/flux/system/cron.d" "$config/etc/flux/config" "$config/curve" \
   "$config/run/flux" "$config/var/lib/flux" "$logs"
 install -m 0600 "$curve" "$config/curve/curve.cert"
 resources=(--local)
-if [[ -n $cores ]]; then
+if [[ $fixed_cores == true ]]; then
   resources=("--cores=0-$((cores - 1))")
 fi
 # shellcheck disable=SC2086 # a prefix of several words

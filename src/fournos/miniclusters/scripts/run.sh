@@ -1,12 +1,13 @@
 # Runs Flux so that a signal to this script reaches it: the broker then shuts down cleanly.
-# Reads: timed
+# Reads: timed lead
 result=0
 stopping=false
+sent=false
 child=""
 
 stop_child() {
-  stopping=true
-  [[ -n $child ]] || return 0
+  [[ $sent == false ]] || return 0
+  sent=true
   local target=$child
   if [[ $timed == true && $HOSTNAME != "$lead" ]]; then
     # The child is /usr/bin/time, which does not hand a signal on: its own child gets it.
@@ -15,15 +16,25 @@ stop_child() {
   # shellcheck disable=SC2086 # a list of one process, with a space
   kill -TERM ${target:-$child} 2>/dev/null || true
 }
-trap stop_child TERM INT
+
+stop_flux() {
+  stopping=true
+  interrupted=true
+  [[ -z $child ]] || stop_child
+}
+trap stop_flux TERM INT
 
 run() {
   result=0
+  [[ $stopping == false ]] || return 0
   "$@" <&0 &
   child=$!
-  wait "$child" || result=$?
-  # A signal ends the wait, not the child.
-  while kill -0 "$child" 2>/dev/null; do
+  # A signal may come before the child is known.
+  [[ $stopping == false ]] || stop_child
+  # A signal ends the wait, not the child: only a wait that nothing has interrupted tells the child's code.
+  interrupted=true
+  while [[ $interrupted == true ]]; do
+    interrupted=false
     result=0
     wait "$child" || result=$?
   done

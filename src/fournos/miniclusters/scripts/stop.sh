@@ -13,6 +13,7 @@ busy() {
   return 1
 }
 
+touch "$mount/flux-operator-leaving" 2>/dev/null || true
 if [[ -S $socket && $(hostname) != "$lead" ]]; then
   . "$mount/flux-view.sh"
   export FLUX_URI="local://$socket"

@@ -6,9 +6,8 @@ if ! id -u "$user" >/dev/null 2>&1; then
     adduser -D -u "$uid" "$user" 2>/dev/null ||
     fail "the image has no user $user, and it cannot be made: write the name of a user of the image in fluxUser"
 fi
-uid=$(id -u "$user")
 asFlux=""
-if [[ $(id -u) != "$uid" ]]; then
+if [[ $(id -u) != "$(id -u "$user")" ]]; then
   command -v sudo >/dev/null ||
     fail "Flux is to run as $user, and the image has no sudo: add it, or leave fluxUser and runFluxAsRoot out"
   home=$(getent passwd "$user" 2>/dev/null | cut -d: -f6 || true)

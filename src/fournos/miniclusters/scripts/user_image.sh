@@ -1,3 +1,2 @@
 # Flux runs as the image's own user.
-uid=$(id -u)
 asFlux=""

@@ -1,5 +1,5 @@
 # A worker: its broker starts again until it ends well, or is asked to stop.
-# Reads: complete_workers socket disable_socket patience
+# Reads: mount complete_workers stays socket disable_socket patience
 undrain() {
   # This host was drained if one of its name was taken away before: it may work again.
   local pause=$patience
@@ -15,7 +15,7 @@ undrain() {
   $asFlux flux resource undrain "$HOSTNAME" >/dev/null 2>&1 || true
 }
 
-while true; do
+while [[ $stopping == false ]]; do
   helper=""
   if [[ $disable_socket == false ]]; then
     FLUX_URI="local://$socket" undrain &
@@ -25,10 +25,13 @@ while true; do
   if [[ -n $helper ]]; then
     kill "$helper" 2>/dev/null || true
   fi
-  if [[ $stopping == true ]]; then
+  if [[ $stopping == true || -e $mount/flux-operator-leaving ]]; then
+    # The second: the pod is taken away, and its lead went first.
+    stopping=true
     break
   fi
-  if [[ $result -eq 0 || $complete_workers == true ]]; then
+  # Where the lead broker may begin again in another pod, its workers outlive it: the Job stops them at its end.
+  if [[ $stays == false && ($result -eq 0 || $complete_workers == true) ]]; then
     say "The follower worker exited cleanly. Goodbye!"
     result=0
     break
@@ -36,7 +39,4 @@ while true; do
   say "Return value for follower worker is $result: it starts again in 5 seconds"
   sleep 5 &
   wait $! || true
-  if [[ $stopping == true ]]; then
-    break
-  fi
 done

@@ -1,0 +1,136 @@
+"""How pods end, and what comes of it: told to stop, drained, failed, failed beside Flux."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from fournos.api.conditions import condition
+from fournos.miniclusters import names
+from tests.e2e.miniclusters.clusters import Clusters
+
+LAUNCHED = {"launcher": True}
+MADE: dict[str, dict[str, Any]] = {
+    "drained": {},
+    "works": {"backoffLimit": 0, "container": {**LAUNCHED, "command": "sleep 20"}},
+    "worker": {},
+    "lead": {},
+    "again": {"backoffLimit": 1, "container": {**LAUNCHED, "command": "bash -c 'exit 3'"}},
+    "side": {
+        "container": {**LAUNCHED, "command": "sleep 10", "runFlux": True},
+        "containers": [{"name": "broken", "runFlux": False, "command": "exit 4"}],
+    },
+    "completes": {"flux": {"completeWorkers": True}},
+}
+
+
+@dataclass(frozen=True)
+class Ends:
+    """All of them run side by side, and what happens to their pods has happened."""
+
+    clusters: Clusters
+    before: dict[str, list[dict[str, Any]]]
+    """The pods of those that were Ready first."""
+
+    def come_back(self, name: str, *indexes: int) -> None:
+        """Others have taken the place of these pods, and all brokers are up."""
+        clusters, old = self.clusters, self.before[name]
+        gone = {old[index]["metadata"]["uid"] for index in indexes}
+
+        def look() -> bool:
+            uids = {pod["metadata"]["uid"] for pod in clusters.alive(name)}
+            return len(uids) == 2 and not uids & gone
+
+        clusters.until(look, lambda: clusters.explain(name), timeout=120)
+        clusters.reaches(name, "Ready", ready=2)
+        clusters.sees(name, 2)
+
+
+@pytest.fixture(scope="module")
+def ends(clusters: Clusters) -> Iterator[Ends]:
+    for name, spec in MADE.items():
+        beside = [{"image": clusters.image, **one} for one in spec.get("containers", ())]
+        clusters.make(name, **{**spec, **({"containers": beside} if beside else {})})
+    found = Ends(clusters, {})
+    for name in ("drained", "works", "worker", "lead", "completes"):
+        clusters.reaches(name, "Ready", ready=2)
+        found.before[name] = clusters.alive(name)
+        if name == "drained":
+            _drain(clusters, found.before[name])
+        else:
+            _delete(clusters, found.before[name][1 if name in ("worker", "completes") else 0])
+    yield found
+    clusters.run("delete", "miniclusters", *MADE, "--wait=false", check=False)
+
+
+def _drain(clusters: Clusters, pods: list[dict[str, Any]]) -> None:
+    nodes = {pod["spec"]["nodeName"] for pod in pods}
+    words = (f"--pod-selector={names.MINICLUSTER_LABEL}=drained", "--ignore-daemonsets", "--force")
+    try:
+        for node in nodes:
+            clusters.kubectl("drain", node, *words, "--delete-emptydir-data", "--timeout=120s", timeout=130)
+    finally:
+        for node in nodes:
+            clusters.kubectl("uncordon", node)
+
+
+def _delete(clusters: Clusters, pod: dict[str, Any]) -> None:
+    """As people do: with the time that the pod asks for."""
+    clusters.run("delete", "pod", pod["metadata"]["name"], "--wait=false")
+
+
+def test_a_lead_that_is_told_to_stop_runs_its_command_again_free_of_charge(ends: Ends) -> None:
+    clusters = ends.clusters
+    status = clusters.reaches("works", "Finished")
+    assert status["exitCode"] == 0, clusters.explain("works")
+    uids = [pod["metadata"]["uid"] for pod in clusters.pods("works") if _index(pod) == 0]
+    assert ends.before["works"][0]["metadata"]["uid"] not in uids and len(uids) == 1
+
+
+def test_a_worker_that_is_told_to_stop_comes_back(ends: Ends) -> None:
+    ends.come_back("worker", 1)
+    assert ends.clusters.lead("worker")["metadata"]["uid"] == ends.before["worker"][0]["metadata"]["uid"]
+
+
+def test_an_interactive_lead_that_is_told_to_stop_begins_again(ends: Ends) -> None:
+    ends.come_back("lead", 0)
+
+
+def test_a_drained_node_gives_its_pods_back(ends: Ends) -> None:
+    ends.come_back("drained", 0, 1)
+
+
+def test_with_complete_workers_a_stopped_pod_is_not_replaced(ends: Ends) -> None:
+    clusters = ends.clusters
+    words = ("get", "job", "completes", "-o", "jsonpath={.status.completedIndexes}")
+    clusters.until(lambda: clusters.run(*words) == "1", lambda: clusters.explain("completes"))
+    _delete(clusters, ends.before["completes"][0])
+    assert clusters.reaches("completes", "Finished")["exitCode"] == 0
+
+
+def test_a_failed_command_is_run_again_as_often_as_asked_for(ends: Ends) -> None:
+    status = ends.clusters.reaches("again", "Finished")
+    assert status["exitCode"] == 3, ends.clusters.explain("again")
+    leads = [pod for pod in ends.clusters.pods("again") if _index(pod) == 0]
+    assert len(leads) == 2
+    assert [_ended(pod) for pod in leads] == [3, 3]
+
+
+def test_a_failure_beside_flux_is_said_and_changes_nothing(ends: Ends) -> None:
+    status = ends.clusters.reaches("side", "Finished")
+    assert status["exitCode"] == 0, ends.clusters.explain("side")
+    assert len([pod for pod in ends.clusters.pods("side") if _index(pod) == 0]) <= 1
+    found = condition({"status": status}, "JobSidecarFailed") or {}
+    assert "container broken of pod side-0-" in found["message"] and "exit code 4" in found["message"]
+
+
+def _index(pod: dict[str, Any]) -> int:
+    return int(pod["metadata"]["labels"][names.COMPLETION_INDEX_LABEL])
+
+
+def _ended(pod: dict[str, Any]) -> int:
+    (status,) = pod["status"]["containerStatuses"]
+    return int(status["state"]["terminated"]["exitCode"])

@@ -1,0 +1,138 @@
+"""How pods end, and what the MiniCluster makes of it: beside Flux, at a smaller size, before its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fournos.api.conditions import condition, is_true
+from fournos.kube.kinds import CONFIG_MAP, JOB, POD
+from fournos.kube.resource import Key, uid_of
+from fournos.miniclusters import names
+from fournos.miniclusters.judge import broker_up
+from fournos.miniclusters.settings import MiniClusterSettings
+from tests.unit.miniclusters.actors import NS, get, submit
+from tests.unit.miniclusters.stories import ends_with, resized, story
+from tests.world.harness import run
+from tests.world.server import Server
+
+SIDE = {"name": "side", "image": "side:1", "runFlux": False}
+MAIN = {"image": "app:1", "command": "hostname"}
+
+
+def container(name: str, code: int | None = None, *, ready: bool = True, message: str = "") -> dict[str, Any]:
+    """The status of a container that runs, or that has ended with this code."""
+    if code is None:
+        return {"name": name, "ready": ready, "state": {"running": {}}}
+    ended = {"exitCode": code, "message": message, "finishedAt": "2026-01-01T00:00:00Z"}
+    return {"name": name, "ready": False, "state": {"terminated": ended}}
+
+
+def status(phase: str, *containers: dict[str, Any], ready: bool = False) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    return {"phase": phase, "containerStatuses": list(containers), "conditions": conditions}
+
+
+# --- Ready ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("found", "up"),
+    [
+        (status("Running", container("flux"), container("side"), ready=True), True),
+        (status("Running", container("flux"), container("side", 0)), True),
+        (status("Running", container("flux"), container("side", 4)), True),
+        (status("Running", container("flux", ready=False), container("side", 0)), False),
+        (status("Running", container("flux"), container("side", ready=False), container("more", 0)), False),
+        (status("Running", container("flux")), False),
+        (status("Failed", container("flux", 0), container("side", 4)), False),
+    ],
+    ids=["all run", "ended", "failed", "not yet up", "another is not ready", "node lost", "over"],
+)
+def test_a_container_beside_flux_that_has_ended_takes_no_broker_away(found: Any, up: bool) -> None:
+    assert broker_up({"metadata": {}, "status": found}, "flux") is up
+
+
+# --- a failure beside Flux -------------------------------------------------------------------------------
+
+
+def set_status(index: int, found: dict[str, Any]) -> Any:
+    def act(server: Server) -> None:
+        server.patch(POD, Key(NS, f"flux-{index}"), {"status": found}, subresource="status")
+
+    return act
+
+
+def with_side(server: Server) -> None:
+    submit(server, containers=[MAIN, SIDE])
+
+
+async def test_a_failure_beside_flux_is_a_condition_and_no_result() -> None:
+    failed = set_status(1, status("Running", container("flux"), container("side", 4)))
+    server = (await run(story(failed, setup=with_side))).server
+    found = get(server)["status"]
+    told = condition({"status": found}, "JobSidecarFailed") or {}
+    assert told["message"] == "Failed beside Flux: container side of pod flux-1 with exit code 4"
+    assert (found["phase"], found["ready"]) == ("Ready", 2)
+
+
+async def test_a_pod_that_failed_for_a_container_beside_flux_ends_with_the_result_of_flux() -> None:
+    """The Job's FailIndex keeps it from running the command again; the Job itself may go on."""
+    over = status("Failed", container("flux", 0, message="0"), container("side", 1))
+    server = (await run(story(set_status(0, over), setup=with_side))).server
+    found = get(server)["status"]
+    assert (found["phase"], found["exitCode"]) == ("Finished", 0)
+    assert is_true({"status": found}, "JobSidecarFailed")
+
+
+async def test_a_stopped_pod_is_no_failure_beside_flux() -> None:
+    taken = status("Failed", container("flux", names.STOPPED), container("side", 143))
+    server = (await run(story(set_status(1, taken), setup=with_side))).server
+    assert condition(get(server), "JobSidecarFailed") is None
+
+
+async def test_what_kept_flux_from_starting_is_in_the_message() -> None:
+    text = "Flux 0.49.0 is too old: use an image with version 0.61 or a newer one"
+    failed = set_status(0, status("Failed", container("flux", 127, message=text)))
+    found = get((await run(story(failed))).server)["status"]
+    assert found["phase"] == "Finished" and "exitCode" not in found
+    assert found["message"].endswith(text)
+
+
+# --- between Ready and Finished --------------------------------------------------------------------------
+
+
+async def test_a_lead_that_has_ended_waits_for_nothing() -> None:
+    """Its Job has yet to say that it is over."""
+    late = ends_with(0, late=True)
+    server = (await run(story(world=late, settings=MiniClusterSettings(end_grace_sec=10)))).server
+    found = get(server)["status"]
+    assert found["phase"] == "Ready"
+    assert not is_true({"status": found}, "JobWaitingForResources")
+
+
+# --- the quorum --------------------------------------------------------------------------------------------
+
+
+async def test_a_lead_that_begins_again_waits_for_as_many_brokers_as_there_are() -> None:
+    server = (await run(story(resized(1), setup=lambda server: submit(server, size=3)))).server
+    config_map = server.get(CONFIG_MAP, Key(NS, "flux-entrypoint"))
+    assert config_map["data"][names.QUORUM_KEY] == "1"
+    assert (await _quorum(resized(3), resized(2))) == "2"
+    assert (await _quorum()) == "", "all of them is what Flux does by itself"
+
+
+async def _quorum(*script: Any) -> str:
+    server = (await run(story(*script, setup=lambda server: submit(server, size=3)))).server
+    return str(server.get(CONFIG_MAP, Key(NS, "flux-entrypoint"))["data"][names.QUORUM_KEY])
+
+
+async def test_a_change_of_the_quorum_starts_nothing_anew() -> None:
+    seen: list[str] = []
+    scenario = story(
+        lambda server: seen.append(uid_of(server.list(JOB)[0])),
+        resized(1),
+        setup=lambda server: submit(server, size=3),
+    )
+    assert uid_of((await run(scenario)).server.list(JOB)[0]) in seen
