@@ -9,7 +9,8 @@ STAMP  := $(VENV)/.installed
 
 # yes: clusters that tests bring up stay for the next run.  no: none of this checkout's stays.
 KEEP_CLUSTERS ?= yes
-WITH_CLUSTERS = $(PYTHON) -m devcluster around --keep=$(KEEP_CLUSTERS) -- $(PYTHON)
+AROUND = $(PYTHON) -m devcluster around --keep=$(KEEP_CLUSTERS)
+WITH_CLUSTERS = $(AROUND) -- $(PYTHON)
 
 # Unit tests share nothing, so they take all cores; tests on clusters share those, one after the other.
 UNIT_TESTS = $(PYTHON) -m pytest tests/unit --numprocesses=auto $(PYTEST_ARGS)
@@ -91,7 +92,7 @@ else
 test: lint verify programs ## All checks and tests; with FOURNOS_NAMESPACE set, only the operator that runs there
 	@echo "==> tests: unit (4 min), integration and end-to-end (40 min); both run whatever comes of the other"
 	@$(UNIT_TESTS); unit=$$?; \
-	  $(WITH_CLUSTERS) -m pytest tests/integration tests/e2e $(PYTEST_ARGS) && exit $$unit
+	  exec $(AROUND) --earlier=$$unit -- $(PYTHON) -m pytest tests/integration tests/e2e $(PYTEST_ARGS)
 endif
 
 # The first time this compiles a Kubernetes, which no single test should have to wait for.

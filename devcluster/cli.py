@@ -118,9 +118,12 @@ def around(
         Literal["yes", "no"],
         typer.Option(help="yes: list this checkout's clusters afterwards. no: end them, however it ended."),
     ] = "yes",
+    earlier: Annotated[
+        int, typer.Option(help="The exit code of what ran before, returned when the command succeeds.")
+    ] = 0,
 ) -> None:
     """Run a command that brings clusters up, such as tests: around -- COMMAND. Its exit code is returned."""
-    raise typer.Exit(checkout.around(command, keep=keep == "yes", progress=Progress()))
+    raise typer.Exit(checkout.around(command, keep=keep == "yes", progress=Progress()) or earlier)
 
 
 @app.command(name="list")

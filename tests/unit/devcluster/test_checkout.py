@@ -137,6 +137,12 @@ def test_none_is_kept_of_a_command_that_was_interrupted(number: signal.Signals, 
     assert state.names() == []
 
 
+@pytest.mark.parametrize(("code", "expected"), [(0, 4), (3, 3)])
+def test_what_failed_before_is_a_failure(code: int, expected: int) -> None:
+    words = ["around", "--earlier=4", "--", "sh", "-c", f"exit {code}"]
+    assert CliRunner().invoke(cli.app, words).exit_code == expected
+
+
 def test_a_command_that_cannot_be_started_is_named() -> None:
     with pytest.raises(DevclusterError, match="no-such-program"):
         checkout.around(["no-such-program"], keep=True, progress=Progress(quiet=True))
@@ -153,8 +159,10 @@ def test_the_tests_run_so_that_their_clusters_are_listed_or_ended() -> None:
                 text=True,
                 check=True,
             )
-            last = done.stdout.rstrip().splitlines()[-1]
-            assert f"devcluster around --keep={expected} -- " in last
+            last = done.stdout.replace("\\\n", "").rstrip().splitlines()[-1]
+            assert f"devcluster around --keep={expected} " in last
+            # A shell in between would end at a signal, and what it runs would not.
+            assert ";" not in last or "; exec " in " ".join(last.split())
             assert " -m pytest tests/" in last
 
 
