@@ -64,7 +64,8 @@ class Machine:
         self.root.mkdir()
         with tarfile.open(files) as tar:
             tar.extractall(self.root, filter="fully_trusted")
-        shutil.copytree(ROOT, self._at(CHECKOUT), ignore=shutil.ignore_patterns(*_IGNORED))
+        ignored = shutil.ignore_patterns(*_IGNORED)
+        shutil.copytree(ROOT, self._at(CHECKOUT), symlinks=True, ignore=ignored)
         for name in ("/etc/resolv.conf", "/etc/hosts"):
             self._at(name).write_bytes(Path(name).read_bytes())
 
