@@ -35,6 +35,6 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
     try:
         made.start()
         yield made
-        made.run(*TEARDOWN, limit=120)
+        made.run(*TEARDOWN, limit=240)
     finally:
         made.stop()

@@ -29,12 +29,12 @@ def test_the_base_has_what_the_table_says_it_has(machine: Machine) -> None:
 
 def test_a_control_plane_alone_comes_up_and_ends(machine: Machine) -> None:
     """It installs fewer packages, so this comes before anything that has a node."""
-    assert machine.run("make", "--silent", ".venv/.installed", limit=300).returncode == 0
+    assert machine.run("make", "--silent", ".venv/.installed", limit=600).returncode == 0
     devcluster = (".venv/bin/python", "-m", "devcluster")
     words = ("--profile", "control-plane", "--without", "tekton,kueue")
-    done = machine.run(*devcluster, "up", "alone", *words, limit=120)
+    done = machine.run(*devcluster, "up", "alone", *words, limit=240)
     assert done.returncode == 0, done.stdout
-    assert machine.run(*devcluster, "down", "alone", limit=60).returncode == 0
+    assert machine.run(*devcluster, "down", "alone", limit=120).returncode == 0
 
 
 def test_the_demonstration_ends_with_a_job_that_succeeded(machine: Machine) -> None:
@@ -52,7 +52,7 @@ def test_no_component_of_the_cluster_missed_a_program(machine: Machine) -> None:
 
 def test_its_clusters_end_at_one_command(machine: Machine) -> None:
     assert network_traces("fournos-dev") != [], "the test must have something to find"
-    done = machine.run(*TEARDOWN, limit=120)
+    done = machine.run(*TEARDOWN, limit=240)
     assert done.returncode == 0, done.stdout
     assert machine.run("ls", "-A", STATE, limit=20).stdout == ""
     assert machine.run("ip", "netns", limit=20).stdout == ""
