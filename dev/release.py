@@ -26,7 +26,7 @@ from dev.image import ROOT
 from dev.release_images import BASES, AbsentError, recipe
 from dev.release_install import SYSTEMS, Document, System, homeless, of_all, of_system, write
 from dev.release_sbom import sbom
-from devcluster import DevclusterError
+from devcluster import DevclusterError, system
 from devcluster.existing import kubectl_program
 from devcluster.progress import Progress
 from devcluster.shell import run
@@ -154,6 +154,7 @@ def checksums(folder: Path) -> str:
 
 def release(out: Path | None, repository: str, wanted: Sequence[str], progress: Progress) -> Path:
     """Of the commit that is checked out.  Raises DevclusterError."""
+    system.ensure_packages([system.RELEASE_PACKAGES], progress)
     if _git("status", "--porcelain").strip():
         raise DevclusterError(
             "The checkout has changes that are not committed: a release is of a commit",

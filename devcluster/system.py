@@ -47,6 +47,7 @@ BASE_PACKAGES = {
 }
 """Of every native cluster, one without a node included."""
 IMAGE_PACKAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
+RELEASE_PACKAGES = {"git": "git"}
 
 ENOUGH_INOTIFY_INSTANCES = 1024
 _INOTIFY_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")

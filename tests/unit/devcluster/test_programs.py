@@ -18,7 +18,7 @@ from tests.programs import (
 )
 
 NATIVE = {**system.BASE_PACKAGES, **system.NODE_PACKAGES}
-INSTALLED = {**NATIVE, **system.IMAGE_PACKAGES}
+INSTALLED = {**NATIVE, **system.IMAGE_PACKAGES, **system.RELEASE_PACKAGES}
 EVERY_CLUSTER = ("devcluster/network.py", "devcluster/namespaces.py", "devcluster/teardown.py")
 """What a cluster without a node runs, too."""
 STARTS = started_by_python("devcluster", "dev", "hacks", "bench")
