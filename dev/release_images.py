@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from dev.engine import find_engine
 from dev.image import operator_image, retag
 from devcluster.errors import CommandFailedError
 from devcluster.progress import Progress
-from devcluster.shell import run
 
 PUBLIC_BASE = "docker.io/library/python:3.11-slim"
 """As the Containerfile names it."""
-_BUILD_LIMIT = 1200.0
 
 
 class AbsentError(Exception):
@@ -39,53 +38,23 @@ def _debian(_tree: Path, tag: str, target: Path, progress: Progress) -> None:
         _compress(named, target)
 
 
-@dataclass(frozen=True)
-class _Builder:
-    """A program that can pull the base: what builds a tree, and what saves the image as an archive."""
-
-    build: tuple[str, ...]
-    save: tuple[str, ...]
-
-
-_BUILDERS: Mapping[str, _Builder] = {
-    "podman": _Builder(
-        ("podman", "build", "--tag", "{tag}", "."), ("podman", "save", "--output", "{archive}", "{tag}")
-    ),
-    "docker": _Builder(
-        ("docker", "build", "--tag", "{tag}", "--file", "Containerfile", "."),
-        ("docker", "save", "--output", "{archive}", "{tag}"),
-    ),
-    "buildah": _Builder(
-        ("buildah", "build", "--isolation", "chroot", "--tag", "{tag}", "."),
-        ("buildah", "push", "{tag}", "docker-archive:{archive}:{tag}"),
-    ),
-}
-
-
 def _public(tree: Path, tag: str, target: Path, progress: Progress) -> None:
-    found = [name for name in _BUILDERS if shutil.which(name)]
-    if not found:
-        raise AbsentError(f"none of {', '.join(_BUILDERS)} is installed, which could pull {PUBLIC_BASE}")
-    reasons = []
-    for name in found:
-        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-            archive = Path(scratch) / "image.tar"
-            try:
-                _build(name, tree, tag, archive, progress)
-            except CommandFailedError as error:
-                last = (error.evidence.strip().splitlines() or [error.message])[-1].strip()
-                reasons.append(f"{name}: {last[:300]}")
-                continue
-            _compress(archive, target)
-            return
-    raise AbsentError(f"it could not be built on {PUBLIC_BASE} here; {'; '.join(reasons)}")
-
-
-def _build(name: str, tree: Path, tag: str, archive: Path, progress: Progress) -> None:
-    with progress.step(f"Building the image on {PUBLIC_BASE} with {name}", usual="60 s"):
-        for words in (_BUILDERS[name].build, _BUILDERS[name].save):
-            filled = [word.format(tag=tag, archive=archive) for word in words]
-            run(filled, limit=_BUILD_LIMIT, cwd=tree)
+    engine = find_engine()
+    if engine is None:
+        raise AbsentError(
+            f"{PUBLIC_BASE} has to be pulled, and neither Docker nor Podman answers here "
+            "(`docker info`, `podman info`)"
+        )
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        archive = Path(scratch) / "image.tar"
+        try:
+            engine.build(tag, containerfile=tree / "Containerfile", context=tree, progress=progress)
+            engine.save(tag, archive)
+        except CommandFailedError as error:
+            last = (error.evidence.strip().splitlines() or [error.message])[-1].strip()
+            reason = f"{engine.program} cannot build it on {PUBLIC_BASE} here: {last[:300]}"
+            raise AbsentError(reason) from None
+        _compress(archive, target)
 
 
 def _compress(archive: Path, target: Path) -> None:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from dev import release, release_images
+from dev.engine import Engine
 from dev.release_images import BASES, PUBLIC_BASE, AbsentError, recipe
 from dev.release_install import LOCKS_NAMESPACE, SYSTEMS, homeless, namespace, of_all, of_system, write
 from dev.release_sbom import pins, sbom
@@ -141,20 +142,19 @@ def test_what_two_systems_want_in_two_ways_is_refused() -> None:
 def test_an_image_that_cannot_be_made_is_named_with_the_reason_and_the_recipe(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(release_images.shutil, "which", lambda name: name if name == "podman" else None)
-
     def fails(*_: Any, **__: Any) -> None:
         raise CommandFailedError("`podman build` returned 125", evidence="a\nno route to the registry\n")
 
-    monkeypatch.setattr(release_images, "run", fails)
+    monkeypatch.setattr(Engine, "build", fails)
+    monkeypatch.setattr(release_images, "find_engine", lambda: Engine("podman"))
     absent = release.images(SOURCE, tmp_path, ["public-base"], Progress())
     assert not list(tmp_path.iterdir())
     text = release.notes(SOURCE, absent)
     assert f"NOT IN THIS RELEASE: fournos-{SOURCE.version}-image-public-base.tar.gz" in text
-    assert "podman: no route to the registry" in text and "build-image-public-base.sh" in text
+    assert "here: no route to the registry" in text and "build-image-public-base.sh" in text
     assert f"fournos-{SOURCE.version}-image-debian.tar.gz" in text  # was not asked for
-    monkeypatch.setattr(release_images.shutil, "which", lambda name: None)
-    with pytest.raises(AbsentError, match="none of podman, docker, buildah is installed"):
+    monkeypatch.setattr(release_images, "find_engine", lambda: None)
+    with pytest.raises(AbsentError, match="neither Docker nor Podman answers here"):
         BASES["public-base"].make(tmp_path, "t:1", tmp_path / "x", Progress())
 
 
