@@ -129,7 +129,7 @@ def images(source: Source, out: Path, wanted: Sequence[str], progress: Progress)
 
 def notes(source: Source, absent: dict[str, str]) -> str:
     lines = [
-        f"Fournos {source.version}: docs/install.md of the sdist says how to install it.",
+        f"Fournos {source.version}. How to install it: docs/install.md in the sdist.",
         "",
         f"image      {source.image}",
         "bases      " + "; ".join(f"{name}: {base.what}" for name, base in BASES.items()),

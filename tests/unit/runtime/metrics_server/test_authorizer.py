@@ -85,7 +85,7 @@ def test_a_token_too_long_to_be_one_is_none() -> None:
         {"authenticated": True, "user": {}},
     ],
 )
-def test_what_is_no_clear_yes_is_nobody(status: dict[str, Any]) -> None:
+def test_only_an_authenticated_name_is_a_user(status: dict[str, Any]) -> None:
     assert user_of({"status": status}) is None
 
 
@@ -129,7 +129,7 @@ async def test_with_no_lifetime_every_request_is_reviewed() -> None:
 
 
 @pytest.mark.parametrize("error", [ForbiddenError("no right", status=403), ServerError("down", status=500)])
-async def test_without_an_answer_nobody_gets_in_and_nothing_is_kept(
+async def test_without_an_answer_the_metrics_are_closed_and_nothing_is_kept(
     error: KubeError, caplog: pytest.LogCaptureFixture
 ) -> None:
     reviewer = Reviewer()

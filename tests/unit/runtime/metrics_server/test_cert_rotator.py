@@ -83,7 +83,7 @@ async def test_a_next_one_is_trusted_an_hour_before_it_is_shown() -> None:
         assert "PRIVATE" not in trusted(server).decode()
 
 
-async def test_without_the_right_to_the_secret_it_says_so_once_and_goes_on(
+async def test_without_the_right_to_the_secret_one_warning_is_logged_and_it_is_tried_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     server = Server()
