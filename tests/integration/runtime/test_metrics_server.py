@@ -83,7 +83,7 @@ class Scraped:
 
 
 @pytest.fixture
-async def metrics_server(
+async def scraped(
     crds: None, server: Server, client: Client, kubeconfig: Path, tmp_path: Path
 ) -> AsyncIterator[Scraped]:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
