@@ -281,10 +281,14 @@ class Connection:
         *,
         namespace: str = "",
         selector: str = "",
+        fields: str = "",
         page_size: int = 500,
         keep: Callable[[Obj], Obj] | None = None,
     ) -> Listing:
         items = self.server.list(resource, namespace=namespace, selector=selector)
+        for field in filter(None, fields.split(",")):
+            path, _, value = field.partition("=")
+            items = [item for item in items if _at(item, path.split(".")) == value]
         return Listing([keep(item) if keep else item for item in items], str(self.server.version))
 
     async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
@@ -333,3 +337,9 @@ class Connection:
 async def _iterate(lines: list[str]) -> AsyncIterator[str]:
     for line in lines:
         yield line
+
+
+def _at(obj: Any, path: list[str]) -> Any:
+    for name in path:
+        obj = (obj or {}).get(name)
+    return obj

@@ -34,6 +34,7 @@ class Api(Protocol):
         *,
         namespace: str = "",
         selector: str = "",
+        fields: str = "",
         page_size: int = 500,
         keep: Callable[[Obj], Obj] | None = None,
     ) -> Listing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Final
@@ -90,6 +90,7 @@ class Client:
         *,
         namespace: str = "",
         selector: str = "",
+        fields: str = "",
         page_size: int = 500,
         keep: Callable[[Obj], Obj] | None = None,
     ) -> Listing:
@@ -98,24 +99,24 @@ class Client:
         With `max_bytes` a page that is too long is asked for again with fewer objects, and an expired token
         is GoneError.
         """
+        said = {"labelSelector": selector, "fieldSelector": fields}
+        query = {name: text for name, text in said.items() if text}
         try:
-            return await self._list(resource, namespace, selector, page_size, keep)
+            return await self._list(resource, namespace, query, page_size, keep)
         except _PagesExpiredError:
             if self._max_bytes is not None:
                 raise
-            return await self._list(resource, namespace, selector, 0, keep)
+            return await self._list(resource, namespace, query, 0, keep)
 
     async def _list(
         self,
         resource: Resource,
         namespace: str,
-        selector: str,
+        query: Mapping[str, str],
         page_size: int,
         keep: Callable[[Obj], Obj] | None,
     ) -> Listing:
-        query = {"labelSelector": selector} if selector else {}
-        if page_size:
-            query["limit"] = str(page_size)
+        query = {**query, **({"limit": str(page_size)} if page_size else {})}
         items: list[Obj] = []
         while True:
             request = Request("list", str(resource), "GET", resource.path(namespace=namespace), dict(query))

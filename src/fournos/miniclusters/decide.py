@@ -14,6 +14,7 @@ from fournos.kube.kinds import POD
 from fournos.kube.resource import is_terminating, key_of
 from fournos.miniclusters import names, resize
 from fournos.miniclusters.build import index_label
+from fournos.miniclusters.causes import cause
 from fournos.miniclusters.cluster import spec_of
 from fournos.miniclusters.context import Context, Observed, index_of
 from fournos.miniclusters.finish import End, confirmed, end_of, finished, finishing
@@ -160,6 +161,9 @@ def _living(ctx: Context) -> Decision | Need:
         return made
     if job is None:
         return _make(ctx, made)
+    why = cause(ctx, job)
+    if isinstance(why, Need):
+        return why
     wanted = resize.allowed(ctx, job)
     now = int(job["spec"].get("parallelism", 1))
     # The quorum first: a lead that begins again between the two writes waits for no pod that is gone.
@@ -170,8 +174,9 @@ def _living(ctx: Context) -> Decision | Need:
         ctx.draft.note("ResizeRefused", wanted.refused, warning=True)
     if not resize.leaving(ctx, now):
         ctx.draft.put(size=now)
-    survey(ctx, job, wanted.refused)
-    return ctx.decision((*made, *changes, *_labels(ctx)), wake_at=until)
+    survey(ctx, job, wanted.refused, why.text)
+    wakes = [at for at in (until, why.look_at) if at is not None]
+    return ctx.decision((*made, *changes, *_labels(ctx)), wake_at=min(wakes, default=None))
 
 
 def _make(ctx: Context, steps: tuple[Step, ...]) -> Decision | Need:

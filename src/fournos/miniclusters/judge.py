@@ -88,8 +88,8 @@ def count(ctx: Context, size: int) -> Count:
     return Count(size, running, ready)
 
 
-def survey(ctx: Context, job: Obj, refused: str) -> None:
-    """Writes into the draft what is seen of a Job that has not ended."""
+def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
+    """Writes into the draft what is seen of a Job that has not ended; `hint`: what Events say of its pods."""
     size = int(job["spec"].get("parallelism", 1))
     found = count(ctx, size)
     lead = lead_of(ctx)
@@ -108,7 +108,7 @@ def survey(ctx: Context, job: Obj, refused: str) -> None:
         WAITING,
         waiting,
         "PodsPending" if waiting else "PodsRunning",
-        _cause(ctx, job, said) if waiting else said,
+        _cause(ctx, job, said, hint) if waiting else said,
     )
     ready = lead_runs and found.ready >= size
     ctx.draft.condition(RUNNING, lead_runs, "LeadRunning" if lead_runs else "LeadPending", said)
@@ -116,9 +116,9 @@ def survey(ctx: Context, job: Obj, refused: str) -> None:
     if ready:
         phase, message = "Ready", f"All {size} brokers are up"
     elif lead_runs:
-        phase, message = "Running", _cause(ctx, job, said)
+        phase, message = "Running", _cause(ctx, job, said, hint)
     else:
-        phase, message = "Waiting", _cause(ctx, job, said)
+        phase, message = "Waiting", _cause(ctx, job, said, hint)
     ctx.draft.phased(phase, f"{message}; {refused}" if refused else message)
 
 
@@ -129,23 +129,28 @@ def _final(ctx: Context, lead: Obj) -> bool:
     return code is not None and not again and ctx.draft.phase in ("Running", "Ready")
 
 
-def _cause(ctx: Context, job: Obj, said: str) -> str:
+def _cause(ctx: Context, job: Obj, said: str, hint: str) -> str:
     """Why pods do not run yet, in Kubernetes' words where it has said something."""
     if job["spec"].get("suspend"):
         found = condition(job, "Suspended") or {}
         return str(found.get("message") or "The Job is suspended")
     for pod in sorted(ctx.pods, key=lambda pod: index_of(pod) or 0):
-        if terminal(pod) or _runs(pod, ctx.name):
-            continue
-        scheduled = condition(pod, "PodScheduled") or {}
-        if scheduled.get("status") == "False" and scheduled.get("message"):
-            return f"{said}: {scheduled['message']}"
-        status = pod.get("status") or {}
-        for container in (
-            *(status.get("initContainerStatuses") or ()),
-            *(status.get("containerStatuses") or ()),
-        ):
-            why = (container.get("state") or {}).get("waiting") or {}
-            if why.get("reason") not in (None, "PodInitializing", "ContainerCreating"):
-                return f"{said}: {why['reason']}: {why.get('message') or container['name']}"
-    return said
+        if not terminal(pod) and not _runs(pod, ctx.name) and (text := cause_of(pod)):
+            return f"{said}: {text}"
+    return f"{said}: {hint}" if hint else said
+
+
+def cause_of(pod: Obj) -> str:
+    """Why this pod does not run, as far as its status says it."""
+    scheduled = condition(pod, "PodScheduled") or {}
+    if scheduled.get("status") == "False" and scheduled.get("message"):
+        return str(scheduled["message"])
+    status = pod.get("status") or {}
+    for container in (
+        *(status.get("initContainerStatuses") or ()),
+        *(status.get("containerStatuses") or ()),
+    ):
+        why = (container.get("state") or {}).get("waiting") or {}
+        if why.get("reason") not in (None, "PodInitializing", "ContainerCreating"):
+            return f"{why['reason']}: {why.get('message') or container['name']}"
+    return ""

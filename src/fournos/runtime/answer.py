@@ -57,7 +57,10 @@ async def _one(api: Api, question: Question) -> Answer:
                 return Present(await api.get(question.resource, question.key))
             case LiveList():
                 listing = await api.list(
-                    question.resource, namespace=question.namespace, selector=question.selector
+                    question.resource,
+                    namespace=question.namespace,
+                    selector=question.selector,
+                    fields=question.fields,
                 )
                 return Present(tuple(listing.items))
             case SecretShape():

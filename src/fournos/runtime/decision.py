@@ -36,6 +36,8 @@ class LiveList:
     resource: Resource
     namespace: str = ""
     selector: str = ""
+    fields: str = ""
+    """A field selector."""
 
 
 @dataclass(frozen=True, slots=True)

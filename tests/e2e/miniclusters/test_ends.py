@@ -23,6 +23,7 @@ MADE: dict[str, dict[str, Any]] = {
         "container": {**LAUNCHED, "command": "sleep 10", "runFlux": True},
         "containers": [{"name": "broken", "runFlux": False, "command": "exit 4"}],
     },
+    "mount": {"container": {"volumes": {"data": {"path": "/data", "hostPath": "/nowhere"}}}},
     "completes": {"flux": {"completeWorkers": True}},
 }
 
@@ -125,6 +126,16 @@ def test_a_failure_beside_flux_is_said_and_changes_nothing(ends: Ends) -> None:
     assert len([pod for pod in ends.clusters.pods("side") if _index(pod) == 0]) <= 1
     found = condition({"status": status}, "JobSidecarFailed") or {}
     assert "container broken of pod side-0-" in found["message"] and "exit code 4" in found["message"]
+
+
+def test_a_volume_that_cannot_be_mounted_is_in_the_message(ends: Ends) -> None:
+    """Kubernetes says it in an Event alone."""
+    clusters = ends.clusters
+    clusters.until(
+        lambda: "FailedMount" in (clusters.stand("mount").get("message") or ""),
+        lambda: clusters.explain("mount"),
+        timeout=120,
+    )
 
 
 def _index(pod: dict[str, Any]) -> int:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition, is_true
-from fournos.kube.kinds import CONFIG_MAP, JOB, POD
+from fournos.kube.kinds import CONFIG_MAP, EVENT, JOB, POD
 from fournos.kube.resource import Key, uid_of
 from fournos.miniclusters import names
 from fournos.miniclusters.judge import broker_up
 from fournos.miniclusters.settings import MiniClusterSettings
-from tests.unit.miniclusters.actors import NS, get, submit
+from tests.unit.miniclusters.actors import NS, Cluster, get, submit
 from tests.unit.miniclusters.stories import ends_with, resized, story
 from tests.world.harness import run
 from tests.world.server import Server
@@ -136,3 +136,31 @@ async def test_a_change_of_the_quorum_starts_nothing_anew() -> None:
         setup=lambda server: submit(server, size=3),
     )
     assert uid_of((await run(scenario)).server.list(JOB)[0]) in seen
+
+
+# --- what only Events say --------------------------------------------------------------------------------
+
+
+def warned(name: str, note: str, at: str) -> Any:
+    def act(server: Server) -> None:
+        meta = {"namespace": NS, "name": f"{name}.{note}"}
+        regarding, said = {"name": name}, {"reason": "FailedMount", "note": note, "type": "Warning"}
+        server.create(
+            EVENT, {"metadata": meta, "regarding": regarding, "deprecatedLastTimestamp": at, **said}
+        )
+
+    return act
+
+
+async def test_what_only_events_say_is_in_the_message() -> None:
+    stuck = Cluster(stuck={"flux-1"})
+    old, new = warned("flux-1", "old", "2026-01-01"), warned("flux-1", "no such directory", "2026-01-02")
+    other = warned("other", "of another", "2026-01-03")
+    server = (await run(story(old, new, other, world=lambda: stuck))).server
+    assert get(server)["status"]["message"].endswith(": FailedMount: no such directory")
+
+
+async def test_no_event_is_asked_for_where_pods_run() -> None:
+    warning = warned("flux-1", "of its start", "2026-01-01")
+    server = (await run(story(warning))).server
+    assert "of its start" not in str(get(server)["status"])

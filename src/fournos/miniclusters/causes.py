@@ -1,0 +1,70 @@
+"""What keeps pods from starting and is in no status: a volume that cannot be mounted, a refused pod.
+
+Kubernetes says such things in Events alone.  They are asked for only where pods have waited for a while and
+nothing else says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from fournos.api.times import parse_time
+from fournos.kube.kinds import EVENT
+from fournos.kube.resource import Obj, is_terminating
+from fournos.miniclusters.context import Context, index_of, terminal
+from fournos.miniclusters.judge import cause_of
+from fournos.runtime.decision import LiveList, Need, Present
+
+_PATIENCE: Final = timedelta(seconds=15)
+_AGAIN: Final = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    text: str = ""
+    look_at: datetime | None = None
+    """When to look again."""
+
+
+def cause(ctx: Context, job: Obj) -> Cause | Need:
+    held = _held(ctx, job)
+    if held is None:
+        return Cause()
+    since = parse_time(held["metadata"].get("creationTimestamp") or job["metadata"]["creationTimestamp"])
+    if ctx.now < since + _PATIENCE:
+        return Cause(look_at=since + _PATIENCE)
+    question = LiveList(
+        EVENT, ctx.namespace, fields=f"regarding.name={held['metadata']['name']},type=Warning"
+    )
+    if need := ctx.facts.ask([question]):
+        return need
+    answer = ctx.facts.answer(question)
+    found = answer.value if isinstance(answer, Present) else ()
+    newest = max(found, key=_time, default=None)
+    text = f"{newest.get('reason')}: {newest.get('note') or ''}" if newest else ""
+    return Cause(text, ctx.now + _AGAIN)
+
+
+def _held(ctx: Context, job: Obj) -> Obj | None:
+    """The Job, if a pod of it is not there, else the first pod that waits without a reason."""
+    if job["spec"].get("suspend") or is_terminating(job):
+        return None
+    pods = {index_of(pod): pod for pod in ctx.pods}
+    for index in range(int(job["spec"].get("parallelism", 1))):
+        pod = pods.get(index)
+        if pod is None:
+            return job
+        if terminal(pod) or is_terminating(pod) or cause_of(pod):
+            continue
+        statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+        if not any("running" in (one.get("state") or {}) for one in statuses):
+            return pod
+    return None
+
+
+def _time(event: Obj) -> str:
+    series = (event.get("series") or {}).get("lastObservedTime")
+    core = event.get("deprecatedLastTimestamp") or event.get("eventTime")
+    return str(series or core or event["metadata"].get("creationTimestamp") or "")
