@@ -58,7 +58,7 @@ class Commands(Model):
 
 
 class ContainerVolume(Model):
-    """A volume that exists already, or an empty one."""
+    """A volume that exists already, or, with a path alone, an empty one."""
 
     path: str | None = a_path("Where it is mounted; default for emptyDir: /dev/shm.")
     host_path: str | None = a_path("A directory of the node.")
@@ -111,9 +111,9 @@ class Container(Model):
     )
     launcher: bool = described("The command submits to Flux itself: it is not wrapped in flux submit.", False)
     batch: bool = described("Each line of the command is a job of one flux batch.", False)
-    batch_raw: bool = described("The command is the batch script as it is.", False)
+    batch_raw: bool = described("The command (or script) is the batch script as it is.", False)
     logs: str | None = a_path("Directory of the output of batch jobs; default: /tmp/fluxout.")
-    run_flux: bool | None = described("Whether Flux runs here; default with one container: true.")
+    run_flux: bool | None = described("Whether Flux runs here; absent: yes, unless another says so.")
     no_wrap_entrypoint: bool = described(
         "Leave the image's own entrypoint (of a sidecar); `command` is not used then.", False
     )

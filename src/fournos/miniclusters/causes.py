@@ -51,7 +51,7 @@ def _held(ctx: Context, job: Obj) -> Obj | None:
     """The Job, if a pod of it is not there, else the first pod that waits without a reason."""
     if job["spec"].get("suspend") or is_terminating(job):
         return None
-    pods = {index_of(pod): pod for pod in ctx.pods}
+    pods = {index_of(pod): pod for pod in sorted(ctx.pods, key=lambda pod: not terminal(pod))}
     for index in range(int(job["spec"].get("parallelism", 1))):
         pod = pods.get(index)
         if pod is None:

@@ -100,6 +100,23 @@ async def test_what_kept_flux_from_starting_is_in_the_message() -> None:
     assert found["message"].endswith(text)
 
 
+async def test_workers_that_ended_well_beside_a_failed_container_begin_again_with_their_lead() -> None:
+    """Their pods have failed, but the Job runs their indexes as little again as those that succeeded."""
+    seen: list[str] = []
+
+    def killed(server: Server) -> None:
+        seen.append(uid_of(server.list(JOB)[0]))
+        at = server.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        ended = container("flux", 0)
+        ended["state"]["terminated"]["finishedAt"] = at
+        set_status(1, status("Failed", ended, container("side", 1)))(server)
+        server.delete(POD, Key(NS, "flux-0"))
+
+    server = (await run(story(killed, setup=with_side))).server
+    assert get(server)["status"]["phase"] == "Ready"
+    assert uid_of(server.list(JOB)[0]) not in seen
+
+
 # --- between Ready and Finished --------------------------------------------------------------------------
 
 
