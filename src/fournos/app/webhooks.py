@@ -47,7 +47,7 @@ def served(
     if target is None:
         return Served()
     webhooks = [webhook for offer in found for webhook in offer.webhooks]
-    server = WebhookServer(api, webhooks, metrics=metrics)
+    server = WebhookServer(api, webhooks, metrics=metrics, clients=settings.client_authorities)
     keeper = Keeper(
         api,
         webhooks,
@@ -57,6 +57,7 @@ def served(
         metrics=metrics,
         leading=found[0].lease.leading,
         show=server.show,
+        expect=server.doors.expect,
         terms=settings.terms,
     )
     return Served(

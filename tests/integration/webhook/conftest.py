@@ -119,6 +119,7 @@ class Replicas:
             metrics=self.metrics,
             leading=leading.wait,
             show=server.show,
+            expect=server.doors.expect,
             terms=terms,
         )
         jobs = [keeper.run(), server.run(port=port, host="127.0.0.1")]

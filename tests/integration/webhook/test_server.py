@@ -16,6 +16,7 @@ from fournos.kube.kinds import CONFIG_MAP, SECRET, VALIDATING_WEBHOOKS
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.runtime.decision import Facts, LiveGet, MayCreate, Need, Present, Unknown
 from fournos.runtime.webhook.certificates import Terms
+from fournos.runtime.webhook.doors import segments_in
 from fournos.runtime.webhook.registration import configurations
 from fournos.runtime.webhook.table import Request, Review, Webhook
 from tests.integration.conftest import Server
@@ -93,7 +94,11 @@ async def test_the_configuration_is_stored_as_it_was_written(
     keeper = await replicas.start(hooks)
     found = await client.get(VALIDATING_WEBHOOKS, Key("", f"fournos-{namespace}"))
     bundle = base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"])
-    (wanted,) = configurations(hooks, keeper._target, owner=namespace, bundle=bundle).values()
+    (segment,) = segments_in(found, hooks)
+    assert segment
+    (wanted,) = configurations(
+        hooks, keeper._target, owner=namespace, bundle=bundle, segment=segment
+    ).values()
     assert found["webhooks"] == wanted["webhooks"]
     await asyncio.sleep(1)
     after = await client.get(VALIDATING_WEBHOOKS, Key("", f"fournos-{namespace}"))

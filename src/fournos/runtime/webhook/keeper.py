@@ -20,6 +20,7 @@ from fournos.kube.store import Store
 from fournos.runtime.clock import Clock
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.webhook.certificates import Kept, Pair, Terms, next_look
+from fournos.runtime.webhook.doors import segment_of, segments_in
 from fournos.runtime.webhook.registration import LABEL, Target, carries, configurations, correction
 from fournos.runtime.webhook.secret import CertificateSecret
 from fournos.runtime.webhook.table import Webhook
@@ -44,11 +45,13 @@ class Keeper:
         metrics: Metrics,
         leading: Callable[[], Awaitable[None]],
         show: Callable[[Pair], None],
+        expect: Callable[[frozenset[str]], None],
         terms: Terms | None = None,
     ) -> None:
         """`leading()` returns once this process leads.
 
-        `show(pair)` is called with each certificate to be served from now on.
+        `show(pair)` is called with each certificate to be served from now on, `expect(segments)` with those
+        of the paths at which API servers may ask.
         """
         self._api = api
         self._webhooks = webhooks
@@ -58,6 +61,7 @@ class Keeper:
         self._metrics = metrics
         self._leading = leading
         self._show = show
+        self._expect = expect
         self._terms = terms or Terms()
         self._certificates = CertificateSecret(
             api, secret, hosts=target.hosts, terms=self._terms, clock=clock
@@ -138,6 +142,7 @@ class Keeper:
         """One look at everything; in how many seconds time alone will change it."""
         kept = await self._certificates.turned(self._carried_since)
         assert kept.current is not None
+        self._expect(self._segments(kept))
         try:
             self._tell(await self._register(kept))
         finally:
@@ -155,6 +160,13 @@ class Keeper:
         self._metrics.set("fournos_webhook_certificate_end_seconds", pair.ends.timestamp())
         log.info("webhooks: serving with a certificate that ends %s", pair.ends.isoformat())
 
+    def _segments(self, kept: Kept) -> frozenset[str]:
+        """Those of our certificates, the next one's too, and what the configurations have now: they may be
+        another version's, or just have been applied anew."""
+        own = {segment_of(pair) for pair in (kept.current, kept.next) if pair is not None}
+        there = (self._stores[resource].get(Key("", name)) for resource, name in self._names)
+        return frozenset(own.union(*(segments_in(one, self._webhooks) for one in there if one is not None)))
+
     # --- the configurations -------------------------------------------------------------------------
 
     async def _register(self, kept: Kept) -> str:
@@ -162,8 +174,14 @@ class Keeper:
         unread = [reflector for reflector in self._reflectors if not reflector.store.synced]
         if unread:
             return "; ".join(str(one.error) for one in unread if one.error is not None)
-        owner = self._secret.namespace
-        wanted = configurations(self._webhooks, self._target, owner=owner, bundle=kept.bundle)
+        assert kept.current is not None
+        wanted = configurations(
+            self._webhooks,
+            self._target,
+            owner=self._secret.namespace,
+            bundle=kept.bundle,
+            segment=segment_of(kept.current),
+        )
         for (resource, name), body in wanted.items():
             existing = self._stores[resource].get(Key("", name))
             if existing is None and not self._leads:

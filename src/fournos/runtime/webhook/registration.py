@@ -64,9 +64,10 @@ Target = Service | Address
 
 
 def configurations(
-    webhooks: Iterable[Webhook], target: Target, *, owner: str, bundle: bytes = b""
+    webhooks: Iterable[Webhook], target: Target, *, owner: str, bundle: bytes = b"", segment: str = ""
 ) -> dict[tuple[Resource, str], Obj]:
-    """The whole wanted objects by resource type and name; `owner` is the label's value.
+    """The whole wanted objects by resource type and name; `owner` is the label's value, `segment` begins
+    the paths.
 
     Every field has its value written out, so that what the API server answers is the same.
     """
@@ -82,12 +83,12 @@ def configurations(
                 "webhooks": [],
             },
         )
-        body["webhooks"].append(_entry(webhook, target, bundle))
+        body["webhooks"].append(_entry(webhook, target, bundle, segment))
     return dict(found)
 
 
-def _entry(webhook: Webhook, target: Target, bundle: bytes) -> dict[str, Any]:
-    config = target.client_config(webhook.path)
+def _entry(webhook: Webhook, target: Target, bundle: bytes, segment: str) -> dict[str, Any]:
+    config = target.client_config(f"/{segment}{webhook.path}" if segment else webhook.path)
     if bundle:
         config["caBundle"] = base64.b64encode(bundle).decode()
     entry: dict[str, Any] = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
@@ -16,6 +18,7 @@ from fournos.kube.api import Api
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.serving_certificate import ServingCertificate
 from fournos.runtime.webhook.certificates import Pair
+from fournos.runtime.webhook.doors import PATTERN, Doors
 from fournos.runtime.webhook.review import GarbledError, decide, parse, respond, verdict
 from fournos.runtime.webhook.table import Webhook
 
@@ -36,18 +39,30 @@ class WebhookServer:
     """`run` serves until cancelled, from the first certificate on."""
 
     def __init__(
-        self, api: Api, webhooks: Sequence[Webhook], *, metrics: Metrics, linger: float = LINGER
+        self,
+        api: Api,
+        webhooks: Sequence[Webhook],
+        *,
+        metrics: Metrics,
+        linger: float = LINGER,
+        clients: str = "",
     ) -> None:
-        """Raises ValueError if two webhooks have one path or one name."""
+        """`clients` is a file of authorities: who asks must show a certificate of one of them.
+
+        Raises ValueError if two webhooks have one path or one name.
+        """
         for what in ("path", "name"):
             found = [getattr(webhook, what) for webhook in webhooks]
             if len(set(found)) != len(found):
                 raise ValueError(f"two webhooks have the same {what}")
+        self.doors = Doors(time.monotonic)
+        """Who may ask: at first nobody."""
         self._api = api
         self._webhooks = webhooks
         self._metrics = metrics
         self._certificate = ServingCertificate()
         self._linger = linger
+        self._clients = clients
         self._serving = False
         self._going = False
 
@@ -62,13 +77,17 @@ class WebhookServer:
     def app(self) -> web.Application:
         app = web.Application(client_max_size=_LARGEST)
         for webhook in self._webhooks:
-            app.router.add_post(webhook.path, partial(self._answer, webhook))
+            for door in ("", f"/{{door:{PATTERN}}}"):
+                app.router.add_post(f"{door}{webhook.path}", partial(self._answer, webhook))
         app.on_response_prepare.append(self._last)
         return app
 
     async def run(self, *, port: int, host: str | None = None) -> None:
-        """Raises OSError if the port is taken."""
+        """Raises OSError if the port is taken, or the file of authorities cannot be read."""
         context = await self._certificate.context()
+        if self._clients:
+            context.load_verify_locations(self._clients)
+            context.verify_mode = ssl.CERT_REQUIRED
         runner = web.AppRunner(self.app(), access_log=None, shutdown_timeout=_GOING)
         await runner.setup()
         try:
@@ -88,6 +107,8 @@ class WebhookServer:
             response.force_close()
 
     async def _answer(self, webhook: Webhook, asked: web.Request) -> web.Response:
+        if not self.doors.lets_in(asked.match_info.get("door", "")):
+            raise web.HTTPNotFound
         started = asyncio.get_running_loop().time()
         outcome = "failed"
         try:

@@ -28,6 +28,11 @@ class WebhookSettings(BaseSettings):
     )
     port: Annotated[int, Field(ge=0, le=65535)] = Field(9443, description="Port that the webhooks listen at")
     host: str = Field("", description="Address that they listen at; without it, all")
+    client_authorities: str = Field(
+        "",
+        description="File of certificate authorities (PEM): whoever asks must show a client certificate of "
+        "one of them, as an API server does that is started with --admission-control-config-file",
+    )
     secret: str = Field(
         "fournos-webhook-cert", min_length=1, description="Secret of the certificate, in that namespace"
     )

@@ -17,6 +17,7 @@ from fournos.kube.resource import Key
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.webhook import certificates
 from fournos.runtime.webhook.certificates import Pair, Terms
+from fournos.runtime.webhook.doors import segment_of, segments_in
 from fournos.runtime.webhook.keeper import Keeper
 from fournos.runtime.webhook.registration import LABEL, carries, configurations
 from tests.unit.runtime.loop import LoopClock
@@ -44,6 +45,7 @@ class Replica:
         self.api = api or Connection(server)
         self.metrics = Metrics()
         self.shown: list[Pair] = []
+        self.expected: list[frozenset[str]] = []
         self.leads = asyncio.Event()
         self.keeper = Keeper(
             self.api,
@@ -54,6 +56,7 @@ class Replica:
             metrics=self.metrics,
             leading=self.leads.wait,
             show=self._show,
+            expect=self.expected.append,
             terms=terms,
         )
 
@@ -95,7 +98,8 @@ async def test_the_leader_makes_everything_and_then_nothing_is_asked() -> None:
     server = Server()
     async with Replica(server).running(leads=True) as replica:
         assert replica.ready and len(replica.shown) == 1
-        wanted = configurations(HOOKS, SERVICE, owner="ns", bundle=replica.shown[0].authority)
+        shown = replica.shown[0]
+        wanted = configurations(HOOKS, SERVICE, owner="ns", bundle=shown.authority, segment=segment_of(shown))
         for (resource, name), body in wanted.items():
             found = server.get(resource, Key("", name))
             assert found["webhooks"] == body["webhooks"]
@@ -145,6 +149,33 @@ async def test_configurations_from_a_manifest_are_filled_in_by_any_replica() -> 
     async with Replica(server).running() as replica:
         assert replica.ready
         assert carries(stored(server), replica.shown[0].authority)
+
+
+async def test_the_path_is_unguessable_and_turns_with_the_certificate() -> None:
+    server = Server()
+    one, two = Replica(server, terms=SHORT), Replica(server, terms=SHORT)
+    async with one.running(leads=True), two.running():
+        (first,) = segments_in(stored(server), HOOKS)
+        assert first == segment_of(one.shown[0]) and len(first) == 43
+        assert one.expected[-1] == two.expected[-1] == {first}
+        await asyncio.sleep(HOUR + 30)  # renewal: the next one is let in before anybody is told of it
+        assert segments_in(stored(server), HOOKS) == {first}
+        (following,) = one.expected[-1] - {first}
+        assert two.expected[-1] == {first, following}
+        await asyncio.sleep(HOUR / 2)
+        assert segments_in(stored(server), HOOKS) == {following} == {segment_of(two.shown[-1])}
+
+
+async def test_a_manifest_that_is_applied_anew_is_answered_until_the_leader_has_put_it_right() -> None:
+    server = Server()
+    for (resource, _), body in configurations(HOOKS, SERVICE, owner="ns").items():
+        server.create(resource, body)
+    async with Replica(server).running() as follower:
+        assert "" in follower.expected[-1]
+        async with Replica(server).running(leads=True):
+            await asyncio.sleep(5)
+            assert "" not in segments_in(stored(server), HOOKS)
+            assert "" not in follower.expected[-1]
 
 
 async def test_a_turn_shows_nothing_that_is_not_trusted() -> None:

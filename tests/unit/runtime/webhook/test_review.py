@@ -222,8 +222,9 @@ async def test_each_webhook_has_a_path_and_every_outcome_is_counted() -> None:
         webhook(faulty, name="faulty.fournos.dev", path="/faulty"),
         webhook(setting, name="setting.fournos.dev", path="/setting"),
     ]
-    app = WebhookServer(Connection(server), hooks, metrics=metrics).app()
-    async with TestClient(TestServer(app)) as client:
+    served = WebhookServer(Connection(server), hooks, metrics=metrics)
+    served.doors.expect({""})
+    async with TestClient(TestServer(served.app())) as client:
         for path, body, code in (
             ("/toys", asked(), 200),
             ("/toys", b"?", 400),

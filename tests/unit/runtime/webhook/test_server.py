@@ -6,13 +6,20 @@ import asyncio
 import socket
 import ssl
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import aiohttp
+import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from fournos.kube.tls import client_context
+from fournos.runtime.decision import Facts
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.webhook.certificates import Pair, make_pair
+from fournos.runtime.webhook.doors import Doors, segment_of
 from fournos.runtime.webhook.server import WebhookServer
+from fournos.runtime.webhook.table import Request, Review
+from tests.fakes.pki import Authority
 from tests.unit.runtime.webhook.toy import webhook
 from tests.world.server import Connection, Server
 
@@ -51,6 +58,7 @@ async def ask(session: aiohttp.ClientSession, port: int) -> str | None:
 async def test_a_new_certificate_is_shown_without_cutting_off_who_is_connected() -> None:
     first, second = pair(), pair()
     server = WebhookServer(Connection(Server()), [webhook()], metrics=Metrics(), linger=0)
+    server.doors.expect({""})
     server.show(first)
     port = free_port()
     task = await serving(server, port)
@@ -65,6 +73,7 @@ async def test_a_new_certificate_is_shown_without_cutting_off_who_is_connected()
 
 async def test_at_its_end_each_answer_closes_its_connection() -> None:
     server = WebhookServer(Connection(Server()), [webhook()], metrics=Metrics(), linger=0)
+    server.doors.expect({""})
     async with TestClient(TestServer(server.app())) as client:
         for going, expected in ((False, None), (True, "close")):
             server._going = going
@@ -74,9 +83,78 @@ async def test_at_its_end_each_answer_closes_its_connection() -> None:
 
 async def test_at_its_end_it_is_not_ready_any_more() -> None:
     server = WebhookServer(Connection(Server()), [webhook()], metrics=Metrics(), linger=0)
+    server.doors.expect({""})
     server.show(pair())
     task = await serving(server, free_port())
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled() and server._going
     assert list(server.complaints())
+
+
+async def test_only_who_knows_the_path_is_answered() -> None:
+    """Else any pod could ask what any user may create."""
+    asked: list[str] = []
+
+    def review(request: Request, facts: Facts) -> Review:
+        asked.append(request.user.name)
+        return Review()
+
+    server = WebhookServer(Connection(Server()), [webhook(review)], metrics=Metrics(), linger=0)
+    first, second = segment_of(pair()), segment_of(pair())
+    body = {"uid": "1", "operation": "CREATE", "userInfo": {"username": "joe"}, "object": {"metadata": {}}}
+    review_of = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": body}
+    async with TestClient(TestServer(server.app())) as client:
+
+        async def status(path: str) -> int:
+            async with client.post(path, json=review_of) as answer:
+                return answer.status
+
+        assert await status(f"/{first}/toys") == 404, "nobody before the keeper has said who"
+        server.doors.expect({first})
+        guesses = ("/toys", f"/{second}/toys", f"/{first[:-1]}/toys", f"/{first}x/toys", f"/x/{first}/toys")
+        assert [await status(path) for path in guesses] == [404] * len(guesses)
+        assert not asked
+        assert await status(f"/{first}/toys") == 200
+        assert asked == ["joe"]
+
+
+def test_the_earlier_path_is_answered_for_a_while() -> None:
+    now = [0.0]
+    doors = Doors(lambda: now[0])
+    doors.expect({"a"})
+    doors.expect({"b"})
+    assert doors.lets_in("a") and doors.lets_in("b") and not doors.lets_in("")
+    now[0] = 599
+    doors.expect({"b"})
+    assert doors.lets_in("a")
+    now[0] = 601
+    assert not doors.lets_in("a")
+    doors.expect({"b", "a"})
+    assert doors.lets_in("a")
+
+
+async def test_a_client_certificate_may_be_asked_for(tmp_path: Path) -> None:
+    ours = Authority("api-server")
+    authorities = tmp_path / "ca.pem"
+    authorities.write_bytes(ours.certificate)
+    server = WebhookServer(
+        Connection(Server()), [webhook()], metrics=Metrics(), linger=0, clients=str(authorities)
+    )
+    server.doors.expect({""})
+    found, port = pair(), free_port()
+    server.show(found)
+    task = await serving(server, port)
+    for authority, taken in ((ours, True), (Authority("other"), False), (None, False)):
+        context = client_context(ca=found.authority)
+        if authority is not None:
+            mine = authority.issue("client")
+            context = client_context(ca=found.authority, certificate=mine.certificate, key=mine.key)
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+            if taken:
+                await ask(session, port)
+            else:
+                with pytest.raises((aiohttp.ClientError, OSError)):
+                    await ask(session, port)
+    task.cancel()
+    await asyncio.wait([task])
