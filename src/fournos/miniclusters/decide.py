@@ -228,7 +228,8 @@ def _troubled(ctx: Context) -> Decision:
     failure = ctx.facts.failure
     assert failure is not None
     made = not isinstance(failure.step, Patch)
-    if made and failure.error in _TOLD_AT_ONCE and ctx.draft.begun and not ctx.deleting:
+    lasting = ctx.draft.begun or failure.count >= _SHOWN_AFTER
+    if made and failure.error in _TOLD_AT_ONCE and lasting and not ctx.deleting:
         return waits(ctx, failure.error, failure.message)
     if failure.count != _SHOWN_AFTER:
         return Decision(retry=True)

@@ -81,9 +81,15 @@ def _expansion(text: str, start: int) -> int | None:
     return None if closing is None else _closed(text, start + 2, closing)
 
 
-def _closed(text: str, position: int, closing: str) -> int:
+_DEEPEST = 50
+"""Expansions inside each other that are followed: no command has as many."""
+
+
+def _closed(text: str, position: int, closing: str, depth: int = 0) -> int:
     """Behind the next `closing` that no quote or inner bracket hides; -1 if there is none."""
     opening = _OPENING.get(closing, "")
+    if depth > _DEEPEST:
+        return -1
     while 0 <= position < len(text):
         char = text[position]
         position += 1
@@ -94,11 +100,11 @@ def _closed(text: str, position: int, closing: str) -> int:
         elif char == "'" and closing != '"':
             position = text.find("'", position) + 1 or -1
         elif char == '"':
-            position = _closed(text, position, '"')
+            position = _closed(text, position, '"', depth + 1)
         elif char == "$" and (inner := _CLOSING.get(text[position : position + 1])):
-            position = _closed(text, position + 1, inner)
+            position = _closed(text, position + 1, inner, depth + 1)
         elif char == opening:
-            position = _closed(text, position, closing)
+            position = _closed(text, position, closing, depth + 1)
     return -1
 
 

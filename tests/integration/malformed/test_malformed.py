@@ -1,0 +1,205 @@
+"""Each malformed object is refused, or worked to an end that says why; no pass raises, none blocks another.
+
+`FOURNOS_FUZZ=1000` tries so many of each kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import pytest
+
+from fournos.api.crd import crd
+from fournos.app.crds import KINDS
+from fournos.app.parts import PARTS
+from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.clusters.settings import ClusterSettings
+from fournos.jobs.settings import JobSettings
+from fournos.kube.client import Client
+from fournos.kube.errors import KubeError, NotFoundError, TransientError
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.miniclusters.settings import MiniClusterSettings
+from fournos.runtime.clock import SystemClock
+from fournos.runtime.controller import Controller
+from fournos.runtime.metrics import Metrics
+from tests.integration.malformed.objects import nested, odd
+
+COUNT = int(os.environ.get("FOURNOS_FUZZ", "25"))
+PATIENCE = 60.0 + COUNT / 5
+POD = {"spec": {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}}
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": POD}}
+
+
+def wrapped(template: Any, **component: Any) -> Any:
+    return {"components": [{"template": template, **component}]}
+
+
+SOUND: dict[str, Any] = {
+    "FournosJob": {"cluster": "c", "executionEngine": {"forge": {"project": "p"}}},
+    "FournosCluster": {"kubeconfigSecret": "none"},
+    "AppWrapper": {**wrapped(JOB), "suspend": True},
+    "MiniCluster": {"size": 1, "containers": [{"image": "x", "command": "true"}]},
+}
+HORRORS: dict[str, list[Any]] = {
+    "FournosJob": [
+        {"cluster": "c", "executionEngine": {"forge": nested(depth)}} for depth in (200, 500, 900, 1500, 4000)
+    ]
+    + [{"cluster": "c", "executionEngine": {"forge": {"x" * 1000: "y" * 900_000}}}]
+    + [{"cluster": "c", "executionEngine": {}, "env": {f"E{n}": "x" * 1000 for n in range(500)}}],
+    "FournosCluster": [{"kubeconfigSecret": "none", "owner": "\x1b[2J" * 9}],
+    "AppWrapper": [
+        wrapped({**JOB, "spec": {"template": POD, "deep": nested(depth)}})
+        for depth in (200, 500, 900, 1500, 4000)
+    ]
+    + [
+        wrapped(None),
+        wrapped([]),
+        wrapped("x"),
+        wrapped({}),
+        wrapped({**JOB, "metadata": None}),
+        wrapped({**JOB, "metadata": {"name": ["x"]}}),
+        wrapped({**JOB, "spec": None}),
+        wrapped({**JOB, "spec": {"template": "x"}}),
+        wrapped({**JOB, "spec": {"template": {"spec": {"containers": {"a": 1}}}}}),
+        wrapped({**JOB, "kind": "AppWrapper", "apiVersion": "workload.codeflare.dev/v1beta2"}),
+        wrapped({**JOB, "kind": "Nothing"}, podSets=[{"path": "template.spec..[[", "replicas": 2**31 - 1}]),
+        wrapped(JOB, podSets=[{"path": "." * 5000}], podSetInfos=[{}] * 50),
+        {"components": [{"template": JOB}] * 500},
+    ],
+    "MiniCluster": [
+        {"size": 2**31 - 1, "containers": [{"image": "x", "command": "true"}]},
+        {"size": 1, "containers": [{"image": "x", "command": "$(" * 50_000}]},
+        {"size": 1, "containers": [{"image": "x", "commands": {"pre": "\x00'\"`$(\n" * 1000}}]},
+        {"size": 1, "containers": [{"image": "x", "resources": {"limits": {"cpu": "9" * 5000}}}]},
+        {"size": 1, "containers": [{"image": "x", "environment": {"a=b\n": "c"}}] * 40},
+    ],
+}
+
+
+def settings_of(namespace: str) -> dict[str, Any]:
+    return {
+        "jobs": JobSettings(
+            namespace=namespace,
+            secrets_namespace=namespace,
+            resolve_job_template="dev/mock-resolve/resolve_job.yaml",
+        ),
+        "clusters": ClusterSettings(
+            namespace=namespace,
+            secrets_namespace=namespace,
+            execution_namespace=namespace,
+            kueue_cluster_queue_name=namespace,
+        ),
+        "appwrappers": AppWrapperSettings(namespace=namespace),
+        "miniclusters": MiniClusterSettings(namespace=namespace),
+    }
+
+
+@asynccontextmanager
+async def operating(client: Client, namespace: str) -> AsyncIterator[Metrics]:
+    metrics, clock = Metrics(), SystemClock()
+    controllers: list[Controller] = []
+
+    def wake(system: str, key: Key) -> None:
+        for controller in controllers:
+            if any(system == running.system.name for running in controller._running):
+                controller.wake(system, key)
+
+    tasks = []
+    for part, its in settings_of(namespace).items():
+        running = PARTS[part].start(its, clock, metrics, wake)
+        controllers.append(Controller(client, running.systems, clock=clock, metrics=metrics))
+        tasks += [asyncio.create_task(job()) for job in running.background.values()]
+    for controller in controllers:
+        tasks.append(asyncio.create_task(controller.watch()))
+    for controller in controllers:
+        await asyncio.wait_for(controller.synced(), 30)
+        tasks.append(asyncio.create_task(controller.work()))
+    try:
+        yield metrics
+        assert not [task for task in tasks if task.done()]
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until(done: Callable[[], Any], what: str, patience: float = PATIENCE) -> None:
+    deadline = asyncio.get_running_loop().time() + patience
+    while missing := await done():
+        assert asyncio.get_running_loop().time() < deadline, f"{what}: {missing}"
+        await asyncio.sleep(0.5)
+
+
+async def make(client: Client, kind: Resource, obj: Obj) -> str | None:
+    """Why it was refused, if it was."""
+    try:
+        await client.create(kind, obj)
+    except TransientError:
+        raise
+    except (KubeError, TypeError) as error:
+        assert str(error).strip()
+        return str(error)
+    return None
+
+
+def bugs(metrics: Metrics) -> dict[str, float]:
+    text = metrics.render().decode()
+    return {
+        line: float(line.rpartition(" ")[2])
+        for line in text.splitlines()
+        if line.startswith("fournos_reconciles_total") and 'result="bug"' in line
+    }
+
+
+@pytest.mark.parametrize("definition", [definition for definition, _ in KINDS], ids=lambda one: one.kind)
+async def test_no_malformed_object_harms_anybody(
+    client: Client, crds: None, namespace: str, definition: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    kind = Resource(definition.group, definition.version, definition.kind, definition.plural)
+    (rules,) = (rules for found, rules in KINDS if found is definition)
+    sound = SOUND[kind.kind]
+    objects = odd(crd(definition, rules=rules), sound, HORRORS[kind.kind], COUNT)
+    head = {"apiVersion": kind.api_version, "kind": kind.kind}
+
+    def named(obj: Any, name: str) -> Any:
+        return {**head, **obj, "metadata": {**obj["metadata"], "name": name, "namespace": namespace}}
+
+    async with operating(client, namespace) as metrics:
+        began = asyncio.get_running_loop().time()
+        turn = asyncio.Semaphore(8)
+
+        async def one(number: int, obj: Any) -> str | None:
+            async with turn:
+                return await make(client, kind, named(obj, f"odd-{number}"))
+
+        answers = await asyncio.gather(*(one(*entry) for entry in enumerate(objects)))
+        taken = [number for number, answer in enumerate(answers) if answer is None]
+        assert await make(client, kind, named({"metadata": {}, "spec": sound}, "sound")) is None
+
+        async def unsaid() -> list[str]:
+            found = {one["metadata"]["name"]: one for one in (await client.list(kind)).items}
+            return [
+                name
+                for name in ("sound", *(f"odd-{number}" for number in taken))
+                if name in found and not found[name].get("status")
+            ]
+
+        await until(unsaid, "nothing is said of")
+        for name in ("sound", *(f"odd-{number}" for number in taken)):
+            with suppress(NotFoundError):  # a FournosCluster whose Secret is not there goes by itself
+                await client.delete(kind, Key(namespace, name))
+
+        async def left() -> list[str]:
+            found = (await client.list(kind, namespace=namespace)).items
+            return [one["metadata"]["name"] for one in found]
+
+        await until(left, "not gone")
+        assert not bugs(metrics), [r.message for r in caplog.records if r.exc_info][:3]
+        seconds = asyncio.get_running_loop().time() - began
+    refused = len(objects) - len(taken)
+    print(f"{kind.kind}: {len(objects)} tried, {refused} refused, {len(taken)} taken, {seconds:.0f} s")
+    assert taken and len(taken) < len(objects), "both happen"
