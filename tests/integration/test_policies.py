@@ -164,6 +164,14 @@ async def test_a_resolver_fills_in_hardware_and_secrets_and_nothing_else(who: As
     await who.may("user", "PATCH", path, {"spec": {"owner": "another"}})
 
 
+async def test_the_own_job_webhook_is_one_that_the_api_server_takes(server: Server) -> None:
+    path = ROOT / "deploy" / "job-webhooks" / "webhooks.yaml"
+    (body,) = yaml.safe_load_all(path.read_text())
+    hooks = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
+    status, answer = await server("POST", hooks, body, dryRun="All")
+    assert status == 201, answer
+
+
 async def test_only_hearth_gives_the_priority_of_a_held_lock(who: As) -> None:
     labelled = {"labels": {"kueue.x-k8s.io/priority-class": HELD}}
     for body, path in (

@@ -22,11 +22,14 @@ from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
 from fournos.frameworks.admission import webhooks as framework_webhooks
 from fournos.frameworks.settings import FrameworkSettings
+from fournos.jobs.own_job import job_webhooks
+from fournos.jobs.settings import JobSettings
 from fournos.runtime.metrics import reference as metrics_page
 from fournos.runtime.webhook.registration import Service, configurations
 from fournos.runtime.webhook.table import Webhook
 
 _APPWRAPPER_SERVICE = Service("appwrapper-system", "appwrapper-webhook-service")
+_JOBS_SERVICE = Service("fournos", "fournos-webhooks")
 _FRAMEWORKS_SERVICE = Service("fournos-frameworks", "fournos-frameworks")
 HEADER = "# Generated from src/fournos/api by `python -m fournos.app.generate`. Do not edit.\n"
 WEBHOOKS_HEADER = HEADER.replace("src/fournos/api", "the systems' webhooks")
@@ -59,6 +62,9 @@ def files() -> dict[str, str]:
         ),
         "deploy/frameworks/webhooks.yaml": _webhooks(
             framework_webhooks(FrameworkSettings(file="", kinds=()).frameworks()), _FRAMEWORKS_SERVICE
+        ),
+        "deploy/job-webhooks/webhooks.yaml": _webhooks(
+            job_webhooks(JobSettings(namespace=_JOBS_SERVICE.namespace)), _JOBS_SERVICE
         ),
         **pages,
         "docs/reference/settings.md": settings_page(),

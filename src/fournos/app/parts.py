@@ -26,6 +26,7 @@ from fournos.frameworks.controller import framework_systems
 from fournos.frameworks.settings import FrameworkSettings
 from fournos.jobs.controller import jobs_system
 from fournos.jobs.orphans import orphans_system
+from fournos.jobs.own_job import job_webhooks
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.template import load_template
 from fournos.kube.client import Client
@@ -134,7 +135,12 @@ _COLLECT_INTERVAL = 300.0
 
 PARTS: Mapping[str, Part] = {
     "jobs": Part(
-        JobSettings, _jobs, "fournos", lambda settings: settings.gc_interval_sec, (FOURNOS, KUEUE, TEKTON)
+        JobSettings,
+        _jobs,
+        "fournos",
+        lambda settings: settings.gc_interval_sec,
+        (FOURNOS, KUEUE, TEKTON),
+        job_webhooks,
     ),
     "clusters": Part(
         ClusterSettings,

@@ -33,7 +33,7 @@ def disbelieve(ctx: Context) -> Decision | Need | None:
         return None
     if run_ended(answer.value) or is_terminating(answer.value):
         return None
-    name, number = run["metadata"]["name"], _number(run)
+    name, number = run["metadata"]["name"], _number(ctx, run)
     claimed, attempt = ctx.draft.phase or "new", ctx.draft.attempt
     ctx.draft.restore_attempt(number, run=name, cluster=_cluster(answer.value))
     if ctx.draft.phase not in names.HOLDING:
@@ -47,15 +47,17 @@ def _contradicting(ctx: Context) -> Obj | None:
     if not ctx.holds_finalizer:
         return None
     live = [run for run in ctx.observed.runs if not run_ended(run) and not is_terminating(run)]
-    ours = [run for run in live if run["metadata"]["name"] in _names(ctx, _number(run))]
+    ours = [run for run in live if run["metadata"]["name"] in _names(ctx, _number(ctx, run))]
     if ctx.draft.phase in names.HOLDING and any(run["metadata"]["name"] == ctx.run_name for run in ours):
         return None
     return ours[0] if ours else None
 
 
-def _number(run: Obj) -> int:
-    """Of the attempt; 0: it is none of this operator's."""
+def _number(ctx: Context, run: Obj) -> int:
+    """Of the attempt; 0: it is none of this operator's.  The published operator's runs have no number."""
     text = str((run["metadata"].get("labels") or {}).get(names.ATTEMPT_LABEL) or "")
+    if not text and run["metadata"]["name"] == ctx.name:
+        return 1
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else 0
 
 

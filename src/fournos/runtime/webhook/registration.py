@@ -99,7 +99,9 @@ def _entry(webhook: Webhook, target: Target, bundle: bytes, segment: str) -> dic
                 "apiGroups": [resource.group],
                 "apiVersions": [resource.version],
                 "operations": list(webhook.operations),
-                "resources": [resource.plural],
+                "resources": [
+                    f"{resource.plural}/{part}" if part else resource.plural for part in webhook.subresources
+                ],
                 "scope": "Namespaced" if resource.namespaced else "Cluster",
             }
             for resource in webhook.resources

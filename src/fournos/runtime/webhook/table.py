@@ -73,6 +73,8 @@ class Webhook:
     resources: tuple[Resource, ...]
     operations: tuple[Operation, ...]
     review: Reviewer
+    subresources: tuple[str, ...] = ("",)
+    """Of the resources; "" is the resource itself."""
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
     """What the API server does with a request when nobody answers."""
     timeout: int = 10

@@ -1,0 +1,158 @@
+"""Admission: the pods of a job write that job and no other.
+
+All engines and all resolvers of a namespace share their ServiceAccounts, so the account's name does not tell
+whose pod asks.  Its token does: the API server hands on the pod's name and UID.  From that pod the owners are
+followed to the FournosJob, and each must know what it owns: who makes a pod may write any owner into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from fournos.api.rules import Violation
+from fournos.jobs import names
+from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
+from fournos.jobs.settings import JobSettings
+from fournos.kube.kinds import JOB, POD
+from fournos.kube.resource import Key, Obj, Resource, controller_of, uid_of
+from fournos.runtime.decision import Facts, LiveGet, Need, Present, Unknown, User
+from fournos.runtime.webhook.table import Request, Review, Webhook
+
+POD_NAME: Final = "authentication.kubernetes.io/pod-name"
+POD_UID: Final = "authentication.kubernetes.io/pod-uid"
+_ACCOUNT: Final = "system:serviceaccount:"
+_RUNS: Final = ("name", "image", "command", "args", "env", "envFrom", "workingDir")
+"""What a container of the resolve Job's pod must have as the Job's template has it."""
+_TOKEN_AT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105
+"""Where the API server mounts a pod's token."""
+_CALLERS: Final = (
+    f"request.userInfo.username.startsWith('{_ACCOUNT}') && "
+    "(request.subResource == 'status' || request.userInfo.username.endsWith(':fournos-resolver')) && "
+    "!authorizer.group('fournos.dev').resource('fournosjobs').subresource('status')"
+    ".namespace(request.namespace).check('update').allowed()"
+)
+"""ServiceAccounts that do not own the status: engines, and resolvers."""
+
+
+def job_webhooks(settings: JobSettings) -> tuple[Webhook, ...]:
+    """One a namespace: each operator of jobs has its own."""
+    return (
+        Webhook(
+            kind="validating",
+            name="own-job.fournos.dev",
+            configuration=f"fournos-jobs-{settings.namespace}",
+            path="/validate-fournos-dev-v1-fournosjob-writer",
+            resources=(FOURNOS_JOB,),
+            subresources=("", "status"),
+            operations=("UPDATE",),
+            review=review,
+            namespaces={"matchLabels": {"kubernetes.io/metadata.name": settings.namespace}},
+            conditions=(("pods-of-jobs", _CALLERS),),
+        ),
+    )
+
+
+def review(request: Request, facts: Facts) -> Review | Need:
+    """Only a pod whose owners lead to the FournosJob that is written."""
+    assert request.old is not None
+    problem = _problem(request.user, request.key, request.old, facts)
+    if isinstance(problem, Need):
+        return problem
+    if isinstance(problem, Unknown):
+        text = f"whose pod asks could not be learnt, try again: {problem.reason}"
+        return Review((_refused(text),), transient=True)
+    if not problem:
+        return Review()
+    return Review((_refused(f"{request.user.name} may write the FournosJob of its own pod only: {problem}"),))
+
+
+def _refused(text: str) -> Violation:
+    return Violation("metadata.name", text, "own-job")
+
+
+def _problem(user: User, key: Key, job: Obj, facts: Facts) -> str | Unknown | Need:
+    extra = dict(user.extra)
+    name, uid = ("".join(extra.get(one, ())[:1]) for one in (POD_NAME, POD_UID))
+    if not name or not uid:
+        return "the token is not a pod's (use the one that is mounted into it)"
+    if user.name.removeprefix(_ACCOUNT).partition(":")[0] != key.namespace:
+        return "the pod is in another namespace"
+    pod = _get(POD, Key(key.namespace, name), uid, facts)
+    if not isinstance(pod, dict):
+        return pod
+    owner = controller_of(pod) or {}
+    if owner.get("kind") == JOB.kind and owner.get("apiVersion") == JOB.api_version:
+        return _of_resolver(pod, owner, job, facts)
+    if owner.get("kind") == TASK_RUN.kind and str(owner.get("apiVersion")).startswith("tekton.dev/"):
+        return _of_run(pod, owner, job, facts)
+    return f"pod {name} is neither of a run nor of a resolver"
+
+
+def _get(resource: Resource, key: Key, uid: str, facts: Facts) -> dict[str, Any] | str | Unknown | Need:
+    """The object of this UID, or why not."""
+    question = LiveGet(resource, key)
+    if need := facts.ask([question]):
+        return need
+    answer = facts.answer(question)
+    if isinstance(answer, Unknown):
+        return answer
+    if not isinstance(answer, Present) or uid_of(answer.value) != uid:
+        return f"{resource.kind} {key.name} of UID {uid} is not there"
+    return dict(answer.value)
+
+
+def _of_resolver(pod: Obj, owner: Obj, job: Obj, facts: Facts) -> str | Unknown | Need:
+    found = _get(JOB, Key(pod["metadata"]["namespace"], owner["name"]), owner["uid"], facts)
+    if not isinstance(found, dict):
+        return found
+    if not _controls(job, found):
+        return f"Job {owner['name']} is not of FournosJob {job['metadata']['name']}"
+    if _content(pod["spec"]) != _content(found["spec"]["template"]["spec"]):
+        return f"pod {pod['metadata']['name']} does not run what Job {owner['name']} says"
+    return ""
+
+
+def _content(spec: Obj) -> object:
+    """What the pod runs, without the token that the API server has added."""
+    containers, tokens = [], set()
+    for section in ("initContainers", "containers", "ephemeralContainers"):
+        for one in spec.get(section) or ():
+            mounts = one.get("volumeMounts") or ()
+            tokens |= {mount["name"] for mount in mounts if mount.get("mountPath") == _TOKEN_AT}
+            others = [mount for mount in mounts if mount.get("mountPath") != _TOKEN_AT]
+            containers.append(({name: one.get(name) or None for name in _RUNS}, others))
+    return containers, [one for one in spec.get("volumes") or () if one["name"] not in tokens]
+
+
+def _of_run(pod: Obj, owner: Obj, job: Obj, facts: Facts) -> str | Unknown | Need:
+    namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
+    task = _get(TASK_RUN, Key(namespace, owner["name"]), owner["uid"], facts)
+    if not isinstance(task, dict):
+        return task
+    if (task.get("status") or {}).get("podName") != name:
+        return f"TaskRun {owner['name']} has another pod than {name}"
+    above = controller_of(task) or {}
+    if above.get("kind") != PIPELINE_RUN.kind:
+        return f"TaskRun {owner['name']} is of no PipelineRun"
+    run = _get(PIPELINE_RUN, Key(namespace, above["name"]), above["uid"], facts)
+    if not isinstance(run, dict):
+        return run
+    children = (run.get("status") or {}).get("childReferences") or ()
+    if owner["name"] not in [one.get("name") for one in children]:
+        return f"PipelineRun {above['name']} does not know TaskRun {owner['name']}"
+    if not _controls(job, run) or above["name"] not in _runs(job):
+        return f"PipelineRun {above['name']} is no run of FournosJob {job['metadata']['name']}"
+    return ""
+
+
+def _controls(job: Obj, child: Obj) -> bool:
+    return bool((controller_of(child) or {}).get("uid") == uid_of(job))
+
+
+def _runs(job: Obj) -> Iterator[str]:
+    """The runs that the operator has written down before it made them."""
+    status = job.get("status") or {}
+    yield from (one["pipelineRun"] for one in status.get("attempts") or () if one.get("pipelineRun"))
+    if not status.get("attempts"):  # of the published operator, which counts no attempts
+        yield names.attempt_name(job["metadata"]["name"], 1)

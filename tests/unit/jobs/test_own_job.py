@@ -1,0 +1,195 @@
+"""The webhook that lets a pod write the FournosJob which it is of, and no other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
+from fournos.jobs.own_job import POD_NAME, POD_UID, job_webhooks, review
+from fournos.jobs.settings import JobSettings
+from fournos.kube.kinds import JOB, POD
+from fournos.kube.resource import Key, Resource
+from fournos.runtime.decision import Absent, Facts, LiveGet, Need, Present, Unknown, User
+from fournos.runtime.webhook.registration import Service, configurations
+from fournos.runtime.webhook.table import Request, Review
+
+NS = "bench"
+World = dict[tuple[Resource, str], dict[str, Any]]
+
+
+def obj(kind: Resource, name: str, owner: tuple[Resource, str] | None = None, **fields: Any) -> Any:
+    meta: dict[str, Any] = {"name": name, "namespace": NS, "uid": f"uid-{name}"}
+    if owner:
+        above, of = owner
+        reference = {"apiVersion": above.api_version, "kind": above.kind, "name": of, "uid": f"uid-{of}"}
+        meta["ownerReferences"] = [{**reference, "controller": True}]
+    return {"metadata": meta, **fields}
+
+
+FJOB = Resource("fournos.dev", "v1", "FournosJob", "fournosjobs")
+CONTAINER = {"name": "resolve", "image": "engine:1", "args": ["go"]}
+TOKEN = {"name": "token", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}
+VICTIM = obj(FJOB, "victim", status={"attempts": [{"number": 1, "pipelineRun": "victim"}]})
+
+
+def world() -> World:
+    found = {
+        (POD, "victim-run-pod"): obj(POD, "victim-run-pod", (TASK_RUN, "victim-run"), spec={}),
+        (TASK_RUN, "victim-run"): obj(
+            TASK_RUN, "victim-run", (PIPELINE_RUN, "victim"), status={"podName": "victim-run-pod"}
+        ),
+        (PIPELINE_RUN, "victim"): obj(
+            PIPELINE_RUN, "victim", (FJOB, "victim"), status={"childReferences": [{"name": "victim-run"}]}
+        ),
+        (POD, "resolve-pod"): obj(
+            POD,
+            "resolve-pod",
+            (JOB, "victim-resolve"),
+            spec={"containers": [{**CONTAINER, "volumeMounts": [TOKEN]}], "volumes": [{"name": "token"}]},
+        ),
+        (JOB, "victim-resolve"): obj(
+            JOB,
+            "victim-resolve",
+            (FJOB, "victim"),
+            spec={"template": {"spec": {"containers": [CONTAINER]}}},
+        ),
+    }
+    return deepcopy(found)
+
+
+def ask(
+    pod: str,
+    there: World,
+    *,
+    uid: str = "",
+    job: Any = VICTIM,
+    account: str = "default",
+    extra: Any = None,
+    unknown: bool = False,
+) -> Review:
+    claims = {POD_NAME: pod, POD_UID: uid or f"uid-{pod}"} if extra is None else extra
+    user = User(
+        account if ":" in account else f"system:serviceaccount:{NS}:{account}",
+        extra=tuple((name, (value,)) for name, value in sorted(claims.items())),
+    )
+    facts, rounds = Facts(), 0
+    while isinstance(found := review(Request("UPDATE", user, Key(NS, "victim"), job, job), facts), Need):
+        rounds += 1
+        assert rounds <= 3, "the server asks no more often"
+        answers = dict(facts.answers)
+        for question in found.questions:
+            assert isinstance(question, LiveGet)
+            value = there.get((question.resource, question.key.name))
+            answers[question] = Unknown("no") if unknown else Present(value) if value else Absent()
+        facts = Facts(answers)
+    return found
+
+
+@pytest.mark.parametrize("pod", ["victim-run-pod", "resolve-pod"])
+def test_a_pod_of_the_job_may_write_it(pod: str) -> None:
+    assert ask(pod, world()) == Review()
+
+
+def test_a_pod_of_another_job_may_not() -> None:
+    other = obj(FJOB, "other", status={"attempts": [{"number": 1, "pipelineRun": "victim"}]})
+    for pod in ("victim-run-pod", "resolve-pod"):
+        (problem,) = ask(pod, world(), job=other).problems
+        assert "the FournosJob of its own pod only" in problem.message
+
+
+FORGED: dict[str, tuple[str, Callable[[World], Any], str]] = {
+    "owned by a TaskRun that has another pod": (
+        "victim-run-pod",
+        lambda w: w[TASK_RUN, "victim-run"]["status"].update(podName="another"),
+        "has another pod",
+    ),
+    "of a TaskRun that its run does not know": (
+        "victim-run-pod",
+        lambda w: w[PIPELINE_RUN, "victim"].update(status={}),
+        "does not know TaskRun",
+    ),
+    "of an earlier TaskRun of the name": (
+        "victim-run-pod",
+        lambda w: w[TASK_RUN, "victim-run"]["metadata"].update(uid="newer"),
+        "is not there",
+    ),
+    "of a run by another name": (
+        "victim-run-pod",
+        lambda w: (
+            w.update(
+                {
+                    (PIPELINE_RUN, "mine"): {
+                        **w[PIPELINE_RUN, "victim"],
+                        "metadata": {**w[PIPELINE_RUN, "victim"]["metadata"], "name": "mine"},
+                    },
+                    (TASK_RUN, "victim-run"): obj(
+                        TASK_RUN,
+                        "victim-run",
+                        (PIPELINE_RUN, "mine"),
+                        status={"podName": "victim-run-pod"},
+                    ),
+                }
+            )
+            or w[PIPELINE_RUN, "mine"]["metadata"].update(uid="uid-mine")
+        ),
+        "is no run of FournosJob victim",
+    ),
+    "with another image than the resolver": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["spec"]["containers"][0].update(image="evil"),
+        "does not run what Job",
+    ),
+    "with one container more": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["spec"]["containers"].append({"name": "x", "image": "evil"}),
+        "does not run what Job",
+    ),
+    "with a script of another's": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["spec"]["volumes"].append({"name": "x", "configMap": {"name": "x"}}),
+        "does not run what Job",
+    ),
+    "of nobody": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["metadata"].update(ownerReferences=[]),
+        "neither of a run nor of a resolver",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FORGED)
+def test_a_pod_that_only_names_owners_may_not(case: str) -> None:
+    pod, forge, told = FORGED[case]
+    there = world()
+    forge(there)
+    (problem,) = ask(pod, there).problems
+    assert told in problem.message
+
+
+def test_a_token_without_a_pod_or_of_another_namespace_may_not() -> None:
+    assert "the token is not a pod's" in ask("victim-run-pod", world(), extra={}).problems[0].message
+    assert (
+        "the token is not a pod's" in ask("x", world(), extra={POD_NAME: "resolve-pod"}).problems[0].message
+    )
+    stranger = ask("victim-run-pod", world(), account="system:serviceaccount:other:default")
+    assert "another namespace" in stranger.problems[0].message
+    assert "is not there" in ask("resolve-pod", world(), uid="older").problems[0].message
+
+
+def test_what_cannot_be_learnt_is_refused_for_now() -> None:
+    found = ask("resolve-pod", world(), unknown=True)
+    assert found.problems and found.transient
+
+
+def test_who_is_asked_about() -> None:
+    webhooks = job_webhooks(JobSettings(namespace=NS))
+    ((_, body),) = configurations(webhooks, Service(NS, "s"), owner=NS).items()
+    assert body["metadata"]["name"] == "fournos-jobs-bench"
+    (entry,) = body["webhooks"]
+    assert entry["rules"][0]["resources"] == ["fournosjobs", "fournosjobs/status"]
+    assert entry["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": NS}}
+    assert entry["failurePolicy"] == "Fail"
