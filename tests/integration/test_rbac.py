@@ -76,7 +76,7 @@ MAY = {
         *(f"{verb} secrets @own" for verb in ("get", "create", "patch", "delete")),
         "get secrets @secrets",
         "create events.events.k8s.io @own",
-        *(f"{verb} leases.coordination.k8s.io @own" for verb in ("get", "create", "patch", "update")),
+        "create leases.coordination.k8s.io @own",
         "create tokenreviews.authentication.k8s.io @cluster",
         "create subjectaccessreviews.authorization.k8s.io @cluster",
         *(
