@@ -86,6 +86,8 @@ class Server:
         self.history: list[Change] = []
         self.logs: dict[Key, list[str]] = {}
         self.unserved: set[Resource] = set()
+        self.without_status: set[Resource] = set()
+        """Types whose CRD has no status subresource: their status is written with the rest."""
         """Resource types whose CRD is not installed."""
         self.unreadable: set[Resource] = set()
         """Resource types whose objects a controller may not get."""
@@ -143,6 +145,8 @@ class Server:
         self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None
     ) -> dict[str, Any]:
         self._admit("patch", resource, body)
+        if subresource == "status" and resource in self.without_status:
+            raise NotFoundError(f"{resource} {key.name!r} not found", status=404)
         old = self._stored(resource, key)
         wanted = body.get("metadata") or {}
         for field in ("resourceVersion", "uid"):
@@ -151,7 +155,10 @@ class Server:
         if subresource == "status":
             new = merge(clone(old), {"status": clone(body).get("status") or {}})
         else:
-            new = merge(clone(old), {part: value for part, value in clone(body).items() if part != "status"})
+            hidden = () if resource in self.without_status else ("status",)
+            new = merge(
+                clone(old), {part: value for part, value in clone(body).items() if part not in hidden}
+            )
             fixed = ("uid", "creationTimestamp", "deletionTimestamp", "name", "namespace", "generation")
             for field in fixed:
                 if new["metadata"].get(field) != old["metadata"].get(field):

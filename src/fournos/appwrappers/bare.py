@@ -52,6 +52,13 @@ class Bare:
     failed_pods: bool = False
     """Whether a failed pod of it is a failure: not of a run whose tasks are tried again, nor where one pod's
     exit code is that of all."""
+    asks_prefixed: Callable[[Obj, str], Iterator[Ask]] | None = None
+    """`asks` of a kind that names GPUs by short types, which the operator's prefix makes resources of."""
+
+    def requests(self, template: Obj, gpu_prefix: str) -> Iterator[Ask]:
+        if self.asks_prefixed is not None:
+            return self.asks_prefixed(template, gpu_prefix)
+        return self.asks(template)
 
 
 def _pod(requests: Mapping[str, Any], *, limits: Mapping[str, Any] | None = None, **spec: Any) -> Obj:
@@ -171,7 +178,7 @@ def _marked(body: Obj, at: Sequence[str], info: PodSetInfo) -> Obj:
 # --- FournosJob ------------------------------------------------------------------------------------------
 
 
-def _fournos_job(template: Obj) -> Iterator[Ask]:
+def _fournos_job(template: Obj, gpu_prefix: str = GPU_PREFIX) -> Iterator[Ask]:
     spec = _section(template, "spec")
     hardware = _section(spec, "hardware")
     lock = spec.get("lockOnly")
@@ -180,7 +187,7 @@ def _fournos_job(template: Obj) -> Iterator[Ask]:
     requests = {SLOT_RESOURCE: str(SLOTS_PER_CLUSTER if whole else 1)}
     gpus = _count(hardware.get("gpuCount"), "spec.hardware.gpuCount", 0)
     if hardware.get("gpuType") and gpus:
-        requests[f"{GPU_PREFIX}{str(hardware['gpuType']).lower()}"] = str(gpus)
+        requests[f"{gpu_prefix}{str(hardware['gpuType']).lower()}"] = str(gpus)
     cluster = spec.get("cluster")
     yield Ask(
         WHOLE,
@@ -270,7 +277,7 @@ def _common(maps: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 TRAIN_JOB: Final = Bare(_train_job, _place_train_job, failed_pods=True)
 PIPELINE_RUN: Final = Bare(_pipeline_run, _place_pipeline_run)
-FOURNOS_JOB: Final = Bare(_fournos_job, _place_fournos_job)
+FOURNOS_JOB: Final = Bare(_fournos_job, _place_fournos_job, asks_prefixed=_fournos_job)
 MINI_CLUSTER: Final = Bare(_mini_cluster, _place_mini_cluster)
 
 

@@ -58,7 +58,8 @@ def _queue(ctx: Context) -> Outcome | Need | None:
     if ctx.settings.workloads == "kueue":
         return None
     options = Options(without_queue_name=ctx.settings.manage_jobs_without_queue_name)
-    return reconcile(QueuedAppWrapper(ctx.wrapper), ctx.observed.around, ctx.facts, ctx.now, options=options)
+    wrapper = QueuedAppWrapper(ctx.wrapper, ctx.settings.gpu_resource_prefix)
+    return reconcile(wrapper, ctx.observed.around, ctx.facts, ctx.now, options=options)
 
 
 def _handled(ctx: Context) -> bool:

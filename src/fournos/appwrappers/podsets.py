@@ -9,6 +9,7 @@ from typing import Any
 from fournos.appwrappers.kinds import InferenceError, PodSetSpec, infer, wrapped_kind
 from fournos.appwrappers.paths import PathError, pod_template
 from fournos.kube.resource import Obj
+from fournos.queueing.slots import GPU_PREFIX
 
 
 def declared(component: Mapping[str, Any]) -> tuple[PodSetSpec, ...]:
@@ -32,7 +33,7 @@ def pod_sets_of(component: Mapping[str, Any]) -> tuple[PodSetSpec, ...]:
     return tuple(replace(one, replicas=max(one.replicas, made.get(one.path, 0))) for one in written)
 
 
-def template_of(template: Obj, path: str) -> Obj:
+def template_of(template: Obj, path: str, gpu_prefix: str = GPU_PREFIX) -> Obj:
     """The pod template of a pod set: what is at the path, or what a kind that has none asks for.
 
     Raises InferenceError and PathError.
@@ -41,7 +42,7 @@ def template_of(template: Obj, path: str) -> Obj:
     if kind is None or kind.bare is None:
         return pod_template(template, path)
     try:
-        found = {ask.path: ask.pod for ask in kind.bare.asks(template)}
+        found = {ask.path: ask.pod for ask in kind.bare.requests(template, gpu_prefix)}
     except ValueError as error:
         raise InferenceError(str(error)) from None
     if path not in found:
@@ -49,8 +50,8 @@ def template_of(template: Obj, path: str) -> Obj:
     return found[path]
 
 
-def all_pod_sets(wrapper: Obj) -> Iterator[tuple[int, PodSetSpec, Obj]]:
+def all_pod_sets(wrapper: Obj, gpu_prefix: str = GPU_PREFIX) -> Iterator[tuple[int, PodSetSpec, Obj]]:
     """Component, pod set, pod template.  Raises InferenceError and PathError."""
     for index, component in enumerate((wrapper.get("spec") or {}).get("components") or ()):
         for pod_set in pod_sets_of(component):
-            yield index, pod_set, template_of(component["template"], pod_set.path)
+            yield index, pod_set, template_of(component["template"], pod_set.path, gpu_prefix)

@@ -14,6 +14,7 @@ from fournos.queueing.job import Ended
 from fournos.queueing.nested import COMPONENT_ANNOTATION
 from fournos.queueing.nested import component as named
 from fournos.queueing.podsets import PodSetInfo, PodSetInfoError
+from fournos.queueing.slots import GPU_PREFIX
 from fournos.queueing.workload import PodSet
 
 _KEPT = ("labels", "annotations")
@@ -22,6 +23,7 @@ _KEPT = ("labels", "annotations")
 @dataclass(frozen=True, slots=True)
 class QueuedAppWrapper:
     obj: Obj
+    gpu_prefix: str = GPU_PREFIX
 
     @property
     def resource(self) -> Resource:
@@ -31,7 +33,7 @@ class QueuedAppWrapper:
         name = str(self.obj["metadata"]["name"]).lower().replace(".", "-")
         return [
             PodSet(f"{name}-{number}", pod_set.replicas, _template(template, self._component(index)))
-            for number, (index, pod_set, template) in enumerate(all_pod_sets(self.obj))
+            for number, (index, pod_set, template) in enumerate(all_pod_sets(self.obj, self.gpu_prefix))
         ]
 
     def _component(self, index: int) -> str:

@@ -7,9 +7,11 @@ quota, a winner                    →  follow: the copy of the job runs there, 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from fournos.api.times import parse_time
+from fournos.kube.errors import NotFoundError
 from fournos.kube.resource import controller_of, is_terminating, uid_of
 from fournos.multikueue import names
 from fournos.multikueue.context import Context, Observed, Remote
@@ -18,7 +20,8 @@ from fournos.multikueue.nominate import leftover, nominate
 from fournos.multikueue.over import Why, over
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.withdraw import clear, withdraw
-from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Need
+from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Need, StepFailure
+from fournos.runtime.steps import Patch
 
 
 def decide(
@@ -31,13 +34,27 @@ def decide(
     decision = _next(ctx)
     if facts.failure is None or isinstance(decision, Need):
         return decision
-    # The job's status was refused: its CRD has no status subresource, or another schema than the worker's.
+    plain = _without_subresource(facts.failure)
+    if plain is not None:
+        steps = tuple(plain if step == facts.failure.step else step for step in decision.steps)
+        return Decision(steps, decision.status, tuple(ctx.notes), decision.wake_at)
+    # The job's status was refused, by another schema than the worker's.
     if facts.failure.count == 1:
         ctx.note(
             "StatusRefused", f"the worker's status cannot be written: {facts.failure.message}", warning=True
         )
     steps = tuple(step for step in decision.steps if step != facts.failure.step)
     return Decision(steps, decision.status, tuple(ctx.notes), decision.wake_at, retry=True)
+
+
+def _without_subresource(failure: StepFailure) -> Patch | None:
+    """The same write of a status to a kind whose CRD has no status subresource, such as Argo's Workflow."""
+    step = failure.step
+    # The API server answers as if the object were not there.
+    missing = failure.error == NotFoundError.__name__
+    if not missing or not isinstance(step, Patch) or step.subresource != "status":
+        return None
+    return replace(step, subresource=None)
 
 
 def _next(ctx: Context) -> Decision | Need:

@@ -53,6 +53,15 @@ TABLE = [
     },
 ]
 
+(ARGO,) = (
+    row
+    for row in yaml.safe_load((ROOT / "samples" / "frameworks.yaml").read_text())["frameworks"]
+    if row["name"].startswith("Workflow.")
+)
+"""As users are shown it."""
+WORKFLOW = Resource("argoproj.io", "v1alpha1", "Workflow", "workflows")
+WORKFLOW_CRD = yaml.safe_load((ROOT / "tests" / "fakes" / "argo" / "workflows.yaml").read_text())
+
 
 def crd(resource: Resource) -> dict[str, Any]:
     free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -86,7 +95,7 @@ class Operator:
         self.log = directory / "operator.log"
         self.health, port = _free_port(), _free_port()
         table = directory / "frameworks.yaml"
-        table.write_text(yaml.safe_dump({"frameworks": TABLE}))
+        table.write_text(yaml.safe_dump({"frameworks": [*TABLE, ARGO]}))
         self._environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("FOURNOS_")},
             "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
@@ -220,6 +229,14 @@ class Stage:
                 return one
         return None
 
+    async def workflow(self, name: str) -> Obj:
+        """An Argo Workflow as its user writes it."""
+        spec = {"entrypoint": "main", "templates": [{"name": "main", "container": {"image": "busybox"}}]}
+        annotations = {"fournos.dev/requests": "cpu=2"}
+        meta = {**_meta(self.key(name)), "labels": {QUEUE: "lq"}, "annotations": annotations}
+        body = {"apiVersion": WORKFLOW.api_version, "kind": WORKFLOW.kind, "metadata": meta, "spec": spec}
+        return await self.client.create(WORKFLOW, body)
+
     async def say(self, name: str, status: str, reason: str, *, resource: Resource = RUN) -> None:
         """Tekton's word on a run."""
         wanted = Condition("Succeeded", status, reason, f"{reason} it is")
@@ -266,7 +283,7 @@ def _meta(key: Key) -> dict[str, Any]:
 
 
 async def install(client: Client, resource: Resource) -> None:
-    body = crd(resource)
+    body = WORKFLOW_CRD if resource == WORKFLOW else crd(resource)
     with suppress(KubeError):
         await client.create(CUSTOM_RESOURCE_DEFINITION, body)
     for _ in range(100):
@@ -284,6 +301,7 @@ async def install(client: Client, resource: Resource) -> None:
 async def stage(kubeconfig: Path, crds: None, namespace: str, operator: Operator) -> AsyncIterator[Stage]:
     async with Client(load(kubeconfig)) as client:
         await install(client, FOO)
+        await install(client, WORKFLOW)
         with suppress(ConflictError, KubeError):
             await client.create(
                 NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": operator.namespace}}
@@ -296,7 +314,7 @@ async def stage(kubeconfig: Path, crds: None, namespace: str, operator: Operator
         await operator.ready()
         found = Stage(client, namespace, operator)
         yield found
-        for resource in (RUN, FOO):
+        for resource in (RUN, FOO, WORKFLOW):
             for one in (await client.list(resource, namespace=namespace)).items:
                 with suppress(NotFoundError):
                     await client.delete(resource, Key(namespace, one["metadata"]["name"]))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import Condition, condition, is_true, upsert
-from fournos.kube.errors import InvalidError
+from fournos.kube.errors import InvalidError, NotFoundError
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import (
@@ -18,7 +18,7 @@ from fournos.queueing.kinds import (
     WORKLOAD_PRIORITY_CLASS,
 )
 from fournos.runtime.clock import SystemClock
-from tests.integration.frameworks.conftest import FOO, HELD_BY, LATE, QUEUE, RUN, Stage
+from tests.integration.frameworks.conftest import FOO, HELD_BY, LATE, QUEUE, RUN, WORKFLOW, Stage
 
 PENDING = "PipelineRunPending"
 
@@ -280,3 +280,45 @@ async def test_a_kind_whose_crd_comes_later_is_picked_up(stage: Stage) -> None:
         return not (await stage.get("late", LATE))["spec"]["suspend"]
 
     await stage.until(goes, "the new kind is not seen", limit=60)
+
+
+async def test_argo_workflows_wait_for_their_queue(stage: Stage) -> None:
+    """With Argo's own CRD, which has no status subresource; its controller is played."""
+    await stage.furnish()
+    for name in ("first", "second"):
+        made = await stage.workflow(name)
+        assert made["spec"]["suspend"] is True and made["metadata"]["annotations"][HELD_BY] == "queue"
+
+    async def running() -> list[str]:
+        found = (await stage.client.list(WORKFLOW, namespace=stage.namespace)).items
+        return [one["metadata"]["name"] for one in found if "suspend" not in one["spec"]]
+
+    (one,) = await stage.until(running, "no Workflow is let go")
+    assert (await stage.get(one, WORKFLOW))["spec"]["entrypoint"] == "main", "the rest of the spec stays"
+    other = "second" if one == "first" else "first"
+    assert not is_true(await stage.queued(other), "Admitted")
+    done = {"status": {"phase": "Succeeded", "message": "done"}}
+    with pytest.raises(NotFoundError):  # MultiKueue's adapter goes by this answer
+        await stage.client.patch(WORKFLOW, stage.key(one), done, subresource="status")
+    await stage.client.patch(WORKFLOW, stage.key(one), done)
+    finished = await stage.finished(one)
+    assert (finished["reason"], finished["message"]) == ("Succeeded", "done")
+
+    async def both() -> bool:
+        return sorted(await running()) == ["first", "second"]
+
+    await stage.until(both, "the other Workflow is not let go")
+    await stage.client.patch(WORKFLOW, stage.key(other), {"status": {"phase": "Error", "message": "no"}})
+    assert (await stage.finished(other))["reason"] == "Failed"
+
+
+async def test_an_argo_workflow_of_a_queue_that_leads_elsewhere_is_dispatched(stage: Stage) -> None:
+    """Its CRD keeps spec.managedBy, and here it stays held."""
+    await stage.add(ADMISSION_CHECK, stage.namespace, {"controllerName": "fournos.dev/multikueue"})
+    check = {"admissionChecks": [{"name": stage.namespace}]}
+    await stage.furnish(admissionChecksStrategy=check)
+    await stage.workflow("away")
+    stored = await stage.get("away", WORKFLOW)
+    assert stored["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue"
+    assert stored["spec"]["suspend"] is True
+    await stage.queued("away")

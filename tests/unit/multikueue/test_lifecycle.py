@@ -292,6 +292,18 @@ async def test_the_managers_own_facts_survive() -> None:
     assert job(server)["status"]["phase"] == "Succeeded"
 
 
+async def test_a_kind_without_a_status_subresource_has_its_status_too() -> None:
+    """As Argo's Workflow: the API server has no such path, and takes the status with the rest."""
+
+    def setup(server: Server) -> None:
+        server.without_status.add(FOO)
+        submit(server)
+
+    server = (await run(scenario(finish, setup=setup))).server
+    has_finished(server)
+    assert job(server)["status"]["phase"] == "Succeeded"
+
+
 async def test_a_worker_that_leaves_the_fleet_gives_its_jobs_back() -> None:
     def leave(server: Server) -> None:
         line(server, "w2", full=None)
