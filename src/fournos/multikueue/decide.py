@@ -34,7 +34,7 @@ def decide(
     decision = _next(ctx)
     if facts.failure is None or isinstance(decision, Need):
         return decision
-    plain = _without_subresource(facts.failure)
+    plain = _without_subresource(ctx, facts.failure)
     if plain is not None:
         steps = tuple(plain if step == facts.failure.step else step for step in decision.steps)
         return Decision(steps, decision.status, tuple(ctx.notes), decision.wake_at)
@@ -47,12 +47,20 @@ def decide(
     return Decision(steps, decision.status, tuple(ctx.notes), decision.wake_at, retry=True)
 
 
-def _without_subresource(failure: StepFailure) -> Patch | None:
+def _without_subresource(ctx: Context, failure: StepFailure) -> Patch | None:
     """The same write of a status to a kind whose CRD has no status subresource, such as Argo's Workflow."""
     step = failure.step
     # The API server answers as if the object were not there.
     missing = failure.error == NotFoundError.__name__
-    if not missing or not isinstance(step, Patch) or step.subresource != "status":
+    if (
+        not missing
+        or not isinstance(step, Patch)
+        or (step.resource, step.subresource)
+        != (
+            ctx.observed.kind,
+            "status",
+        )
+    ):
         return None
     return replace(step, subresource=None)
 

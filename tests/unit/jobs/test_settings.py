@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import Condition, condition, is_true
+from fournos.api.times import parse_time
 from fournos.app.files import roots
 from fournos.jobs.controller import jobs_system
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
@@ -154,6 +155,64 @@ async def test_where_secrets_are_and_what_they_are_called() -> None:
     assert phase(server) == "Succeeded"
     copies = {secret["metadata"]["name"] for secret in server.list(SECRET, namespace=NS)}
     assert copies == {"job-kubeconfig", "job-v.a"}
+
+
+async def test_limits_of_the_pipeline() -> None:
+    limits = {"pipeline_timeout": "9h", "pipeline_tasks_timeout": "7h", "pipeline_finally_timeout": "2h"}
+    server = await play(**limits)
+    found = server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["timeouts"]
+    assert found == {"pipeline": "9h", "tasks": "7h", "finally": "2h"}
+
+
+def stop(server: Server) -> None:
+    server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"shutdown": "Stop"}})
+
+
+def delete(server: Server) -> None:
+    server.delete(FOURNOS_JOB, Key(NS, "job"))
+
+
+@pytest.mark.parametrize(
+    ("setting", "ending", "kueue"),
+    [
+        ("stop_grace_sec", stop, Kueue()),
+        ("deletion_grace_sec", delete, Kueue()),
+        ("eviction_grace_sec", None, Kueue(evict=[("job", "Preempted")])),
+    ],
+)
+async def test_how_long_an_end_may_take(setting: str, ending: Any, kueue: Kueue) -> None:
+    """A run that does not end is cancelled at once after the grace, and deleted terminate_grace_sec later."""
+    asked: dict[str, float] = {}
+
+    def watch(server: Server) -> None:
+        found = server.find(PIPELINE_RUN, Key(NS, "job"))
+        if found or "Cancelled" in asked:
+            how = found["spec"].get("status", "") if found else "deleted"
+            asked.setdefault(str(how), server.clock.monotonic())
+
+    actors = [Resolver(), kueue, Tekton(deaf={"job"}), watch]
+    graces = {setting: 50.0, "terminate_grace_sec": 7.0}
+    await play(actors=actors, script=[ending] if ending else [], **graces)
+    assert asked["Cancelled"] - asked["CancelledRunFinally"] == pytest.approx(50, abs=2)
+    assert asked["deleted"] - asked["Cancelled"] == pytest.approx(7, abs=2)
+
+
+async def test_the_wait_before_a_retry() -> None:
+    server = await play(
+        lambda s: submit(s, retry={"limit": 1}),
+        actors=[Resolver(), Kueue(), Tekton(fails={"job"})],
+        retry_backoff_sec=40.0,
+    )
+    first, second = job(server)["status"]["attempts"]
+    waited = parse_time(second["startedAt"]) - parse_time(first["finishedAt"])
+    assert 40 <= waited.total_seconds() <= 45
+
+
+@pytest.mark.parametrize(("secrets_kept", "left"), [("job", 2), ("run", 0)])
+async def test_how_long_copies_of_secrets_are_kept(secrets_kept: str, left: int) -> None:
+    server = await play(lambda s: submit(s, secretRefs=["my-creds"]), secrets_kept=secrets_kept)
+    assert phase(server) == "Succeeded"
+    assert len(server.list(SECRET, namespace=NS)) == left
 
 
 @pytest.mark.parametrize("pattern", ["kubeconfig", "{cluster}-{cluster}", "{entry}"])
