@@ -1,4 +1,4 @@
-"""Each setting of the README's tables has a test that sees its effect; a new one needs an entry here."""
+"""Each setting of these systems has a test that sees its effect; a new one needs an entry here."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from pydantic_settings import BaseSettings
 
+from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.clusters.settings import ClusterSettings
 from fournos.jobs.settings import JobSettings
+from fournos.miniclusters.settings import MiniClusterSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 JOBS, CLUSTERS, PARTS, SHARED = (
@@ -19,6 +21,11 @@ JOBS, CLUSTERS, PARTS, SHARED = (
 SECRETS = "test_where_secrets_are_and_what_they_are_called"
 ENDS = "test_how_long_an_end_may_take"
 HUB = "tests/integration/clusters/conftest.py"
+WRAPPERS, MINICLUSTERS, ADMISSION = (
+    f"tests/unit/{name}.py"
+    for name in ("appwrappers/test_settings", "miniclusters/test_settings", "appwrappers/test_admission")
+)
+LEVELS = (SHARED, "test_a_log_level_counts_for_its_part_whatever_else_runs")
 SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
     JobSettings: {
         "namespace": (
@@ -31,7 +38,7 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "vault_secret_pattern": (JOBS, SECRETS),
         "kueue_local_queue_name": (JOBS, "test_local_queue_and_gpu_prefix"),
         "gpu_resource_prefix": (JOBS, "test_local_queue_and_gpu_prefix"),
-        "log_level": (SHARED, "test_a_log_level_counts_for_its_part_whatever_else_runs"),
+        "log_level": LEVELS,
         "gc_interval_sec": (PARTS, "test_the_interval_of_garbage_collection"),
         "resolve_deadline_sec": (JOBS, "test_deadline_of_the_resolver_and_what_it_is_told"),
         "resolve_job_template": (JOBS, "test_config_is_found_whatever_the_working_directory"),
@@ -63,10 +70,42 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         ),
         "gpu_discovery_timeout_sec": (HUB, ""),
         "gpu_shrink_after_sec": (CLUSTERS, "test_how_long_gpus_must_be_missing"),
-        "log_level": (SHARED, "test_a_log_level_counts_for_its_part_whatever_else_runs"),
+        "log_level": LEVELS,
+    },
+    AppWrapperSettings: {
+        "namespace": ("tests/integration/appwrappers/conftest.py", ""),
+        "log_level": LEVELS,
+        "gpu_resource_prefix": (SHARED, "test_a_wrapped_job_asks_for_gpus_under_the_same_prefix"),
+        "workloads": (ADMISSION, "test_the_queue_and_whether_it_waits"),
+        "manage_jobs_without_queue_name": (ADMISSION, "test_the_queue_and_whether_it_waits"),
+        "default_queue_name": (ADMISSION, "test_the_queue_and_whether_it_waits"),
+        "user_rbac_admission_check": (ADMISSION, ""),
+        "admission_grace": (WRAPPERS, "test_how_long_and_how_often"),
+        "warmup_grace": (WRAPPERS, "test_how_long_and_how_often"),
+        "failure_grace": (WRAPPERS, "test_how_long_and_how_often"),
+        "retry_pause": (WRAPPERS, "test_how_long_and_how_often"),
+        "retry_limit": (WRAPPERS, "test_how_long_and_how_often"),
+        "forceful_deletion_grace": (WRAPPERS, "test_how_long_and_how_often"),
+        "grace_maximum": (WRAPPERS, "test_how_long_and_how_often"),
+        "success_ttl": (WRAPPERS, "test_how_long_and_how_often"),
+        "scheduler_name": (WRAPPERS, "test_what_pods_get"),
+        "prefer_no_schedule_weight": (WRAPPERS, "test_what_pods_get"),
+        "inject_anti_affinities": (WRAPPERS, "test_what_pods_get"),
+        "autopilot_resources": (WRAPPERS, "test_nodes_and_the_resources_that_autopilot_tells_of"),
+        "monitor_nodes": (WRAPPERS, "test_nodes_and_the_resources_that_autopilot_tells_of"),
+    },
+    MiniClusterSettings: {
+        "namespace": ("tests/e2e/miniclusters/conftest.py", ""),
+        "log_level": LEVELS,
+        "view_image": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
+        "cluster_domain": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
+        "network_device": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
+        "drain_grace_sec": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
+        "end_grace_sec": ("tests/unit/miniclusters/test_ends.py", ""),
+        "give_back": ("tests/unit/miniclusters/test_queued.py", "test_quota_may_be_kept_for_growing_again"),
     },
 }
-"""Setting → the file, and the test in it; "" where every test of the folder runs with a value of its own."""
+"""Setting → the file, and the test in it; "" where all tests in it depend on it."""
 
 CASES = [(which, field) for which in SEEN for field in which.model_fields]
 
