@@ -87,9 +87,9 @@ def packages(source: Source, out: Path) -> None:
 
 def installs(source: Source, out: Path) -> None:
     """install-SYSTEM.yaml for each system, and install.yaml for all of them."""
-    found = {system: of_system(system, documents(source.tree, system), source.image) for system in SYSTEMS}
-    for system, objects in found.items():
-        _install(out / f"install-{system.name}.yaml", objects, f"{system.what}, {source.version}")
+    found = {one: of_system(one, documents(source.tree, one), source.image) for one in SYSTEMS}
+    for one, objects in found.items():
+        _install(out / f"install-{one.name}.yaml", objects, f"{one.what}, {source.version}")
     _install(out / "install.yaml", of_all(list(found.values())), f"All of Fournos, {source.version}")
 
 
