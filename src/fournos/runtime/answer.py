@@ -41,9 +41,6 @@ MAX_LINE = 1000
 _UNKNOWN_FIELD: Final = re.compile(r'unknown field "([^"]+)"')
 
 
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
-
-
 async def answer(api: Api, questions: Iterable[Question]) -> dict[Question, Answer]:
     """All answers, fetched side by side."""
     asked = list(dict.fromkeys(questions))

@@ -42,6 +42,8 @@ TABLE: dict[str, list[tuple[str, str, str, str]]] = {
         ("own", "update", "fournosjobs/finalizers.fournos.dev", "blockOwnerDeletion on OpenShift"),
         ("own", "get list watch create patch delete", f"workloads.{KUEUE}", "a job's place in the queue"),
         ("own", "patch", f"workloads/status.{KUEUE}", "quota given back after an eviction; Finished"),
+        ("own", "get", f"localqueues.{KUEUE}", "where a queue leads: spec.managedBy"),
+        ("cluster", "get", f"admissionchecks.{KUEUE}", "where a queue leads: spec.managedBy"),
         ("own", READ, "pipelines.tekton.dev", "the resolver's image; tasks without a limit"),
         ("own", "get list watch create patch delete", "pipelineruns.tekton.dev", "runs; patch: cancel"),
         ("own", "get", "taskruns.tekton.dev", "whose pod writes a job (the webhook own-job)"),
@@ -138,7 +140,8 @@ TABLE: dict[str, list[tuple[str, str, str, str]]] = {
         ("cluster", "get list watch create patch delete", f"workloads.{KUEUE}", "own-workloads"),
         ("cluster", "patch", f"workloads/status.{KUEUE}", "own-workloads"),
         ("cluster", READ, f"{PARAMETERS} priorityclasses.scheduling.k8s.io", "own-workloads: placement"),
-        ("cluster", "get", f"localqueues.{KUEUE}", "own-workloads: the default queue"),
+        ("cluster", "get", f"localqueues.{KUEUE}", "own-workloads: the default queue; spec.managedBy"),
+        ("cluster", "get", f"clusterqueues.{KUEUE} admissionchecks.{KUEUE}", "where a queue leads"),
     ],
     "fournos-frameworks": [
         ("cluster", "get list watch create patch", "pipelineruns.tekton.dev", "runs; create: a new attempt"),
@@ -190,6 +193,12 @@ TABLE: dict[str, list[tuple[str, str, str, str]]] = {
         ("cluster", "create patch", "events.events.k8s.io", "events"),
         *METRICS,
         *lease("operator-system", "miniclusters"),
+        (
+            "cluster",
+            "get",
+            f"localqueues.{KUEUE} clusterqueues.{KUEUE} admissionchecks.{KUEUE}",
+            "where a queue leads: spec.managedBy",
+        ),
         ("operator-system", "get patch", "secrets=minicluster-metrics-cert", "the certificate of /metrics"),
     ],
     "fournos-multikueue": [
@@ -246,7 +255,9 @@ TABLE: dict[str, list[tuple[str, str, str, str]]] = {
             "miniclusters/status.flux-framework.org",
             "Kueue's adapter of external frameworks",
         ),
+        ("cluster", READ, "taskruns.tekton.dev", "kinds between a run and its pods"),
     ],
+    "prometheus-k8s": [("cluster", "get", "/metrics", "scraping")],
 }
 ALL_NAMESPACES = {
     "appwrapper-controller-manager": "AppWrappers may be in any namespace",
@@ -318,7 +329,9 @@ def _aggregated(role: dict[str, Any], roles: Any) -> list[dict[str, Any]]:
 
 def _rights(rule: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     names = ",".join(rule.get("resourceNames", ()))
-    for group in rule["apiGroups"]:
+    for url in rule.get("nonResourceURLs", ()):
+        yield from ((verb, url, "") for verb in rule["verbs"])
+    for group in rule.get("apiGroups", ()):
         for resource in rule["resources"]:
             for verb in rule["verbs"]:
                 yield verb, f"{resource}.{group}" if group else resource, names
@@ -347,7 +360,9 @@ def test_nothing_is_cluster_wide_that_can_be_by_name_or_namespace() -> None:
     wide = {
         (account, verb, resource)
         for account, where, verb, resource, _ in shipped()
-        if where == "cluster" and resource.partition(".")[0] not in CLUSTER_SCOPED
+        if where == "cluster"
+        and not resource.startswith("/")
+        and resource.partition(".")[0] not in CLUSTER_SCOPED
     }
     # Hearth's published check of its rights asks in whatever namespace one is.
     assert {one for one in wide if one[0] not in ALL_NAMESPACES} == {
