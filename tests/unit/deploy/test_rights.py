@@ -190,6 +190,7 @@ TABLE: dict[str, list[tuple[str, str, str, str]]] = {
         ("cluster", "get list watch create patch delete", f"workloads.{KUEUE}", "their place in the queue"),
         ("cluster", "patch", f"workloads/status.{KUEUE}", "quota given back; Finished"),
         ("cluster", READ, f"{PARAMETERS} priorityclasses.scheduling.k8s.io", "placement and priority"),
+        ("cluster", "list", "events.events.k8s.io", "why a pod does not start"),
         ("cluster", "create patch", "events.events.k8s.io", "events"),
         *METRICS,
         *lease("operator-system", "miniclusters"),
