@@ -20,6 +20,7 @@ from fournos.kube.errors import (
 )
 from fournos.kube.kinds import POD, SECRET, SUBJECT_ACCESS_REVIEW
 from fournos.kube.resource import Obj, key_of, owner_uids, uid_of
+from fournos.kube.store import LAST_APPLIED
 from fournos.runtime.decision import (
     Absent,
     Answer,
@@ -126,7 +127,7 @@ def _shape(secret: Obj) -> SecretFacts:
 def public_annotations(secret: Obj) -> dict[str, str]:
     """Without the one in which `kubectl apply` keeps all of the Secret."""
     found: Mapping[str, str] = secret["metadata"].get("annotations") or {}
-    return {key: value for key, value in found.items() if key != _LAST_APPLIED}
+    return {key: value for key, value in found.items() if key != LAST_APPLIED}
 
 
 async def _tail(api: Api, question: LogTail) -> Answer:
