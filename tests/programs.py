@@ -52,7 +52,6 @@ COMPUTED = {
     "layout.hyper": "binaries",
     "str(layout.binaries / 'kueue')": "binaries",
     "self.words(*arguments)": "Kubectl",
-    "[word.format(tag=tag, archive=archive) for word in words]": "dev/release_images.py, the builder",
     "self.program": "dev/engine.py, Docker or Podman where one answers",
     "cluster.kubectl_words()": "Kubectl",
     "cluster.Cluster(state.require(name)).kubectl_words()": "Kubectl",
