@@ -29,13 +29,13 @@ class As:
         self.jobs, self.workloads = JOBS.format(namespace), WORKLOADS.format(namespace)
 
     async def __call__(
-        self, account: str, method: str, path: str, body: Any, *, namespace: str | None = None
+        self, account: str, method: str, path: str, body: Any, *, namespace: str | None = None, **query: str
     ) -> tuple[int, str]:
         kind = "merge-patch+json" if method == "PATCH" else "json"
         where = self.namespace if namespace is None else namespace
         user = {"Impersonate-User": f"system:serviceaccount:{where}:{account}"} if account else {}
         status, answer = await self._server(
-            method, path, body, content_type=f"application/{kind}", headers=user
+            method, path, body, content_type=f"application/{kind}", headers=user, **query
         )
         return status, str(answer.get("message", ""))
 
@@ -115,12 +115,19 @@ async def who(server: Server, crds: None, namespace: str, rights: None) -> Async
         path = PLURALS[one["kind"]].format(namespace=where)
         await server.apply(f"{path}/{one['metadata']['name']}", one)
     await found.may("", "POST", found.jobs, job("probe"))
-    body = {"status": {"phase": "Failed"}}
-    for _ in range(150):  # until the API server has read the policies and the rights
-        code, message = await found("default", "PATCH", f"{found.jobs}/probe/status", body)
-        if code >= 400 and "fournos-job-status" in message:
-            break
-        await asyncio.sleep(0.1)
+    labelled = {"name": "x", "labels": {"kueue.x-k8s.io/priority-class": HELD}}
+    probes = (
+        ("default", "PATCH", f"{found.jobs}/probe/status", {"status": {"phase": "Failed"}}),
+        ("fournos-resolver", "PATCH", f"{found.jobs}/probe", {"spec": {"owner": "x"}}),
+        ("user", "POST", found.jobs, job("x", priority=HELD)),
+        ("user", "POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": labelled}),
+    )
+    for probe in probes:  # until the API server has read each policy, and the rights
+        for _ in range(150):
+            _, message = await found(*probe, dryRun="All")
+            if "ValidatingAdmissionPolicy" in message:
+                break
+            await asyncio.sleep(0.1)
     yield found
 
 
