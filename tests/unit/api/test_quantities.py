@@ -99,8 +99,9 @@ def test_labels_annotations_and_templates_hold_any_text() -> None:
     label = "kueue.x-k8s.io/max-exec-time-seconds"
     assert max_execution_seconds({"metadata": {"labels": {label: "60"}}}) == 60
     assert max_execution_seconds({"metadata": {"labels": {label: "9" * 63}}}) is None
-    with pytest.raises(RequestsError, match="longer than a quantity"):
-        parse_requests(f"cpu={LONG}")
+    for text, limit in ((LONG, 4096), (LONG[:4000], 32)):
+        with pytest.raises(RequestsError, match=f"at most {limit} characters"):
+            parse_requests(f"cpu={text}")
 
     def pod_set(cpu: str) -> Any:
         containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
