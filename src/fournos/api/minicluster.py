@@ -112,9 +112,9 @@ class MiniClusterSpec(Model):
         """Index of the container that runs Flux; the rules see to it that there is one."""
         if len(self.containers) == 1:
             return 0
-        said = [index for index, one in enumerate(self.containers) if one.run_flux]
-        unsaid = [index for index, one in enumerate(self.containers) if one.run_flux is None]
-        return next(iter((*said, *unsaid)), 0)
+        marked = [index for index, one in enumerate(self.containers) if one.run_flux]
+        unmarked = [index for index, one in enumerate(self.containers) if one.run_flux is None]
+        return next(iter((*marked, *unmarked)), 0)
 
     @property
     def runner(self) -> Container:

@@ -1,4 +1,4 @@
-"""Numbers that somebody else wrote: Kubernetes quantities (2, "500m", "16Gi", "1e3") and whole numbers."""
+"""Parsers of numbers that others write: Kubernetes quantities (2, "500m", "16Gi") and whole numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text that somebody else wrote, before it reaches a terminal: nothing in it may steer one."""
+"""Escapes control characters in text from others, so that it cannot steer a terminal."""
 
 from __future__ import annotations
 

@@ -163,15 +163,15 @@ def _judgement(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> 
 
 
 def _judged(ctx: Context, survey: Survey, index: int, judgement: Judgement, obj: Obj) -> None:
-    told = f"{obj['metadata']['name']}: {judgement.message}".removesuffix(": ")
+    summary = f"{obj['metadata']['name']}: {judgement.message}".removesuffix(": ")
     if judgement.state is State.FAILED:
-        survey.failed.append(told)
+        survey.failed.append(summary)
         return
     if judgement.state is State.SUCCEEDED:
         ctx.draft.component_condition(index, Condition("Finished", "True", "Succeeded", ""))
         return
     if judgement.state is State.FAILING:
-        survey.failing.append(told)
+        survey.failing.append(summary)
     if ctx.failed_pods_count(index):
         survey.whole[index] = judgement.whole
     idle = ctx.pods_expected(index) == 0

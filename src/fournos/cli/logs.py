@@ -259,7 +259,7 @@ class Printer:
 
     def line(self, prefix: str, line: str) -> None:
         colour = self._colours.setdefault(prefix, _COLOURS[len(self._colours) % len(_COLOURS)])
-        # Colours of the program's own are kept for terminals only, all else that steers one for nobody.
+        # The program's own colours are kept on a terminal; other control sequences are escaped.
         terminal = self._output.out.is_terminal
         body = Text.from_ansi(line) if terminal else Text(_COLOUR_CODE.sub("", line))
         self._output.say(Text.assemble((f"[{prefix}] ", colour), body))

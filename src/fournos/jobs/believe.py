@@ -1,4 +1,4 @@
-"""A run that goes on outweighs what the status says: a phase that somebody else has written ends no run and
+"""A run that goes on outweighs the status: a phase that another writer has set ends no run and
 gives no cluster away.
 
 The finalizer stands while a run is live, and this operator takes it off only after it has declared how the

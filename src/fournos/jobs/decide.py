@@ -114,5 +114,5 @@ _POLICIES: dict[str, Callable[[Context], Decision | Need]] = {
     "Pending": _pending,
     "Admitted": admitted,
     "Running": running,
-    "Stopping": running,  # written by somebody else: the spec asks for no shutdown
+    "Stopping": running,  # set by another writer: the spec asks for no shutdown
 }

@@ -50,7 +50,7 @@ def enqueue(ctx: Context, message: str) -> Decision | Need:
 
 
 def _taken(ctx: Context, name: str) -> bool:
-    """Whether the Workload of an attempt could not be made because somebody else has its usual name."""
+    """Whether the Workload of an attempt could not be made because another object has its usual name."""
     failure = ctx.facts.failure
     return (
         failure is not None
@@ -172,7 +172,7 @@ def pending(ctx: Context) -> Decision | Need:
 
 def _outdated(ctx: Context, workload: Obj, queue: QueueView) -> bool:
     """Whether it asks for something else than the job: the spec was changed after the Workload was made, or
-    somebody else made it."""
+    another client made it."""
     if queue.state not in (QueueState.WAITING, QueueState.ADMITTED):
         return False
     request = _request(ctx, None)
@@ -233,7 +233,7 @@ def _claim(ctx: Context, workload: Obj, cluster: str) -> Decision:
 
 
 def _run_name(ctx: Context, workload: str) -> str:
-    """That of its Workload, unless somebody else has made that one."""
+    """That of its Workload, unless another client made it."""
     possible = names.attempt_names(ctx.name, ctx.draft.attempt + 1, uid_of(ctx.job))
     return workload if workload in possible else possible[0]
 

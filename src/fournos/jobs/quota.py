@@ -45,7 +45,7 @@ def shared_cluster(ctx: Context, workload: Obj) -> tuple[str | None, str]:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What a job that has begun an attempt still holds; all empty: that cannot be told now."""
+    """What a job that has begun an attempt still holds; all empty: not known now."""
 
     cluster: str | None = None
     evicted: Obj | None = None

@@ -50,8 +50,8 @@ def error_from(status: int, body: bytes, *, retry_after: str | None = None) -> K
 
 def error_of(status: Obj, *, status_code: int = 0, retry_after: str | None = None) -> KubeError:
     """The error that a Status object stands for (the object of an ERROR event)."""
-    said = status.get("code")
-    code = status_code or (said if isinstance(said, int) and said else 500)
+    own = status.get("code")
+    code = status_code or (own if isinstance(own, int) and own else 500)
     message = str(status.get("message") or status.get("reason") or f"HTTP {code}")
     details = status.get("details")
     if not isinstance(details, Mapping):

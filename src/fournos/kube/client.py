@@ -99,8 +99,8 @@ class Client:
         With `max_bytes` a page that is too long is asked for again with fewer objects, and an expired token
         is GoneError.
         """
-        said = {"labelSelector": selector, "fieldSelector": fields}
-        query = {name: text for name, text in said.items() if text}
+        selectors = {"labelSelector": selector, "fieldSelector": fields}
+        query = {name: text for name, text in selectors.items() if text}
         try:
             return await self._list(resource, namespace, query, page_size, keep)
         except _PagesExpiredError:

@@ -98,8 +98,8 @@ def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
     told_beside(ctx)
     lead_runs = lead is not None and _runs(lead, ctx.name)
     if lead is not None and not lead_runs and _final(ctx, lead):
-        return  # what was said last holds until the Job has ended, too
-    said = f"{found.running} of {size} pods run, {found.ready} are ready"
+        return  # the last message holds until the Job has ended, too
+    counts = f"{found.running} of {size} pods run, {found.ready} are ready"
     if lead is not None and lead_runs and not ctx.minicluster.get("status", {}).get("startedAt"):
         state = runner(lead, ctx.name)["state"]["running"]
         ctx.draft.put(startedAt=state.get("startedAt"))
@@ -108,17 +108,17 @@ def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
         WAITING,
         waiting,
         "PodsPending" if waiting else "PodsRunning",
-        _cause(ctx, job, said, hint) if waiting else said,
+        _cause(ctx, job, counts, hint) if waiting else counts,
     )
     ready = lead_runs and found.ready >= size
-    ctx.draft.condition(RUNNING, lead_runs, "LeadRunning" if lead_runs else "LeadPending", said)
-    ctx.draft.condition(READY, ready, "AllReady" if ready else "NotAllReady", said)
+    ctx.draft.condition(RUNNING, lead_runs, "LeadRunning" if lead_runs else "LeadPending", counts)
+    ctx.draft.condition(READY, ready, "AllReady" if ready else "NotAllReady", counts)
     if ready:
         phase, message = "Ready", f"All {size} brokers are up"
     elif lead_runs:
-        phase, message = "Running", _cause(ctx, job, said, hint)
+        phase, message = "Running", _cause(ctx, job, counts, hint)
     else:
-        phase, message = "Waiting", _cause(ctx, job, said, hint)
+        phase, message = "Waiting", _cause(ctx, job, counts, hint)
     ctx.draft.phased(phase, f"{message}; {refused}" if refused else message)
 
 
@@ -129,15 +129,15 @@ def _final(ctx: Context, lead: Obj) -> bool:
     return code is not None and not again and ctx.draft.phase in ("Running", "Ready")
 
 
-def _cause(ctx: Context, job: Obj, said: str, hint: str) -> str:
+def _cause(ctx: Context, job: Obj, counts: str, hint: str) -> str:
     """Why pods do not run yet, in Kubernetes' words where it has said something."""
     if job["spec"].get("suspend"):
         found = condition(job, "Suspended") or {}
         return str(found.get("message") or "The Job is suspended")
     for pod in sorted(ctx.pods, key=lambda pod: index_of(pod) or 0):
         if not terminal(pod) and not _runs(pod, ctx.name) and (text := cause_of(pod)):
-            return f"{said}: {text}"
-    return f"{said}: {hint}" if hint else said
+            return f"{counts}: {text}"
+    return f"{counts}: {hint}" if hint else counts
 
 
 def cause_of(pod: Obj) -> str:

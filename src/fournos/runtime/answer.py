@@ -136,11 +136,11 @@ async def _tail(api: Api, question: LogTail) -> Answer:
         return Absent()
     newest = max(pods, key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", key_of(pod)))
     container = question.container or _main_container(newest)
-    said = [
+    texts = [
         line.rstrip("\n")
         async for line in await api.logs(key_of(newest), container=container, tail=question.lines)
     ]
-    lines = redact("\n".join(said[-question.lines :])).split("\n")
+    lines = redact("\n".join(texts[-question.lines :])).split("\n")
     return Present("\n".join(line[:MAX_LINE] for line in lines))
 
 

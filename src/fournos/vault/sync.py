@@ -204,7 +204,7 @@ def plan(
 
 
 def _manager(secret: Obj) -> str:
-    """Who looks after a Secret that is not the sync's, "" for nobody."""
+    """Who looks after a Secret that is not the sync's, "" if there is none."""
     meta = secret["metadata"]
     owner = next(iter(meta.get("ownerReferences") or ()), None)
     if owner is not None:

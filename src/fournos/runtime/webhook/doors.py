@@ -28,7 +28,7 @@ def segment_of(pair: Pair) -> str:
 
 
 def segments_in(existing: Obj, webhooks: Iterable[Webhook]) -> frozenset[str]:
-    """What the API server uses now, as a configuration of ours tells it; "" where there is none yet."""
+    """What the API server uses now, as a configuration of ours has it; "" where there is none yet."""
     paths = {webhook.name: webhook.path for webhook in webhooks}
     found = set()
     for entry in existing.get("webhooks") or ():

@@ -56,7 +56,7 @@ class WebhookServer:
             if len(set(found)) != len(found):
                 raise ValueError(f"two webhooks have the same {what}")
         self.doors = Doors(time.monotonic)
-        """Who may ask: at first nobody."""
+        """Which paths are answered: none at first."""
         self._api = api
         self._webhooks = webhooks
         self._metrics = metrics
