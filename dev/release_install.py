@@ -24,6 +24,8 @@ ORDER = (
     "ClusterRoleBinding",
     "Role",
     "RoleBinding",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
     "Secret",
     "ConfigMap",
     "Service",
