@@ -79,7 +79,8 @@ async def logs(
     fournos logs -f nightly-x7k2m --task run-benchmark
     fournos logs nightly-x7k2m --resolver
 
-    Those of a job that a worker cluster runs are read there, with the kubeconfig of its MultiKueueCluster.
+    Those of a job that a worker cluster runs are read there, with a kubeconfig for logs, or else with that of
+    its MultiKueueCluster.
     """
     if resolver and task:
         raise Fail("--resolver and --task exclude one another", fix="leave one out")

@@ -15,15 +15,21 @@ from fournos.cli.verbs import Cli, Session
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.checked import check
 from fournos.kube.errors import CredentialsError, ForbiddenError, NotFoundError
-from fournos.kube.kinds import SECRET
+from fournos.kube.kinds import POD, SECRET
 from fournos.kube.probe import ClusterApi
 from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
-from fournos.multikueue.names import CONTROLLER, KUBECONFIG, MULTIKUEUE
+from fournos.multikueue.names import CONTROLLER, KUBECONFIG, LOGS_OF, MULTIKUEUE
 from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 
 KUEUE_NAMESPACE = "kueue-system"
 UNAUTHORIZED = 401
+LOGS_SUFFIX = "-logs"
+"""What the name of the Secret for logs has more than that of the worker's own."""
+_PUT = f"put the worker's kubeconfig into it, under the key {KUBECONFIG}"
+_HAVE_IT_MADE = "have Secret {own} made, and its get granted to you: docs/multikueue.md, Logs"
+_NOTHING = "fournos.dev/nothing=true"
+"""No object has it: whether one may list is of interest."""
 CONTROLLERS = {
     MULTIKUEUE: ("Kueue's", "Kueue's adapter", "is Kueue running, with MultiKueue on?"),
     CONTROLLER: ("ours", "our adapter", "start it: fournos run --enable multikueue"),
@@ -69,6 +75,13 @@ async def checks(session: Session) -> list[DispatchCheck]:
 async def worker(world: World, session: Session, name: str, *, namespace: str) -> AsyncIterator[ClusterApi]:
     """Connects; `namespace` is Kueue's.  Raises KubeError: no such worker, no right to read its kubeconfig, a
     kubeconfig that is refused."""
+    key = await _location(session, name, namespace)
+    async with _dial(world, key, await _secret(session, key)) as api:
+        yield api
+
+
+async def _location(session: Session, name: str, namespace: str) -> Key:
+    """The Secret with a worker's kubeconfig."""
     try:
         cluster = await session.api.get(MULTIKUEUE_CLUSTER, Key("", name))
     except NotFoundError:
@@ -77,15 +90,42 @@ async def worker(world: World, session: Session, name: str, *, namespace: str) -
     source = (cluster["spec"].get("clusterSource") or {}).get("kubeConfig") or {}
     if source.get("locationType", "Secret") != "Secret" or not source.get("location"):
         raise CredentialsError(f"MultiKueueCluster {name} names no Secret: put its kubeconfig into one")
-    key = Key(namespace, str(source["location"]))
-    put = f"put the worker's kubeconfig into it, under the key {KUBECONFIG}"
+    return Key(namespace, str(source["location"]))
+
+
+async def _secret(session: Session, key: Key) -> Obj:
     try:
-        secret = await session.api.get(SECRET, key)
+        return await session.api.get(SECRET, key)
     except NotFoundError:
-        raise NotFoundError(f"there is no Secret {key}: make it, and {put}") from None
+        raise NotFoundError(f"there is no Secret {key}: make it, and {_PUT}") from None
+
+
+async def _for_logs(session: Session, key: Key) -> tuple[Key, Obj]:
+    """The Secret with the identity that reads logs, or else the worker's own, `key`."""
+    own = Key(key.namespace, f"{key.name}{LOGS_SUFFIX}")
+    try:
+        found = await session.api.get(SECRET, own)
+        if (found["metadata"].get("labels") or {}).get(LOGS_OF) == key.name:
+            return own, found
+        lacking = f"Secret {own} lacks the label {LOGS_OF}={key.name}"
+    except NotFoundError:
+        lacking = f"there is no Secret {own}"
+    except ForbiddenError as error:
+        if error.status == UNAUTHORIZED:
+            raise
+        lacking = f"you may not get Secret {own}"
+    try:
+        return key, await _secret(session, key)
+    except ForbiddenError:
+        text = f"{lacking}, and you may not get Secret {key}"
+        raise Fail(text, fix=_HAVE_IT_MADE.format(own=own), code=Exit.SERVER) from None
+
+
+@asynccontextmanager
+async def _dial(world: World, key: Key, secret: Obj) -> AsyncIterator[ClusterApi]:
     encoded = (secret.get("data") or {}).get(KUBECONFIG)
     if not encoded:
-        raise CredentialsError(f"Secret {key} has no key {KUBECONFIG}: {put}")
+        raise CredentialsError(f"Secret {key} has no key {KUBECONFIG}: {_PUT}")
     try:
         content = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
@@ -103,7 +143,7 @@ async def worker(world: World, session: Session, name: str, *, namespace: str) -
 
 @asynccontextmanager
 async def on_worker(cli: Cli, session: Session, job: Obj) -> AsyncIterator[tuple[Session, Obj]]:
-    """The worker that a FournosJob was taken to, and its copy there.  Raises Fail."""
+    """The worker that a FournosJob was taken to, and its copy there, for who reads logs.  Raises Fail."""
     name, workloads = job["metadata"]["name"], await session.api.list(WORKLOAD, namespace=session.namespace)
     mine = (one for one in workloads.items if (controller_of(one) or {}).get("uid") == uid_of(job))
     cluster = next((str((one.get("status") or {}).get("clusterName") or "") for one in mine), "")
@@ -111,10 +151,26 @@ async def on_worker(cli: Cli, session: Session, job: Obj) -> AsyncIterator[tuple
         fix = f"ask why: fournos dispatch explain {name}"
         raise Fail(f"{name} is on no worker yet", fix=fix, code=Exit.NOT_FOUND)
     namespace = os.environ.get("FOURNOS_MULTIKUEUE_KUEUE_NAMESPACE") or KUEUE_NAMESPACE
-    async with worker(cli.world, session, cluster, namespace=namespace) as api:
+    location = await _location(session, cluster, namespace)
+    key, secret = await _for_logs(session, location)
+    async with _dial(cli.world, key, secret) as api:
         try:
             copy = await api.get(FOURNOS_JOB, key_of(job))
         except NotFoundError:
             fix = "set FOURNOS_MULTIKUEUE_KEEP_FINISHED_SEC to keep those that have ended for a while"
             raise Fail(f"{name} is gone from {cluster}", fix=fix, code=Exit.NOT_FOUND) from None
+        await _may_read_pods(api, cluster, key, location, session.namespace)
         yield Session(api, session.namespace), copy
+
+
+async def _may_read_pods(api: ClusterApi, cluster: str, key: Key, location: Key, namespace: str) -> None:
+    """Pods that may not be listed look like pods that are gone.  Raises Fail."""
+    try:
+        await api.list(POD, namespace=namespace, selector=_NOTHING, page_size=1)
+    except ForbiddenError as error:
+        if error.status == UNAUTHORIZED:
+            raise
+        own = Key(location.namespace, f"{location.name}{LOGS_SUFFIX}")
+        fix = "apply deploy/multikueue/worker/identity.yaml there" if key == own else ""
+        text = f"the identity in Secret {key} may not read pods on {cluster}"
+        raise Fail(text, fix=fix or _HAVE_IT_MADE.format(own=own), code=Exit.SERVER) from None

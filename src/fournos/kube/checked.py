@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from ipaddress import ip_address
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -23,6 +22,7 @@ from cryptography import x509
 from fournos.kube.credentials import Credentials, from_access
 from fournos.kube.errors import CredentialsError
 from fournos.kube.kubeconfig import Access, Config, access, parse
+from fournos.kube.token import claims, time_of
 
 MAX_BYTES: Final = 128 * 1024
 """Of a kubeconfig, one context of which has about 6 KiB; the worst of this size takes a second to read."""
@@ -110,7 +110,7 @@ def check(content: bytes, *, now: datetime) -> Checked:
     Without current-context the first context counts.  The content may be base64 once more, as when
     somebody put encoded text into a Secret's stringData.
     """
-    config = _with_context(_parsed(content))
+    config = config_of(content)
     for plural, field, reason, problem, fix in _REFUSED:
         for entry in config.get(plural) or ():
             if (entry.get(_SINGULAR[plural]) or {}).get(field):
@@ -137,6 +137,11 @@ def check(content: bytes, *, now: datetime) -> Checked:
     if expires is not None and expires <= now:
         raise expired(expires, by_certificate=by_certificate)
     return Checked(credentials, expires, by_certificate)
+
+
+def config_of(content: bytes) -> Config:
+    """The file as it is to be read, its entries not yet checked.  Raises KubeconfigRefusedError."""
+    return _with_context(_parsed(content))
 
 
 def expired(at: datetime, *, by_certificate: bool) -> KubeconfigRefusedError:
@@ -238,12 +243,5 @@ def _certificate_end(pem: bytes) -> datetime:
 
 
 def _token_end(token: str) -> datetime | None:
-    """The `exp` of a JSON web token, which ServiceAccount tokens are; None for any other token."""
-    parts = token.split(".")
-    if len(parts) != 3:
-        return None
-    try:
-        claims = json.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
-        return datetime.fromtimestamp(claims["exp"], UTC)
-    except (ValueError, KeyError, TypeError, OverflowError, OSError, RecursionError):
-        return None
+    """None for a token that is no JSON web token, as those of ServiceAccounts are."""
+    return time_of(claims(token), "exp")

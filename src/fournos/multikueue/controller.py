@@ -16,6 +16,7 @@ from fournos.multikueue.members import members_system
 from fournos.multikueue.observe import Observer, remote_keys, watches
 from fournos.multikueue.post import Post
 from fournos.multikueue.settings import MultiKueueSettings
+from fournos.multikueue.tokens import tokens_system
 from fournos.multikueue.workers import Workers, executors
 from fournos.queueing.kinds import WORKLOAD
 from fournos.runtime.clock import Clock
@@ -74,6 +75,7 @@ def multikueue_systems(
         dispatch_system(settings, post, observer),
         checks_system(settings, post, checks),
         links_system(settings, post),
+        tokens_system(settings, clock),
     ]
     if settings.clusters_namespace:
         systems.append(members_system(settings, clock))

@@ -28,6 +28,11 @@ SOURCE_VERSION = "fournos.dev/source-version"
 KUBECONFIG = "kubeconfig"
 """The key of a Secret that Kueue reads a worker's kubeconfig from."""
 
+RENEW = "fournos.dev/multikueue-renew-token"
+"""Label of a worker's kubeconfig Secret whose token is to be replaced before it ends: "true"."""
+LOGS_OF = "fournos.dev/multikueue-logs-of"
+"""Label of a Secret with a kubeconfig that only reads logs: the name of the worker's own Secret."""
+
 WORKER_CONDITION = "workers.fournos.dev/"
 """Begins the type of an AdmissionCheck's condition about one worker: since when it can be used, or not."""
 MAX_WORKERS = 10

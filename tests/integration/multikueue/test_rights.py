@@ -15,6 +15,7 @@ from tests.integration.test_rbac import PLURALS, parse
 FOLDER = Path(__file__).resolve().parents[3] / "deploy" / "multikueue"
 MANAGER = "system:serviceaccount:fournos-system:fournos-multikueue"
 WORKER = "system:serviceaccount:kueue-system:multikueue"
+LOGS = "system:serviceaccount:kueue-system:multikueue-logs"
 KUEUE = "system:serviceaccount:kueue-system:kueue-controller-manager"
 NAMESPACES = ("fournos-system", "kueue-system", "hearth", "psap-secrets")
 
@@ -75,6 +76,10 @@ MAY = {
         *(f"{verb} workloads.kueue.x-k8s.io @team" for verb in ("watch", "create", "delete", "patch")),
         *(f"{verb} pipelineruns.tekton.dev @team" for verb in ("watch", "create", "delete")),
         *(f"{verb} {kind}.{group} @team" for kind, group in TAKEN for verb in ("watch", "create", "delete")),
+    ],
+    LOGS: [
+        *(f"{verb} fournosjobs.fournos.dev @team" for verb in ("get", "list", "watch")),
+        *(f"{verb} {kind} @team" for kind in ("pods", "taskruns.tekton.dev") for verb in ("list", "watch")),
         "get pods/log @team",
     ],
     KUEUE: ["watch pipelineruns.tekton.dev @team", "patch pipelineruns/status.tekton.dev @team"],
@@ -94,7 +99,16 @@ MAY_NOT = {
         "get secrets @team",
         "patch pipelineruns.tekton.dev @team",
         "create pods @team",
+        "list pods @team",
+        "get pods/log @team",
         "patch clusterqueues.kueue.x-k8s.io @cluster",
+        "create serviceaccounts/token @kueue-system",
+    ],
+    LOGS: [
+        "get secrets @team",
+        "create pods @team",
+        "delete fournosjobs.fournos.dev @team",
+        "create serviceaccounts/token @kueue-system",
     ],
 }
 

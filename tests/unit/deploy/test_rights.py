@@ -243,9 +243,14 @@ TABLE: dict[str, list[tuple[str, str, str, str]]] = {
             "appwrappers.workload.codeflare.dev",
             "copies",
         ),
-        ("cluster", READ, "pods pods/log taskruns.tekton.dev jobs.batch", "fournos logs of a dispatched job"),
-        ("cluster", READ, "namespaces", "fournos dispatch check"),
-        ("cluster", "get list", f"localqueues.{KUEUE} clusterqueues.{KUEUE}", "fournos dispatch check"),
+        ("cluster", "get", f"namespaces localqueues.{KUEUE}", "fournos dispatch check"),
+        ("kueue-system", "create", "serviceaccounts/token=multikueue,multikueue-logs", "tokens that end"),
+    ],
+    "multikueue-logs": [
+        ("cluster", READ, "fournosjobs.fournos.dev", "fournos logs of a dispatched job"),
+        ("cluster", "list watch", "pipelineruns.tekton.dev taskruns.tekton.dev", "fournos logs: tasks"),
+        ("cluster", "list watch", "jobs.batch pods", "fournos logs: resolvers and pods"),
+        ("cluster", "get", "pods/log", "fournos logs"),
     ],
     "kueue-controller-manager": [
         (
@@ -266,6 +271,7 @@ ALL_NAMESPACES = {
     "operator-controller-manager": "and MiniClusters",
     "fournos-multikueue": "jobs of all of them are dispatched",
     "multikueue": "into the namespaces of the same names on the worker",
+    "multikueue-logs": "there, too",
     "kueue-controller-manager": "Kueue's",
 }
 """Accounts that work in namespaces which they do not know beforehand."""
@@ -379,3 +385,14 @@ def test_what_can_be_by_name_is_by_name() -> None:
             assert verb in ("list", "watch") or names, account
         if resource == "configmaps" and where != "cluster":
             assert verb == "create" or names, account
+
+
+def test_no_token_is_shipped_that_does_not_end() -> None:
+    kinds = {one["type"] for one in documents() if one["kind"] == "Secret"}
+    assert "kubernetes.io/service-account-token" not in kinds
+
+
+def test_who_takes_jobs_to_workers_reads_no_logs_there_and_who_reads_logs_changes_nothing() -> None:
+    of = {(account, verb, resource) for account, _, verb, resource, _ in shipped()}
+    assert not of & {("multikueue", verb, "pods/log") for verb in READ.split()}
+    assert {verb for account, verb, _ in of if account == "multikueue-logs"} == {"get", "list", "watch"}

@@ -1,0 +1,88 @@
+"""The token in a worker's kubeconfig: whose it is, when it is due, and the file with another one."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from fournos.kube.checked import config_of
+from fournos.kube.errors import CredentialsError
+from fournos.kube.kubeconfig import access
+from fournos.kube.resource import Key, Obj, key_of
+from fournos.kube.token import claims, time_of
+from fournos.multikueue.names import KUBECONFIG
+
+_SUBJECT: Final = re.compile(
+    r"system:serviceaccount:(?P<namespace>[a-z0-9][-a-z0-9]{0,62}):(?P<name>[a-z0-9][-.a-z0-9]{0,252})"
+)
+"""Both become part of a path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A bound token of a ServiceAccount."""
+
+    account: Key
+    """On the worker."""
+    issued: datetime
+    ends: datetime
+
+    @property
+    def life(self) -> timedelta:
+        return self.ends - self.issued
+
+    @property
+    def due(self) -> datetime:
+        """When to replace it: the other half of its life is for what may stand in the way."""
+        return self.issued + self.life / 2
+
+
+def content_of(secret: Obj) -> bytes:
+    """Raises CredentialsError."""
+    encoded = (secret.get("data") or {}).get(KUBECONFIG)
+    if not encoded:
+        raise CredentialsError(f"Secret {key_of(secret)} has no key {KUBECONFIG}")
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except (binascii.Error, ValueError):
+        raise CredentialsError(f"Secret {key_of(secret)}: {KUBECONFIG} is not base64") from None
+
+
+def token_of(text: str) -> Token:
+    """Raises CredentialsError for any but a bound token of a ServiceAccount."""
+    found = claims(text)
+    subject = _SUBJECT.fullmatch(str(found.get("sub")))
+    if subject is None:
+        raise CredentialsError("its token is none of a ServiceAccount")
+    issued, ends = time_of(found, "iat"), time_of(found, "exp")
+    if issued is None or ends is None or ends <= issued:
+        raise CredentialsError("its token has no end; use one of: kubectl create token")
+    return Token(Key(subject["namespace"], subject["name"]), issued, ends)
+
+
+def token_in(content: bytes) -> Token:
+    """Raises CredentialsError."""
+    return token_of(access(config_of(content), inline_only=True).token or "")
+
+
+def server_in(content: bytes) -> str:
+    """Raises CredentialsError."""
+    return access(config_of(content), inline_only=True).server
+
+
+def with_token(content: bytes, token: str) -> bytes:
+    """The kubeconfig with this token where the one in use was; as JSON, in which no text is taken for
+    anything else.  Raises CredentialsError."""
+    config = config_of(content)
+    old = access(config, inline_only=True).token
+    users = []
+    for entry in config.get("users") or ():
+        user = entry.get("user") or {}
+        held = str(user.get("token") or "").strip()
+        users.append({**entry, "user": {**user, "token": token}} if held == old else entry)
+    return json.dumps({**config, "users": users}, indent=2, default=str).encode()

@@ -1,0 +1,130 @@
+"""Asks a worker for a new token and writes it into the Secret on the manager."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, TypeAlias
+
+from fournos.kube.api import Api
+from fournos.kube.checked import check
+from fournos.kube.client import Client
+from fournos.kube.credentials import Credentials
+from fournos.kube.errors import ConflictError, CredentialsError, InvalidError, KubeError, NotFoundError
+from fournos.kube.kinds import SECRET
+from fournos.kube.probe import ClusterApi
+from fournos.kube.resource import Key, Resource
+from fournos.multikueue.kubeconfig import Token, content_of, server_in, token_in, token_of, with_token
+from fournos.multikueue.names import KUBECONFIG
+from fournos.runtime.clock import Clock
+from fournos.runtime.steps import Custom
+from fournos.runtime.system import Executor
+
+TIMEOUT: Final = 10.0
+_MAX_BYTES: Final = 256 * 1024
+"""Of a worker's answer."""
+_SHORTEST: Final = timedelta(minutes=10)
+"""Life of a token that Kubernetes gives at least."""
+_SOONEST: Final = timedelta(minutes=1)
+"""Before which no new token may be due again, whatever a worker answers."""
+_ANSWERS: Final = {
+    401: "refuses the credentials (401): put a kubeconfig with valid ones in place",
+    403: "does not allow create on serviceaccounts/token of {account} (403): "
+    "apply deploy/multikueue/worker/identity.yaml there",
+    404: "has no ServiceAccount {account} (404): apply deploy/multikueue/worker/identity.yaml there",
+}
+
+Dial: TypeAlias = Callable[[Credentials], ClusterApi]
+
+
+@dataclass(frozen=True, slots=True)
+class Renew(Custom):
+    """Replace the token in this Secret's kubeconfig, if the Secret still has this version; the worker is
+    asked with the kubeconfig in `asking`."""
+
+    secret: Key
+    asking: Key
+    version: str
+
+
+def dial_over_http(credentials: Credentials) -> ClusterApi:
+    return Client(credentials, name="worker", timeout=TIMEOUT, max_bytes=_MAX_BYTES)
+
+
+def executors(clock: Clock, dial: Dial) -> Mapping[type[Custom], Executor]:
+    async def renew(step: Renew, api: Api) -> None:
+        secret = await api.get(SECRET, step.secret)
+        if secret["metadata"]["resourceVersion"] != step.version:
+            raise ConflictError(f"Secret {step.secret} has changed")
+        content = content_of(secret)
+        asking = content if step.asking == step.secret else await _other(api, step, content)
+        checked = check(asking, now=clock.now())
+        text = await _ask(dial, checked.credentials, token_in(content))
+        _accept(text, token_in(content), now=clock.now())
+        new = with_token(content, text)
+        check(new, now=clock.now())
+        body = {
+            "metadata": {"resourceVersion": step.version},
+            "data": {KUBECONFIG: base64.b64encode(new).decode()},
+        }
+        try:
+            await api.patch(SECRET, step.secret, body)
+        except InvalidError:
+            # The API server may quote what it refuses, and that could be the token.
+            raise CredentialsError("the API server refuses the Secret with its new token") from None
+
+    return {Renew: renew}
+
+
+async def _other(api: Api, step: Renew, content: bytes) -> bytes:
+    """The worker's own kubeconfig.  Raises CredentialsError unless it leads to the same server: a token is
+    shown to nobody else."""
+    try:
+        found = content_of(await api.get(SECRET, step.asking))
+    except NotFoundError:
+        raise CredentialsError(f"there is no Secret {step.asking} to renew its token with") from None
+    if server_in(found) != server_in(content):
+        raise CredentialsError(f"its server is not that of Secret {step.asking}")
+    return found
+
+
+async def _ask(dial: Dial, credentials: Credentials, held: Token) -> str:
+    """The new token.  What goes wrong there is a KubeError and never transient: the manager is well."""
+    account = held.account
+    resource = Resource("", "v1", "TokenRequest", f"serviceaccounts/{account.name}/token")
+    body = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "metadata": {"namespace": account.namespace},
+        "spec": {"expirationSeconds": int(max(held.life, _SHORTEST).total_seconds())},
+    }
+    worker = dial(credentials)
+    try:
+        async with asyncio.timeout(TIMEOUT):
+            answer = await worker.create(resource, body)
+    except (KubeError, TimeoutError) as error:
+        status = error.status if isinstance(error, KubeError) else 0
+        what = _ANSWERS.get(status, f"gives no answer to go by ({status or 'no connection'})")
+        raise KubeError(f"{credentials.server} {what.format(account=account)}") from None
+    finally:
+        await worker.close()
+    status_ = answer.get("status")
+    token = status_.get("token") if isinstance(status_, Mapping) else None
+    if not isinstance(token, str):
+        raise KubeError(f"{credentials.server} answers without a token")
+    return token
+
+
+def _accept(text: str, held: Token, *, now: datetime) -> None:
+    """Raises CredentialsError for a token that a well-meaning worker would not have given."""
+    new = token_of(text)
+    if new.account != held.account:
+        raise CredentialsError(f"the answer is a token of another ServiceAccount than {held.account}")
+    if new.due < now + _SOONEST:
+        raise CredentialsError(
+            "the new token would have to be replaced at once: is the worker's clock right, and may tokens "
+            "live for ten minutes there?"
+        )

@@ -1,0 +1,107 @@
+"""The system that replaces the tokens in workers' kubeconfigs before they end.
+
+It is for Secrets in Kueue's namespace that are labelled for it (`RENEW`), whichever adapter uses them.  The
+worker is asked with the kubeconfig itself, one for logs (`LOGS_OF`) with the worker's own: who may read logs
+gets no token beyond the one in hand.  Of a Secret's content only the token's times are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from fournos.kube.errors import CredentialsError
+from fournos.kube.kinds import SECRET
+from fournos.kube.resource import Key, Obj, is_terminating, key_of
+from fournos.multikueue import names
+from fournos.multikueue.kubeconfig import Token, content_of, token_in
+from fournos.multikueue.renew import Dial, Renew, dial_over_http, executors
+from fournos.multikueue.settings import MultiKueueSettings
+from fournos.runtime.clock import Clock
+from fournos.runtime.decision import Decision, Facts, Note
+from fournos.runtime.projection import pick
+from fournos.runtime.system import Caches, System, Watch
+
+AGAIN: Final = timedelta(minutes=1)
+"""After a token that could not be had: half of its life is left for that."""
+MESSAGE_MAX: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A labelled Secret, without its content."""
+
+    secret: Obj
+    token: Token | None
+    problem: str
+    """Why there is no token that can be replaced."""
+
+
+def decide(observed: Held, facts: Facts, now: datetime) -> Decision:
+    """Pure."""
+    failure = facts.failure
+    if failure is not None:
+        if failure.transient:
+            return Decision(retry=True)
+        return Decision(notes=(_not_renewed(failure.message),), wake_at=now + AGAIN)
+    if is_terminating(observed.secret):
+        return Decision()
+    if observed.token is None:
+        # Nothing but a change of the Secret helps, and that is an event.
+        return Decision(notes=(_not_renewed(observed.problem),))
+    if now < observed.token.due:
+        return Decision(wake_at=observed.token.due)
+    key = key_of(observed.secret)
+    return Decision((Renew(key, _asking(observed.secret), observed.secret["metadata"]["resourceVersion"]),))
+
+
+def _not_renewed(text: str) -> Note:
+    return Note("Warning", "TokenNotRenewed", text[:MESSAGE_MAX])
+
+
+def _asking(secret: Obj) -> Key:
+    """The Secret whose kubeconfig has the right to ask for its token."""
+    key = key_of(secret)
+    return Key(key.namespace, (secret["metadata"].get("labels") or {}).get(names.LOGS_OF) or key.name)
+
+
+def tokens_system(settings: MultiKueueSettings, clock: Clock, *, dial: Dial = dial_over_http) -> System[Held]:
+    def observe(caches: Caches, key: Key) -> Held | None:
+        secret = caches[SECRET].get(key)
+        return None if secret is None else Held(secret, secret["token"], secret["problem"])
+
+    def wakes(secret: Obj, caches: Caches) -> Iterable[Key]:
+        """And those that are renewed with it."""
+        key = key_of(secret)
+        return (key, *(key_of(one) for one in caches[SECRET] if _asking(one) == key))
+
+    return System(
+        name="multikueue-tokens",
+        watches=(
+            Watch(
+                SECRET,
+                namespace=settings.kueue_namespace,
+                selector=f"{names.RENEW}=true",
+                wakes=wakes,
+                project=project,
+            ),
+        ),
+        observe=observe,
+        decide=decide,
+        primary=lambda seen: seen.secret,
+        executors=executors(clock, dial),
+    )
+
+
+def project(secret: Obj) -> Obj:
+    """Without a byte of its content."""
+    token, problem = None, ""
+    try:
+        token = token_in(content_of(secret))
+    except CredentialsError as error:
+        problem = error.message
+    wanted = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "labels")
+    meta: dict[str, Any] = pick(secret["metadata"], wanted)
+    return {"metadata": meta, "token": token, "problem": problem}
