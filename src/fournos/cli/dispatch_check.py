@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from fournos.cli.verbs import Cli, Session
-from fournos.cli.workers import DispatchCheck, checks, worker
+from fournos.cli.workers import DispatchCheck, checks, may, worker
 from fournos.kube.api import Api
 from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.kube.kinds import NAMESPACE
@@ -19,9 +19,6 @@ from fournos.multikueue.kinds import parse_all
 from fournos.queueing.external import name_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 
-ACCESS_REVIEW: Final = Resource(
-    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
-)
 MANAGER: Final = "(manager)"
 _IDENTITY: Final = "deploy/multikueue/worker/identity.yaml"
 _OF_KINDS: Final = ("get", "list", "watch", "create", "delete")
@@ -176,7 +173,7 @@ async def _rights(api: ClusterApi, name: str, kinds: Sequence[Resource]) -> list
     wanted = [(WORKLOAD, verb) for verb in _OF_WORKLOADS] + [
         (kind, verb) for kind in kinds for verb in _OF_KINDS
     ]
-    allowed = await asyncio.gather(*(_may(api, resource, verb) for resource, verb in wanted))
+    allowed = await asyncio.gather(*(may(api, resource, verb) for resource, verb in wanted))
     lines = []
     for resource in (WORKLOAD, *kinds):
         lacking = [
@@ -185,18 +182,6 @@ async def _rights(api: ClusterApi, name: str, kinds: Sequence[Resource]) -> list
         text = f"lacks {', '.join(lacking)}: allow it in {_IDENTITY}, and apply that there" if lacking else ""
         lines.append(Line(name, f"rights on {resource}", good=not lacking, text=text))
     return lines
-
-
-async def _may(api: ClusterApi, resource: Resource, verb: str) -> bool:
-    attributes = {"group": resource.group, "resource": resource.plural, "verb": verb}
-    body = {
-        "apiVersion": ACCESS_REVIEW.api_version,
-        "kind": ACCESS_REVIEW.kind,
-        "metadata": {},
-        "spec": {"resourceAttributes": attributes},
-    }
-    answer = await api.create(ACCESS_REVIEW, body)
-    return bool((answer.get("status") or {}).get("allowed"))
 
 
 async def _queue(api: ClusterApi, name: str, queue: Key) -> Line:

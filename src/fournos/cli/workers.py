@@ -17,19 +17,20 @@ from fournos.kube.checked import check
 from fournos.kube.errors import CredentialsError, ForbiddenError, NotFoundError
 from fournos.kube.kinds import POD, SECRET
 from fournos.kube.probe import ClusterApi
-from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.multikueue.names import CONTROLLER, KUBECONFIG, LOGS_OF, MULTIKUEUE
 from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 
 KUEUE_NAMESPACE = "kueue-system"
 UNAUTHORIZED = 401
+ACCESS_REVIEW = Resource(
+    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
+)
 LOGS_SUFFIX = "-logs"
 """What the name of the Secret for logs has more than that of the worker's own."""
 _PUT = f"put the worker's kubeconfig into it, under the key {KUBECONFIG}"
 _HAVE_IT_MADE = "have Secret {own} made, and its get granted to you: docs/multikueue.md, Logs"
-_NOTHING = "fournos.dev/nothing=true"
-"""No object has it: whether one may list is of interest."""
 CONTROLLERS = {
     MULTIKUEUE: ("Kueue's", "Kueue's adapter", "is Kueue running, with MultiKueue on?"),
     CONTROLLER: ("ours", "our adapter", "start it: fournos run --enable multikueue"),
@@ -159,18 +160,33 @@ async def on_worker(cli: Cli, session: Session, job: Obj) -> AsyncIterator[tuple
         except NotFoundError:
             fix = "set FOURNOS_MULTIKUEUE_KEEP_FINISHED_SEC to keep those that have ended for a while"
             raise Fail(f"{name} is gone from {cluster}", fix=fix, code=Exit.NOT_FOUND) from None
-        await _may_read_pods(api, cluster, key, location, session.namespace)
+        await _may_read_logs(api, cluster, key, location, session.namespace)
         yield Session(api, session.namespace), copy
 
 
-async def _may_read_pods(api: ClusterApi, cluster: str, key: Key, location: Key, namespace: str) -> None:
-    """Pods that may not be listed look like pods that are gone.  Raises Fail."""
-    try:
-        await api.list(POD, namespace=namespace, selector=_NOTHING, page_size=1)
-    except ForbiddenError as error:
-        if error.status == UNAUTHORIZED:
-            raise
-        own = Key(location.namespace, f"{location.name}{LOGS_SUFFIX}")
-        fix = "apply deploy/multikueue/worker/identity.yaml there" if key == own else ""
-        text = f"the identity in Secret {key} may not read pods on {cluster}"
-        raise Fail(text, fix=fix or _HAVE_IT_MADE.format(own=own), code=Exit.SERVER) from None
+async def _may_read_logs(api: ClusterApi, cluster: str, key: Key, location: Key, namespace: str) -> None:
+    """Pods that may not be read look like pods that are gone.  Raises Fail."""
+    if await may(api, POD, "get", namespace=namespace, subresource="log"):
+        return
+    own = Key(location.namespace, f"{location.name}{LOGS_SUFFIX}")
+    fix = (
+        "apply deploy/multikueue/worker/identity.yaml there" if key == own else _HAVE_IT_MADE.format(own=own)
+    )
+    text = f"the identity in Secret {key} may not read logs on {cluster}"
+    raise Fail(text, fix=fix, code=Exit.SERVER)
+
+
+async def may(
+    api: ClusterApi, resource: Resource, verb: str, *, namespace: str = "", subresource: str = ""
+) -> bool:
+    """Whether the identity of this connection may, "" in all namespaces."""
+    attributes = {"group": resource.group, "resource": resource.plural, "verb": verb}
+    more = {"namespace": namespace, "subresource": subresource}
+    body = {
+        "apiVersion": ACCESS_REVIEW.api_version,
+        "kind": ACCESS_REVIEW.kind,
+        "metadata": {},
+        "spec": {"resourceAttributes": attributes | {name: text for name, text in more.items() if text}},
+    }
+    answer = await api.create(ACCESS_REVIEW, body)
+    return bool((answer.get("status") or {}).get("allowed"))

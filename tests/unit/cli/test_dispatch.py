@@ -13,8 +13,8 @@ from typer.testing import CliRunner, Result
 
 from fournos.cli.app import build
 from fournos.cli.connect import World
-from fournos.cli.dispatch_check import ACCESS_REVIEW
 from fournos.cli.verbs import Root
+from fournos.cli.workers import ACCESS_REVIEW
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.kube.errors import ForbiddenError, NoSuchResourceError
 from fournos.kube.kinds import NAMESPACE, POD, SECRET

@@ -37,7 +37,7 @@ class Manager(Api):
 
 
 class Identities(Fleet):
-    """Tokens are named like the Secrets they are in; `blind` are those that may not read pods."""
+    """Tokens are named like the Secrets they are in; `blind` are those that may not read logs."""
 
     dialled: tuple[str, ...] = ()
     blind: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ class Identities(Fleet):
         who = headers["Authorization"].removeprefix("Bearer ")
         self.dialled += (who,)
         if who in self.blind:
-            self.worker.fails["list", POD] = ForbiddenError("pods is forbidden", status=403)
+            self.worker.forbidden = {("pods", "get")}
         yield self.worker
 
 
@@ -128,7 +128,7 @@ def test_what_to_have_granted_when_neither_can_be_read(
     assert fleet.dialled == ()
 
 
-def test_an_identity_that_may_not_read_pods_is_named_and_no_pod_is_said_to_be_gone(
+def test_an_identity_that_may_not_read_logs_is_named_and_no_pod_is_said_to_be_gone(
     fleet: Identities,
 ) -> None:
     allow(fleet, OWN, WHOLE)
@@ -136,7 +136,7 @@ def test_an_identity_that_may_not_read_pods_is_named_and_no_pod_is_said_to_be_go
     result = fleet("logs", "one")
     text = " ".join(result.stderr.split())
     assert result.exit_code == 6 and MADE in text
-    assert "the identity in Secret kueue-system/w1 may not read pods on w1" in text
+    assert "the identity in Secret kueue-system/w1 may not read logs on w1" in text
     fleet.api.add(SECRET, secret(OWN, **{LOGS_OF: WHOLE}))
     text = " ".join(fleet("logs", "one").stderr.split())
     assert "Secret kueue-system/w1-logs may not" in text and "apply deploy/multikueue/worker" in text

@@ -243,6 +243,7 @@ TABLE: dict[str, list[tuple[str, str, str, str]]] = {
             "appwrappers.workload.codeflare.dev",
             "copies",
         ),
+        ("cluster", READ, "jobs.batch pods", "Kueue's own adapter watches what its configuration names"),
         ("cluster", "get", f"namespaces localqueues.{KUEUE}", "fournos dispatch check"),
         ("kueue-system", "create", "serviceaccounts/token=multikueue,multikueue-logs", "tokens that end"),
     ],
