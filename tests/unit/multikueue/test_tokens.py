@@ -17,6 +17,7 @@ from fournos.kube.kinds import SECRET
 from fournos.kube.probe import ClusterApi
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.multikueue import names
+from fournos.multikueue.controller import multikueue_systems
 from fournos.multikueue.kubeconfig import token_in, token_of, with_token
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.tokens import project, tokens_system
@@ -275,3 +276,8 @@ async def test_nothing_of_the_content_is_kept() -> None:
     kept = project({"metadata": {"name": "w1", "namespace": KUEUE, "resourceVersion": "1"}, "data": data})
     assert kept["token"].account == Key(KUEUE, ACCOUNT)
     assert token not in repr(kept) and data[names.KUBECONFIG] not in repr(kept)
+
+
+def test_the_operator_runs_it() -> None:
+    systems, _ = multikueue_systems(SETTINGS, clock=VirtualClock(), wake=lambda name, key: None)
+    assert "multikueue-tokens" in [one.name for one in systems]
