@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,6 +23,8 @@ from fournos.multikueue.names import KUBECONFIG
 from fournos.runtime.clock import Clock
 from fournos.runtime.steps import Custom
 from fournos.runtime.system import Executor
+
+log = logging.getLogger(__name__)
 
 TIMEOUT: Final = 10.0
 _MAX_BYTES: Final = 256 * 1024
@@ -63,7 +66,7 @@ def executors(clock: Clock, dial: Dial) -> Mapping[type[Custom], Executor]:
         asking = content if step.asking == step.secret else await _other(api, step, content)
         checked = check(asking, now=clock.now())
         text = await _ask(dial, checked.credentials, token_in(content))
-        _accept(text, token_in(content), now=clock.now())
+        accepted = _accept(text, token_in(content), now=clock.now())
         new = with_token(content, text)
         check(new, now=clock.now())
         body = {
@@ -75,6 +78,7 @@ def executors(clock: Clock, dial: Dial) -> Mapping[type[Custom], Executor]:
         except InvalidError:
             # The API server may quote what it refuses, and that could be the token.
             raise CredentialsError("the API server refuses the Secret with its new token") from None
+        log.info("Secret %s has a new token until %s", step.secret, accepted.ends)
 
     return {Renew: renew}
 
@@ -118,7 +122,7 @@ async def _ask(dial: Dial, credentials: Credentials, held: Token) -> str:
     return token
 
 
-def _accept(text: str, held: Token, *, now: datetime) -> None:
+def _accept(text: str, held: Token, *, now: datetime) -> Token:
     """Raises CredentialsError for a token that a well-meaning worker would not have given."""
     new = token_of(text)
     if new.account != held.account:
@@ -128,3 +132,4 @@ def _accept(text: str, held: Token, *, now: datetime) -> None:
             "the new token would have to be replaced at once: is the worker's clock right, and may tokens "
             "live for ten minutes there?"
         )
+    return new
