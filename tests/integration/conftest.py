@@ -52,6 +52,12 @@ class Server:
         ) as answer:
             return answer.status, await answer.json(content_type=None)
 
+    async def post(self, path: str, body: bytes) -> int:
+        """The status alone: for a body that no parser of ours could read back."""
+        headers = {"Content-Type": "application/json"}
+        async with self._session.post(self._url + path, data=body, headers=headers) as answer:
+            return answer.status
+
     async def patch(self, path: str, body: Mapping[str, Any], **query: str) -> tuple[int, dict[str, Any]]:
         """JSON merge patch."""
         return await self("PATCH", path, body, content_type="application/merge-patch+json", **query)

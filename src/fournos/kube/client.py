@@ -16,6 +16,7 @@ from fournos import __version__
 from fournos.kube.api import Listing, WatchEvent
 from fournos.kube.credentials import Credentials
 from fournos.kube.errors import ConnectionLostError, GoneError, TooLongError
+from fournos.kube.jsons import loads
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.kube.transport import Guard, Observer, Request, Transport, lines_of
 from fournos.kube.weight import weight
@@ -161,7 +162,7 @@ class Client:
                 async for line in lines:
                     self._weigh(request, line)
                     try:
-                        event = orjson.loads(line)
+                        event = loads(line)
                         parsed = WatchEvent(event["type"], event["object"])
                     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
                         raise ConnectionLostError(f"watch of {resource}: garbled event") from error
@@ -230,7 +231,7 @@ class Client:
         body = await self._transport.send(request)
         self._weigh(request, body)
         try:
-            parsed = orjson.loads(body)
+            parsed = loads(body)
         except orjson.JSONDecodeError:
             parsed = None
         if not isinstance(parsed, dict):

@@ -18,7 +18,7 @@ from yarl import URL
 
 from fournos.kube.answer import error_from
 from fournos.kube.credentials import Credentials
-from fournos.kube.errors import ConnectionLostError, KubeError, ServerError, TooLongError
+from fournos.kube.errors import ConnectionLostError, InvalidError, KubeError, ServerError, TooLongError
 from fournos.kube.limiter import TokenBucket
 from fournos.kube.resource import Obj
 
@@ -123,7 +123,11 @@ class Transport:
         headers, tls = proof
         data = None
         if request.body is not None:
-            data = orjson.dumps(request.body)
+            try:
+                data = orjson.dumps(request.body)
+            except TypeError as error:
+                # What came as JSON can be written as such, unless it is nested too deeply.
+                raise InvalidError(f"{request}: the object is nested too deeply to be written") from error
             headers = {**headers, "Content-Type": request.content_type}
         loop = asyncio.get_running_loop()
         # After every wait of ours, so that no write leaves on the strength of an old lease; `_fence` asks

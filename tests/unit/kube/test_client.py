@@ -17,6 +17,7 @@ from fournos.kube.errors import (
     ConnectionLostError,
     ForbiddenError,
     GoneError,
+    InvalidError,
     NoSuchResourceError,
     NotFoundError,
     NotLeaderError,
@@ -146,6 +147,17 @@ async def test_what_writes_send() -> None:
     assert options["preconditions"] == {"uid": "u1"}
     assert options["propagationPolicy"] == "Background"
     assert options["gracePeriodSeconds"] == 0
+
+
+async def test_what_is_nested_too_deep_to_be_written_is_refused_as_content() -> None:
+    """Another try would not help, so it is no transient error."""
+    nested: Any = 1
+    for _ in range(300):
+        nested = {"a": nested}
+    async with ScriptedServer([ok(OBJ)]) as server, server.client() as client:
+        with pytest.raises(InvalidError, match="nested too deeply"):
+            await client.patch(JOBS, X, {"spec": nested})
+    assert server.seen == []
 
 
 async def test_cluster_scoped_objects_have_no_namespace_in_their_path() -> None:
