@@ -11,7 +11,7 @@ from dev import resources
 from dev.image import ROOT
 from devcluster import Cluster
 from tests.e2e.frameworks.conftest import FOLDER, NAMESPACE, OPERATOR
-from tests.e2e.hub import Hub
+from tests.e2e.hub import Hub, RefusedError
 
 IMAGE = "docker.io/library/busybox:1.36"
 
@@ -141,9 +141,15 @@ def test_without_the_webhook_a_run_says_that_it_was_not_held(hub: Hub, cluster: 
 
 
 def test_the_sample_waits_runs_and_ends(hub: Hub) -> None:
-    def create() -> str:
-        return hub.run("create", "-f", str(ROOT / "samples" / "pipelinerun.yaml"), "-o", "name", check=False)
+    refusals = []
 
-    name = hub.until(create, lambda: "the webhook does not answer").strip().rpartition("/")[2]
+    def create() -> str:
+        try:
+            return hub.run("create", "-f", str(ROOT / "samples" / "pipelinerun.yaml"), "-o", "name")
+        except RefusedError as error:  # the webhook's configuration may just have been applied
+            refusals.append(str(error))
+            return ""
+
+    name = hub.until(create, lambda: f"refused: {refusals[-1]}").strip().rpartition("/")[2]
     run = wait(hub, name, "Succeeded", "Completed")
     assert run["metadata"]["annotations"]["fournos.dev/held"] == "queue"

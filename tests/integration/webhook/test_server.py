@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 import pytest
@@ -15,9 +15,9 @@ from fournos.kube.client import Client
 from fournos.kube.kinds import CONFIG_MAP, SECRET, VALIDATING_WEBHOOKS
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.runtime.decision import Facts, LiveGet, MayCreate, Need, Present, Unknown
-from fournos.runtime.webhook.certificates import Terms
-from fournos.runtime.webhook.doors import segments_in
-from fournos.runtime.webhook.registration import configurations
+from fournos.runtime.webhook.certificates import Terms, make_pair
+from fournos.runtime.webhook.doors import segment_of, segments_in
+from fournos.runtime.webhook.registration import Service, configurations
 from fournos.runtime.webhook.table import Request, Review, Webhook
 from tests.integration.conftest import Server
 from tests.integration.webhook.conftest import Replicas, handshake
@@ -103,6 +103,23 @@ async def test_the_configuration_is_stored_as_it_was_written(
     await asyncio.sleep(1)
     after = await client.get(VALIDATING_WEBHOOKS, Key("", f"fournos-{namespace}"))
     assert after["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
+
+
+async def test_the_path_behind_a_service_is_one_that_the_api_server_takes(
+    client: Client, namespace: str
+) -> None:
+    """Of a Service's path each segment must be a DNS name in lower case; of a URL anything goes."""
+    service = Service(namespace, "hooks")
+    for _ in range(10):
+        pair = make_pair(service.hosts, datetime.now(UTC), timedelta(hours=1))
+        (wanted,) = configurations(
+            [webhook(namespace, admit)],
+            service,
+            owner=namespace,
+            bundle=pair.authority,
+            segment=segment_of(pair),
+        ).values()
+        await client.create(VALIDATING_WEBHOOKS, wanted, dry_run=True)
 
 
 async def test_two_replicas_turn_their_certificate_under_load_and_no_request_is_refused(

@@ -7,7 +7,6 @@ certificate.
 
 from __future__ import annotations
 
-import base64
 import hmac
 from collections.abc import Callable, Iterable
 from hashlib import sha256
@@ -17,14 +16,15 @@ from fournos.kube.resource import Obj
 from fournos.runtime.webhook.certificates import Pair
 from fournos.runtime.webhook.table import Webhook
 
-PATTERN: Final = "[A-Za-z0-9_-]{43}"
+_LENGTH: Final = 64
+PATTERN: Final = f"[0-9a-f]{{{_LENGTH}}}"
+"""Hexadecimal: the API server takes only lower case DNS names as segments of a Service's path."""
 _LINGER: Final = 600.0
 """Seconds for which a segment counts that is no longer in use: API servers learn of the next one by watch."""
 
 
 def segment_of(pair: Pair) -> str:
-    digest = hmac.digest(pair.key, b"fournos webhook path", sha256)
-    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+    return hmac.digest(pair.key, b"fournos webhook path", sha256).hex()
 
 
 def segments_in(existing: Obj, webhooks: Iterable[Webhook]) -> frozenset[str]:
@@ -37,11 +37,8 @@ def segments_in(existing: Obj, webhooks: Iterable[Webhook]) -> frozenset[str]:
         own = paths.get(entry.get("name"))
         if own is not None and path.endswith(own):
             segment = path.removesuffix(own).rpartition("/")[2]
-            found.add(segment if len(segment) == len(_BLANK) else "")
+            found.add(segment if len(segment) == _LENGTH else "")
     return frozenset(found)
-
-
-_BLANK: Final = "-" * 43
 
 
 class Doors:

@@ -156,7 +156,7 @@ async def test_the_path_is_unguessable_and_turns_with_the_certificate() -> None:
     one, two = Replica(server, terms=SHORT), Replica(server, terms=SHORT)
     async with one.running(leads=True), two.running():
         (first,) = segments_in(stored(server), HOOKS)
-        assert first == segment_of(one.shown[0]) and len(first) == 43
+        assert first == segment_of(one.shown[0]) and len(first) == 64
         assert one.expected[-1] == two.expected[-1] == {first}
         await asyncio.sleep(HOUR + 30)  # renewal: the next one is let in before anybody is told of it
         assert segments_in(stored(server), HOOKS) == {first}
