@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,11 @@ JOBS, CLUSTERS, PARTS, SHARED = (
 )
 SECRETS = "test_where_secrets_are_and_what_they_are_called"
 ENDS = "test_how_long_an_end_may_take"
-HUB = "tests/integration/clusters/conftest.py"
+FLEETS, PLACE = (f"tests/unit/app/test_{name}.py" for name in ("fleets", "place"))
+NAMES = "test_the_namespaces_and_the_queue"
+LEASE = (PLACE, "test_a_part_s_variable_names_the_namespace_of_its_lease")
+PROBES = (FLEETS, "test_how_often_a_cluster_is_probed")
+ANSWERS = (FLEETS, "test_how_long_an_answer_may_take")
 WRAPPERS, MINICLUSTERS, ADMISSION = (
     f"tests/unit/{name}.py"
     for name in ("appwrappers/test_settings", "miniclusters/test_settings", "appwrappers/test_admission")
@@ -57,29 +62,29 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "secrets_kept": (JOBS, "test_how_long_copies_of_secrets_are_kept"),
     },
     ClusterSettings: {
-        "namespace": (HUB, ""),
-        "secrets_namespace": (HUB, ""),
-        "execution_namespace": (HUB, ""),
-        "kueue_cluster_queue_name": (HUB, ""),
+        "namespace": (CLUSTERS, NAMES),
+        "secrets_namespace": (CLUSTERS, NAMES),
+        "execution_namespace": (CLUSTERS, NAMES),
+        "kueue_cluster_queue_name": (CLUSTERS, NAMES),
         "kubeconfig_secret_pattern": (CLUSTERS, "test_the_pattern_of_secrets"),
         "gpu_resource_prefix": (CLUSTERS, "test_the_prefix_of_gpus"),
-        "reconcile_interval_sec": (HUB, ""),
+        "reconcile_interval_sec": PROBES,
         "gpu_discovery_default_interval_sec": (
             CLUSTERS,
             "test_the_interval_of_discovery_and_a_cluster_s_own",
         ),
-        "gpu_discovery_timeout_sec": (HUB, ""),
+        "gpu_discovery_timeout_sec": ANSWERS,
         "gpu_shrink_after_sec": (CLUSTERS, "test_how_long_gpus_must_be_missing"),
         "log_level": LEVELS,
     },
     AppWrapperSettings: {
-        "namespace": ("tests/integration/appwrappers/conftest.py", ""),
+        "namespace": LEASE,
         "log_level": LEVELS,
         "gpu_resource_prefix": (SHARED, "test_a_wrapped_job_asks_for_gpus_under_the_same_prefix"),
         "workloads": (ADMISSION, "test_the_queue_and_whether_it_waits"),
         "manage_jobs_without_queue_name": (ADMISSION, "test_the_queue_and_whether_it_waits"),
         "default_queue_name": (ADMISSION, "test_the_queue_and_whether_it_waits"),
-        "user_rbac_admission_check": (ADMISSION, ""),
+        "user_rbac_admission_check": (WRAPPERS, "test_whether_the_rights_of_the_user_are_asked_for"),
         "admission_grace": (WRAPPERS, "test_how_long_and_how_often"),
         "warmup_grace": (WRAPPERS, "test_how_long_and_how_often"),
         "failure_grace": (WRAPPERS, "test_how_long_and_how_often"),
@@ -95,36 +100,41 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "monitor_nodes": (WRAPPERS, "test_nodes_and_the_resources_that_autopilot_tells_of"),
     },
     MiniClusterSettings: {
-        "namespace": ("tests/e2e/miniclusters/conftest.py", ""),
+        "namespace": LEASE,
         "log_level": LEVELS,
         "view_image": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
         "cluster_domain": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
         "network_device": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
         "drain_grace_sec": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
-        "end_grace_sec": ("tests/unit/miniclusters/test_ends.py", ""),
+        "end_grace_sec": (MINICLUSTERS, "test_how_long_containers_beside_flux_may_take_to_end"),
         "give_back": ("tests/unit/miniclusters/test_queued.py", "test_quota_may_be_kept_for_growing_again"),
     },
 }
-"""Setting → the file, and the test in it; "" where all tests in it depend on it."""
+"""Setting → the file, and the test in it."""
 
 CASES = [(which, field) for which in SEEN for field in which.model_fields]
+
+
+@cache
+def functions(path: str) -> dict[str, str]:
+    """Each function of the file, with its decorators."""
+    source = (ROOT / path).read_text(encoding="utf-8")
+    return {
+        node.name: "".join(
+            ast.get_source_segment(source, part) or "" for part in (*node.decorator_list, node)
+        )
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
 
 
 @pytest.mark.parametrize(("which", "field"), CASES, ids=[f"{w.__name__}-{field}" for w, field in CASES])
 def test_a_test_sees_the_setting(which: type[BaseSettings], field: str) -> None:
     assert field in SEEN[which], f"write a test that sees the effect of {field}, and name it here"
     path, name = SEEN[which][field]
-    source = (ROOT / path).read_text(encoding="utf-8")
-    if name:
-        tests = {
-            node.name: "".join(
-                ast.get_source_segment(source, part) or "" for part in (*node.decorator_list, node)
-            )
-            for node in ast.walk(ast.parse(source))
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        }
-        source = tests[name] if field != "log_level" else source
-    assert field in source.lower(), f"{path}::{name} says nothing of {field}"
+    tests = functions(path)
+    assert name in tests, f"{path} has no {name}"
+    assert field in tests[name].lower(), f"{path}::{name} says nothing of {field}"
 
 
 def test_no_entry_is_left_over() -> None:

@@ -7,13 +7,18 @@ from typing import Any
 
 import pytest
 
+from fournos.appwrappers.admission import review
 from fournos.appwrappers.autopilot import LABEL, evicting
 from fournos.appwrappers.build import component
 from fournos.appwrappers.kinds import infer
 from fournos.appwrappers.observe import watches
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.tolerance import tolerance
-from fournos.kube.kinds import NODE
+from fournos.kube.kinds import NODE, POD
+from fournos.kube.resource import Key
+from fournos.runtime.decision import Facts, MayCreate, Need, User
+from fournos.runtime.webhook.table import Request
+from tests.unit.appwrappers.actors import NS, pod_template, wrapper
 
 PREFIX = "FOURNOS_APPWRAPPER_"
 
@@ -78,3 +83,13 @@ def test_nodes_and_the_resources_that_autopilot_tells_of(monkeypatch: pytest.Mon
     assert evicting(node, AppWrapperSettings()) == {"amd.com/gpu"}
     assert "affinity" not in made(), "it uses none of them"
     assert NODE not in {one.resource for one in watches(AppWrapperSettings())}
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_whether_the_rights_of_the_user_are_asked_for(wanted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"{PREFIX}USER_RBAC_ADMISSION_CHECK", str(wanted).lower())
+    alice = User("alice", "u-1", ())
+    request = Request("CREATE", alice, Key(NS, "w"), wrapper(pod_template("p")), None)
+    found = review(request, Facts(), settings=AppWrapperSettings())
+    questions = found.questions if isinstance(found, Need) else ()
+    assert (MayCreate(alice, POD, NS) in questions) is wanted

@@ -100,7 +100,7 @@ def systems(settings: ClusterSettings = SETTINGS) -> list[System[Any]]:
         fleet.life(caches)
         return clusters.observe(caches, key)
 
-    target = Watch(TARGET, wakes=lambda obj, caches: (Key(HUB, obj["metadata"]["name"]),))
+    target = Watch(TARGET, wakes=lambda obj, caches: (Key(settings.namespace, obj["metadata"]["name"]),))
     return [replace(clusters, watches=(*clusters.watches, target), observe=observe), secrets, queue]
 
 
@@ -230,10 +230,12 @@ def target(server: Server, name: str, *nodes: dict[str, Any], down: str = "") ->
         server.patch(TARGET, Key("", name), {"spec": spec})
 
 
-def secret(server: Server, name: str, *, content: str = "token", **annotations: str) -> None:
+def secret(
+    server: Server, name: str, *, content: str = "token", namespace: str = SECRETS, **annotations: str
+) -> None:
     meta = {
         "name": f"kubeconfig-{name}",
-        "namespace": SECRETS,
+        "namespace": namespace,
         "labels": {"fournos.dev/cluster-kubeconfig": "true"},
         "annotations": {key.replace("__", "/"): value for key, value in annotations.items()},
     }
@@ -241,12 +243,12 @@ def secret(server: Server, name: str, *, content: str = "token", **annotations: 
     server.create(SECRET, {"metadata": meta, "data": data})
 
 
-def hub(server: Server) -> None:
+def hub(server: Server, queue: str = QUEUE.name) -> None:
     """A ClusterQueue with a flavor that people made."""
     server.create(RESOURCE_FLAVOR, {"metadata": {"name": "mine"}, "spec": {}})
     quota = [{"name": SLOT, "nominalQuota": 7}]
     group = {"coveredResources": [SLOT], "flavors": [{"name": "mine", "resources": quota}]}
-    server.create(CLUSTER_QUEUE, {"metadata": {"name": "fournos-queue"}, "spec": {"resourceGroups": [group]}})
+    server.create(CLUSTER_QUEUE, {"metadata": {"name": queue}, "spec": {"resourceGroups": [group]}})
 
 
 def submit(server: Server, name: str, cluster: str = "c1", *, exclusive: bool = False) -> None:
@@ -277,9 +279,9 @@ def says(server: Server, type_: str, name: str = "c1") -> tuple[str, str]:
     return str(found.get("status") or ""), str(found.get("reason") or "")
 
 
-def quotas(server: Server) -> dict[str, dict[str, int]]:
+def quotas(server: Server, queue: str = QUEUE.name) -> dict[str, dict[str, int]]:
     return {
         entry["name"]: {quota["name"]: int(quota["nominalQuota"]) for quota in entry["resources"]}
-        for group in server.get(CLUSTER_QUEUE, QUEUE)["spec"]["resourceGroups"]
+        for group in server.get(CLUSTER_QUEUE, Key("", queue))["spec"]["resourceGroups"]
         for entry in group["flavors"]
     }

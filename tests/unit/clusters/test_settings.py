@@ -1,4 +1,4 @@
-"""Each setting has its effect; the namespaces and the queue's name are set in tests/integration/clusters."""
+"""Each setting has its effect; how often and how long clusters are probed: tests/unit/app/test_fleets.py."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ import pytest
 
 from fournos.api.crd import crd
 from fournos.api.fournoscluster import DEFINITION
+from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.kinds import SECRET
+from fournos.kube.resource import Key, key_of
+from fournos.queueing.kinds import FOURNOS_JOB
 from tests.unit.clusters import actors
 from tests.unit.clusters.actors import SECRETS, SLOT, cluster, edit, hub, node, quotas, secret, target
 from tests.world.group import Group
@@ -17,9 +20,11 @@ from tests.world.harness import run_to_quiescence
 from tests.world.server import Server
 
 
-async def play(settings: ClusterSettings, setup: Any, *, horizon: float = 900.0) -> Server:
+async def play(
+    settings: ClusterSettings, setup: Any, *, horizon: float = 900.0, queue: str = actors.QUEUE.name
+) -> Server:
     server = Server()
-    hub(server)
+    hub(server, queue)
     setup(server)
     await run_to_quiescence(Group(server, actors.systems(settings)), [actors.kueue], horizon=horizon)
     return server
@@ -28,6 +33,25 @@ async def play(settings: ClusterSettings, setup: Any, *, horizon: float = 900.0)
 def found(server: Server) -> None:
     target(server, "c1", node())
     secret(server, "c1")
+
+
+async def test_the_namespaces_and_the_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster with an owner: its object, its lock's job, and its quota; a Secret elsewhere makes none."""
+    monkeypatch.setenv("HEARTH_NAMESPACE", "clusters")
+    monkeypatch.setenv("HEARTH_SECRETS_NAMESPACE", "secrets")
+    monkeypatch.setenv("HEARTH_EXECUTION_NAMESPACE", "runs")
+    monkeypatch.setenv("HEARTH_KUEUE_CLUSTER_QUEUE_NAME", "quotas")
+
+    def setup(server: Server) -> None:
+        target(server, "c1", node())
+        secret(server, "c1", namespace="secrets", **{"fournos.dev/owner": "me"})
+        secret(server, "c2")
+
+    server = await play(ClusterSettings(), setup, queue="quotas")
+    (found,) = server.list(FOURNOS_CLUSTER)
+    assert key_of(found) == Key("clusters", "c1") and found["status"]["kubeconfigStatus"] == "Valid"
+    assert [key_of(job) for job in server.list(FOURNOS_JOB)] == [Key("runs", "cluster-lock-c1")]
+    assert quotas(server, "quotas")["c1"][SLOT] == 100
 
 
 async def test_the_pattern_of_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,15 +1,19 @@
 """Each variable of the MiniCluster operator is seen in the objects that it makes.
 
-How long an end may take, and whether quota is given back: test_ends and test_queued.
+Whether quota is given back: test_queued.
 """
 
 from __future__ import annotations
 
 import pytest
 
+from fournos.api.conditions import condition
 from fournos.miniclusters import build
 from fournos.miniclusters.settings import MiniClusterSettings
+from tests.unit.miniclusters.actors import get
 from tests.unit.miniclusters.objects import minicluster
+from tests.unit.miniclusters.stories import ends_with, story
+from tests.world.harness import run
 
 
 @pytest.mark.parametrize(
@@ -27,3 +31,13 @@ def test_it_is_seen_in_the_objects(
     assert seen not in str(build.wanted(minicluster(), MiniClusterSettings()))
     monkeypatch.setenv(f"FOURNOS_MINICLUSTER_{variable}", value)
     assert seen in str(build.wanted(minicluster(), MiniClusterSettings()))
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [("7", "00:00:07"), ("700", "00:11:40")])
+async def test_how_long_containers_beside_flux_may_take_to_end(
+    seconds: str, expected: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURNOS_MINICLUSTER_END_GRACE_SEC", seconds)
+    told = story(world=ends_with(0, beside=True), settings=MiniClusterSettings())
+    finished = condition(get((await run(told)).server), "JobFinished") or {}
+    assert (finished["reason"], finished["lastTransitionTime"]) == ("Succeeded", f"2030-01-01T{expected}Z")

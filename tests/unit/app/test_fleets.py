@@ -1,0 +1,141 @@
+"""Other clusters are probed as often, waited for as long and asked as much as the settings allow."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fournos.app.parts import PARTS
+from fournos.kube import fleet as fleets
+from fournos.kube.credentials import Credentials
+from fournos.kube.fleet import Fleet
+from fournos.kube.resource import Key
+from fournos.runtime.decision import Decision
+from fournos.runtime.metrics import Metrics
+from tests.fakes.clusters import FakeCluster, FakeClusters, kubeconfig
+from tests.unit.runtime.controlled import Bench, watching
+from tests.unit.runtime.loop import LoopClock
+
+pytestmark = pytest.mark.looptime
+
+SERVER = "https://10.0.0.1:6443"
+
+
+@pytest.fixture(autouse=True)
+def kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS", "Foo.v1.example.com")
+
+
+class Clients(FakeClusters):
+    """Stands in for the Client over HTTP; remembers the rates it was given."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        self.rates: list[float] = []
+        monkeypatch.setattr(fleets, "Client", self.client)
+
+    def client(
+        self, credentials: Credentials, *, name: str, qps: float, timeout: float, **options: Any
+    ) -> Any:
+        self.rates.append(qps)
+        return self.dial(name, credentials, timeout=timeout)
+
+
+@asynccontextmanager
+async def connected(name: str, cluster: FakeCluster) -> AsyncIterator[Fleet]:
+    """The fleet of a part that is started with its settings, connected to one cluster."""
+    part = PARTS[name]
+    running = part.start(part.settings(), LoopClock(), Metrics(), lambda system, key: None)
+    (run,) = running.background.values()
+    owner = run.__self__  # type: ignore[attr-defined]
+    fleet = owner if isinstance(owner, Fleet) else owner.fleet
+    task = asyncio.create_task(run())  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    fleet.connect("a", kubeconfig(SERVER), version="1")
+    yield fleet
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+INTERVALS = {
+    "clusters": "HEARTH_RECONCILE_INTERVAL_SEC",
+    "multikueue": "FOURNOS_MULTIKUEUE_PROBE_INTERVAL_SEC",
+}
+
+
+@pytest.mark.parametrize("seconds", [7, 200])
+@pytest.mark.parametrize("part", INTERVALS)
+async def test_how_often_a_cluster_is_probed(
+    part: str, seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """reconcile_interval_sec of the clusters, probe_interval_sec of the workers; spread by a tenth."""
+    monkeypatch.setenv(INTERVALS[part], str(seconds))
+    cluster = Clients(monkeypatch).add(SERVER)
+    async with connected(part, cluster):
+        await asyncio.sleep(10 * seconds)
+    waits = [later - earlier for earlier, later in itertools.pairwise(cluster.times_of("version"))]
+    assert len(waits) >= 8
+    assert all(0.85 * seconds < wait < 1.15 * seconds for wait in waits), waits
+
+
+TIMEOUTS = {
+    "clusters": "HEARTH_GPU_DISCOVERY_TIMEOUT_SEC",
+    "multikueue": "FOURNOS_MULTIKUEUE_PROBE_TIMEOUT_SEC",
+}
+
+
+@pytest.mark.parametrize("seconds", [3, 40])
+@pytest.mark.parametrize("part", TIMEOUTS)
+async def test_how_long_an_answer_may_take(part: str, seconds: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """gpu_discovery_timeout_sec of the clusters, probe_timeout_sec of the workers."""
+    monkeypatch.setenv(TIMEOUTS[part], str(seconds))
+    cluster = Clients(monkeypatch).add(SERVER)
+    cluster.silent = True
+    async with connected(part, cluster) as fleet:
+        await asyncio.sleep(seconds - 0.5)
+        assert fleet.probe("a") is None
+        await asyncio.sleep(1)
+        found = fleet.probe("a")
+        assert found is not None and found.reason == "Timeout"
+
+
+async def test_the_rate_of_requests_to_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOURNOS_MULTIKUEUE_REQUESTS_PER_SECOND", "7")
+    clients = Clients(monkeypatch)
+    async with connected("multikueue", clients.add(SERVER)):
+        assert set(clients.rates) == {7}
+
+
+COLLECTED = {**INTERVALS, "multikueue": "FOURNOS_MULTIKUEUE_GC_INTERVAL_SEC"}
+
+
+@pytest.mark.parametrize("seconds", [20, 500])
+@pytest.mark.parametrize("part", COLLECTED)
+async def test_how_often_leftovers_are_looked_for(
+    part: str, seconds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """gc_interval_sec of the workers; reconcile_interval_sec of the clusters."""
+    monkeypatch.setenv(COLLECTED[part], str(seconds))
+    bench, times = Bench(), list[float]()
+
+    def collect(caches: Any) -> tuple[Key, ...]:
+        times.append(bench.clock.monotonic())
+        return ()
+
+    system = watching("toys", lambda obj, facts: Decision())
+    found = PARTS[part]
+    interval = found.collect_interval(found.settings())
+    controller = bench.controller(replace(system, collect=collect), collect_interval=interval)
+    await bench.lead(controller)
+    await asyncio.sleep(10 * seconds)
+    for task in bench.tasks:
+        task.cancel()
+    await asyncio.gather(*bench.tasks, return_exceptions=True)
+    waits = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert len(waits) >= 7 and all(0.85 * seconds < wait < 1.3 * seconds for wait in waits), waits
