@@ -11,8 +11,10 @@ from pydantic_settings import BaseSettings
 
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.clusters.settings import ClusterSettings
+from fournos.frameworks.settings import FrameworkSettings
 from fournos.jobs.settings import JobSettings
 from fournos.miniclusters.settings import MiniClusterSettings
+from fournos.multikueue.settings import MultiKueueSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 JOBS, CLUSTERS, PARTS, SHARED = (
@@ -30,6 +32,9 @@ WRAPPERS, MINICLUSTERS, ADMISSION = (
     f"tests/unit/{name}.py"
     for name in ("appwrappers/test_settings", "miniclusters/test_settings", "appwrappers/test_admission")
 )
+FRAMEWORKS, WORKERS = (f"tests/unit/{name}/test_settings.py" for name in ("frameworks", "multikueue"))
+WORKERS_NAMESPACES = "test_the_namespaces_of_fournosclusters_and_their_secrets"
+SECOND = "test_when_the_second_worker_is_asked"
 LEVELS = (SHARED, "test_a_log_level_counts_for_its_part_whatever_else_runs")
 SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
     JobSettings: {
@@ -108,6 +113,34 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "drain_grace_sec": (MINICLUSTERS, "test_it_is_seen_in_the_objects"),
         "end_grace_sec": (MINICLUSTERS, "test_how_long_containers_beside_flux_may_take_to_end"),
         "give_back": ("tests/unit/miniclusters/test_queued.py", "test_quota_may_be_kept_for_growing_again"),
+    },
+    FrameworkSettings: {
+        "namespace": LEASE,
+        "log_level": LEVELS,
+        "file": (FRAMEWORKS, "test_the_file_adds_a_kind"),
+        "kinds": (FRAMEWORKS, "test_kinds_are_those_that_are_queued"),
+        "max_attempts": (FRAMEWORKS, "test_max_attempts_of_an_object_that_is_made_anew"),
+    },
+    MultiKueueSettings: {
+        "external_frameworks": (WORKERS, "test_the_kinds_that_are_taken_to_workers"),
+        "config_file": (WORKERS, "test_the_config_file_of_kueue_counts_too"),
+        "controller_name": (WORKERS, "test_the_controller_name_of_the_checks"),
+        "namespace": LEASE,
+        "kueue_namespace": (WORKERS, "test_the_kueue_namespace_is_where_kubeconfigs_are_read"),
+        "origin": (WORKERS, "test_the_origin_on_all_that_is_made"),
+        "dispatcher": (WORKERS, SECOND),
+        "incremental_step": (WORKERS, SECOND),
+        "incremental_interval_sec": (WORKERS, SECOND),
+        "worker_lost_timeout_sec": (WORKERS, "test_how_long_a_worker_may_be_lost"),
+        "stop_grace_sec": (WORKERS, "test_how_long_an_evicted_job_may_take_to_stop"),
+        "keep_finished_sec": (WORKERS, "test_how_long_a_finished_job_is_kept"),
+        "probe_interval_sec": PROBES,
+        "probe_timeout_sec": ANSWERS,
+        "requests_per_second": (FLEETS, "test_the_rate_of_requests_to_a_worker"),
+        "gc_interval_sec": (FLEETS, "test_how_often_leftovers_are_looked_for"),
+        "clusters_namespace": (WORKERS, WORKERS_NAMESPACES),
+        "secrets_namespace": (WORKERS, WORKERS_NAMESPACES),
+        "log_level": LEVELS,
     },
 }
 """Setting → the file, and the test in it."""
