@@ -7,6 +7,7 @@ documentation says, LIST verb and `?list=true` alike, and can be told to fail or
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -32,11 +33,16 @@ class FakeVault:
     silent: set[str] = field(default_factory=set)
     """Parts of request paths that get no answer until the server closes."""
     requests: list[str] = field(default_factory=list)
+    namespaces: list[str] = field(default_factory=list)
+    """Of Vault Enterprise, as each request names it."""
+    tls: ssl.SSLContext | None = None
 
     def __enter__(self) -> Self:
         self._closing = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
+        if self.tls is not None:
+            self._server.socket = self.tls.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.01,))
         self._thread.start()
         return self
@@ -51,7 +57,7 @@ class FakeVault:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_port}"
+        return f"http{'s' if self.tls else ''}://127.0.0.1:{self._server.server_port}"
 
     def environment(self, path: str = "team/secrets") -> dict[str, str]:
         return {"VAULT_ADDR": self.url, "VAULT_TOKEN": TOKEN, "VAULT_SECRET_PATH": path}
@@ -103,6 +109,7 @@ class FakeVault:
 def _handler(vault: FakeVault) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def _serve(self) -> None:
+            vault.namespaces.append(self.headers.get("X-Vault-Namespace") or "")
             status, body = vault.answer(self.command, self.path, self.headers.get("X-Vault-Token"))
             content = json.dumps(body).encode()
             try:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from fournos.app.parts import PARTS
 from fournos.app.place import lease_namespace
 from fournos.kube.errors import ForbiddenError
 from fournos.kube.kinds import NAMESPACE
@@ -42,12 +41,3 @@ class Api:
 )
 async def test_the_lease_lies_where_it_can(api: Any, given: dict[str, str], wanted: str) -> None:
     assert await lease_namespace(api, MiniClusterSettings(**given), "mine") == wanted
-
-
-@pytest.mark.parametrize("part", PARTS)
-async def test_a_part_s_variable_names_the_namespace_of_its_lease(
-    part: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS", "Foo.v1.example.com")
-    monkeypatch.setenv(f"{PARTS[part].prefix}NAMESPACE", "elsewhere")
-    assert await lease_namespace(Api(), PARTS[part].settings(), "mine") == "elsewhere"  # type: ignore[arg-type]

@@ -15,6 +15,9 @@ from fournos.frameworks.settings import FrameworkSettings
 from fournos.jobs.settings import JobSettings
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.multikueue.settings import MultiKueueSettings
+from fournos.runtime.metrics_server.settings import MetricsSettings
+from fournos.runtime.webhook.settings import WebhookSettings
+from fournos.vault.settings import VaultSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 JOBS, CLUSTERS, PARTS, SHARED = (
@@ -23,9 +26,9 @@ JOBS, CLUSTERS, PARTS, SHARED = (
 )
 SECRETS = "test_where_secrets_are_and_what_they_are_called"
 ENDS = "test_how_long_an_end_may_take"
-FLEETS, PLACE = (f"tests/unit/app/test_{name}.py" for name in ("fleets", "place"))
+FLEETS, STARTED = (f"tests/unit/app/test_{name}.py" for name in ("fleets", "started"))
 NAMES = "test_the_namespaces_and_the_queue"
-LEASE = (PLACE, "test_a_part_s_variable_names_the_namespace_of_its_lease")
+LEASE = (STARTED, "test_a_part_s_variable_names_the_namespace_of_its_lease")
 PROBES = (FLEETS, "test_how_often_a_cluster_is_probed")
 ANSWERS = (FLEETS, "test_how_long_an_answer_may_take")
 WRAPPERS, MINICLUSTERS, ADMISSION = (
@@ -33,6 +36,15 @@ WRAPPERS, MINICLUSTERS, ADMISSION = (
     for name in ("appwrappers/test_settings", "miniclusters/test_settings", "appwrappers/test_admission")
 )
 FRAMEWORKS, WORKERS = (f"tests/unit/{name}/test_settings.py" for name in ("frameworks", "multikueue"))
+WEBHOOK, METRICS, VAULT = (
+    f"tests/unit/{name}/test_settings.py" for name in ("runtime/webhook", "runtime/metrics_server", "vault")
+)
+REGISTERED = (WEBHOOK, "test_the_service_and_the_secret")
+ASKED = (WEBHOOK, "test_where_it_listens_and_whom_it_answers")
+TERMS = (WEBHOOK, "test_the_terms_of_the_certificate")
+SCRAPED = (METRICS, "test_where_metrics_are_and_how_long_an_answer_is_kept")
+SOURCE = (VAULT, "test_the_address_the_token_and_the_path")
+SECRET_NAMES = (VAULT, "test_the_namespace_and_the_pattern_of_the_secrets")
 WORKERS_NAMESPACES = "test_the_namespaces_of_fournosclusters_and_their_secrets"
 SECOND = "test_when_the_second_worker_is_asked"
 LEVELS = (SHARED, "test_a_log_level_counts_for_its_part_whatever_else_runs")
@@ -141,6 +153,37 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "clusters_namespace": (WORKERS, WORKERS_NAMESPACES),
         "secrets_namespace": (WORKERS, WORKERS_NAMESPACES),
         "log_level": LEVELS,
+    },
+    WebhookSettings: {
+        "service": REGISTERED,
+        "url": (WEBHOOK, "test_the_url"),
+        "port": ASKED,
+        "host": ASKED,
+        "client_authorities": ASKED,
+        "secret": REGISTERED,
+        "certificate_lifetime": TERMS,
+        "certificate_renewal": TERMS,
+        "certificate_settling": TERMS,
+    },
+    MetricsSettings: {
+        "port": SCRAPED,
+        "host": SCRAPED,
+        "service": SCRAPED,
+        "secret": SCRAPED,
+        "review_lifetime": SCRAPED,
+        "plain": (STARTED, "test_plain_metrics_on_the_port_of_the_probes"),
+    },
+    VaultSettings: {
+        "addr": SOURCE,
+        "token": SOURCE,
+        "secret_path": SOURCE,
+        "kv_mount": (VAULT, "test_the_kv_mount"),
+        "kv_version": (VAULT, "test_the_kv_version"),
+        "vault_namespace": (VAULT, "test_the_vault_namespace"),
+        "ca_cert": (VAULT, "test_the_ca_cert"),
+        "timeout_sec": (VAULT, "test_the_timeout"),
+        "namespace": SECRET_NAMES,
+        "secret_pattern": SECRET_NAMES,
     },
 }
 """Setting → the file, and the test in it."""

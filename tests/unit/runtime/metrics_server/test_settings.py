@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import ssl
 from typing import Any
 
+import aiohttp
 import pytest
 from pydantic import ValidationError
 
 from fournos.app.metrics_server import metrics_tasks
+from fournos.kube.kinds import SECRET, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
+from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.runtime.clock import SystemClock
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_server.settings import MetricsSettings
+from fournos.runtime.webhook.secret import BUNDLE
+from tests.unit.runtime.metrics_server.test_authorizer import Reviewer
+from tests.unit.runtime.webhook.test_server import free_port
 from tests.world.server import Connection, Server
 
 
@@ -40,3 +49,67 @@ def test_an_answer_is_not_kept_for_long(value: str) -> None:
     with pytest.raises(ValidationError):
         MetricsSettings(review_lifetime=value)
     assert MetricsSettings(review_lifetime="0s").kept_for == 0
+
+
+# --- what who scrapes sees --------------------------------------------------------------------------------
+
+
+class Api(Connection):
+    """Secrets in memory; reviews by the stand-in."""
+
+    def __init__(self) -> None:
+        super().__init__(Server())
+        self.reviewer = Reviewer()
+
+    async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+        asked = resource in (TOKEN_REVIEW, SUBJECT_ACCESS_REVIEW)
+        return await (self.reviewer.create(resource, obj) if asked else super().create(resource, obj))
+
+
+class Clock(SystemClock):
+    ahead = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.ahead
+
+
+async def test_where_metrics_are_and_how_long_an_answer_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On this port of this host alone, with a certificate for the service that is kept in the secret."""
+    api, clock, host, port = Api(), Clock(), "127.0.0.2", free_port()
+    monkeypatch.setenv("FOURNOS_METRICS_HOST", host)
+    monkeypatch.setenv("FOURNOS_METRICS_PORT", str(port))
+    monkeypatch.setenv("FOURNOS_METRICS_SERVICE", "gauges")
+    monkeypatch.setenv("FOURNOS_METRICS_SECRET", "gauges-cert")
+    monkeypatch.setenv("FOURNOS_METRICS_REVIEW_LIFETIME", "7m")
+    tasks = metrics_tasks(
+        api, MetricsSettings(), namespace="ns", clock=clock, metrics=Metrics(), refresh=lambda: None
+    )
+    going = [asyncio.ensure_future(task()) for task in tasks.values()]
+    async with asyncio.timeout(60):
+        while not await listens(host, port):  # noqa: ASYNC110 - it tells nobody
+            await asyncio.sleep(0.01)
+    assert not await listens("127.0.0.1", port)
+    (secret,) = api.server.list(SECRET)
+    assert key_of(secret) == Key("ns", "gauges-cert")
+    trust = ssl.create_default_context(cadata=base64.b64decode(secret["data"][BUNDLE]).decode())
+    asked = []
+    async with aiohttp.ClientSession(headers={"Authorization": "Bearer good"}) as session:
+        for ahead in (0.0, 6 * 60.0, 8 * 60.0):
+            clock.ahead = ahead
+            url, name = f"https://{host}:{port}/metrics", "gauges.ns.svc"
+            async with session.get(url, ssl=trust, server_hostname=name) as answer:
+                assert answer.status == 200
+            asked.append(sum(resource == TOKEN_REVIEW for resource, _ in api.reviewer.asked))
+    assert asked == [1, 1, 2]
+    for task in going:
+        task.cancel()
+    await asyncio.gather(*going, return_exceptions=True)
+
+
+async def listens(host: str, port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(host, port)
+    except ConnectionRefusedError:
+        return False
+    writer.close()
+    return True

@@ -1,0 +1,96 @@
+"""What `fournos run` makes of its settings, up to the point at which the process begins to work."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import aiohttp
+import pytest
+
+from fournos.app import run
+from fournos.app.parts import PARTS
+from fournos.kube.credentials import Credentials
+from fournos.kube.identity import FixedIdentity, Proof
+from fournos.kube.resource import Key
+from tests.unit.runtime.webhook.test_server import free_port
+from tests.world.server import Connection, Server
+
+
+class Client(Connection):
+    """Stands in for the Client over HTTP; the API server has nothing yet."""
+
+    def __init__(self, credentials: Credentials, **options: Any) -> None:
+        super().__init__(Server())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None: ...
+
+
+@dataclass
+class Started:
+    """The arguments of `process.run`."""
+
+    controllers: list[Any] = field(default_factory=list)
+    answers: dict[str, int] = field(default_factory=dict)
+    """Of the port of the probes, by path."""
+    port: int = field(default_factory=free_port)
+
+    async def __call__(self, controllers: list[Any], *, background: Any, **options: Any) -> int:
+        self.controllers = controllers
+        health = asyncio.ensure_future(background["health"]())
+        async with aiohttp.ClientSession() as session:
+            for path in ("/healthz", "/metrics"):
+                self.answers[path] = await self._status(session, path)
+        health.cancel()
+        await asyncio.gather(health, return_exceptions=True)
+        return 0
+
+    async def _status(self, session: aiohttp.ClientSession, path: str) -> int:
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    async with session.get(f"http://127.0.0.1:{self.port}{path}") as answer:
+                        return answer.status
+                except aiohttp.ClientConnectorError:
+                    await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    async def nothing_is_wrong(*args: Any) -> list[str]:
+        return []
+
+    found = Started()
+    monkeypatch.setenv("FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS", "Foo.v1.example.com")
+    monkeypatch.setenv("FOURNOS_NAMESPACE", "n")
+    identity = FixedIdentity(Proof())
+    monkeypatch.setattr(run, "load", lambda *_: Credentials("https://api.example.com", identity))
+    monkeypatch.setattr(run.logs, "configure", lambda **_: None)
+    monkeypatch.setattr(run, "Client", Client)
+    monkeypatch.setattr(run, "preflight", nothing_is_wrong)
+    monkeypatch.setattr("fournos.app.parts.verify_kinds", lambda *args, **named: nothing_is_wrong())
+    monkeypatch.setattr(run.process, "run", found)
+    return found
+
+
+@pytest.mark.parametrize(("plain", "status"), [("true", 200), ("false", 404)])
+def test_plain_metrics_on_the_port_of_the_probes(
+    plain: str, status: int, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURNOS_METRICS_PLAIN", plain)
+    assert run.main(enable=("miniclusters",), health_port=started.port) == 0
+    assert started.answers == {"/healthz": 200, "/metrics": status}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_s_variable_names_the_namespace_of_its_lease(
+    part: str, started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"{PARTS[part].prefix}NAMESPACE", "elsewhere")
+    assert run.main(enable=(part,), health_port=started.port) == 0
+    (controller,) = started.controllers
+    assert controller.lease.key == Key("elsewhere", PARTS[part].lease)
