@@ -101,7 +101,7 @@ class FaultProxy:
         subresource: str | None = None,
         times: int | None = 1,
     ) -> Rule:
-        """The next `times` requests like this fail; verbs are those of RBAC, and "apply"."""
+        """The next `times` requests like this fail; verbs are those of RBAC."""
         return self._add(Rule(fault, verb, resource, namespace, name, subresource, None, times))
 
     def on_event(
@@ -167,12 +167,8 @@ class FaultProxy:
     # --- passing on ----------------------------------------------------------------------------------
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        call = call_of(
-            request.method,
-            request.path,
-            watch=request.query.get("watch") in ("true", "1"),
-            apply="apply-patch" in request.headers.get("Content-Type", ""),
-        )
+        watch = request.query.get("watch") in ("true", "1")
+        call = call_of(request.method, request.path, watch=watch)
         rule = self._rule(call)
         fault = rule.fault if rule else None
         body = await request.read()

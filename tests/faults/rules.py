@@ -128,7 +128,7 @@ class Rule:
         return True
 
 
-def call_of(method: str, path: str, *, watch: bool = False, apply: bool = False) -> Call:
+def call_of(method: str, path: str, *, watch: bool = False) -> Call:
     """Which call a request is; the API server's own rules for paths."""
     parts = [part for part in path.split("/") if part]
     if parts[:1] == ["api"] and len(parts) > 2:
@@ -141,6 +141,6 @@ def call_of(method: str, path: str, *, watch: bool = False, apply: bool = False)
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in ("status", "finalize"):
         namespace, rest = rest[1], rest[2:]
     resource, name, subresource = (*rest, "", "")[:3]
-    verbs = {"POST": "create", "PUT": "update", "PATCH": "apply" if apply else "patch", "DELETE": "delete"}
+    verbs = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
     verb = verbs.get(method) or ("watch" if watch else "get" if name else "list")
     return Call(verb, resource, namespace, name, subresource)

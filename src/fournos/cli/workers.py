@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +17,8 @@ from fournos.kube.kinds import POD, SECRET
 from fournos.kube.probe import ClusterApi
 from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
-from fournos.multikueue.names import CONTROLLER, KUBECONFIG, LOGS_OF, MULTIKUEUE
+from fournos.multikueue.kubeconfig import PUT_KUBECONFIG, content_of
+from fournos.multikueue.names import CONTROLLER, LOGS_OF, MULTIKUEUE
 from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 
 KUEUE_NAMESPACE = "kueue-system"
@@ -29,7 +28,6 @@ ACCESS_REVIEW = Resource(
 )
 LOGS_SUFFIX = "-logs"
 """What the name of the Secret for logs has more than that of the worker's own."""
-_PUT = f"put the worker's kubeconfig into it, under the key {KUBECONFIG}"
 _HAVE_IT_MADE = "have Secret {own} made, and its get granted to you: docs/multikueue.md, Logs"
 CONTROLLERS = {
     MULTIKUEUE: ("Kueue's", "Kueue's adapter", "is Kueue running, with MultiKueue on?"),
@@ -98,7 +96,7 @@ async def _secret(session: Session, key: Key) -> Obj:
     try:
         return await session.api.get(SECRET, key)
     except NotFoundError:
-        raise NotFoundError(f"there is no Secret {key}: make it, and {_PUT}") from None
+        raise NotFoundError(f"there is no Secret {key}: make it, and {PUT_KUBECONFIG}") from None
 
 
 async def _for_logs(session: Session, key: Key) -> tuple[Key, Obj]:
@@ -124,14 +122,7 @@ async def _for_logs(session: Session, key: Key) -> tuple[Key, Obj]:
 
 @asynccontextmanager
 async def _dial(world: World, key: Key, secret: Obj) -> AsyncIterator[ClusterApi]:
-    encoded = (secret.get("data") or {}).get(KUBECONFIG)
-    if not encoded:
-        raise CredentialsError(f"Secret {key} has no key {KUBECONFIG}: {_PUT}")
-    try:
-        content = base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError):
-        raise CredentialsError(f"Secret {key}: {KUBECONFIG} is not base64") from None
-    checked = check(content, now=world.now())
+    checked = check(content_of(secret), now=world.now())
     async with world.dial(checked.credentials) as api:
         try:
             yield api

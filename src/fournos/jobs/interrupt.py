@@ -121,8 +121,8 @@ def _claim(ctx: Context, why: Interrupt) -> Decision:
 def _report(ctx: Context, why: Interrupt, ending: Ending) -> None:
     detail = ending.message or "waiting for PipelineRun cleanup"
     if why.kind is Kind.SHUTDOWN and not why.graceful:
-        ending_text = f": {ending.message}" if ending.message else ", waiting for PipelineRun to stop"
-        ctx.draft.enter("Stopping", f"Terminating{ending_text}")
+        suffix = f": {ending.message}" if ending.message else ", waiting for PipelineRun to stop"
+        ctx.draft.enter("Stopping", f"Terminating{suffix}")
     elif why.kind is Kind.SHUTDOWN:
         told = f"Stopping, waiting for cleanup: {ending.message}" if ending.message else ""
         ctx.draft.enter("Stopping", told or "Stopping, waiting for PipelineRun cleanup")

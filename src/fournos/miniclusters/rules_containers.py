@@ -79,6 +79,12 @@ def _spelt_once(container: Json) -> bool:
     return not any(one in where and other in where for where, one, other in pairs)
 
 
+def _named_once(containers: str) -> str:
+    """CEL: no two of these have one name."""
+    named = _TEXT.format("name")
+    return f"{containers}.all(c, !{named} || {containers}.exists_one(d, has(d.name) && d.name == c.name))"
+
+
 def _unique(containers: list[Json]) -> bool:
     names = [container.get("name") for container in containers if container.get("name")]
     return len(names) == len(set(names))
@@ -171,16 +177,14 @@ CONTAINERS: Final[tuple[Rule, ...]] = (
         id="container-names",
         field="spec.containers",
         message="two containers have the same name: choose another for one of them",
-        cel=f"self.containers.all(c, !{_TEXT.format('name')} || "
-        "self.containers.exists_one(d, has(d.name) && d.name == c.name))",
+        cel=_named_once("self.containers"),
         holds=lambda new, _: _unique(_containers(new)),
     ),
     Rule(
         id="service-names",
         field="spec.services",
         message="two containers of services have the same name: choose another for one of them",
-        cel=f"!has(self.services) || self.services.all(c, !{_TEXT.format('name')} || "
-        "self.services.exists_one(d, has(d.name) && d.name == c.name))",
+        cel="!has(self.services) || " + _named_once("self.services"),
         holds=lambda new, _: _unique(_services(new)),
     ),
     Rule(

@@ -17,6 +17,7 @@ from fournos.kube.resource import Key, Obj, key_of
 from fournos.kube.token import claims, time_of
 from fournos.multikueue.names import KUBECONFIG
 
+PUT_KUBECONFIG: Final = f"put the worker's kubeconfig into it, under the key {KUBECONFIG}"
 _SUBJECT: Final = re.compile(
     r"system:serviceaccount:(?P<namespace>[a-z0-9][-a-z0-9]{0,62}):(?P<name>[a-z0-9][-.a-z0-9]{0,252})"
 )
@@ -46,7 +47,7 @@ def content_of(secret: Obj) -> bytes:
     """Raises CredentialsError."""
     encoded = (secret.get("data") or {}).get(KUBECONFIG)
     if not encoded:
-        raise CredentialsError(f"Secret {key_of(secret)} has no key {KUBECONFIG}")
+        raise CredentialsError(f"Secret {key_of(secret)} has no key {KUBECONFIG}: {PUT_KUBECONFIG}")
     try:
         return base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):

@@ -10,13 +10,13 @@ import re
 import pytest
 
 from tests.e2e.bare.conftest import TEARDOWN
-from tests.e2e.bare.machine import Machine
+from tests.e2e.bare.machine import HOME, Machine
 from tests.e2e.devcluster.traces import network_traces
 from tests.programs import BASE
 
 pytestmark = pytest.mark.timeout(900)
 
-STATE = "/root/.local/state/fournos/clusters"
+STATE = f"{HOME}/.local/state/fournos/clusters"
 NOTHING = r"executable file not found|command not found|not found in .?PATH|not installed|: not found"
 
 
