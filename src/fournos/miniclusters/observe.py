@@ -122,6 +122,7 @@ def project_service(obj: Obj) -> Obj:
 ELASTIC_ANNOTATION = "kueue.x-k8s.io/elastic-job"
 """On a Job that Kueue lets grow and shrink while it runs."""
 _OF_JOB = ("parallelism", "completions", "suspend", "activeDeadlineSeconds")
+_OF_JOB_STATUS = ("conditions", "completedIndexes", "failedIndexes")
 
 
 def project_job(job: Obj) -> Obj:
@@ -133,7 +134,7 @@ def project_job(job: Obj) -> Obj:
     return {
         "metadata": meta,
         "spec": {name: spec[name] for name in _OF_JOB if name in spec},
-        "status": {"conditions": status.get("conditions") or []},
+        "status": {name: status[name] for name in _OF_JOB_STATUS if status.get(name)},
     }
 
 

@@ -8,8 +8,9 @@ it begins again.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
+from fournos.api.conditions import condition
 from fournos.api.times import parse_time
 from fournos.miniclusters.context import Context, index_of, terminal
 from fournos.miniclusters.judge import broker_up, ended_well, lead_of
@@ -31,7 +32,36 @@ def due(ctx: Context) -> datetime | None:
         for pod in ctx.pods
         if index_of(pod) and terminal(pod) and (end := ended_well(pod, ctx.name)).get("finishedAt")
     ]
+    if _without_pods(ctx):
+        ended.append(_not_ready_since(ctx))
     return max(ended) + _GRACE if ended else None
+
+
+def _without_pods(ctx: Context) -> set[int]:
+    """Indexes of workers that the Job counts as over and whose pods are deleted, as a drain does it."""
+    job = ctx.job
+    if job is None:
+        return set()
+    status = job.get("status") or {}
+    over = _indexes(status.get("completedIndexes")) | _indexes(status.get("failedIndexes"))
+    size = int(job["spec"].get("parallelism", 1))
+    return {index for index in over if 0 < index < size} - {index_of(pod) for pod in ctx.pods}
+
+
+def _indexes(found: Any) -> set[int]:
+    """Of a Job's status, like "1,3-5" (Kubernetes' API: JobStatus.completedIndexes)."""
+    indexes: set[int] = set()
+    for part in filter(None, str(found or "").split(",")):
+        first, _, last = part.partition("-")
+        indexes.update(range(int(first), int(last or first) + 1))
+    return indexes
+
+
+def _not_ready_since(ctx: Context) -> datetime:
+    """Where no pod is left to say when it ended: from when on not all brokers were ready."""
+    ready = condition(ctx.minicluster, READY) or {}
+    seen = ready.get("status") == "False" and ready.get("lastTransitionTime")
+    return parse_time(seen) if seen else ctx.now
 
 
 def begin_again(ctx: Context) -> Decision | Need:

@@ -15,6 +15,7 @@ from tests.e2e.miniclusters.clusters import Clusters
 LAUNCHED = {"launcher": True}
 MADE: dict[str, dict[str, Any]] = {
     "drained": {},
+    "emptied": {},
     "works": {"backoffLimit": 0, "container": {**LAUNCHED, "command": "sleep 20"}},
     "worker": {},
     "lead": {},
@@ -56,11 +57,13 @@ def ends(clusters: Clusters) -> Iterator[Ends]:
         beside = [{"image": clusters.image, **one} for one in spec.get("containers", ())]
         clusters.make(name, **{**spec, **({"containers": beside} if beside else {})})
     found = Ends(clusters, {})
-    for name in ("drained", "works", "worker", "lead", "completes"):
+    for name in ("drained", "emptied", "works", "worker", "lead", "completes"):
         clusters.reaches(name, "Ready", ready=2)
         found.before[name] = clusters.alive(name)
         if name == "drained":
             _drain(clusters, found.before[name])
+        elif name == "emptied":
+            _empty(clusters, name, found.before[name])
         else:
             _delete(clusters, found.before[name][1 if name in ("worker", "completes") else 0])
     yield found
@@ -76,6 +79,14 @@ def _drain(clusters: Clusters, pods: list[dict[str, Any]]) -> None:
     finally:
         for node in nodes:
             clusters.kubectl("uncordon", node)
+
+
+def _empty(clusters: Clusters, name: str, pods: list[dict[str, Any]]) -> None:
+    lead, worker = pods
+    _delete(clusters, lead)
+    words = ("get", "job", name, "-o", "jsonpath={.status.completedIndexes}")
+    clusters.until(lambda: clusters.run(*words) == "1", lambda: clusters.explain(name))
+    _delete(clusters, worker)
 
 
 def _delete(clusters: Clusters, pod: dict[str, Any]) -> None:
@@ -102,6 +113,11 @@ def test_an_interactive_lead_that_is_told_to_stop_begins_again(ends: Ends) -> No
 
 def test_a_drained_node_gives_its_pods_back(ends: Ends) -> None:
     ends.come_back("drained", 0, 1)
+
+
+def test_a_worker_that_its_lead_ended_before_it_was_deleted_comes_back(ends: Ends) -> None:
+    """What a drain does where the lead goes first: no pod is left that says how the worker ended."""
+    ends.come_back("emptied", 0, 1)
 
 
 def test_with_complete_workers_a_stopped_pod_is_not_replaced(ends: Ends) -> None:

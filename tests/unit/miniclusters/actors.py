@@ -74,8 +74,11 @@ class Cluster:
             if int(index) >= wanted:
                 server.delete(POD, key_of(pod))
                 return True
+        over = [
+            one.split("-") for one in (job.get("status") or {}).get("completedIndexes", "").split(",") if one
+        ]
         for number in range(wanted):
-            if str(number) not in pods:
+            if str(number) not in pods and not any(int(one[0]) <= number <= int(one[-1]) for one in over):
                 template = job["spec"]["template"]
                 labels = {**template["metadata"]["labels"], names.COMPLETION_INDEX_LABEL: str(number)}
                 name = f"{job['metadata']['name']}-{number}"

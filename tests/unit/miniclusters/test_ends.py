@@ -8,7 +8,7 @@ import pytest
 
 from fournos.api.conditions import condition, is_true
 from fournos.kube.kinds import CONFIG_MAP, EVENT, JOB, POD
-from fournos.kube.resource import Key, uid_of
+from fournos.kube.resource import Key, key_of, uid_of
 from fournos.miniclusters import names
 from fournos.miniclusters.judge import broker_up
 from fournos.miniclusters.settings import MiniClusterSettings
@@ -115,6 +115,42 @@ async def test_workers_that_ended_well_beside_a_failed_container_begin_again_wit
     server = (await run(story(killed, setup=with_side))).server
     assert get(server)["status"]["phase"] == "Ready"
     assert uid_of(server.list(JOB)[0]) not in seen
+
+
+@pytest.mark.parametrize("completed", ["1", "1-2"])
+async def test_workers_that_ended_well_and_were_deleted_begin_again_with_their_lead(completed: str) -> None:
+    """A drain: the lead tells its workers to end, then their pods go, and the Job never makes them again."""
+    seen: list[str] = []
+
+    def drained(server: Server) -> None:
+        job = server.list(JOB)[0]
+        seen.append(uid_of(job))
+        server.patch(JOB, key_of(job), {"status": {"completedIndexes": completed}}, subresource="status")
+        server.delete(POD, Key(NS, "flux-1"))
+        server.delete(POD, Key(NS, "flux-0"))
+
+    server = (await run(story(drained))).server
+    assert get(server)["status"]["phase"] == "Ready"
+    assert uid_of(server.list(JOB)[0]) not in seen
+
+
+@pytest.mark.parametrize(
+    ("found", "spec"),
+    [("0,2", {}), ("2-4", {}), ("1", {"flux": {"completeWorkers": True}})],
+    ids=["the lead and none of ours", "beyond the size", "workers that may end"],
+)
+async def test_indexes_that_are_not_waited_for_begin_nothing_again(found: str, spec: dict[str, Any]) -> None:
+    seen: list[str] = []
+
+    def counted(server: Server) -> None:
+        job = server.list(JOB)[0]
+        seen.append(uid_of(job))
+        server.patch(JOB, key_of(job), {"status": {"completedIndexes": found}}, subresource="status")
+        if spec:
+            server.delete(POD, Key(NS, "flux-1"))
+
+    server = (await run(story(counted, setup=lambda world: submit(world, **spec)))).server
+    assert [uid_of(job) for job in server.list(JOB)] == seen
 
 
 # --- between Ready and Finished --------------------------------------------------------------------------
