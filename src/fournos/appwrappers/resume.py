@@ -56,10 +56,7 @@ def resuming(ctx: Context) -> Decision | Need:
     failure = ctx.facts.failure
     if failure is not None and isinstance(failure.step, Create):
         return _not_created(ctx, failure, failure.step)
-    current = ctx.up_to_date()
-    if isinstance(current, Need):
-        return current
-    if not current:
+    if not ctx.up_to_date():
         return Decision(retry=True)
     steps = []
     try:

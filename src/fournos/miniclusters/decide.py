@@ -184,10 +184,7 @@ def _make(ctx: Context, steps: tuple[Step, ...]) -> Decision | Need:
         # Their host names are those of the pods to come.
         ctx.draft.phased("Waiting", "Waiting for the pods of the Job before this one to end").put(ready=0)
         return ctx.decision()
-    current = may_start(ctx)
-    if isinstance(current, Need):
-        return current
-    if not current:
+    if not may_start(ctx):
         return Decision(retry=True)
     ctx.draft.phased("Waiting", "Waiting for the pods").put(ready=0)
     ctx.draft.note("Created", f"Made {', '.join(_made(step) for step in steps)}")

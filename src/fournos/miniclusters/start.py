@@ -141,14 +141,11 @@ def _restart(ctx: Context) -> Decision | Need:
     return ctx.decision(removal.steps, retry=removal.unsure)
 
 
-def confirmed(ctx: Context) -> bool | Need:
+def confirmed(ctx: Context) -> bool:
     """Before a Job is made: this MiniCluster is as the cache says, and no Job is going."""
-    current = ctx.up_to_date()
-    if isinstance(current, Need) or not current:
-        return current
-    if need := ctx.facts.ask([ctx.job_question]):
-        return need
-    answer = ctx.facts.answer(ctx.job_question)
+    if not ctx.up_to_date():
+        return False
+    answer = ctx.facts.require(ctx.job_question)
     if isinstance(answer, Present):
         return not is_terminating(answer.value)
     return isinstance(answer, Absent)

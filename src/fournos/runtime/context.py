@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import ClassVar
 
 from fournos.kube.resource import Obj, Resource, is_terminating, key_of
-from fournos.runtime.decision import Decision, Facts, LiveGet, Need, Present
+from fournos.runtime.decision import Decision, Facts, LiveGet, Present
 from fournos.runtime.draft import Draft
 from fournos.runtime.finalizer import holds, switched
 from fournos.runtime.steps import Patch, Step
@@ -51,12 +51,9 @@ class PassContext:
         body = {"metadata": switched(self.obj, self.finalizer_name, on=on)}
         return (Patch(self.resource, key_of(self.obj), body),)
 
-    def up_to_date(self) -> bool | Need:
+    def up_to_date(self) -> bool:
         """Whether the API server has the object as the cache shows it: asked before anything is made."""
-        question = LiveGet(self.resource, key_of(self.obj))
-        if need := self.facts.ask([question]):
-            return need
-        answer = self.facts.answer(question)
+        answer = self.facts.require(LiveGet(self.resource, key_of(self.obj)))
         version = self.obj["metadata"]["resourceVersion"]
         return isinstance(answer, Present) and answer.value["metadata"]["resourceVersion"] == version
 

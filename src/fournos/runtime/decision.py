@@ -1,17 +1,18 @@
 """The one contract of all controllers: observe → decide → act.
 
-    decide(observed, facts, now) -> Decision | Need
+    decide(observed, facts, now) -> Decision
 
-`decide` is pure.  What the cache does not hold it asks for with `Need`; the loop fetches and calls it
-again, at most `MAX_ROUNDS` times a pass.  Answers live for one pass.
+`decide` is pure.  What the cache does not hold it requires from `facts` (`Facts.require`): the first time
+that stops the decision, the loop fetches the answers and calls `decide` again from its start, at most
+`MAX_ROUNDS` times a pass.  Answers live for one pass, a context and a status draft for one round.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Literal, ParamSpec, Protocol, TypeAlias, TypeVar, overload
 
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.runtime.steps import Step
@@ -148,6 +149,17 @@ class StepFailure:
     """The error's own word for it, if it has one: a Status reason, or why a kubeconfig is refused."""
 
 
+class MissingFacts(BaseException):
+    """Stops a decision until its questions are answered.
+
+    A BaseException, so that no handler of errors in a decision swallows it; only `attempt` catches it.
+    """
+
+    def __init__(self, questions: tuple[Question, ...]) -> None:
+        super().__init__(*questions)
+        self.questions = questions
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What this pass has learnt beyond the cache."""
@@ -155,7 +167,28 @@ class Facts:
     answers: Mapping[Question, Answer] = field(default_factory=dict)
     failure: StepFailure | None = None
 
+    @overload
+    def require(self, question: Question, /) -> Answer: ...
+    @overload
+    def require(self, first: Question, second: Question, /, *more: Question) -> tuple[Answer, ...]: ...
+    def require(self, *questions: Question) -> Answer | tuple[Answer, ...]:
+        """The answers in the order of the questions; of a single question its answer.
+
+        Independent questions belong in one call: each call that has to wait costs a round.
+        Raises MissingFacts if one is not known yet, which stops the decision.
+        """
+        answers = self.require_all(questions)
+        return answers[0] if len(answers) == 1 else answers
+
+    def require_all(self, questions: Iterable[Question]) -> tuple[Answer, ...]:
+        """`require` for questions whose number is not known beforehand."""
+        wanted = tuple(questions)
+        if missing := tuple(question for question in wanted if question not in self.answers):
+            raise MissingFacts(missing)
+        return tuple(self.answers[question] for question in wanted)
+
     def get(self, question: Question) -> Answer | None:
+        """The answer if it is known; does not ask."""
         return self.answers.get(question)
 
     def ask(self, questions: Iterable[Question]) -> Need | None:
@@ -175,6 +208,18 @@ class Need:
     """The decision needs these answers first."""
 
     questions: tuple[Question, ...]
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def attempt(decide: Callable[P, T | Need], *args: P.args, **kwargs: P.kwargs) -> T | Need:
+    """Calls a pure decision; a Need where it requires answers that its facts do not have."""
+    try:
+        return decide(*args, **kwargs)
+    except MissingFacts as missing:
+        return Need(missing.questions)
 
 
 # --- what is decided -------------------------------------------------------------------------------

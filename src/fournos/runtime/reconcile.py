@@ -30,6 +30,7 @@ from fournos.runtime.decision import (
     Note,
     Question,
     StepFailure,
+    attempt,
 )
 from fournos.runtime.logs import bind
 from fournos.runtime.steps import Patch, Step
@@ -131,7 +132,7 @@ class _Pass(Generic[Observed]):
 
     async def decide(self, observed: Observed, failure: StepFailure | None) -> Decision:
         for _ in range(MAX_ROUNDS + 1):
-            decision = self.system.decide(observed, Facts(self.answers, failure), self.now)
+            decision = attempt(self.system.decide, observed, Facts(self.answers, failure), self.now)
             if not isinstance(decision, Need):
                 return decision
             missing = [question for question in decision.questions if question not in self.answers]

@@ -14,7 +14,7 @@ from fournos.api.rules import Violation
 from fournos.kube.client import Client
 from fournos.kube.kinds import CONFIG_MAP, SECRET, VALIDATING_WEBHOOKS
 from fournos.kube.resource import Key, Obj, Resource
-from fournos.runtime.decision import Facts, LiveGet, MayCreate, Need, Present, Unknown
+from fournos.runtime.decision import Facts, LiveGet, MayCreate, Present, Unknown
 from fournos.runtime.webhook.certificates import Terms, make_pair
 from fournos.runtime.webhook.doors import segment_of, segments_in
 from fournos.runtime.webhook.registration import Service, configurations
@@ -202,11 +202,8 @@ async def test_a_slow_answer_is_a_refusal_for_now_and_says_so(
             await asyncio.sleep(300)
             raise AssertionError("cut before")
 
-    def curious(request: Request, facts: Facts) -> Review | Need:
-        question = LiveGet(CONFIG_MAP, Key(namespace, "other"))
-        if need := facts.ask([question]):
-            return need
-        assert isinstance(facts.answer(question), Unknown)
+    def curious(request: Request, facts: Facts) -> Review:
+        assert isinstance(facts.require(LiveGet(CONFIG_MAP, Key(namespace, "other"))), Unknown)
         return Review((Violation("data", "try again", "unknown"),), transient=True)
 
     slow = Slow(client._transport._credentials)
@@ -223,11 +220,8 @@ async def test_rights_are_those_of_the_user_who_asks(
 ) -> None:
     """An impersonated user who may make ConfigMaps and not Secrets."""
 
-    def entitled(request: Request, facts: Facts) -> Review | Need:
-        question = MayCreate(request.user, SECRET, request.key.namespace)
-        if need := facts.ask([question]):
-            return need
-        if facts.answer(question) == Present(True):
+    def entitled(request: Request, facts: Facts) -> Review:
+        if facts.require(MayCreate(request.user, SECRET, request.key.namespace)) == Present(True):
             return Review()
         return Review((Violation("data", f"{request.user.name} may not create secrets", "rights"),))
 

@@ -11,7 +11,7 @@ import pytest
 from fournos.kube.errors import ConflictError, InvalidError, KubeError, NotLeaderError, ServerError
 from fournos.kube.resource import Key, Obj, key_of
 from fournos.kube.store import Store
-from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Need, Note
+from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Note
 from fournos.runtime.reconcile import Outcome, Result, merge_patch, reconcile
 from fournos.runtime.steps import Create, Delete, Patch, Step
 from fournos.runtime.system import Caches, System, Watch
@@ -21,7 +21,7 @@ from tests.world.server import Connection, Server
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 NOTE = Note("Warning", "Odd", "odd")
 
-Deciding = Callable[[Obj, Facts], Decision | Need]
+Deciding = Callable[[Obj, Facts], Decision]
 
 
 class Bench:
@@ -138,27 +138,51 @@ async def test_a_status_that_cannot_be_written_is_tried_again_and_nothing_is_tol
 async def test_answers_come_in_the_same_pass(bench: Bench) -> None:
     question = LiveGet(THING, Key("ns", "none"))
 
-    def decide(toy: Obj, facts: Facts) -> Decision | Need:
-        answer = facts.get(question)
-        return Need((question,)) if answer is None else Decision(status={"answer": repr(answer)})
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        return Decision(status={"answer": repr(facts.require(question))})
 
     await bench.run(decide)
     assert bench.toy["status"] == {"answer": repr(Absent())}
 
 
 async def test_three_rounds_are_enough(bench: Bench) -> None:
-    def decide(toy: Obj, facts: Facts) -> Decision | Need:
-        asked = len(facts.answers)
-        return Need((LiveGet(THING, Key("ns", str(asked))),)) if asked < 3 else Decision(status={"n": asked})
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        for number in range(3):
+            facts.require(LiveGet(THING, Key("ns", str(number))))
+        return Decision(status={"n": len(facts.answers)})
 
     assert (await bench.run(decide)).result is Result.DONE
     assert bench.toy["status"] == {"n": 3}
 
 
-@pytest.mark.parametrize("fresh", [True, False])
-async def test_a_decision_that_never_decides_is_a_bug(bench: Bench, fresh: bool) -> None:
-    def decide(toy: Obj, facts: Facts) -> Decision | Need:
-        return Need((LiveGet(THING, Key("ns", str(len(facts.answers)) if fresh else "same")),))
+async def test_independent_questions_are_one_round(bench: Bench) -> None:
+    questions = [LiveGet(THING, Key("ns", name)) for name in "abcdef"]
+
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        first, second, *_ = facts.require_all(questions)
+        assert facts.require(questions[0], questions[1]) == (first, second)
+        return Decision(status={"n": len(facts.answers)})
+
+    assert (await bench.run(decide)).result is Result.DONE
+    assert bench.toy["status"] == {"n": 6}
+
+
+async def test_no_handler_of_errors_swallows_a_question(bench: Bench) -> None:
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        try:
+            found = facts.require(LiveGet(THING, Key("ns", "none")))
+        except Exception:
+            return Decision(status={"answer": "swallowed"})
+        return Decision(status={"answer": repr(found)})
+
+    await bench.run(decide)
+    assert bench.toy["status"] == {"answer": repr(Absent())}
+
+
+async def test_a_decision_that_never_decides_is_a_bug(bench: Bench) -> None:
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        facts.require(LiveGet(THING, Key("ns", str(len(facts.answers)))))
+        raise AssertionError("never answered")
 
     outcome = await bench.run(decide)
     assert (outcome.result, outcome.retry) == (Result.BUG, True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from fournos.kube.kinds import CONFIG_MAP
 from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, owner_uids, uid_of
-from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Need, Present
+from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Present
 from fournos.runtime.steps import Create, Delete, Patch
 from fournos.runtime.system import Caches, System, Watch
 from tests.world.harness import Scenario
@@ -59,7 +59,7 @@ class Decider:
         self.bugs = bugs
         self.made = 0
 
-    def __call__(self, seen: Seen, facts: Facts, now: datetime) -> Decision | Need:
+    def __call__(self, seen: Seen, facts: Facts, now: datetime) -> Decision:
         failure = facts.failure
         if failure is not None and "ignores failures" not in self.bugs:
             if failure.transient:
@@ -71,10 +71,7 @@ class Decider:
         if seen.config is None:
             if "trusts absence" in self.bugs:
                 return self.status(seen, phase="Failed", message="no config")
-            found = facts.get(LiveGet(CONFIG_MAP, CONFIG_KEY))
-            if found is None:
-                return Need((LiveGet(CONFIG_MAP, CONFIG_KEY),))
-            if isinstance(found, Absent):
+            if isinstance(facts.require(LiveGet(CONFIG_MAP, CONFIG_KEY)), Absent):
                 return self.status(seen, phase="Failed", message="no config")
         if phase is None:
             return self.status(seen, phase="Claimed")
@@ -92,13 +89,10 @@ class Decider:
             name = f"toy-{self.made}"
         return self.status(seen, Create(THING, thing_of(seen.toy, name=name)), phase="Running")
 
-    def follow(self, seen: Seen, facts: Facts, phase: str) -> Decision | Need:
+    def follow(self, seen: Seen, facts: Facts, phase: str) -> Decision:
         thing = seen.thing
         if thing is None:
-            question = LiveGet(THING, key_of(seen.toy))
-            found = facts.get(question)
-            if found is None:
-                return Need((question,))
+            found = facts.require(LiveGet(THING, key_of(seen.toy)))
             if isinstance(found, Absent):
                 if phase == "Finishing":
                     return self.status(seen, phase="Done")

@@ -13,7 +13,7 @@ from fournos.api.rules import Violation
 from fournos.kube.api import Api
 from fournos.kube.resource import Key
 from fournos.runtime.answer import answer
-from fournos.runtime.decision import MAX_ROUNDS, Answer, Facts, Question, Unknown, User
+from fournos.runtime.decision import MAX_ROUNDS, Answer, Facts, Question, Unknown, User, attempt
 from fournos.runtime.webhook.patch import json_patch
 from fournos.runtime.webhook.table import Request, Review, Webhook
 
@@ -63,7 +63,7 @@ async def decide(webhook: Webhook, request: Request, api: Api, *, seconds: float
     deadline = asyncio.get_running_loop().time() + seconds
     answers: dict[Question, Answer] = {}
     for _ in range(MAX_ROUNDS + 1):
-        result = webhook.review(request, Facts(answers))
+        result = attempt(webhook.review, request, Facts(answers))
         if isinstance(result, Review):
             return result
         try:

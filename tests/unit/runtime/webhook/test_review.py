@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from fournos.api.rules import Violation
 from fournos.kube.resource import Key, Obj, Resource
-from fournos.runtime.decision import Answer, Facts, LiveGet, MayCreate, Need, Present, Unknown, User
+from fournos.runtime.decision import Answer, Facts, LiveGet, MayCreate, Present, Unknown, User
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.webhook.patch import json_patch
 from fournos.runtime.webhook.review import GarbledError, decide, parse, respond
@@ -158,8 +158,9 @@ async def test_what_is_not_answered_in_time_is_unknown() -> None:
 
 
 async def test_a_review_that_never_stops_asking_is_a_fault() -> None:
-    def insatiable(request: Request, facts: Facts) -> Need:
-        return Need((LiveGet(TOY, Key("ns", f"n{len(facts.answers)}")),))
+    def insatiable(request: Request, facts: Facts) -> Review:
+        facts.require(LiveGet(TOY, Key("ns", f"n{len(facts.answers)}")))
+        raise AssertionError("never answered")
 
     with pytest.raises(LookupError, match="still asks after 3 rounds"):
         await decide(webhook(insatiable), request(), Connection(Server()), seconds=1)
@@ -182,11 +183,8 @@ async def test_rights_are_asked_for_the_user_in_full(status: dict[str, Any], exp
             sent.append(obj)
             return {**obj, "status": status}
 
-    def review(request: Request, facts: Facts) -> Review | Need:
-        question = MayCreate(request.user, TOY, "ns")
-        if need := facts.ask([question]):
-            return need
-        assert facts.answer(question) == expected
+    def review(request: Request, facts: Facts) -> Review:
+        assert facts.require(MayCreate(request.user, TOY, "ns")) == expected
         return Review()
 
     await decide(webhook(review), request(), Asking(Server()), seconds=1)

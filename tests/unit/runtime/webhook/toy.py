@@ -7,7 +7,7 @@ from typing import Any
 
 from fournos.api.rules import Violation
 from fournos.kube.resource import Key
-from fournos.runtime.decision import Facts, LiveGet, Need, Present
+from fournos.runtime.decision import Facts, LiveGet, Present
 from fournos.runtime.webhook.registration import Address, Service
 from fournos.runtime.webhook.table import Request, Review, Webhook
 from tests.unit.runtime.toy import TOY
@@ -17,14 +17,12 @@ SERVICE = Service("ns", "hooks")
 ADDRESS = Address("https://192.0.2.7:9443")
 
 
-def ask_for_another(request: Request, facts: Facts) -> Review | Need:
+def ask_for_another(request: Request, facts: Facts) -> Review:
     """Only where an object called other is."""
-    question = LiveGet(TOY, Key(request.key.namespace, "other"))
-    if need := facts.ask([question]):
-        return need
-    if isinstance(facts.answer(question), Present):
+    found = facts.require(LiveGet(TOY, Key(request.key.namespace, "other")))
+    if isinstance(found, Present):
         return Review()
-    return Review((Violation("spec", f"{type(facts.answer(question)).__name__}", "other"),))
+    return Review((Violation("spec", type(found).__name__, "other"),))
 
 
 def webhook(review: Any = ask_for_another, **changes: Any) -> Webhook:
