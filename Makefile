@@ -22,7 +22,7 @@ SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
 .DEFAULT_GOAL := help
 # `make dev-setup dev-run` must do one after the other, even under -j.
 .NOTPARALLEL:
-.PHONY: help demo test programs unit integration e2e teardown lint format verify manifests lock release bench \
+.PHONY: help demo test programs unit integration e2e teardown lint format verify manifests lock release bench mutants \
         dev-setup dev-run dev-teardown docker-build docker-push kind-push deploy undeploy install run uninstall \
         sync-vault-secrets sync-vault-secrets-dry-run clean
 
@@ -126,6 +126,10 @@ verify: $(STAMP) ## Generated files are what their sources say
 	@echo "==> verify: generated files"
 	@$(PYTHON) -m fournos.app.generate --check
 	@$(PYTHON) -m fournos.cli.reference --check
+
+mutants: $(STAMP) ## Change each line of the pure decisions: does a unit test notice? (MODULES: some of them; minutes to hours)
+	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-mutants.lock
+	@$(PYTHON) -m dev.mutants $(MODULES)
 
 bench: $(STAMP) ## Measure the job lifecycle; prints a table, writes bench/results/*.json
 	@$(PYTHON) -m bench $(BENCH_ARGS)

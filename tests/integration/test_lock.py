@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LOCKS = ("requirements.lock", "requirements-runtime.lock")
+LOCKS = ("requirements.lock", "requirements-runtime.lock", "requirements-mutants.lock")
 
 
 def pins(path: Path) -> list[str]:

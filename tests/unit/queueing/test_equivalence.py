@@ -86,3 +86,22 @@ def test_requests_count_by_value_and_the_number_of_pod_sets_counts() -> None:
     assert fits(workload(), cpu="1000m")
     assert not fits(workload(), cpu="2")
     assert not equivalent([], None, workload(), suspended=True)
+
+
+def test_a_workload_without_a_count_has_one_pod() -> None:
+    stored = workload(1)
+    del stored["spec"]["podSets"][0]["count"]
+    assert fits(stored, count=1) and not fits(stored, count=2)
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [{"terminationMessagePolicy": "File"}, {"workingDir": None}, {"ports": []}],
+    ids=["a default of the API server", "null", "empty"],
+)
+def test_what_the_api_server_fills_in_changes_nothing(extra: dict[str, Any]) -> None:
+    stored = workload()
+    stored["spec"]["podSets"][0]["template"]["spec"]["containers"][0] |= extra
+    assert fits(stored)
+    stored["spec"]["podSets"][0]["template"]["spec"]["containers"][0]["workingDir"] = "/w"
+    assert not fits(stored)

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import Condition, condition, upsert
+from fournos.kube.resource import Key
+from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.release import release_quota
 
 ADMITTED_AT = datetime(2030, 1, 1, tzinfo=UTC)
@@ -32,7 +34,7 @@ def evicted(reason: str, *, admitted: bool = True, past: int | None = None) -> d
 
 def status_of(workload: dict[str, Any]) -> dict[str, Any]:
     patch = release_quota(workload, NOW)
-    assert patch.subresource == "status"
+    assert (patch.resource, patch.key, patch.subresource) == (WORKLOAD, Key("ns", "w"), "status")
     assert patch.body["metadata"]["resourceVersion"] == "3"
     status: dict[str, Any] = patch.body["status"]
     return status
@@ -62,15 +64,24 @@ def test_quota_and_admission_are_released_and_the_eviction_stays_on_record() -> 
     status = status_of(evicted("Preempted"))
     assert status["admission"] is None
     whole = {"status": status}
-    for type_, state in (("QuotaReserved", "False"), ("Admitted", "False"), ("Evicted", "True")):
+    for type_, state, reason in (
+        ("QuotaReserved", "False", "Pending"),
+        ("Admitted", "False", "NoReservation"),
+        ("Evicted", "True", "Preempted"),
+    ):
         found = condition(whole, type_)
-        assert found is not None and found["status"] == state, type_
+        assert found is not None and (found["status"], found["reason"]) == (state, reason), type_
 
 
 @pytest.mark.parametrize(("past", "total"), [(None, 90), (30, 120)])
 def test_execution_time_accumulates_over_admissions(past: int | None, total: int) -> None:
     status = status_of(evicted("Preempted", past=past))
     assert status["accumulatedPastExecutionTimeSeconds"] == total
+
+
+def test_an_admission_of_less_than_a_second_counts_nothing() -> None:
+    patch = release_quota(evicted("Preempted"), ADMITTED_AT + timedelta(milliseconds=300))
+    assert patch.body["status"]["accumulatedPastExecutionTimeSeconds"] == 0
 
 
 def test_a_workload_that_was_never_admitted_adds_no_execution_time() -> None:

@@ -1,0 +1,139 @@
+"""`make mutants`: changes each line of pure decisions, and lists what no unit test notices.
+
+mutmut makes the changes, in a copy of this checkout, and runs the unit tests of the package that reach them.
+A survivor is a missing test, or a change without an effect; a person has to decide which.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DECISIONS = (
+    "fournos.queueing",
+    "fournos.jobs",
+    "fournos.multikueue",
+    "fournos.runtime.queue",
+    "fournos.runtime.lease",
+    "fournos.runtime.reconcile",
+)
+"""Without MODULES."""
+_COPIED = ("src", "tests", "config", "manifests", "docs", "README.md", "pyproject.toml")
+_SURVIVED = re.compile(r"^\s*(?P<name>\S+): survived$", re.MULTILINE)
+_TEXT = re.compile(r'"[^"]*"')
+
+
+@dataclass(frozen=True)
+class Survivor:
+    """A change that no test noticed."""
+
+    name: str
+    before: str
+    after: str
+
+    @property
+    def of_a_text(self) -> bool:
+        """Only a string is another one: most are messages, which tests need not repeat."""
+        return _TEXT.sub("", self.before) == _TEXT.sub("", self.after)
+
+    def __str__(self) -> str:
+        return f"{self.name}\n  - {self.before}\n  + {self.after}"
+
+
+def survivors(results: str) -> list[str]:
+    """Names in the output of `mutmut results`."""
+    return [found["name"] for found in _SURVIVED.finditer(results)]
+
+
+def survivor(name: str, diff: str) -> Survivor:
+    """From a unified diff."""
+
+    def side(sign: str) -> str:
+        lines = [line for line in diff.splitlines() if line.startswith(sign) and line[:3] != sign * 3]
+        return " ".join(line[1:].strip() for line in lines)
+
+    return Survivor(name, side("-"), side("+"))
+
+
+def sources(module: str) -> str:
+    """The files of a module or package, as mutmut's pattern."""
+    path = Path("src", *module.split("."))
+    return f"{path}/*" if (ROOT / path).is_dir() else f"{path}.py"
+
+
+def tests(module: str) -> str:
+    """The unit tests of the package that it is in."""
+    return f"tests/unit/{module.split('.')[1]}"
+
+
+def table(modules: Sequence[str]) -> str:
+    """mutmut's settings: changes of these, seen by the tests of their packages."""
+    settings = {
+        "source_paths": ["src"],
+        "only_mutate": [sources(module) for module in modules],
+        "do_not_mutate_patterns": [r"^\s*log\."],
+        "also_copy": [name for name in _COPIED if name not in ("src", "tests")],
+        "pytest_add_cli_args": ["-p", "no:cacheprovider", "-q"],
+        "pytest_add_cli_args_test_selection": sorted({tests(module) for module in modules}),
+    }
+    # A JSON list of strings is one of TOML, too.
+    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
+    return f"\n[tool.mutmut]\n{lines}"
+
+
+def _copy(to: Path, modules: Sequence[str]) -> None:
+    for name in _COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, to / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, to / name)
+    with (to / "pyproject.toml").open("a") as file:
+        file.write(table(modules))
+
+
+def _diffs(names: Sequence[str]) -> Iterator[Survivor]:
+    """In this process: `mutmut show` takes a second for each."""
+    diff_of = importlib.import_module("mutmut.mutation.diff_apply").get_diff_for_mutant
+    for name in names:
+        module = name.split(".x")[0]
+        path = Path("src", *module.split(".")).with_suffix(".py")
+        yield survivor(name, diff_of(name, path=path))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
+    parser.add_argument("modules", nargs="*", help="such as fournos.queueing.ensure", default=DECISIONS)
+    parser.add_argument("--texts", action="store_true", help="list changes of texts, too")
+    return parser
+
+
+def main() -> int:
+    given = _parser().parse_args()
+    mutmut = [sys.executable, "-m", "mutmut"]
+    with tempfile.TemporaryDirectory(prefix="fournos-mutants-") as scratch:
+        _copy(Path(scratch), given.modules)
+        os.chdir(scratch)
+        subprocess.run([*mutmut, "run", "--max-children", str(os.cpu_count() or 1)], check=True)
+        results = subprocess.run([*mutmut, "results"], check=True, text=True, stdout=subprocess.PIPE).stdout
+        found = list(_diffs(survivors(results)))
+        os.chdir(ROOT)
+    listed = [one for one in found if given.texts or not one.of_a_text]
+    print("\n".join(map(str, listed)))
+    print(f"{len(found)} changes survived, {sum(one.of_a_text for one in found)} of them of a text.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
