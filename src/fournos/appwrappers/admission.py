@@ -25,7 +25,7 @@ from fournos.appwrappers.paths import PathError
 from fournos.appwrappers.podsets import declared, template_of
 from fournos.appwrappers.rules import check
 from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.appwrappers.warn import probes, trials, warnings
+from fournos.appwrappers.warn import probes, warnings
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.ensure import MAX_EXECUTION_LABEL, max_execution_seconds
 from fournos.queueing.kinds import LOCAL_QUEUE
@@ -44,7 +44,7 @@ _DEFAULT_QUEUE = "default"
 """The LocalQueue that Kueue gives to jobs without one, where it exists."""
 
 
-def review(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> Review | Need:
+def review(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> Review:
     """The validating webhook: whether this AppWrapper may be created, or changed so."""
     if request.old is not None:
         late = _late_annotations(request.old, request.new)
@@ -56,27 +56,25 @@ def review(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> R
     if found:
         return Review(found)
     rights = tuple(dict.fromkeys(_creations(request))) if settings.user_rbac_admission_check else ()
-    if need := facts.ask((*rights, *probes(request.new).values())):
-        return need
+    facts.require_all((*rights, *probes(request.new).values()))  # all in one round
     refused = _refused(request, facts, rights)
     if refused is not None:
         return refused
-    need = facts.ask(trials(request.new, facts).values())
-    return need or Review(warnings=tuple(warnings(request.new, facts, settings)))
+    return Review(warnings=tuple(warnings(request.new, facts, settings)))
 
 
 def _refused(request: Request, facts: Facts, questions: Iterable[MayCreate]) -> Review | None:
     """The user may not create every wrapped resource: the operator would do it with its own rights."""
     name = request.user.name
     for question in questions:
-        answer = facts.answer(question)
+        answer = facts.require(question)
         if isinstance(answer, Unknown):
             text = f"could not learn whether {name} may create {question.resource.plural}, try again: "
             return Review((_forbidden(text + answer.reason),), transient=True)
     denied = tuple(
         _forbidden(f"User {name} is not authorized to create {one.resource.plural} in {one.namespace}")
         for one in questions
-        if facts.answer(one) != Present(True)
+        if facts.require(one) != Present(True)
     )
     return Review(denied) if denied else None
 
@@ -236,9 +234,7 @@ def default(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> 
     queue = labels.get(QUEUE_NAME_LABEL) or settings.default_queue_name
     if not queue and settings.workloads == "own":
         question = LiveGet(LOCAL_QUEUE, Key(request.key.namespace, _DEFAULT_QUEUE))
-        if need := facts.ask([question]):
-            return need
-        match facts.answer(question):
+        match facts.require(question):
             case Unknown(reason):
                 return _queue_unknown("whether there is a default queue", reason)
             case Present():

@@ -23,10 +23,8 @@ from fournos.runtime.decision import (
     Facts,
     LiveGet,
     LiveList,
-    Need,
     Present,
     Question,
-    Unknown,
 )
 
 NOT_CREATED = "ComponentCreationErrored"
@@ -145,13 +143,11 @@ class Context(PassContext):
             return answer.value if self.owns(answer.value) else None
         return None if isinstance(answer, Absent) else self.observed.components[index]
 
-    def confirmed(self) -> bool | Need:
+    def confirmed(self) -> bool:
         """Whether pods and components are known live: asked before anything is taken down for what they
         say.  Once the answers are there the whole pass is decided anew from them."""
         watched = (i for i, seen in enumerate(self.observed.watched) if seen)
         asked = (self.component_question(index) for index in watched)
         questions: list[Question] = [self.pods_question]
         questions += [question for question in asked if question is not None]
-        if need := self.facts.ask(questions):
-            return need
-        return not any(isinstance(self.facts.answer(question), Unknown) for question in questions)
+        return self.facts.known(questions)

@@ -48,9 +48,7 @@ def decide(
     if not ours:
         return Decision(retry=queue is not None and queue.retry)
     decision = deleted(ctx) if ctx.deleting else _POLICIES[ctx.draft.phase](ctx)
-    if isinstance(decision, Decision) and queue is not None and queue.retry:
-        return replace(decision, retry=True)
-    return decision
+    return replace(decision, retry=True) if queue is not None and queue.retry else decision
 
 
 def _queue(ctx: Context) -> Outcome | Need | None:
@@ -96,7 +94,7 @@ def _begin(ctx: Context) -> Decision:
     return ctx.decision(ctx.finalizer(on=True) if ctx.settings.workloads == "own" else ())
 
 
-_POLICIES: dict[str, Callable[[Context], Decision | Need]] = {
+_POLICIES: dict[str, Callable[[Context], Decision]] = {
     "Suspended": suspended,
     "Resuming": resuming,
     "Running": running,

@@ -6,7 +6,7 @@ from fournos.api.durations import format_duration
 from fournos.appwrappers.context import Context
 from fournos.appwrappers.names import ANNOTATION
 from fournos.appwrappers.remove import remove
-from fournos.runtime.decision import Decision, Need
+from fournos.runtime.decision import Decision
 
 _HOLD = f"{ANNOTATION}deletionOnFailureGracePeriodDuration"
 
@@ -51,10 +51,8 @@ def succeed(ctx: Context, message: str) -> Decision:
 # --- what follows ----------------------------------------------------------------------------------------
 
 
-def suspending(ctx: Context) -> Decision | Need:
+def suspending(ctx: Context) -> Decision:
     removal = remove(ctx)
-    if isinstance(removal, Need):
-        return removal
     if not removal.done:
         return ctx.decision(removal.steps, wake_at=removal.wake_at, retry=removal.retry)
     message = "Suspend is true"
@@ -65,7 +63,7 @@ def suspending(ctx: Context) -> Decision | Need:
     return ctx.decision()
 
 
-def failed(ctx: Context) -> Decision | Need:
+def failed(ctx: Context) -> Decision:
     if not ctx.draft.is_true("ResourcesDeployed"):
         if ctx.draft.is_true("QuotaReserved"):
             ctx.draft.condition("QuotaReserved", "False", "Failed", "No resources deployed")
@@ -77,8 +75,6 @@ def failed(ctx: Context) -> Decision | Need:
         return ctx.decision(wake_at=held_until)
     ctx.draft.clear("DeletionHeld", "Over")
     removal = remove(ctx)
-    if isinstance(removal, Need):
-        return removal
     if not removal.done:
         return ctx.decision(removal.steps, wake_at=removal.wake_at, retry=removal.retry)
     message = (
@@ -92,7 +88,7 @@ def failed(ctx: Context) -> Decision | Need:
     return ctx.decision()
 
 
-def succeeded(ctx: Context) -> Decision | Need:
+def succeeded(ctx: Context) -> Decision:
     """Quota is back; the resources stay for their time to live, then only the AppWrapper is left."""
     if not ctx.draft.is_true("ResourcesDeployed"):
         return ctx.decision()
@@ -100,8 +96,6 @@ def succeeded(ctx: Context) -> Decision | Need:
     if ctx.now < expiry:
         return ctx.decision(wake_at=expiry)
     removal = remove(ctx)
-    if isinstance(removal, Need):
-        return removal
     if not removal.done:
         return ctx.decision(removal.steps, wake_at=removal.wake_at, retry=removal.retry)
     length = format_duration(ctx.tolerance.success_ttl)
@@ -110,12 +104,10 @@ def succeeded(ctx: Context) -> Decision | Need:
     return ctx.decision()
 
 
-def deleted(ctx: Context) -> Decision | Need:
+def deleted(ctx: Context) -> Decision:
     """The AppWrapper is being deleted: its resources first, then the quota, then our finalizer."""
     if ctx.draft.is_true("ResourcesDeployed"):
         removal = remove(ctx)
-        if isinstance(removal, Need):
-            return removal
         if not removal.done:
             ctx.draft.enter("Terminating")
             return ctx.decision(removal.steps, wake_at=removal.wake_at, retry=removal.retry)

@@ -12,7 +12,7 @@ from fournos.api.conditions import Condition, condition
 from fournos.appwrappers.context import CREATED, Context
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Obj, is_terminating, key_of, uid_of
-from fournos.runtime.decision import LiveGet, Need, Present, Unknown
+from fournos.runtime.decision import LiveGet, Present, Unknown
 from fournos.runtime.steps import Delete, Step
 
 
@@ -24,20 +24,17 @@ class Removal:
     retry: bool = False
 
 
-def remove(ctx: Context) -> Removal | Need:
+def remove(ctx: Context) -> Removal:
     """The next move; the draft says how far it is."""
     questions = {
         index: question
         for index in range(len(ctx.templates))
         if (question := ctx.component_question(index)) is not None
     }
-    pods_question = ctx.pods_question
-    if need := ctx.facts.ask([*questions.values(), pods_question]):
-        return need
+    *answers, pods_answer = ctx.facts.require_all((*questions.values(), ctx.pods_question))
     left: list[tuple[int, LiveGet, Obj]] = []
     unsure = False
-    for index, question in questions.items():
-        answer = ctx.facts.answer(question)
+    for (index, question), answer in zip(questions.items(), answers, strict=True):
         if isinstance(answer, Unknown):
             unsure = unsure or not (answer.forbidden and ctx.was_refused(index))
         elif isinstance(answer, Present) and ctx.owns(answer.value):
@@ -46,7 +43,6 @@ def remove(ctx: Context) -> Removal | Need:
             unsure = unsure or not ctx.observed.watched[index]
         else:
             _gone(ctx, index)
-    pods_answer = ctx.facts.answer(pods_question)
     unsure = unsure or isinstance(pods_answer, Unknown)
     pods: tuple[Obj, ...] = pods_answer.value if isinstance(pods_answer, Present) else ()
     if not left and not pods and not unsure:

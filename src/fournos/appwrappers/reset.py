@@ -6,17 +6,15 @@ from fournos.appwrappers.context import Context
 from fournos.appwrappers.finish import suspend
 from fournos.appwrappers.remove import remove
 from fournos.appwrappers.resume import claim
-from fournos.runtime.decision import Decision, Need
+from fournos.runtime.decision import Decision
 
 
-def resetting(ctx: Context) -> Decision | Need:
+def resetting(ctx: Context) -> Decision:
     if ctx.suspended:
         return suspend(ctx)
     ctx.draft.clear("PodsReady", "Resetting")
     if ctx.draft.is_true("ResourcesDeployed"):
         removal = remove(ctx)
-        if isinstance(removal, Need):
-            return removal
         if not removal.done:
             return ctx.decision(removal.steps, wake_at=removal.wake_at, retry=removal.retry)
         text = "Resources deleted for resetting AppWrapper"

@@ -10,7 +10,7 @@ from fournos.appwrappers.kinds import resource_of
 from fournos.appwrappers.paths import PathError
 from fournos.appwrappers.remedies import not_created
 from fournos.queueing.podsets import PodSetInfoError
-from fournos.runtime.decision import Decision, Need, StepFailure
+from fournos.runtime.decision import Decision, StepFailure
 from fournos.runtime.steps import Create, Step
 
 _FATAL = frozenset({"InvalidError", "NoSuchResourceError", "ForeignObject"})
@@ -50,7 +50,7 @@ def claim(ctx: Context, steps: tuple[Step, ...] = ()) -> Decision:
     return ctx.decision(steps)
 
 
-def resuming(ctx: Context) -> Decision | Need:
+def resuming(ctx: Context) -> Decision:
     if ctx.suspended:
         return suspend(ctx)
     failure = ctx.facts.failure

@@ -14,7 +14,7 @@ from fournos.appwrappers.judge import Judgement, State
 from fournos.appwrappers.kinds import WrappedKind, wrapped_kind
 from fournos.appwrappers.pods import Count, alive, component_of, count, gave_up, phase_of, unreplaced
 from fournos.kube.resource import Obj, is_terminating, uid_of
-from fournos.runtime.decision import Absent, Decision, LiveGet, Need, Present
+from fournos.runtime.decision import Decision, LiveGet, Present, Unknown
 from fournos.runtime.steps import Delete
 
 
@@ -36,12 +36,10 @@ class Survey:
     unsure: bool = False
 
 
-def running(ctx: Context) -> Decision | Need:
+def running(ctx: Context) -> Decision:
     if ctx.suspended:
         return suspend(ctx)
     survey = _survey(ctx)
-    if isinstance(survey, Need):
-        return survey
     if survey.missing:
         total = len(ctx.templates)
         text = f"Only found {total - len(survey.missing)} deployed components, but was expecting {total}"
@@ -79,7 +77,7 @@ def _failed_pods(ctx: Context, survey: Survey) -> list[Obj]:
     return list(found.values())
 
 
-def _failing(ctx: Context, survey: Survey, failed: list[Obj]) -> Decision | Need:
+def _failing(ctx: Context, survey: Survey, failed: list[Obj]) -> Decision:
     """A failure that its controller may cure within the failure grace, unless an exit code rules that out."""
     reason, text = "FoundFailedPods", f"{len(failed)} pods failed"
     if not failed:
@@ -93,7 +91,7 @@ def _failing(ctx: Context, survey: Survey, failed: list[Obj]) -> Decision | Need
     return ctx.decision(wake_at=until, retry=survey.unsure)
 
 
-def _unready(ctx: Context, everything: Count, *, unsure: bool) -> Decision | Need:
+def _unready(ctx: Context, everything: Count, *, unsure: bool) -> Decision:
     """The clock starts with the resources, and again whenever readiness is lost."""
     ctx.draft.condition("PodsReady", "False", "InsufficientPodsReady", str(everything))
     wanted = sum(ctx.pods_expected(index) for index in range(len(ctx.templates)) if ctx.pods_seen(index))
@@ -104,11 +102,9 @@ def _unready(ctx: Context, everything: Count, *, unsure: bool) -> Decision | Nee
     return ctx.decision(wake_at=until, retry=unsure)
 
 
-def _give_up(ctx: Context, reason: str, message: str, *, counts: bool = True) -> Decision | Need:
+def _give_up(ctx: Context, reason: str, message: str, *, counts: bool = True) -> Decision:
     """Only on what the API server itself says: a cache that has missed an event must not end anything."""
     confirmed = ctx.confirmed()
-    if isinstance(confirmed, Need):
-        return confirmed
     if not confirmed:
         return ctx.decision(retry=True)
     return reset_or_fail(
@@ -119,35 +115,43 @@ def _give_up(ctx: Context, reason: str, message: str, *, counts: bool = True) ->
 # --- looking at the components -----------------------------------------------------------------------------
 
 
-def _survey(ctx: Context) -> Survey | Need:
+def _survey(ctx: Context) -> Survey:
     survey = Survey()
-    questions: list[LiveGet] = []
+    doubtful = _doubtful(ctx)
+    answers = dict(zip(doubtful, ctx.facts.require_all(doubtful.values()), strict=True))
     for index, template in enumerate(ctx.templates):
         kind = wrapped_kind(template)
         if _has_finished(ctx, index):
             continue  # it may go when it likes
-        obj = ctx.component(index)
-        question = ctx.component_question(index)
-        if ctx.observed.watched[index] and (obj is None or is_terminating(obj)) and question is not None:
-            answer = ctx.facts.get(question)
-            if answer is None:
-                questions.append(question)
-                continue
-            present = isinstance(answer, Present) and ctx.owns(answer.value)
-            if isinstance(answer, Absent) or (isinstance(answer, Present) and not present):
-                survey.missing.append(f"{question.resource.kind} {question.key.name}")
-                continue
-            if not isinstance(answer, Present):
+        match answers.get(index):
+            case None:
+                obj = ctx.component(index)
+            case Unknown():
                 survey.unsure = True
                 survey.working += 1
                 continue
-            obj = answer.value
+            case Present(value) if ctx.owns(value):
+                obj = value
+            case _:
+                question = doubtful[index]
+                survey.missing.append(f"{question.resource.kind} {question.key.name}")
+                continue
         judgement = _judgement(ctx, index, kind, obj) if obj is not None else None
         if judgement is not None and obj is not None:
             _judged(ctx, survey, index, judgement, obj)
         elif ctx.pod_sets(index):
             survey.counted.add(index)
-    return Need(tuple(questions)) if questions else survey
+    return survey
+
+
+def _doubtful(ctx: Context) -> dict[int, LiveGet]:
+    """By component: what to ask of those that the cache shows as gone, or going."""
+    return {
+        index: question
+        for index, watched in enumerate(ctx.observed.watched)
+        if watched and not _has_finished(ctx, index) and (question := ctx.component_question(index))
+        if (obj := ctx.component(index)) is None or is_terminating(obj)
+    }
 
 
 def _judgement(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> Judgement | None:
@@ -194,7 +198,7 @@ def _on_bad_nodes(ctx: Context) -> list[str]:
     return sorted(found)
 
 
-def _succeeded(ctx: Context) -> Decision | Need:
+def _succeeded(ctx: Context) -> Decision:
     """All say that they are done.  Pods that stay nevertheless would run without quota: after the failure
     grace the components that leave them behind are deleted."""
     left = alive(ctx.pods)
@@ -210,8 +214,6 @@ def _succeeded(ctx: Context) -> Decision | Need:
     if ctx.now < until:
         return ctx.decision(wake_at=until)
     confirmed = ctx.confirmed()
-    if isinstance(confirmed, Need):
-        return confirmed
     steps = []
     total = len(ctx.templates)
     for index in sorted({index for pod in left if (index := component_of(pod, total)) is not None}):

@@ -36,9 +36,8 @@ def trials(new: Obj, facts: Facts) -> dict[int, UnknownFields]:
     namespace = new["metadata"].get("namespace") or ""
     found = {}
     for index, probe in probes(new).items():
-        if not isinstance(facts.answer(probe), Present | Absent) or facts.answer(probe) == Absent(
-            no_kind=True
-        ):
+        answer = facts.require(probe)
+        if isinstance(answer, Unknown) or answer == Absent(no_kind=True):
             continue
         template = new["spec"]["components"][index]["template"]
         body = {**template, "metadata": {**template["metadata"], "namespace": namespace}}
@@ -47,8 +46,9 @@ def trials(new: Obj, facts: Facts) -> dict[int, UnknownFields]:
 
 
 def _dropped(new: Obj, facts: Facts) -> Iterator[str]:
-    for index, trial in trials(new, facts).items():
-        answer = facts.answer(trial)
+    found = trials(new, facts)
+    answers = facts.require_all(found.values())
+    for (index, trial), answer in zip(found.items(), answers, strict=True):
         for path in answer.value[:_FIELDS_SHOWN] if isinstance(answer, Present) else ():
             yield (
                 f"spec.components[{index}].template.{path} is no field of a {trial.resource.kind} of "
@@ -92,7 +92,7 @@ def warnings(new: Obj, facts: Facts, settings: AppWrapperSettings) -> Iterator[s
     yield from _dropped(new, facts)
     for index, probe in probes(new).items():
         kind, text = probe.resource.kind, ""
-        match facts.answer(probe):
+        match facts.require(probe):
             case Absent(no_kind=True):
                 text = f"{no_such_kind(probe.resource)}, or it fails when it starts"
             case Unknown(forbidden=True):

@@ -15,7 +15,7 @@ from fournos.kube.kinds import EVENT
 from fournos.kube.resource import Obj, is_terminating
 from fournos.miniclusters.context import Context, index_of, terminal
 from fournos.miniclusters.judge import cause_of
-from fournos.runtime.decision import LiveList, Need, Present
+from fournos.runtime.decision import LiveList, Present
 
 _PATIENCE: Final = timedelta(seconds=15)
 _AGAIN: Final = timedelta(seconds=60)
@@ -28,7 +28,7 @@ class Cause:
     """When to look again."""
 
 
-def cause(ctx: Context, job: Obj) -> Cause | Need:
+def cause(ctx: Context, job: Obj) -> Cause:
     held = _held(ctx, job)
     if held is None:
         return Cause()
@@ -38,9 +38,7 @@ def cause(ctx: Context, job: Obj) -> Cause | Need:
     question = LiveList(
         EVENT, ctx.namespace, fields=f"regarding.name={held['metadata']['name']},type=Warning"
     )
-    if need := ctx.facts.ask([question]):
-        return need
-    answer = ctx.facts.answer(question)
+    answer = ctx.facts.require(question)
     found = answer.value if isinstance(answer, Present) else ()
     newest = max(found, key=_time, default=None)
     text = f"{newest.get('reason')}: {newest.get('note') or ''}" if newest else ""

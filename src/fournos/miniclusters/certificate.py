@@ -16,7 +16,7 @@ from fournos.miniclusters.build import certificate_secret
 from fournos.miniclusters.context import Context
 from fournos.miniclusters.curve import KEY_BYTES, certificate
 from fournos.miniclusters.settings import MiniClusterSettings
-from fournos.runtime.decision import Absent, Need, Present, SecretShape, Unknown
+from fournos.runtime.decision import Absent, Present, SecretShape, Unknown
 from fournos.runtime.steps import Custom
 
 
@@ -52,14 +52,12 @@ class Maker:
                 raise
 
 
-def lost(ctx: Context) -> bool | Need | None:
+def lost(ctx: Context) -> bool | None:
     """Whether the certificate is not there, by the API server's own word; None: that cannot be known now."""
     if ctx.part(SECRET, names.curve(ctx.name)) is not None:
         return False
     question = SecretShape(Key(ctx.namespace, names.curve(ctx.name)))
-    if need := ctx.facts.ask([question]):
-        return need
-    answer = ctx.facts.answer(question)
+    answer = ctx.facts.require(question)
     if isinstance(answer, Unknown):
         return None
     if isinstance(answer, Absent):

@@ -54,8 +54,6 @@ def decide(
     if not ctx.deleting and not ctx.draft.begun and (problem := _unreadable(ctx)):
         return waits(ctx, "Invalid", problem, retry=False)
     back = resize.given_back(ctx)
-    if isinstance(back, Need):
-        return back
     if not (ctx.draft.phase or ctx.deleting):
         sent = send_elsewhere(ctx.resource, ctx.minicluster, queue_name(ctx.minicluster), facts)
         if sent is not None:
@@ -72,9 +70,7 @@ def decide(
         done = ctx.deleting and queue.verdict is Verdict.ELSEWHERE
         return Decision(steps=ctx.finalizer(on=False) if done else (), retry=queue.retry)
     decision = _act(ctx, queue)
-    if isinstance(decision, Decision) and queue.retry:
-        return replace(decision, retry=True)
-    return decision
+    return replace(decision, retry=True) if queue.retry else decision
 
 
 def _unreadable(ctx: Context) -> str:
@@ -90,7 +86,7 @@ def _unreadable(ctx: Context) -> str:
     return ""
 
 
-def _act(ctx: Context, queue: Outcome) -> Decision | Need:
+def _act(ctx: Context, queue: Outcome) -> Decision:
     if ctx.deleting:
         return _deleted(ctx)
     if ctx.draft.finished:
@@ -104,14 +100,12 @@ def _act(ctx: Context, queue: Outcome) -> Decision | Need:
     return _living(ctx)
 
 
-def _deleted(ctx: Context) -> Decision | Need:
+def _deleted(ctx: Context) -> Decision:
     """Without our finalizer Kubernetes takes down what it owns; with it the quota waits for that."""
     if not ctx.holds_finalizer:
         return Decision()
     if ctx.draft.begun and not ctx.draft.finished:
         removal = remove(ctx)
-        if isinstance(removal, Need):
-            return removal
         if not removal.done:
             return Decision(steps=removal.steps, retry=removal.unsure)
         ctx.draft.unclaim().phased("Waiting", "Deleted")
@@ -119,7 +113,7 @@ def _deleted(ctx: Context) -> Decision | Need:
     return Decision(steps=ctx.finalizer(on=False))
 
 
-def _suspended(ctx: Context, queue: Outcome) -> Decision | Need:
+def _suspended(ctx: Context, queue: Outcome) -> Decision:
     said = queue.message if queue.verdict is not Verdict.NOT_QUEUED else ""
     message = said or "Suspended"
     if not ctx.draft.begun:
@@ -131,8 +125,6 @@ def _suspended(ctx: Context, queue: Outcome) -> Decision | Need:
         ctx.draft.phased("Waiting", message).put(selector=names.selector(ctx.name), size=0)
         return ctx.decision()
     removal = remove(ctx)
-    if isinstance(removal, Need):
-        return removal
     if not removal.done:
         if removal.steps:
             ctx.draft.note("Suspended", "Suspended: the pods are taken down")
@@ -144,7 +136,7 @@ def _suspended(ctx: Context, queue: Outcome) -> Decision | Need:
     return ctx.decision()
 
 
-def _living(ctx: Context) -> Decision | Need:
+def _living(ctx: Context) -> Decision:
     """It should run: what has ended, what is missing, how large it is, how it does."""
     job = ctx.job
     until = None
@@ -157,13 +149,11 @@ def _living(ctx: Context) -> Decision | Need:
             return begin_again(ctx)
         until = end or again
     made = missing(ctx)
-    if isinstance(made, Decision | Need):
+    if isinstance(made, Decision):
         return made
     if job is None:
         return _make(ctx, made)
     why = cause(ctx, job)
-    if isinstance(why, Need):
-        return why
     wanted = resize.allowed(ctx, job)
     now = int(job["spec"].get("parallelism", 1))
     # The quorum first: a lead that begins again between the two writes waits for no pod that is gone.
@@ -179,7 +169,7 @@ def _living(ctx: Context) -> Decision | Need:
     return ctx.decision((*made, *changes, *_labels(ctx)), wake_at=min(wakes, default=None))
 
 
-def _make(ctx: Context, steps: tuple[Step, ...]) -> Decision | Need:
+def _make(ctx: Context, steps: tuple[Step, ...]) -> Decision:
     if any(index_of(pod) is not None for pod in ctx.alive):
         # Their host names are those of the pods to come.
         ctx.draft.phased("Waiting", "Waiting for the pods of the Job before this one to end").put(ready=0)
@@ -206,10 +196,8 @@ def _labels(ctx: Context) -> tuple[Step, ...]:
     )
 
 
-def _ended(ctx: Context, end: End) -> Decision | Need:
+def _ended(ctx: Context, end: End) -> Decision:
     known = confirmed(ctx)
-    if isinstance(known, Need):
-        return known
     if not known:
         return ctx.decision(retry=True)
     job = ctx.job

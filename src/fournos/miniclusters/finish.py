@@ -17,7 +17,7 @@ from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.remove import remove
 from fournos.miniclusters.result import complaint, exit_code
 from fournos.miniclusters.status import FINISHED, READY, RUNNING, WAITING
-from fournos.runtime.decision import Decision, Need, Unknown
+from fournos.runtime.decision import Decision
 from fournos.runtime.steps import Delete
 
 
@@ -70,21 +70,16 @@ def _ended(code: int) -> End:
     return End(code, "Failed", f"The lead broker has ended with exit code {code}")
 
 
-def confirmed(ctx: Context) -> bool | Need:
+def confirmed(ctx: Context) -> bool:
     """Whether Job and pods are known live: nothing ends by what a cache says."""
-    questions = (ctx.job_question, ctx.pods_question)
-    if need := ctx.facts.ask(questions):
-        return need
-    return not any(isinstance(ctx.facts.answer(question), Unknown) for question in questions)
+    return ctx.facts.known((ctx.job_question, ctx.pods_question))
 
 
-def finishing(ctx: Context) -> Decision | Need:
+def finishing(ctx: Context) -> Decision:
     """The result is known: what still runs goes, then it is said."""
     job = ctx.job
     over = job is not None and (is_true(job, "Complete") or is_true(job, "Failed"))
     removal = remove(ctx, keep_job=over)
-    if isinstance(removal, Need):
-        return removal
     if not removal.done:
         return ctx.decision(removal.steps, retry=removal.unsure)
     code, message = ctx.draft.exit_code, ctx.draft.message

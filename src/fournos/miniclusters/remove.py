@@ -11,7 +11,6 @@ from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import is_terminating, key_of, uid_of
 from fournos.miniclusters import names
 from fournos.miniclusters.context import Context
-from fournos.runtime.decision import Need, Unknown
 from fournos.runtime.steps import Delete, Step
 
 
@@ -23,12 +22,10 @@ class Removal:
     """The API server did not say: ask again later."""
 
 
-def remove(ctx: Context, *, keep_job: bool = False) -> Removal | Need:
+def remove(ctx: Context, *, keep_job: bool = False) -> Removal:
     """The next move.  `keep_job`: of a Job that has ended only what it left running goes; its pods are kept
     for their logs."""
-    if need := ctx.facts.ask([ctx.job_question, ctx.pods_question]):
-        return need
-    if any(isinstance(ctx.facts.answer(q), Unknown) for q in (ctx.job_question, ctx.pods_question)):
+    if not ctx.facts.known((ctx.job_question, ctx.pods_question)):
         return Removal(done=False, unsure=True)
     steps: list[Step] = []
     job = ctx.job

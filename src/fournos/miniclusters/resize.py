@@ -19,7 +19,7 @@ from fournos.miniclusters.context import Context, index_of, terminal
 from fournos.miniclusters.entrypoint import quorum_text
 from fournos.miniclusters.observe import ELASTIC_ANNOTATION, QUORUM
 from fournos.queueing.workload import QUEUE_NAME_LABEL
-from fournos.runtime.decision import Need, Present
+from fournos.runtime.decision import Present
 from fournos.runtime.steps import Patch, Step
 
 
@@ -106,7 +106,7 @@ def leaving(ctx: Context, size: int) -> int:
     return sum(1 for pod in ctx.pods if not terminal(pod) and (index_of(pod) or 0) >= size)
 
 
-def given_back(ctx: Context) -> int | Need:
+def given_back(ctx: Context) -> int:
     """Pods whose quota is not needed any more: those of a shrink, once the API server says they are gone.
 
     What was never used is kept: a MiniCluster may grow into it.
@@ -117,8 +117,6 @@ def given_back(ctx: Context) -> int | Need:
     size = int(job["spec"].get("parallelism", 1))
     if ctx.draft.size <= size or leaving(ctx, size):
         return 0
-    if need := ctx.facts.ask([ctx.pods_question]):
-        return need
-    if not isinstance(ctx.facts.answer(ctx.pods_question), Present) or leaving(ctx, size):
+    if not isinstance(ctx.facts.require(ctx.pods_question), Present) or leaving(ctx, size):
         return 0
     return ctx.draft.maximum - size

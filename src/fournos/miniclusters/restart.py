@@ -16,7 +16,7 @@ from fournos.miniclusters.context import Context, index_of, terminal
 from fournos.miniclusters.judge import broker_up, ended_well, lead_of
 from fournos.miniclusters.remove import remove
 from fournos.miniclusters.status import READY, RUNNING
-from fournos.runtime.decision import Decision, Need
+from fournos.runtime.decision import Decision
 
 _GRACE: Final = timedelta(seconds=15)
 """At the regular end, too, workers end before their lead: it is ready until its next probe, 5 s later."""
@@ -64,11 +64,9 @@ def _not_ready_since(ctx: Context) -> datetime:
     return parse_time(seen) if seen else ctx.now
 
 
-def begin_again(ctx: Context) -> Decision | Need:
+def begin_again(ctx: Context) -> Decision:
     """The Job goes, and is made anew when its pods are gone."""
     removal = remove(ctx)
-    if isinstance(removal, Need):
-        return removal
     at = due(ctx)
     if at is None or ctx.now < at:
         return Decision(retry=True)  # the cache is of another time

@@ -16,7 +16,7 @@ from fournos.miniclusters.observe import DIGEST, KEYS, digest, headless_name
 from fournos.miniclusters.remove import remove
 from fournos.miniclusters.status import BESIDE, FINISHED, READY, REQUESTED, RUNNING, WAITING
 from fournos.queueing.podsets import MissingFlavorError, PodSetInfo, PodSetInfoError, infos_of
-from fournos.runtime.decision import Absent, Decision, Need, Present
+from fournos.runtime.decision import Absent, Decision, Present
 from fournos.runtime.steps import Create, Patch, Step
 
 _RESOURCES: Mapping[str, Resource] = {one.kind: one for one in (CONFIG_MAP, POD, SERVICE, JOB)}
@@ -37,11 +37,9 @@ def claim(ctx: Context) -> Decision:
     return ctx.decision()
 
 
-def missing(ctx: Context) -> tuple[Step, ...] | Decision | Need:
+def missing(ctx: Context) -> tuple[Step, ...] | Decision:
     """The steps that make what is not there."""
     without = lost(ctx)
-    if isinstance(without, Need):
-        return without
     if without is None:
         return Decision(retry=True)
     steps: list[Step] = []
@@ -127,11 +125,9 @@ def _infos(ctx: Context) -> dict[str, PodSetInfo]:
     return {info.name: info for info in infos_of(workload, ctx.observed.around.flavors)}
 
 
-def _restart(ctx: Context) -> Decision | Need:
+def _restart(ctx: Context) -> Decision:
     """Without the certificate that its brokers have no new pod can join: all begin anew with another."""
     removal = remove(ctx)
-    if isinstance(removal, Need):
-        return removal
     text = "The Secret with the certificate is gone: the MiniCluster starts again with a new one"
     if removal.steps:
         ctx.draft.note("CertificateLost", text, warning=True)

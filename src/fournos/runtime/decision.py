@@ -187,6 +187,10 @@ class Facts:
             raise MissingFacts(missing)
         return tuple(self.answers[question] for question in wanted)
 
+    def known(self, questions: Iterable[Question]) -> bool:
+        """Whether the API server has answered them all: none is Unknown."""
+        return not any(isinstance(answer, Unknown) for answer in self.require_all(questions))
+
     def get(self, question: Question) -> Answer | None:
         """The answer if it is known; does not ask."""
         return self.answers.get(question)

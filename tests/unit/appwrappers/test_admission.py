@@ -30,6 +30,7 @@ from fournos.runtime.decision import (
     Unknown,
     UnknownFields,
     User,
+    attempt,
 )
 from fournos.runtime.webhook.table import Request, Review
 from tests.unit.appwrappers.actors import (
@@ -59,7 +60,7 @@ def reviewed(
 ) -> Review:
     """With this answer to each look at what is wrapped, and these unknown fields in it."""
     known: dict[Question, Answer] = {}
-    while isinstance(found := review(request, Facts(known), settings=settings), Need):
+    while isinstance(found := attempt(review, request, Facts(known), settings=settings), Need):
         known |= {
             one: Present(unknown) if isinstance(one, UnknownFields) else there for one in found.questions
         }
@@ -130,7 +131,7 @@ def test_fields_that_would_be_dropped_are_named() -> None:
     assert second.startswith(f"spec.components[1].template.{path}")
     assert len(reviewed(asked(new), unknown=("x",) * 1000).warnings) == 20
     # It is a creation, if only a trial: for kinds that are there, in the namespace, when the user may.
-    need = review(asked(new), Facts(), settings=CHECKED)
+    need = attempt(review, asked(new), Facts(), settings=CHECKED)
     assert isinstance(need, Need) and not any(isinstance(one, UnknownFields) for one in need.questions)
     for there in (Absent(no_kind=True), Unknown("no", forbidden=True), Unknown("slow")):
         assert not any(path in line for line in reviewed(asked(new), there=there, unknown=(path,)).warnings)
@@ -195,7 +196,7 @@ def test_every_rule_is_refused_somewhere() -> None:
 
 def test_the_user_must_be_entitled_to_every_resource() -> None:
     new = wrapper(pod_template("p"), pod_template("q"), SERVICE)
-    need = review(asked(new), Facts(), settings=CHECKED)
+    need = attempt(review, asked(new), Facts(), settings=CHECKED)
     assert isinstance(need, Need)
     rights = [one for one in need.questions if isinstance(one, MayCreate)]
     assert rights[0] == MayCreate(ALICE, POD, NS) and len(rights) == 2
@@ -203,7 +204,7 @@ def test_the_user_must_be_entitled_to_every_resource() -> None:
     def verdict(*answers: Answer) -> Review:
         known: dict[Question, Answer] = dict.fromkeys(need.questions, Absent())
         known.update(zip(rights, answers, strict=True))
-        found = review(asked(new), Facts(known), settings=CHECKED)
+        found = attempt(review, asked(new), Facts(known), settings=CHECKED)
         if isinstance(found, Need):
             known |= dict.fromkeys(found.questions, Present(()))
             found = review(asked(new), Facts(known), settings=CHECKED)
@@ -258,7 +259,7 @@ def test_whatever_a_template_holds_there_is_a_verdict(kind: WrappedKind, spec: A
     template = {"apiVersion": resource.api_version, "kind": resource.kind, **meta, "spec": spec}
     new = wrapper(template)
     assert isinstance(reviewed(asked(new)), Review)
-    assert isinstance(default(asked(new), Facts(), settings=FREE), Review)
+    assert isinstance(attempt(default, asked(new), Facts(), settings=FREE), Review)
 
 
 @pytest.mark.parametrize(
@@ -360,7 +361,7 @@ def test_a_queue_that_leads_to_other_clusters_sets_managed_by(
 
 def test_what_cannot_be_learnt_about_the_queue_is_asked_again() -> None:
     new, own = wrapper(pod_template("p")), AppWrapperSettings(workloads="own")
-    need = default(asked(new), Facts(), settings=own)
+    need = attempt(default, asked(new), Facts(), settings=own)
     assert isinstance(need, Need)
     found = default(asked(new), Facts({need.questions[0]: Unknown("down")}), settings=own)
     assert isinstance(found, Review) and found.transient and "other clusters" in found.problems[0].message
@@ -368,7 +369,7 @@ def test_what_cannot_be_learnt_about_the_queue_is_asked_again() -> None:
 
 def test_a_default_queue_that_cannot_be_looked_for_is_no_way_past_the_queues() -> None:
     own = AppWrapperSettings(workloads="own")
-    need = default(asked(unqueued()), Facts(), settings=own)
+    need = attempt(default, asked(unqueued()), Facts(), settings=own)
     assert isinstance(need, Need)
     found = default(asked(unqueued()), Facts({need.questions[0]: Unknown("down")}), settings=own)
     assert isinstance(found, Review) and found.transient and found.problems

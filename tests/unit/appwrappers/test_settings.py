@@ -16,7 +16,7 @@ from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.tolerance import tolerance
 from fournos.kube.kinds import NODE, POD
 from fournos.kube.resource import Key
-from fournos.runtime.decision import Facts, MayCreate, Need, User
+from fournos.runtime.decision import Facts, MayCreate, Need, User, attempt
 from fournos.runtime.webhook.table import Request
 from tests.unit.appwrappers.actors import NS, pod_template, wrapper
 
@@ -90,6 +90,6 @@ def test_whether_the_rights_of_the_user_are_asked_for(wanted: bool, monkeypatch:
     monkeypatch.setenv(f"{PREFIX}USER_RBAC_ADMISSION_CHECK", str(wanted).lower())
     alice = User("alice", "u-1", ())
     request = Request("CREATE", alice, Key(NS, "w"), wrapper(pod_template("p")), None)
-    found = review(request, Facts(), settings=AppWrapperSettings())
+    found = attempt(review, request, Facts(), settings=AppWrapperSettings())
     questions = found.questions if isinstance(found, Need) else ()
     assert (MayCreate(alice, POD, NS) in questions) is wanted
