@@ -130,7 +130,7 @@ class Context:
             steps = [step for step in steps if step != refused.step]
         return Decision(
             steps=tuple(steps),
-            status=self.draft.done(),
+            status=self.draft.render(),
             notes=tuple(self.draft.notes),
             wake_at=min(self.deadlines, default=None),
             retry=self.retry or refused is not None,

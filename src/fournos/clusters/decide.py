@@ -77,7 +77,7 @@ def _quota(ctx: Context) -> None:
         ctx.draft.condition("QuotaSynced", "Unknown", "Pending", "not planned yet")
         return
     spec = {**ctx.cluster["spec"], **ctx.spec_changes}
-    after = {**ctx.cluster, "spec": spec, "status": ctx.draft.done()}
+    after = {**ctx.cluster, "spec": spec, "status": ctx.draft.render()}
     if member_of(after) != member_of(ctx.cluster):
         # The plan is that of what was known before this pass; what it finds is planned after it.
         ctx.draft.condition("QuotaSynced", "False", "Pending", "the ClusterQueue is about to be changed")
@@ -102,4 +102,4 @@ def _troubled(ctx: Context) -> Decision:
     text = f"{what} failed {failure.count} times in a row, retrying: {failure.message}"
     if not ctx.draft.is_true("Retrying") or ctx.draft.reason_of("Retrying") != failure.error:
         ctx.draft.tell("Retrying", "True", failure.error, text)
-    return Decision(status=ctx.draft.done(), notes=tuple(ctx.draft.notes), retry=True)
+    return Decision(status=ctx.draft.render(), notes=tuple(ctx.draft.notes), retry=True)

@@ -35,7 +35,6 @@ class StatusDraft(Draft):
             self.note(reason, message, warning=status == "False")
         return self.condition(type_, status, reason, message)
 
-    def done(self) -> Mapping[str, Any]:
-        if self._generation is not None:
-            self._status["observedGeneration"] = self._generation
-        return self._status
+    def render(self) -> Mapping[str, Any]:
+        status = super().render()
+        return status if self._generation is None else {**status, "observedGeneration": self._generation}

@@ -104,7 +104,7 @@ class Context(PassContext):
     @property
     def run_name(self) -> str:
         """As it was written before it was made, if that can be the name of this attempt."""
-        attempts: Sequence[Obj] = self.draft.done().get("attempts") or ({},)
+        attempts: Sequence[Obj] = self.draft.render().get("attempts") or ({},)
         possible = names.attempt_names(self.name, max(1, self.draft.attempt), uid_of(self.job))
         written = attempts[-1].get("pipelineRun")
         return written if written in possible else possible[0]

@@ -93,7 +93,7 @@ def _unreadable(ctx: Context) -> Decision | Need:
 
 def _pending(ctx: Context) -> Decision | Need:
     """Pending before it was ever resolved: suspended at creation, or waiting for something to exist."""
-    return pending(ctx) if "resolved" in ctx.draft.done() else _begin(ctx)
+    return pending(ctx) if "resolved" in ctx.draft.render() else _begin(ctx)
 
 
 def _troubled(ctx: Context) -> Decision:

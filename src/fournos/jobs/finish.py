@@ -72,7 +72,7 @@ def fail_attempt(ctx: Context, message: str) -> Decision | Need:
     The wait before a retry doubles each time.  Attempts that Kueue evicted do not count.
     """
     ctx.draft.end_attempt("Failed", message)
-    attempts = ctx.draft.done().get("attempts") or ()
+    attempts = ctx.draft.render().get("attempts") or ()
     failed = sum(1 for attempt in attempts if attempt.get("outcome") == "Failed")
     limit = (ctx.spec.retry and ctx.spec.retry.limit) or 0
     if prebuilt_name(ctx.job):
@@ -108,7 +108,7 @@ def after_end(ctx: Context) -> Decision:
 
 
 def _expiry(ctx: Context) -> datetime | None:
-    finished = (ctx.draft.done().get("phaseTimes") or {}).get("finished")
+    finished = (ctx.draft.render().get("phaseTimes") or {}).get("finished")
     if not ctx.spec.ttl or not finished:
         return None
     return parse_time(finished) + parse_ttl(ctx.spec.ttl)

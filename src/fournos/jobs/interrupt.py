@@ -46,7 +46,7 @@ def interrupt(ctx: Context) -> Interrupt | Need | None:
         return Interrupt(Kind.SHUTDOWN, spec.shutdown == "Stop", settings.stop_grace_sec)
     if phase not in names.HOLDING:
         return None
-    under_way = bool(ctx.draft.done().get("stopRequestedAt"))
+    under_way = bool(ctx.draft.render().get("stopRequestedAt"))
     if not under_way and ctx.run is not None and run_ended(ctx.run):
         return None  # its result stands, and ending it releases the Workload
     if not spec.clusterless:
@@ -70,7 +70,7 @@ def _quota_lost(ctx: Context) -> Interrupt | Need | None:
     if found.evicted is not None:
         queue = view(found.evicted)
         return Interrupt(Kind.EVICTED, True, grace, f"Evicted by Kueue ({queue.reason}): {queue.message}")
-    if found.cluster and found.cluster != ctx.draft.done().get("cluster"):
+    if found.cluster and found.cluster != ctx.draft.render().get("cluster"):
         ctx.draft.put(cluster=found.cluster).amend_attempt(cluster=found.cluster)
     return None
 
@@ -79,7 +79,7 @@ def carry_out(ctx: Context, why: Interrupt) -> Decision | Need:
     """The next move towards the end that this interrupt asks for."""
     if ctx.draft.attempt == 0 or ctx.spec.lock_only or ctx.draft.phase not in names.HOLDING:
         return _settle(ctx, why)
-    since = ctx.draft.done().get("stopRequestedAt")
+    since = ctx.draft.render().get("stopRequestedAt")
     if not since:
         return _claim(ctx, why)
     run_name = ctx.run_name

@@ -142,7 +142,7 @@ def pending(ctx: Context) -> Decision | Need:
         )
     workload = ctx.workload
     if workload is None:
-        retry_at = ctx.draft.done().get("retryAt")
+        retry_at = ctx.draft.render().get("retryAt")
         if retry_at and ctx.now < parse_time(retry_at):
             return ctx.decision(wake_at=parse_time(retry_at))
         return enqueue(ctx, "Cluster lock pending admission" if ctx.spec.lock_only else QUEUED)
@@ -240,7 +240,7 @@ def _run_name(ctx: Context, workload: str) -> str:
 
 def _pending_deadline(ctx: Context) -> datetime | None:
     limit = ctx.spec.timeouts and ctx.spec.timeouts.pending
-    since = (ctx.draft.done().get("phaseTimes") or {}).get("pending")
+    since = (ctx.draft.render().get("phaseTimes") or {}).get("pending")
     if not limit:
         return None
     return (parse_time(since) if since else ctx.now) + parse_duration(limit)

@@ -60,7 +60,7 @@ def granted(ctx: Context) -> Granted | Need:
         if view(workload).state is not QueueState.ADMITTED:
             return Granted(evicted=workload)
         return Granted(own_cluster(workload))
-    attempts: Sequence[Obj] = ctx.draft.done().get("attempts") or ({},)
+    attempts: Sequence[Obj] = ctx.draft.render().get("attempts") or ({},)
     name = str(attempts[-1].get("workload") or names.attempt_name(ctx.name, ctx.draft.attempt))
     question = LiveGet(WORKLOAD, Key(ctx.namespace, name))
     if need := ctx.facts.ask([question]):

@@ -81,7 +81,7 @@ def _launch(ctx: Context) -> Decision | Need:
     if need := ctx.facts.ask(shapes.values()):
         return need
     steps, may = _mark(ctx), asker(ctx.job, ctx.settings.secret_policy)
-    cluster = str(ctx.draft.done().get("cluster") or "")
+    cluster = str(ctx.draft.render().get("cluster") or "")
     if not ctx.spec.clusterless:
         steps.append(
             CopySecret(
@@ -207,7 +207,7 @@ def _ended(ctx: Context, run: Obj) -> Decision | Need:
 
 def _complete_times(ctx: Context, run: Obj) -> None:
     """A run so short that Running was never written still has its start in the status."""
-    times = dict(ctx.draft.done().get("phaseTimes") or {})
+    times = dict(ctx.draft.render().get("phaseTimes") or {})
     started = (run.get("status") or {}).get("startTime")
     if started and "running" not in times:
         ctx.draft.put(phaseTimes={**times, "running": format_time(parse_time(started))})

@@ -87,9 +87,8 @@ class StatusDraft(Draft):
             ended["message"] = message[:1024]
         return self.amend_attempt(**ended)
 
-    def done(self) -> Mapping[str, Any]:
-        """The whole wanted status."""
-        if self._generation is not None and self._status:
-            self._status["observedGeneration"] = self._generation
-            self._status["displayName"] = self._display_name
-        return self._status
+    def render(self) -> Mapping[str, Any]:
+        status = super().render()
+        if self._generation is None or not status:
+            return status
+        return {**status, "observedGeneration": self._generation, "displayName": self._display_name}

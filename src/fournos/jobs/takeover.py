@@ -40,7 +40,7 @@ def take_over(ctx: Context) -> Decision | None:
 
 
 def _claim(ctx: Context) -> None:
-    cluster = str(ctx.draft.done().get("cluster") or "")
+    cluster = str(ctx.draft.render().get("cluster") or "")
     # Both have the job's name there, whether or not the cache shows them yet.
     workload = None if ctx.spec.clusterless else ctx.name
     ctx.draft.begin_attempt(cluster=cluster, workload=workload, run=None if ctx.spec.lock_only else ctx.name)

@@ -63,7 +63,7 @@ class PassContext:
         """These steps, and what the draft has come to."""
         return Decision(
             steps=tuple(steps),
-            status=self.draft.done(),
+            status=self.draft.render(),
             notes=tuple(self.draft.notes),
             wake_at=wake_at,
             retry=retry,

@@ -73,6 +73,6 @@ class Draft:
         self.notes.append(Note("Warning" if warning else "Normal", reason, message[:_NOTE_MAX]))
         return self
 
-    def done(self) -> Mapping[str, Any]:
-        """The whole wanted status."""
+    def render(self) -> Mapping[str, Any]:
+        """The whole wanted status; the draft stays as it is."""
         return self._status
