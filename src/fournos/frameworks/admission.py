@@ -22,13 +22,13 @@ from fournos.kube.resource import Key, Obj, controller_of, is_terminating, uid_o
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.managed import MULTIKUEUE
-from fournos.queueing.nested import live_ancestor
+from fournos.queueing.nested import ancestor_questions, live_ancestor
 from fournos.queueing.podsets import PodSetInfoError, queue_name
-from fournos.queueing.queues import check_questions, cluster_queue_of, dispatches
+from fournos.queueing.queues import check_questions, cluster_queue_of, dispatches, queue_question
 from fournos.queueing.requests import RequestsError
 from fournos.queueing.surroundings import Ancestor
 from fournos.queueing.workload import JOB_UID_LABEL, QUEUE_NAME_LABEL
-from fournos.runtime.decision import Facts, LiveGet, LiveList, Need, Present, Question, Unknown
+from fournos.runtime.decision import Facts, LiveGet, LiveList, Present, Question, Unknown
 from fournos.runtime.webhook.table import Request, Review, Webhook
 
 _QUEUE_AT: Final = f"metadata.labels[{QUEUE_NAME_LABEL}]"
@@ -83,7 +83,7 @@ def _watched(framework: Framework) -> tuple[tuple[str, str], ...]:
     )
 
 
-def review(request: Request, facts: Facts, *, framework: Framework) -> Review | Need:
+def review(request: Request, facts: Facts, *, framework: Framework) -> Review:
     """The webhook's decision; see `fournos.runtime.webhook.table`."""
     if request.old is None:
         return _created(request.new, facts, framework)
@@ -93,7 +93,7 @@ def review(request: Request, facts: Facts, *, framework: Framework) -> Review | 
 # --- creation ----------------------------------------------------------------------------------------
 
 
-def _created(new: Obj, facts: Facts, framework: Framework) -> Review | Need:
+def _created(new: Obj, facts: Facts, framework: Framework) -> Review:
     queue, namespace = queue_name(new), str(new["metadata"].get("namespace") or "")
     if not queue:
         return Review()
@@ -101,11 +101,8 @@ def _created(new: Obj, facts: Facts, framework: Framework) -> Review | Need:
         pod_sets(framework, new)
     except RequestsError as error:
         return _refused("metadata.annotations", str(error), "requests")
-    ancestor = live_ancestor(new, facts)
-    behind = cluster_queue_of(namespace, queue, facts)
-    open_ = [question for one in (ancestor, behind) if isinstance(one, Need) for question in one.questions]
-    if open_:
-        return Need(tuple(open_))
+    facts.require_all((*ancestor_questions(new), queue_question(namespace, queue)))
+    ancestor, behind = live_ancestor(new, facts), cluster_queue_of(namespace, queue, facts)
     for unknown in (ancestor, behind):
         if isinstance(unknown, Unknown):
             return _refused(_QUEUE_AT, f"the queue could not be read: {unknown.reason}", "queue", again=True)
@@ -114,18 +111,17 @@ def _created(new: Obj, facts: Facts, framework: Framework) -> Review | Need:
     if behind is None:
         text = f"queue {queue!r} is not there, or has no ClusterQueue: {new['kind']} waits until it has"
         return Review(patch=_hold(framework, new), warnings=(text,))
-    assert not isinstance(behind, Need | Unknown)
+    assert not isinstance(behind, Unknown)
     return _in_queue(new, behind, facts, framework)
 
 
-def _in_queue(new: Obj, cluster_queue: Obj, facts: Facts, framework: Framework) -> Review | Need:
+def _in_queue(new: Obj, cluster_queue: Obj, facts: Facts, framework: Framework) -> Review:
     job = queued(framework, new)
     wanted = () if framework.pod_sets else tuple(requests_of(framework, new))
     questions: list[Question] = [*check_questions(cluster_queue)]
     if _placed_at_creation(framework):
         questions += flavor_questions(cluster_queue, wanted)
-    if need := facts.ask(questions):
-        return need
+    facts.require_all(questions)
     elsewhere = dispatches(cluster_queue, facts)
     if isinstance(elsewhere, Unknown):
         text = f"its admission checks could not be read: {elsewhere.reason}"
@@ -177,7 +173,7 @@ def _held(framework: Framework) -> dict[str, Any]:
 # --- changes -----------------------------------------------------------------------------------------
 
 
-def _changed(old: Obj, new: Obj, facts: Facts, framework: Framework) -> Review | Need:
+def _changed(old: Obj, new: Obj, facts: Facts, framework: Framework) -> Review:
     before, job = queued(framework, old), queued(framework, new)
     if is_terminating(new) or job.ended() is not None or not queue_name(old):
         return Review()
@@ -207,21 +203,16 @@ def _changed(old: Obj, new: Obj, facts: Facts, framework: Framework) -> Review |
     return _let_go(job, facts)
 
 
-def _let_go(job: QueuedObject, facts: Facts) -> Review | Need:
+def _let_go(job: QueuedObject, facts: Facts) -> Review:
     """Only what is admitted may go: by a Workload of its own, whatever name or label leads to it."""
     new, namespace, prebuilt = job.obj, job.obj["metadata"]["namespace"], prebuilt_name(job.obj)
     questions: list[Question] = [LiveList(WORKLOAD, namespace, f"{JOB_UID_LABEL}={uid_of(new)}")]
     if prebuilt:
         questions.append(LiveGet(WORKLOAD, Key(namespace, prebuilt)))
+    facts.require_all((*questions, *ancestor_questions(new)))
     ancestor = live_ancestor(new, facts)
-    if isinstance(ancestor, Need):
-        questions += ancestor.questions
-    if need := facts.ask(questions):
-        return need
-    assert not isinstance(ancestor, Need)
     workloads: list[Obj] = []
-    for question in questions:
-        answer = facts.answer(question)
+    for answer in facts.require_all(questions):
         if isinstance(answer, Unknown):
             return _refused(job.framework.hold.path, answer.reason, "not-admitted", again=True)
         if isinstance(answer, Present):

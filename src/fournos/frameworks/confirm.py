@@ -15,24 +15,22 @@ from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.reconcile import reconcile
 from fournos.queueing.surroundings import Outcome, Surroundings, Verdict
 from fournos.queueing.workload import JOB_UID_LABEL
-from fournos.runtime.decision import Absent, LiveGet, LiveList, Need, Present, Question, Unknown
+from fournos.runtime.decision import Absent, LiveGet, LiveList, Present, Question, Unknown
 from fournos.runtime.steps import Patch
 
 
-def confirmed(ctx: Context) -> Outcome | Need:
+def confirmed(ctx: Context) -> Outcome:
     """Kueue's side of the object.  Raises RequestsError."""
     outcome = _ask(ctx)
-    if isinstance(outcome, Need) or not _ends(ctx, outcome):
+    if not _ends(ctx, outcome):
         return outcome
     around = _live(ctx)
-    if isinstance(around, Need):
-        return around
     if around is None:
         return Outcome(Verdict.WAITING, "Unconfirmed", "Waiting to see its Workload as it is now", retry=True)
     return _ask(replace(ctx, around=around))
 
 
-def _ask(ctx: Context) -> Outcome | Need:
+def _ask(ctx: Context) -> Outcome:
     return reconcile(ctx.job, ctx.around, ctx.facts, ctx.now, options=ctx.options)
 
 
@@ -46,7 +44,7 @@ def _ends(ctx: Context, outcome: Outcome) -> bool:
     )
 
 
-def _live(ctx: Context) -> Surroundings | Need | None:
+def _live(ctx: Context) -> Surroundings | None:
     """None: it could not be learnt."""
     mine = LiveList(WORKLOAD, ctx.key.namespace, f"{JOB_UID_LABEL}={uid_of(ctx.obj)}")
     named = {key_of(one) for one in ctx.workloads}
@@ -54,9 +52,7 @@ def _live(ctx: Context) -> Surroundings | Need | None:
         named.add(Key(ctx.key.namespace, ctx.prebuilt))
     gets = [LiveGet(WORKLOAD, key) for key in sorted(named)]
     questions: list[Question] = [mine, *gets]
-    if need := ctx.facts.ask(questions):
-        return need
-    answers = [ctx.facts.answer(question) for question in questions]
+    answers = ctx.facts.require_all(questions)
     if any(isinstance(answer, Unknown) for answer in answers):
         return None
     found: dict[str, Obj] = {}

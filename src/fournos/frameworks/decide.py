@@ -30,14 +30,14 @@ from fournos.queueing.nested import live_ancestor
 from fournos.queueing.reconcile import reconcile
 from fournos.queueing.requests import RequestsError
 from fournos.queueing.surroundings import Ancestor, Outcome, Verdict
-from fournos.runtime.decision import Decision, Facts, Need, Note, Unknown
+from fournos.runtime.decision import Decision, Facts, Note, Unknown
 
 _SHOWN_AFTER = 3
 
 
 def decide(
     observed: Observed, facts: Facts, now: datetime, *, framework: Framework, max_attempts: int
-) -> Decision | Need:
+) -> Decision:
     """Pure; see `fournos.runtime.decision`."""
     if observed.obj is None:
         return left_behind(observed, framework, facts)
@@ -56,8 +56,6 @@ def decide(
         outcome = confirmed(ctx)
     except RequestsError as error:
         return tell(ctx, Trouble("InvalidRequests", str(error)))
-    if isinstance(outcome, Need):
-        return outcome
     if outcome.steps or outcome.verdict is Verdict.ELSEWHERE:
         return _done(outcome)
     if outcome.verdict is Verdict.FINISHED:
@@ -66,13 +64,11 @@ def decide(
     return replace(told, retry=told.retry or outcome.retry)
 
 
-def _done(outcome: Outcome | Need) -> Decision | Need:
-    if isinstance(outcome, Need):
-        return outcome
+def _done(outcome: Outcome) -> Decision:
     return Decision(steps=outcome.steps, notes=outcome.notes, retry=outcome.retry)
 
 
-def _kept_out(ctx: Context) -> Decision | Need | None:
+def _kept_out(ctx: Context) -> Decision | None:
     """Why Kueue must not hear of it; None: it may."""
     hold, job = ctx.framework.hold, ctx.job
     if job.is_suspended():
@@ -83,8 +79,6 @@ def _kept_out(ctx: Context) -> Decision | Need | None:
     if not hold.only_at_creation or begun or (isinstance(job, EndedByStop) and job.is_stopped()):
         return None
     ancestor = live_ancestor(ctx.obj, ctx.facts)
-    if isinstance(ancestor, Need):
-        return ancestor
     if isinstance(ancestor, Ancestor):
         return _nested(ctx, ancestor)
     if isinstance(ancestor, Unknown):
@@ -92,7 +86,7 @@ def _kept_out(ctx: Context) -> Decision | Need | None:
     return tell(ctx, CANNOT_BE_HELD)
 
 
-def _nested(ctx: Context, ancestor: Ancestor) -> Decision | Need:
+def _nested(ctx: Context, ancestor: Ancestor) -> Decision:
     """It runs on its owner's quota, and the owner sees to it; the queue's own hold is let go."""
     if ctx.job.is_suspended():
         held = ancestor.workload

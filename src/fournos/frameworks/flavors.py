@@ -39,7 +39,7 @@ def place(
     wanted: dict[str, str] = dict(selector)
     tolerations: list[Any] = list(pod_template.get("tolerations") or ())
     for names in _groups(cluster_queue, requests):
-        answers = {name: facts.answer(LiveGet(RESOURCE_FLAVOR, Key("", name))) for name in names}
+        answers = {name: facts.require(LiveGet(RESOURCE_FLAVOR, Key("", name))) for name in names}
         unknown = next((one for one in answers.values() if isinstance(one, Unknown)), None)
         if unknown is not None:
             return Placed(warning=f"the flavors of the queue could not be read: {unknown.reason}")

@@ -12,16 +12,13 @@ from fournos.kube.resource import Obj, controller_of, is_terminating, key_of, ui
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.podsets import queue_name
 from fournos.queueing.report import finalizer_patch
-from fournos.runtime.decision import Decision, Facts, LiveGet, Need, Present, Unknown
+from fournos.runtime.decision import Decision, Facts, LiveGet, Present, Unknown
 from fournos.runtime.steps import Delete, Step
 
 
-def left_behind(observed: Observed, framework: Framework, facts: Facts) -> Decision | Need:
+def left_behind(observed: Observed, framework: Framework, facts: Facts) -> Decision:
     """Of Workloads whose object the cache does not have."""
-    question = LiveGet(framework.resource, observed.key)
-    if need := facts.ask([question]):
-        return need
-    answer = facts.answer(question)
+    answer = facts.require(LiveGet(framework.resource, observed.key))
     if isinstance(answer, Unknown) or facts.failure is not None:
         return Decision(retry=True)
     if isinstance(answer, Present) and queue_name(answer.value):

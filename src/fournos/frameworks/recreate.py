@@ -15,7 +15,7 @@ from fournos.frameworks.context import Context
 from fournos.frameworks.paths import joined, nested
 from fournos.kube.resource import Obj, key_of, uid_of
 from fournos.queueing.ensure import PREBUILT_LABEL
-from fournos.runtime.decision import Decision, LiveGet, Need, Note, Present, Unknown
+from fournos.runtime.decision import Decision, LiveGet, Note, Present, Unknown
 from fournos.runtime.steps import Create
 
 _AGAIN: Final = frozenset(
@@ -41,7 +41,7 @@ _STATE: Final = frozenset(
 )
 
 
-def next_attempt(ctx: Context) -> Decision | Need | None:
+def next_attempt(ctx: Context) -> Decision | None:
     """None: there is to be none, or it is made.  To be asked when the Workload is finished."""
     if not _wanted(ctx):
         return None
@@ -52,10 +52,7 @@ def next_attempt(ctx: Context) -> Decision | Need | None:
     if not claimed:
         name = attempt_name(_first(ctx), number)
         return Decision(steps=(ctx.annotate({names.NEXT_ATTEMPT_ANNOTATION: name}),))
-    question = LiveGet(ctx.framework.resource, ctx.key)
-    if need := ctx.facts.ask([question]):
-        return need
-    answer = ctx.facts.answer(question)
+    answer = ctx.facts.require(LiveGet(ctx.framework.resource, ctx.key))
     if isinstance(answer, Unknown):
         return Decision(retry=True)
     if not isinstance(answer, Present) or uid_of(answer.value) != uid_of(ctx.obj):

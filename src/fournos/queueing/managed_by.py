@@ -11,7 +11,7 @@ from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.managed import MULTIKUEUE
 from fournos.queueing.nested import live_ancestor
 from fournos.queueing.queues import leads_elsewhere
-from fournos.runtime.decision import Decision, Facts, Need, Note, Unknown
+from fournos.runtime.decision import Decision, Facts, Note, Unknown
 from fournos.runtime.steps import Patch
 
 _SAME = (
@@ -42,11 +42,9 @@ def _kept(new: Json, old: Json) -> bool:
     return then.get("managedBy") is None and not (old.get("status") or {}).get("phase")
 
 
-def send_elsewhere(resource: Resource, obj: Obj, queue: str, facts: Facts) -> Decision | Need | None:
+def send_elsewhere(resource: Resource, obj: Obj, queue: str, facts: Facts) -> Decision | None:
     """The first decision on a new object of this queue; None: it runs here, or says itself where."""
     found = leaves(obj, queue, facts)
-    if isinstance(found, Need):
-        return found
     if isinstance(found, Unknown):
         text = f"Waiting: cannot learn whether its queue leads to other clusters: {found.reason}"
         return Decision(notes=(Note("Warning", "QueueUnknown", text),), retry=True)
@@ -57,7 +55,7 @@ def send_elsewhere(resource: Resource, obj: Obj, queue: str, facts: Facts) -> De
     return Decision((Patch(resource, key_of(obj), body),))
 
 
-def leaves(obj: Obj, queue: str, facts: Facts) -> bool | Unknown | Need:
+def leaves(obj: Obj, queue: str, facts: Facts) -> bool | Unknown:
     """Whether an object of this queue is to be run by another cluster.
 
     Not on a worker, where a Workload was made for it, and not as a part of another queued job.
@@ -65,6 +63,6 @@ def leaves(obj: Obj, queue: str, facts: Facts) -> bool | Unknown | Need:
     if not queue or prebuilt_name(obj) or (obj.get("spec") or {}).get("managedBy") is not None:
         return False
     ancestor = live_ancestor(obj, facts)
-    if isinstance(ancestor, Unknown | Need):
+    if isinstance(ancestor, Unknown):
         return ancestor
     return ancestor is None and leads_elsewhere(str(obj["metadata"].get("namespace") or ""), queue, facts)

@@ -20,7 +20,7 @@ from fournos.kube.resource import Key, Obj, controller_of, key_of
 from fournos.queueing.kinds import FOURNOS_JOB, WORKLOAD
 from fournos.queueing.surroundings import Ancestor, Share
 from fournos.queueing.workload import JOB_UID_LABEL
-from fournos.runtime.decision import Facts, LiveList, Need, Present, Unknown
+from fournos.runtime.decision import Facts, LiveList, Present, Unknown
 
 COMPONENT_ANNOTATION: Final = "fournos.dev/component"
 """On the pod template of a pod set in an AppWrapper's Workload: the component that it is for."""
@@ -61,16 +61,21 @@ def ancestor_among(obj: Obj, workloads: Iterable[Obj]) -> Ancestor | None:
     return Ancestor(Key(key_of(obj).namespace, owner["name"]), str(owner["kind"]), newest)
 
 
-def live_ancestor(obj: Obj, facts: Facts) -> Ancestor | Unknown | Need | None:
-    """The same as the API server has it now: asked before a job with a controller gets a Workload, since a
-    cache may show the job before its owner's Workload."""
+def ancestor_questions(obj: Obj) -> tuple[LiveList, ...]:
+    """What `live_ancestor` asks: nothing about an object without a controller."""
     owner = controller_of(obj)
     if owner is None:
+        return ()
+    return (LiveList(WORKLOAD, key_of(obj).namespace, f"{JOB_UID_LABEL}={owner['uid']}"),)
+
+
+def live_ancestor(obj: Obj, facts: Facts) -> Ancestor | Unknown | None:
+    """The same as the API server has it now: asked before a job with a controller gets a Workload, since a
+    cache may show the job before its owner's Workload."""
+    questions = ancestor_questions(obj)
+    if not questions:
         return None
-    question = LiveList(WORKLOAD, key_of(obj).namespace, f"{JOB_UID_LABEL}={owner['uid']}")
-    if need := facts.ask([question]):
-        return need
-    answer = facts.answer(question)
+    (answer,) = facts.require_all(questions)
     if isinstance(answer, Unknown):
         return answer
     return ancestor_among(obj, answer.value if isinstance(answer, Present) else ())

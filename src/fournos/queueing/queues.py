@@ -11,29 +11,33 @@ from typing import Final
 
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE
-from fournos.runtime.decision import Facts, LiveGet, Need, Present, Unknown
+from fournos.runtime.decision import Facts, LiveGet, Present, Unknown
 
 DISPATCHERS: Final = frozenset({"kueue.x-k8s.io/multikueue", "fournos.dev/multikueue"})
 """Controllers of AdmissionChecks that run jobs on other clusters: Kueue's, and ours."""
 
 
-def cluster_queue_of(namespace: str, queue: str, facts: Facts) -> Obj | Unknown | Need | None:
+def queue_question(namespace: str, queue: str) -> LiveGet:
+    """The first one that `cluster_queue_of` asks."""
+    return LiveGet(LOCAL_QUEUE, Key(namespace, queue))
+
+
+def cluster_queue_of(namespace: str, queue: str, facts: Facts) -> Obj | Unknown | None:
     """The ClusterQueue behind a LocalQueue; None: one of them is not there."""
-    local = _asked(LiveGet(LOCAL_QUEUE, Key(namespace, queue)), facts)
-    if local is None or isinstance(local, Unknown | Need):
+    local = _object(queue_question(namespace, queue), facts)
+    if local is None or isinstance(local, Unknown):
         return local
-    return _asked(LiveGet(CLUSTER_QUEUE, Key("", str(local["spec"]["clusterQueue"]))), facts)
+    return _object(LiveGet(CLUSTER_QUEUE, Key("", str(local["spec"]["clusterQueue"]))), facts)
 
 
 def check_questions(cluster_queue: Obj) -> tuple[LiveGet, ...]:
-    """For all of its admission checks: what `dispatches` needs answers to."""
+    """For all of its admission checks: what `dispatches` asks."""
     return tuple(LiveGet(ADMISSION_CHECK, Key("", name)) for name in _checks(cluster_queue))
 
 
 def dispatches(cluster_queue: Obj, facts: Facts) -> bool | Unknown:
-    """Whether a job of this queue runs on another cluster.  `check_questions` must have been asked."""
-    for question in check_questions(cluster_queue):
-        answer = facts.answer(question)
+    """Whether a job of this queue runs on another cluster."""
+    for answer in facts.require_all(check_questions(cluster_queue)):
         if isinstance(answer, Unknown):
             return answer
         if isinstance(answer, Present) and answer.value["spec"].get("controllerName") in DISPATCHERS:
@@ -41,13 +45,11 @@ def dispatches(cluster_queue: Obj, facts: Facts) -> bool | Unknown:
     return False
 
 
-def leads_elsewhere(namespace: str, queue: str, facts: Facts) -> bool | Unknown | Need:
+def leads_elsewhere(namespace: str, queue: str, facts: Facts) -> bool | Unknown:
     """Whether the jobs of a LocalQueue run on other clusters; not while its ClusterQueue is not there."""
     behind = cluster_queue_of(namespace, queue, facts)
-    if behind is None or isinstance(behind, Unknown | Need):
+    if behind is None or isinstance(behind, Unknown):
         return False if behind is None else behind
-    if need := facts.ask(check_questions(behind)):
-        return need
     return dispatches(behind, facts)
 
 
@@ -56,10 +58,8 @@ def _checks(cluster_queue: Obj) -> Iterator[str]:
     yield from (str(one["name"]) for one in strategy.get("admissionChecks") or ())
 
 
-def _asked(question: LiveGet, facts: Facts) -> Obj | Unknown | Need | None:
-    if need := facts.ask([question]):
-        return need
-    answer = facts.answer(question)
+def _object(question: LiveGet, facts: Facts) -> Obj | Unknown | None:
+    answer = facts.require(question)
     if isinstance(answer, Unknown):
         return answer
     return answer.value if isinstance(answer, Present) else None

@@ -31,7 +31,7 @@ from fournos.queueing.report import finalizer_patch, finish_patch, pods_ready_pa
 from fournos.queueing.state import QueueState, view
 from fournos.queueing.surroundings import Ancestor, Outcome, Surroundings, Verdict
 from fournos.queueing.workload import build
-from fournos.runtime.decision import Facts, LiveGet, Need, Note, Present, Unknown
+from fournos.runtime.decision import Facts, LiveGet, Note, Present, Unknown
 from fournos.runtime.steps import Create, Delete, Patch, Step
 
 _DEFAULTS = Options()
@@ -39,20 +39,20 @@ _DEFAULTS = Options()
 
 def reconcile(
     job: QueuedJob, around: Surroundings, facts: Facts, now: datetime, *, options: Options = _DEFAULTS
-) -> Outcome | Need:
+) -> Outcome:
     """What Kueue's side of this job needs next.
 
     The verdict on a job that another cluster runs is always ELSEWHERE: its kind leaves all else alone.
     """
     outcome = _reconcile(job, around, facts, now, options)
-    if isinstance(outcome, Outcome) and runs_elsewhere(job):
+    if runs_elsewhere(job):
         return replace(outcome, verdict=Verdict.ELSEWHERE)
     return outcome
 
 
 def _reconcile(
     job: QueuedJob, around: Surroundings, facts: Facts, now: datetime, options: Options
-) -> Outcome | Need:
+) -> Outcome:
     if is_terminating(job.obj):
         if _active(job):  # its Workload, and so the quota, stays until it is not
             return Outcome(Verdict.STOPPING, "Deleted")
@@ -94,9 +94,7 @@ def _reconcile(
     return _follow(job, workload, around, facts, now)
 
 
-def _follow(
-    job: QueuedJob, workload: Obj, around: Surroundings, facts: Facts, now: datetime
-) -> Outcome | Need:
+def _follow(job: QueuedJob, workload: Obj, around: Surroundings, facts: Facts, now: datetime) -> Outcome:
     """Admission starts the job, its loss stops it."""
     queue = view(workload)
     if queue.state in (QueueState.EVICTED, QueueState.RELEASED):
@@ -115,13 +113,8 @@ def _follow(
 # --- starting and stopping -----------------------------------------------------------------------------
 
 
-def _start(
-    job: QueuedJob, workload: Obj, around: Surroundings, facts: Facts, now: datetime
-) -> Outcome | Need:
-    question = LiveGet(WORKLOAD, key_of(workload))
-    answer = facts.get(question)
-    if answer is None:
-        return Need((question,))
+def _start(job: QueuedJob, workload: Obj, around: Surroundings, facts: Facts, now: datetime) -> Outcome:
+    answer = facts.require(LiveGet(WORKLOAD, key_of(workload)))
     if not isinstance(answer, Present) or uid_of(answer.value) != uid_of(workload):
         return Outcome(Verdict.WAITING, "Unconfirmed", "Waiting to see the Workload as it is now", retry=True)
     live: Obj = answer.value
@@ -162,7 +155,7 @@ def _stop(job: QueuedJob, workload: Obj | None, reason: str, message: str) -> Ou
     return Outcome(Verdict.STOPPING, reason, message, steps=steps, notes=(note,))
 
 
-def _evicted(job: QueuedJob, workload: Obj, facts: Facts, now: datetime) -> Outcome | Need:
+def _evicted(job: QueuedJob, workload: Obj, facts: Facts, now: datetime) -> Outcome:
     evicted = condition(workload, "Evicted") or {}
     reason, message = str(evicted.get("reason") or "Evicted"), str(evicted.get("message") or "")
     if not is_true(workload, "QuotaReserved"):
@@ -173,19 +166,14 @@ def _evicted(job: QueuedJob, workload: Obj, facts: Facts, now: datetime) -> Outc
     return Outcome(Verdict.STOPPING, reason, message, steps=(release_quota(workload, now),))
 
 
-def _quiet(
-    job: QueuedJob, workload: Obj | None, facts: Facts, reason: str, message: str
-) -> Outcome | Need | None:
+def _quiet(job: QueuedJob, workload: Obj | None, facts: Facts, reason: str, message: str) -> Outcome | None:
     """None: nothing of the job runs, and the API server has confirmed that it is as the cache says."""
     stopping = _stop(job, workload, reason, message)
     if stopping is not None:
         return stopping
     if _active(job):
         return Outcome(Verdict.STOPPING, reason, message)
-    question = LiveGet(job.resource, key_of(job.obj))
-    answer = facts.get(question)
-    if answer is None:
-        return Need((question,))
+    answer = facts.require(LiveGet(job.resource, key_of(job.obj)))
     version = job.obj["metadata"]["resourceVersion"]
     if not isinstance(answer, Present) or answer.value["metadata"]["resourceVersion"] != version:
         return Outcome(Verdict.STOPPING, reason, message, retry=True)
@@ -215,7 +203,7 @@ def _nested(job: QueuedJob, ancestor: Ancestor) -> Outcome:
 # --- the Workload itself -------------------------------------------------------------------------------
 
 
-def _without_workload(job: QueuedJob, around: Surroundings, facts: Facts, options: Options) -> Outcome | Need:
+def _without_workload(job: QueuedJob, around: Surroundings, facts: Facts, options: Options) -> Outcome:
     prebuilt = prebuilt_name(job.obj)
     if prebuilt or not job.is_suspended():
         message = "missing workload" if prebuilt else "Missing Workload; unable to restore pod templates"
@@ -228,8 +216,6 @@ def _without_workload(job: QueuedJob, around: Surroundings, facts: Facts, option
         text = f"prebuilt Workload '{prebuilt}' not found"
         return Outcome(Verdict.BLOCKED, "PrebuiltWorkloadNotFound", text, retry=True)
     ancestor = live_ancestor(job.obj, facts)
-    if isinstance(ancestor, Need):
-        return ancestor
     if isinstance(ancestor, Ancestor):
         return _nested(job, ancestor)
     if isinstance(ancestor, Unknown):
@@ -242,7 +228,7 @@ def _without_workload(job: QueuedJob, around: Surroundings, facts: Facts, option
     return Outcome(Verdict.WAITING, "Pending", steps=(Create(WORKLOAD, body),), notes=(note,))
 
 
-def _deleted(job: QueuedJob, workload: Obj, facts: Facts) -> Outcome | Need:
+def _deleted(job: QueuedJob, workload: Obj, facts: Facts) -> Outcome:
     """Somebody deletes the Workload: our finalizer holds it, and its quota, until the job has stopped."""
     quiet = _quiet(job, workload, facts, "WorkloadDeleted", "Workload is deleted")
     if quiet is not None:
@@ -250,7 +236,7 @@ def _deleted(job: QueuedJob, workload: Obj, facts: Facts) -> Outcome | Need:
     return Outcome(Verdict.STOPPING, "WorkloadDeleted", steps=_let_go((workload,)))
 
 
-def _changed(job: QueuedJob, ensured: Ensured, facts: Facts) -> Outcome | Need:
+def _changed(job: QueuedJob, ensured: Ensured, facts: Facts) -> Outcome:
     """The Workload does not fit the job: a job that runs stops before its Workload goes."""
     if ensured.stop_first:
         quiet = _quiet(job, ensured.restore_from, facts, "NoMatchingWorkload", ensured.message)

@@ -207,7 +207,7 @@ def test_the_user_must_be_entitled_to_every_resource() -> None:
         found = attempt(review, asked(new), Facts(known), settings=CHECKED)
         if isinstance(found, Need):
             known |= dict.fromkeys(found.questions, Present(()))
-            found = review(asked(new), Facts(known), settings=CHECKED)
+            found = attempt(review, asked(new), Facts(known), settings=CHECKED)
         assert isinstance(found, Review)
         return found
 

@@ -19,7 +19,18 @@ from fournos.queueing.kinds import (
     RESOURCE_FLAVOR,
     WORKLOAD,
 )
-from fournos.runtime.decision import Absent, Answer, Facts, LiveGet, LiveList, Need, Present, Unknown, User
+from fournos.runtime.decision import (
+    Absent,
+    Answer,
+    Facts,
+    LiveGet,
+    LiveList,
+    Need,
+    Present,
+    Unknown,
+    User,
+    attempt,
+)
 from fournos.runtime.webhook.table import Request, Review
 from tests.unit.frameworks.actors import FOO_KIND, NS, foo, pipeline_run
 from tests.world.server import VirtualClock, clone, merge
@@ -80,7 +91,7 @@ class World:
         )
         facts = Facts()
         while True:
-            found = review(request, facts, framework=framework)
+            found = attempt(review, request, facts, framework=framework)
             if isinstance(found, Review):
                 return found
             assert isinstance(found, Need)

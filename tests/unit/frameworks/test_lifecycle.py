@@ -18,7 +18,7 @@ from fournos.frameworks.table import Framework
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.surroundings import Surroundings
-from fournos.runtime.decision import Absent, Answer, Decision, Facts, LiveGet, Need, Present, Unknown
+from fournos.runtime.decision import Absent, Answer, Decision, Facts, LiveGet, Need, Present, Unknown, attempt
 from fournos.runtime.steps import Delete, Patch, Step
 from tests.unit.frameworks.actors import (
     FOO,
@@ -355,7 +355,7 @@ def test_workloads_without_their_object(there: Answer, goes: bool) -> None:
 
     def steps(**more: str) -> tuple[Step, ...]:
         observed = Observed(question.key, None, Surroundings(workloads=({"metadata": {**meta, **more}},)))
-        assert left_behind(observed, PIPELINE_RUN, Facts()) == Need((question,))
+        assert attempt(left_behind, observed, PIPELINE_RUN, Facts()) == Need((question,))
         found = left_behind(observed, PIPELINE_RUN, Facts({question: there}))
         assert isinstance(found, Decision)
         return found.steps

@@ -17,7 +17,7 @@ from fournos.queueing.podsets import PodSetInfo, PodSetInfoError, infos_of, plac
 from fournos.queueing.reconcile import reconcile
 from fournos.queueing.surroundings import Ancestor, Outcome, Surroundings, Verdict
 from fournos.queueing.workload import IN_USE, PodSet, generic_name
-from fournos.runtime.decision import Facts, LiveGet, Need, Present
+from fournos.runtime.decision import Facts, LiveGet, Need, Present, attempt
 from fournos.runtime.steps import Create, Delete, Patch
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -101,11 +101,11 @@ def go(job: Toy, *workloads: Obj, options: Options | None = None, **around: Any)
     surroundings = Surroundings(workloads=workloads, flavors={"f": FLAVOR}, **around)
     facts = Facts()
     for _ in range(3):
-        found = reconcile(job, surroundings, facts, NOW, options=options or Options())
+        found = attempt(reconcile, job, surroundings, facts, NOW, options=options or Options())
         if isinstance(found, Outcome):
             return found
         live = {key_of(one): one for one in (*workloads, job.obj)}
-        facts = Facts({**facts.answers, **{q: Present(live[q.key]) for q in found.questions}})  # type: ignore[union-attr]
+        facts = Facts({**facts.answers, **{q: Present(live[q.key]) for q in found.questions}})
     raise AssertionError("asks for ever")
 
 
@@ -180,7 +180,7 @@ def test_admission_starts_it_with_what_the_flavors_say() -> None:
 def test_an_admission_is_confirmed_before_the_start() -> None:
     job = Toy()
     cached, live = made(job, QUOTA, ADMITTED, READY), made(job)
-    first = reconcile(job, Surroundings(workloads=(cached,)), Facts(), NOW)
+    first = attempt(reconcile, job, Surroundings(workloads=(cached,)), Facts(), NOW)
     assert isinstance(first, Need)
     second = reconcile(
         job, Surroundings(workloads=(cached,)), Facts({first.questions[0]: Present(live)}), NOW
