@@ -32,7 +32,7 @@ from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.queueing.managed import MULTIKUEUE
 from fournos.queueing.managed_by import leaves
 from fournos.queueing.workload import QUEUE_NAME_LABEL
-from fournos.runtime.decision import Facts, LiveGet, MayCreate, Need, Present, Unknown
+from fournos.runtime.decision import Facts, LiveGet, MayCreate, Present, Unknown
 from fournos.runtime.webhook.table import Request, Review
 
 _LABEL_MAX = 63
@@ -219,7 +219,7 @@ def changes(old: Obj, new: Obj) -> Iterator[Violation]:
 # --- defaults ----------------------------------------------------------------------------------
 
 
-def default(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> Review | Need:
+def default(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> Review:
     """The mutating webhook, at creation.  It comes before the schema is looked at: anything may be there.
 
     Labels say who made it.  Pod sets are written for kinds that Kueue's own inference does not know.  With
@@ -239,12 +239,10 @@ def default(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> 
                 return _queue_unknown("whether there is a default queue", reason)
             case Present():
                 queue = _DEFAULT_QUEUE
-    elsewhere: bool | Unknown | Need = False
+    elsewhere: bool | Unknown = False
     if queue:
         wanted[QUEUE_NAME_LABEL] = queue
         elsewhere = settings.workloads == "own" and leaves(_mine(request), queue, facts)
-    if isinstance(elsewhere, Need):
-        return elsewhere
     if isinstance(elsewhere, Unknown):
         return _queue_unknown("whether the queue leads to other clusters", elsewhere.reason)
     patch: dict[str, Any] = {}

@@ -24,15 +24,13 @@ from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.queueing.job import Options
 from fournos.queueing.reconcile import reconcile
 from fournos.queueing.surroundings import Outcome
-from fournos.runtime.decision import Decision, Facts, Need, Note
+from fournos.runtime.decision import Decision, Facts, Note
 from fournos.runtime.steps import Create
 
 _SHOWN_AFTER = 3
 
 
-def decide(
-    observed: Observed, facts: Facts, now: datetime, *, settings: AppWrapperSettings
-) -> Decision | Need:
+def decide(observed: Observed, facts: Facts, now: datetime, *, settings: AppWrapperSettings) -> Decision:
     """Pure; see `fournos.runtime.decision`."""
     ctx = Context(observed, facts, now, settings)
     ours = ctx.spec.get("managedBy") in names.MANAGED_BY_US
@@ -41,8 +39,6 @@ def decide(
     if ours and not ctx.draft.phase and not ctx.deleting:
         return _begin(ctx)
     queue = _queue(ctx)
-    if isinstance(queue, Need):
-        return queue
     if queue is not None and queue.steps:
         return Decision(steps=queue.steps, notes=queue.notes, retry=queue.retry)
     if not ours:
@@ -51,7 +47,7 @@ def decide(
     return replace(decision, retry=True) if queue is not None and queue.retry else decision
 
 
-def _queue(ctx: Context) -> Outcome | Need | None:
+def _queue(ctx: Context) -> Outcome | None:
     """None: Kueue's own integration sees to it."""
     if ctx.settings.workloads == "kueue":
         return None

@@ -32,7 +32,7 @@ from fournos.queueing.managed_by import send_elsewhere
 from fournos.queueing.podsets import queue_name
 from fournos.queueing.reconcile import reconcile
 from fournos.queueing.surroundings import Outcome, Verdict
-from fournos.runtime.decision import Decision, Facts, Need, Note
+from fournos.runtime.decision import Decision, Facts, Note
 from fournos.runtime.steps import Create, Patch, Step
 
 _SHOWN_AFTER = 3
@@ -41,9 +41,7 @@ _TOLD_AT_ONCE = frozenset({"ForeignObject", "InvalidError", "ForbiddenError", "A
 """Failures of a creation that stay until somebody does something."""
 
 
-def decide(
-    observed: Observed, facts: Facts, now: datetime, *, settings: MiniClusterSettings
-) -> Decision | Need:
+def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MiniClusterSettings) -> Decision:
     """Pure; see `fournos.runtime.decision`."""
     ctx = Context(observed, facts, now, settings)
     elsewhere = managed_elsewhere(ctx.spec)
@@ -62,8 +60,6 @@ def decide(
     if queued and not ctx.deleting and not ctx.holds_finalizer:
         return Decision(steps=ctx.finalizer(on=True))
     queue = reconcile(QueuedMiniCluster(ctx.minicluster, settings, back), observed.around, facts, now)
-    if isinstance(queue, Need):
-        return queue
     if queue.steps:
         return Decision(steps=queue.steps, notes=queue.notes, retry=queue.retry)
     if elsewhere:
