@@ -14,10 +14,10 @@ from fournos.api.conditions import is_true
 from fournos.api.rules import Violation
 from fournos.frameworks import names
 from fournos.frameworks.flavors import Placed, flavor_questions, place
-from fournos.frameworks.paths import joined, nested, read
 from fournos.frameworks.podsets import pod_sets, requests_of
 from fournos.frameworks.queued import QueuedObject, annotations_of, queued
 from fournos.frameworks.table import Framework
+from fournos.kube.patches import joined, nested, read
 from fournos.kube.resource import Key, Obj, controller_of, is_terminating, uid_of
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import WORKLOAD

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fournos.frameworks.context import Context
-from fournos.frameworks.paths import read
+from fournos.kube.patches import read
 from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.reconcile import reconcile

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 from fournos.frameworks import names
 from fournos.frameworks.context import Observed
-from fournos.frameworks.paths import only
 from fournos.frameworks.table import Framework
 from fournos.kube.kinds import POD
+from fournos.kube.patches import only
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import WORKLOAD

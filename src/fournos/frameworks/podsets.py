@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fournos.frameworks.paths import joined, nested, read
 from fournos.frameworks.table import Framework, PodSetRule
+from fournos.kube.patches import joined, merge_patch, nested, read
 from fournos.kube.resource import Obj
 from fournos.queueing.podsets import (
     CLUSTER_QUEUE_LABEL,
@@ -19,7 +19,6 @@ from fournos.queueing.podsets import (
 )
 from fournos.queueing.requests import RequestsError, parse_requests
 from fournos.queueing.workload import PodSet
-from fournos.runtime.reconcile import merge_patch
 
 MAIN: Final = "main"
 _PLACEMENT: Final = ("nodeSelector", "tolerations", "affinity", "priorityClassName", "runtimeClassName")

@@ -8,9 +8,9 @@ from typing import Any
 
 from fournos.api.conditions import condition
 from fournos.frameworks import names
-from fournos.frameworks.paths import joined, nested, read
 from fournos.frameworks.podsets import known_pod_sets, placement, pod_sets, restored
 from fournos.frameworks.table import FinishRule, Framework
+from fournos.kube.patches import joined, nested, read
 from fournos.kube.resource import Obj, Resource, key_of
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.job import Ended

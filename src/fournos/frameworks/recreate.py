@@ -12,7 +12,7 @@ from typing import Any, Final
 from fournos.api.quantities import parse_count
 from fournos.frameworks import names
 from fournos.frameworks.context import Context
-from fournos.frameworks.paths import joined, nested
+from fournos.kube.patches import joined, nested, without_null
 from fournos.kube.resource import Obj, key_of, uid_of
 from fournos.queueing.ensure import PREBUILT_LABEL
 from fournos.runtime.decision import Decision, LiveGet, Note, Present, Unknown
@@ -146,16 +146,9 @@ def _body(ctx: Context, old: Obj, name: str, number: int) -> dict[str, Any]:
     rest = {
         key: value for key, value in old.items() if key not in ("metadata", "status", "apiVersion", "kind")
     }
-    return _without_none(joined(body, rest, nested(framework.stop.path, None), _hold(ctx)))
+    wanted = joined(body, rest, nested(framework.stop.path, None), _hold(ctx))
+    return without_null(wanted, in_lists=False)  # type: ignore[no-any-return]
 
 
 def _hold(ctx: Context) -> dict[str, Any]:
     return nested(ctx.framework.hold.path, ctx.framework.hold.held)
-
-
-def _without_none(body: dict[str, Any]) -> dict[str, Any]:
-    return {
-        key: _without_none(value) if isinstance(value, dict) else value
-        for key, value in body.items()
-        if value is not None
-    }

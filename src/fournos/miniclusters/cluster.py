@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from fournos.api.minicluster import DEFAULT_HEADLESS_NAME, MiniClusterSpec
 from fournos.api.minicluster_container import Container
+from fournos.kube.patches import without_null
 from fournos.kube.resource import Obj
 from fournos.miniclusters import names
 from fournos.miniclusters.kinds import MINICLUSTER
@@ -115,7 +115,7 @@ class Cluster:
 
 def spec_of(minicluster: Obj) -> MiniClusterSpec:
     """The typed spec; fields that say null count as absent.  Raises pydantic's ValidationError."""
-    return MiniClusterSpec.model_validate(_without_null(minicluster.get("spec") or {}))
+    return MiniClusterSpec.model_validate(without_null(minicluster.get("spec") or {}))
 
 
 def cluster_of(minicluster: Obj, settings: MiniClusterSettings) -> Cluster:
@@ -129,11 +129,3 @@ def cluster_of(minicluster: Obj, settings: MiniClusterSettings) -> Cluster:
         maximum=(minicluster.get("status") or {}).get("maximumSize") or spec.maximum,
         settings=settings,
     )
-
-
-def _without_null(node: Any) -> Any:
-    if isinstance(node, Mapping):
-        return {key: _without_null(child) for key, child in node.items() if child is not None}
-    if isinstance(node, list | tuple):
-        return [_without_null(child) for child in node]
-    return node

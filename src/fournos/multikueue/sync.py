@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from fournos.kube.patches import merge_patch
 from fournos.kube.resource import Obj, key_of, uid_of
 from fournos.multikueue.build import mirrored_status
 from fournos.multikueue.context import Context
-from fournos.runtime.reconcile import merge_patch
 from fournos.runtime.steps import Patch
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Generic
+from typing import Generic
 
 from fournos.kube.api import Api
 from fournos.kube.errors import (
@@ -18,6 +17,7 @@ from fournos.kube.errors import (
     ServerError,
     TransientError,
 )
+from fournos.kube.patches import merge_patch
 from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.runtime.act import Acted, Waiting, act
 from fournos.runtime.answer import answer
@@ -257,27 +257,3 @@ class _Pass(Generic[Observed]):
             ):
                 version = str(answered["metadata"]["resourceVersion"])
         return version
-
-
-def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The JSON merge patch (RFC 7396) that makes `new` of `old`; a None in `new` is an absent key."""
-    patch: dict[str, Any] = {key: None for key in old if old[key] is not None and new.get(key) is None}
-    for key, value in new.items():
-        before = old.get(key)
-        if value is None or value is before:  # most of a status is what the cache holds
-            continue
-        if isinstance(value, Mapping) and isinstance(before, Mapping):
-            changes = merge_patch(before, value)
-            if changes:
-                patch[key] = changes
-        elif value != before and (wanted := _without_none(value)) != _without_none(before):
-            patch[key] = wanted
-    return patch
-
-
-def _without_none(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _without_none(inner) for key, inner in value.items() if inner is not None}
-    if isinstance(value, list | tuple):
-        return [_without_none(inner) for inner in value]
-    return value

@@ -10,7 +10,6 @@ import yaml
 from pydantic import ValidationError
 
 from fournos.frameworks.kinds import BUILT_IN, TableError, load
-from fournos.frameworks.paths import joined, nested, only, read
 from fournos.frameworks.queued import queued
 from fournos.frameworks.recreate import attempt_name
 from fournos.frameworks.settings import FrameworkSettings
@@ -95,14 +94,6 @@ def test_settings_refuse_what_cannot_be_used(tmp_path: Path) -> None:
         FrameworkSettings(file=str(tmp_path / "none.yaml"))
     with pytest.raises(ValidationError, match=r"Bar\.v1\.example\.com is not described"):
         FrameworkSettings(kinds=("Bar.v1.example.com",))
-
-
-def test_paths() -> None:
-    obj = {"spec": {"a": {"b": 1}, "c": 2}}
-    assert (read(obj, "spec.a.b"), read(obj, "spec.c.d"), read(obj, "x")) == (1, None, None)
-    assert nested("spec.a.b", None) == {"spec": {"a": {"b": None}}}
-    assert joined({"s": {"a": 1}}, {"s": {"b": None}}, {"s": {"a": 2}}) == {"s": {"a": 2, "b": None}}
-    assert only(obj, ("spec.a", "status.x")) == {"spec": {"a": {"b": 1}}}
 
 
 def test_requests() -> None:

@@ -12,7 +12,7 @@ from fournos.kube.errors import ConflictError, InvalidError, KubeError, NotLeade
 from fournos.kube.resource import Key, Obj, key_of
 from fournos.kube.store import Store
 from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Note
-from fournos.runtime.reconcile import Outcome, Result, merge_patch, reconcile
+from fournos.runtime.reconcile import Outcome, Result, reconcile
 from fournos.runtime.steps import Create, Delete, Patch, Step
 from fournos.runtime.system import Caches, System, Watch
 from tests.unit.runtime.toy import THING, TOY, TOY_KEY, make_toy, thing_of
@@ -296,24 +296,3 @@ async def test_a_failure_is_retried_with_backoff_although_a_step_before_it_was_n
     outcome = await bench.run(with_failure(steps, Decision(retry=True), []))
     assert len(outcome.done) == 1
     assert (outcome.again, outcome.retry) == (False, True)
-
-
-# --- merge patch ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "patch"),
-    [
-        ({}, {}, {}),
-        ({"a": 1}, {"a": 1}, {}),
-        ({"a": 1}, {}, {"a": None}),
-        ({"a": 1}, {"a": None}, {"a": None}),
-        ({}, {"a": None}, {}),
-        ({"a": [1, 2]}, {"a": [1]}, {"a": [1]}),
-        ({"a": [{"b": 1}]}, {"a": ({"b": 1, "c": None},)}, {}),
-        ({"a": {"b": 1}}, {"a": {}}, {"a": {"b": None}}),
-        ({"a": 1}, {"a": {"b": {"c": None, "d": 1}}}, {"a": {"b": {"d": 1}}}),
-    ],
-)
-def test_merge_patch(old: Obj, new: Obj, patch: Obj) -> None:
-    assert merge_patch(old, new) == patch

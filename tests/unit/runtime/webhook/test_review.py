@@ -9,20 +9,17 @@ from typing import Any
 
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fournos.api.rules import Violation
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.runtime.decision import Answer, Facts, LiveGet, MayCreate, Present, Unknown, User
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.webhook.patch import json_patch
 from fournos.runtime.webhook.review import GarbledError, decide, parse, respond
 from fournos.runtime.webhook.server import WebhookServer
 from fournos.runtime.webhook.table import Request, Review
 from tests.unit.runtime.toy import TOY, make_toy
 from tests.unit.runtime.webhook.toy import webhook
-from tests.world.server import Connection, Server, clone, merge
+from tests.world.server import Connection, Server
 
 NEW: dict[str, Any] = {"apiVersion": "x.dev/v1", "kind": "Toy", "metadata": {"name": "a"}, "spec": {"x": 1}}
 ALICE = {"username": "alice", "uid": "u", "groups": ["dev"], "extra": {"scopes": ["a", "b"]}}
@@ -98,37 +95,6 @@ def test_a_refusal_names_the_fields() -> None:
     }  # fmt: skip
     assert [cause["field"] for cause in status["details"]["causes"]] == ["spec.x", "spec.y"]
     assert respond("1", request(), Review(problems, transient=True))["response"]["status"]["code"] == 503
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["", "x"]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("a/~b"), inner, max_size=3),
-    max_leaves=8,
-)
-OBJECT = st.dictionaries(st.sampled_from("a/~b"), JSON, max_size=4)
-
-
-def applied(target: dict[str, Any], operations: list[dict[str, Any]]) -> dict[str, Any]:
-    for one in operations:
-        *way, last = [
-            step.replace("~1", "/").replace("~0", "~") for step in one["path"].removeprefix("/").split("/")
-        ]
-        place: Any = target
-        for step in way:
-            place = place[step]
-        if one["op"] == "remove":
-            del place[last]
-        else:
-            assert (one["op"] == "replace") == (last in place)
-            place[last] = one["value"]
-    return target
-
-
-@given(OBJECT, OBJECT)
-def test_a_json_patch_does_what_the_merge_patch_says(target: dict[str, Any], patch: dict[str, Any]) -> None:
-    wanted = merge(clone(target), patch)
-    assert applied(clone(target), json_patch(target, patch)) == wanted
-    assert json_patch(wanted, patch) == []
 
 
 # --- deciding -------------------------------------------------------------------------------------

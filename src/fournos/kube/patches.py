@@ -1,0 +1,95 @@
+"""JSON merge patches (RFC 7396) and JSON patches (RFC 6902): made of objects, pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+
+def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
+    """The merge patch that makes `new` of `old`; a None in `new` is an absent key."""
+    patch: dict[str, Any] = {key: None for key in old if old[key] is not None and new.get(key) is None}
+    for key, value in new.items():
+        before = old.get(key)
+        if value is None or value is before:  # most of a status is what the cache holds
+            continue
+        if isinstance(value, Mapping) and isinstance(before, Mapping):
+            changes = merge_patch(before, value)
+            if changes:
+                patch[key] = changes
+        elif value != before and (wanted := without_null(value)) != without_null(before):
+            patch[key] = wanted
+    return patch
+
+
+def json_patch(target: Mapping[str, Any], patch: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The operations of a JSON patch that does what the merge patch does; [] when it changes nothing."""
+    return list(_operations(target, patch, ""))
+
+
+def _operations(target: Mapping[str, Any], patch: Mapping[str, Any], at: str) -> Iterator[dict[str, Any]]:
+    for key, wanted in patch.items():
+        path = f"{at}/{key.replace('~', '~0').replace('/', '~1')}"
+        found = target.get(key)
+        if wanted is None:
+            if key in target:
+                yield {"op": "remove", "path": path}
+        elif isinstance(wanted, Mapping) and isinstance(found, Mapping):
+            yield from _operations(found, wanted, path)
+        else:
+            value = without_null(wanted, in_lists=False)
+            if key not in target or found != value:
+                yield {"op": "replace" if key in target else "add", "path": path, "value": value}
+
+
+def without_null(value: Any, *, in_lists: bool = True) -> Any:
+    """A copy without the keys whose value is None.
+
+    `in_lists=False` leaves lists as they are: so a merge patch is applied where there is nothing yet.
+    """
+    if isinstance(value, Mapping):
+        return {
+            key: without_null(inner, in_lists=in_lists) for key, inner in value.items() if inner is not None
+        }
+    if in_lists and isinstance(value, list | tuple):
+        return [without_null(inner) for inner in value]
+    return value
+
+
+# --- dotted paths, such as spec.taskRunTemplate.podTemplate ------------------------------------------
+
+
+def read(obj: Mapping[str, Any], path: str) -> Any:
+    """None where there is nothing."""
+    found: Any = obj
+    for name in path.split("."):
+        if not isinstance(found, Mapping):
+            return None
+        found = found.get(name)
+    return found
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    """The object that has this value at the path, and nothing else: a merge patch that writes it."""
+    found: Any = value
+    for name in reversed(path.split(".")):
+        found = {name: found}
+    body: dict[str, Any] = found
+    return body
+
+
+def joined(*bodies: Mapping[str, Any]) -> dict[str, Any]:
+    """One merge patch of several; a later one wins where both have a value that is no object."""
+    result: dict[str, Any] = {}
+    for body in bodies:
+        for key, value in body.items():
+            before = result.get(key)
+            both = isinstance(before, Mapping) and isinstance(value, Mapping)
+            result[key] = joined(before, value) if both else value  # type: ignore[arg-type]
+    return result
+
+
+def only(obj: Mapping[str, Any], paths: Iterable[str]) -> dict[str, Any]:
+    """What the object has at these paths."""
+    found = ((path, read(obj, path)) for path in paths)
+    return joined(*(nested(path, value) for path, value in found if value is not None))
