@@ -11,7 +11,7 @@ from fournos.appwrappers.bare import marks
 from fournos.appwrappers.kinds import PodSetSpec, wrapped_kind
 from fournos.appwrappers.paths import replaced
 from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.kube.resource import Obj, uid_of
+from fournos.kube.resource import Obj, owner_reference, uid_of
 from fournos.queueing.nested import generated_name
 from fournos.queueing.podsets import PodSetInfo, placed
 
@@ -75,7 +75,7 @@ def component(
     meta["name"] = component_name(wrapper, index)
     meta["namespace"] = wrapper["metadata"]["namespace"]
     meta["labels"] = {names.LABEL: name, **(meta.get("labels") or {})}
-    meta["ownerReferences"] = [owner_reference(wrapper)]
+    meta["ownerReferences"] = [owner_reference(names.APPWRAPPER, wrapper)]
     return {**body, "metadata": meta}
 
 
@@ -87,14 +87,3 @@ def _pods(template: Obj, info: PodSetInfo, name: str, index: int, settings: AppW
     if settings.scheduler_name and not spec.get("schedulerName"):
         spec["schedulerName"] = settings.scheduler_name
     return keep_away(result, settings) if settings.inject_anti_affinities else result
-
-
-def owner_reference(wrapper: Obj) -> dict[str, Any]:
-    return {
-        "apiVersion": names.APPWRAPPER.api_version,
-        "kind": names.APPWRAPPER.kind,
-        "name": wrapper["metadata"]["name"],
-        "uid": uid_of(wrapper),
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }

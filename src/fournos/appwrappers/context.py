@@ -15,7 +15,7 @@ from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.status import StatusDraft
 from fournos.appwrappers.tolerance import Tolerance, tolerance
 from fournos.kube.kinds import POD
-from fournos.kube.resource import Key, Obj, controller_of, uid_of
+from fournos.kube.resource import Key, Obj, controls
 from fournos.queueing.surroundings import Surroundings
 from fournos.runtime.context import PassContext
 from fournos.runtime.decision import (
@@ -119,7 +119,7 @@ class Context(PassContext):
         return found.get("reason") == NOT_CREATED
 
     def owns(self, obj: Obj) -> bool:
-        return (controller_of(obj) or {}).get("uid") == uid_of(self.wrapper)
+        return controls(self.wrapper, obj)
 
     # --- what is there: as the API server says it, where this pass has asked ---
 

@@ -13,7 +13,7 @@ from fournos.appwrappers.kinds import WRAPPED, resource_of, wrapped_kind
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.kube.kinds import NODE, POD
-from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.kube.resource import Key, Obj, controls, key_of
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.observe import queue_watches, surroundings
 from fournos.queueing.surroundings import Surroundings
@@ -88,7 +88,7 @@ class Observer:
         statuses = (wrapper.get("status") or {}).get("componentStatus") or ()
         name = statuses[index]["name"] if index < len(statuses) else ""
         obj = caches[resource].get(Key(key_of(wrapper).namespace, name)) if name else None
-        ours = obj is not None and (controller_of(obj) or {}).get("uid") == uid_of(wrapper)
+        ours = obj is not None and controls(wrapper, obj)
         return obj if ours else None, True
 
     def _evicting(self, caches: Caches, pods: tuple[Obj, ...]) -> dict[str, frozenset[str]]:

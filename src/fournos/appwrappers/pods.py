@@ -10,7 +10,7 @@ from typing import Final
 from fournos.api.conditions import is_true
 from fournos.appwrappers.names import COMPONENT_ANNOTATION
 from fournos.appwrappers.tolerance import Tolerance
-from fournos.kube.resource import Obj, is_terminating
+from fournos.kube.resource import Obj, created_at, is_terminating
 
 _INDEX: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 
@@ -85,7 +85,7 @@ def unreplaced(pods: Iterable[Obj], tolerance: Tolerance, *, whole: bool) -> lis
     """
     seen = list(pods)
     well = [one for one in seen if phase_of(one) == "Succeeded" or is_true(one, "Ready")]
-    newest = max((_created(one) for one in well), default="")
+    newest = max((created_at(one) for one in well), default="")
     return [
         pod
         for pod in seen
@@ -97,12 +97,7 @@ def _containers(pod: Obj) -> Sequence[Obj]:
     return (pod.get("status") or {}).get("containerStatuses") or ()
 
 
-def _created(pod: Obj) -> str:
-    """Kubernetes' times have one form and order as text."""
-    return str(pod["metadata"].get("creationTimestamp") or "")
-
-
 def _ended(pod: Obj) -> str:
     """One that never ran has no other time than that of its creation."""
     times = [((one.get("state") or {}).get("terminated") or {}).get("finishedAt") for one in _containers(pod)]
-    return max((str(time) for time in times if time), default=_created(pod))
+    return max((str(time) for time in times if time), default=created_at(pod))

@@ -29,7 +29,7 @@ from fournos.cli.words import created, name_of, phase_of, phase_text, since, spe
 from fournos.kube.api import Api
 from fournos.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
 from fournos.kube.kinds import POD
-from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.kube.resource import Key, Obj, controls, key_of
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.podsets import queue_name
 from fournos.queueing.priority import PRIORITY_LABEL
@@ -257,4 +257,4 @@ async def members(api: Api, wrapper: Obj) -> Members:
 
 
 def _controlled(obj: Obj, wrapper: Obj) -> bool:
-    return (controller_of(obj) or {}).get("uid") == uid_of(wrapper)
+    return controls(wrapper, obj)

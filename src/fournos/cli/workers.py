@@ -15,7 +15,7 @@ from fournos.kube.checked import check
 from fournos.kube.errors import CredentialsError, ForbiddenError, NotFoundError
 from fournos.kube.kinds import POD, SECRET
 from fournos.kube.probe import ClusterApi
-from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
+from fournos.kube.resource import Key, Obj, Resource, controls, key_of
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.multikueue.kubeconfig import PUT_KUBECONFIG, content_of
 from fournos.multikueue.names import CONTROLLER, LOGS_OF, MULTIKUEUE
@@ -137,7 +137,7 @@ async def _dial(world: World, key: Key, secret: Obj) -> AsyncIterator[ClusterApi
 async def on_worker(cli: Cli, session: Session, job: Obj) -> AsyncIterator[tuple[Session, Obj]]:
     """The worker that a FournosJob was taken to, and its copy there, for who reads logs.  Raises Fail."""
     name, workloads = job["metadata"]["name"], await session.api.list(WORKLOAD, namespace=session.namespace)
-    mine = (one for one in workloads.items if (controller_of(one) or {}).get("uid") == uid_of(job))
+    mine = (one for one in workloads.items if controls(job, one))
     cluster = next((str((one.get("status") or {}).get("clusterName") or "") for one in mine), "")
     if not cluster:
         fix = f"ask why: fournos dispatch explain {name}"

@@ -16,7 +16,7 @@ from fournos.clusters.planner import Plan, above_quota, plan
 from fournos.clusters.settings import ClusterSettings
 from fournos.clusters.steps import Targets
 from fournos.kube.kinds import NODE, SECRET
-from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.kube.resource import Key, Obj, controller_of, key_of, newest, uid_of
 from fournos.kube.store import Store
 from fournos.queueing.kinds import (
     CLUSTER_QUEUE,
@@ -139,8 +139,7 @@ class Observer:
     def _lock_workload(caches: Caches, lock_job: Obj | None) -> Obj | None:
         if lock_job is None:
             return None
-        found = (w for w in caches[WORKLOAD].by(OWNER, uid_of(lock_job)))
-        return max(found, key=lambda w: str(w["metadata"].get("creationTimestamp", "")), default=None)
+        return newest(caches[WORKLOAD].by(OWNER, uid_of(lock_job)))
 
     def _plan(self, caches: Caches) -> Plan:
         """The plan of all clusters is made once for the same objects, not once for each cluster."""

@@ -18,7 +18,7 @@ from fournos.frameworks.podsets import pod_sets, requests_of
 from fournos.frameworks.queued import QueuedObject, annotations_of, queued
 from fournos.frameworks.table import Framework
 from fournos.kube.patches import joined, nested, read
-from fournos.kube.resource import Key, Obj, controller_of, is_terminating, uid_of
+from fournos.kube.resource import Key, Obj, controls, is_terminating, uid_of
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.managed import MULTIKUEUE
@@ -219,7 +219,7 @@ def _let_go(job: QueuedObject, facts: Facts) -> Review:
             workloads += answer.value if isinstance(answer.value, tuple) else (answer.value,)
     if isinstance(ancestor, Unknown):
         return _refused(job.framework.hold.path, ancestor.reason, "not-admitted", again=True)
-    mine = [one for one in workloads if (controller_of(one) or {}).get("uid") == uid_of(new)]
+    mine = [one for one in workloads if controls(new, one)]
     owners = [ancestor.workload] if ancestor is not None else []
     if any(map(_admitted, (*mine, *owners))):
         return Review()

@@ -12,22 +12,11 @@ from fournos.jobs import names
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.kube.kinds import JOB
-from fournos.kube.resource import Key, Obj
+from fournos.kube.resource import Key, Obj, owner_reference
 from fournos.queueing.slots import UNAVAILABLE_TAINT
 from fournos.queueing.workload import PodSet, Priority, WorkloadRequest
 
 _NAMESPACE_VARIABLES = ("FOURNOS_NAMESPACE", "FOURNOS_WORKLOAD_NAMESPACE")
-
-
-def owner_reference(job: Obj, *, controller: bool = True) -> dict[str, Any]:
-    return {
-        "apiVersion": FOURNOS_JOB.api_version,
-        "kind": FOURNOS_JOB.kind,
-        "name": job["metadata"]["name"],
-        "uid": job["metadata"]["uid"],
-        "controller": controller,
-        "blockOwnerDeletion": True,
-    }
 
 
 def resolve_job(job: Obj, *, template: Obj, image: str, settings: JobSettings) -> Obj:
@@ -43,7 +32,7 @@ def resolve_job(job: Obj, *, template: Obj, image: str, settings: JobSettings) -
         "name": names.resolve_job_name(meta["name"]),
         "namespace": meta["namespace"],
         "labels": names.labels(meta["name"]),
-        "ownerReferences": [owner_reference(job)],
+        "ownerReferences": [owner_reference(FOURNOS_JOB, job)],
     }
     spec = result["spec"]
     spec["activeDeadlineSeconds"] = settings.resolve_deadline_sec
@@ -87,7 +76,7 @@ def workload_request(
         key=Key(meta["namespace"], names.attempt_name(meta["name"], attempt)),
         queue=settings.kueue_local_queue_name,
         pod_sets=(PodSet(names.POD_SET, 1, {"spec": pod}),),
-        owner=owner_reference(job),
+        owner=owner_reference(FOURNOS_JOB, job),
         labels=names.labels(meta["name"]),
         priority=priority,
     )
@@ -143,7 +132,7 @@ def pipeline_run(
             "namespace": meta["namespace"],
             "labels": {**labels, names.ATTEMPT_LABEL: str(attempt)},
             "annotations": {names.CLUSTER_ANNOTATION: "" if spec.clusterless else cluster},
-            "ownerReferences": [owner_reference(job)],
+            "ownerReferences": [owner_reference(FOURNOS_JOB, job)],
         },
         "spec": {
             "pipelineRef": {"name": spec.pipeline},
@@ -225,7 +214,7 @@ def secret_copy(job: Obj, *, name: str, vault_entry: bool) -> dict[str, Any]:
         "name": name,
         "namespace": meta["namespace"],
         "labels": labels,
-        "ownerReferences": [owner_reference(job)],
+        "ownerReferences": [owner_reference(FOURNOS_JOB, job)],
     }
 
 

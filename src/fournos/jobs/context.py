@@ -14,7 +14,7 @@ from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.status import StatusDraft
 from fournos.jobs.template import Template
-from fournos.kube.resource import Key, Obj, uid_of
+from fournos.kube.resource import Key, Obj, newest, uid_of
 from fournos.queueing.state import QueueState, view
 from fournos.runtime.context import PassContext
 from fournos.runtime.decision import Facts
@@ -113,7 +113,7 @@ class Context(PassContext):
     def workload(self) -> Obj | None:
         """The Workload that counts: not one that is going away, the newest if there are several."""
         alive = [w for w in self.observed.workloads if view(w).state is not QueueState.GONE]
-        return max(alive, key=lambda w: str(w["metadata"].get("creationTimestamp", "")), default=None)
+        return newest(alive)
 
 
 def succeeded_condition(run: Obj) -> Obj:

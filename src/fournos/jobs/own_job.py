@@ -15,7 +15,7 @@ from fournos.jobs import names
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.kube.kinds import JOB, POD
-from fournos.kube.resource import Key, Obj, Resource, controller_of, uid_of
+from fournos.kube.resource import Key, Obj, Resource, controller_of, controls, uid_of
 from fournos.runtime.decision import Facts, LiveGet, Need, Present, Unknown, User
 from fournos.runtime.webhook.table import Request, Review, Webhook
 
@@ -147,7 +147,7 @@ def _of_run(pod: Obj, owner: Obj, job: Obj, facts: Facts) -> str | Unknown | Nee
 
 
 def _controls(job: Obj, child: Obj) -> bool:
-    return bool((controller_of(child) or {}).get("uid") == uid_of(job))
+    return controls(job, child)
 
 
 def _runs(job: Obj) -> Iterator[str]:

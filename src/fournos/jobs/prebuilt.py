@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from fournos.jobs.build import owner_reference
 from fournos.jobs.context import Context
 from fournos.jobs.finish import OUT_OF_SYNC, fail
 from fournos.jobs.waiting import wait
-from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.kube.resource import Key, Obj, controller_of, key_of, owner_reference, uid_of
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.workload import WorkloadRequest, build
@@ -31,7 +30,7 @@ def adopt(ctx: Context) -> Decision | Need:
         body = {
             "metadata": {
                 "resourceVersion": workload["metadata"]["resourceVersion"],
-                "ownerReferences": [owner_reference(ctx.job)],
+                "ownerReferences": [owner_reference(ctx.resource, ctx.job)],
             }
         }
         return Decision((Patch(WORKLOAD, key_of(workload), body),))

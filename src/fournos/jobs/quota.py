@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fournos.api.quantities import parse_quantity
 from fournos.jobs import names
 from fournos.jobs.context import Context
-from fournos.kube.resource import Key, Obj, controller_of, uid_of
+from fournos.kube.resource import Key, Obj, controls
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.nested import share_of
 from fournos.queueing.state import QueueState, view
@@ -68,7 +68,7 @@ def granted(ctx: Context) -> Granted | Need:
     answer = ctx.facts.answer(question)
     if isinstance(answer, Absent) and not answer.no_kind:
         return Granted(lost="Its Workload was deleted, so its quota is gone")
-    if not isinstance(answer, Present) or (controller_of(answer.value) or {}).get("uid") == uid_of(ctx.job):
+    if not isinstance(answer, Present) or controls(ctx.job, answer.value):
         return Granted()  # the cache is about to show it
     cluster, missing = shared_cluster(ctx, answer.value)
     return Granted(cluster, lost="" if cluster else f"It runs on quota of Workload '{name}': {missing}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
@@ -82,6 +82,33 @@ def controller_of(obj: Obj) -> Obj | None:
 
 def owner_uids(obj: Obj) -> frozenset[str]:
     return frozenset(str(ref["uid"]) for ref in obj["metadata"].get("ownerReferences") or ())
+
+
+def controls(owner: Obj, obj: Obj) -> bool:
+    """Whether `owner` is the controller of `obj`; one of the same name with another UID is not."""
+    return (controller_of(obj) or {}).get("uid") == uid_of(owner)
+
+
+def owner_reference(resource: Resource, owner: Obj, *, controller: bool = True) -> dict[str, Any]:
+    """What an object that belongs to `owner`, of this type, has in its `ownerReferences`."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": controller,
+        "blockOwnerDeletion": controller,
+    }
+
+
+def created_at(obj: Obj) -> str:
+    """As the API server writes it; such times have one form and order as text."""
+    return str(obj["metadata"].get("creationTimestamp") or "")
+
+
+def newest(objects: Iterable[Obj]) -> Obj | None:
+    """The one that was created last."""
+    return max(objects, key=created_at, default=None)
 
 
 def is_terminating(obj: Obj) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from fournos.api.minicluster import DEFAULT_HEADLESS_NAME, MiniClusterSpec
 from fournos.api.minicluster_container import Container
 from fournos.kube.patches import without_null
-from fournos.kube.resource import Obj
+from fournos.kube.resource import Obj, owner_reference
 from fournos.miniclusters import names
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
@@ -103,14 +103,8 @@ class Cluster:
         return {**found, **more}
 
     def owner_reference(self, *, controller: bool = True) -> dict[str, Any]:
-        return {
-            "apiVersion": MINICLUSTER.api_version,
-            "kind": MINICLUSTER.kind,
-            "name": self.name,
-            "uid": self.uid,
-            "controller": controller,
-            "blockOwnerDeletion": controller,
-        }
+        owner = {"metadata": {"name": self.name, "uid": self.uid}}
+        return owner_reference(MINICLUSTER, owner, controller=controller)
 
 
 def spec_of(minicluster: Obj) -> MiniClusterSpec:

@@ -10,7 +10,7 @@ from typing import Any
 from fournos.api.conditions import is_true
 from fournos.api.quantities import parse_count
 from fournos.kube.kinds import JOB, POD
-from fournos.kube.resource import Key, Obj, Resource, controller_of, uid_of
+from fournos.kube.resource import Key, Obj, Resource, controller_of, controls, uid_of
 from fournos.miniclusters import names
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
@@ -64,7 +64,7 @@ class Context(PassContext):
         return bool(self.spec.get("suspend"))
 
     def owns(self, obj: Obj) -> bool:
-        return (controller_of(obj) or {}).get("uid") == uid_of(self.minicluster)
+        return controls(self.minicluster, obj)
 
     # --- what is there: as the API server says it, where this pass has asked ---
 
@@ -110,7 +110,7 @@ class Context(PassContext):
         job = self.job
         if job is None:
             return ()
-        return tuple(pod for pod in self.all_pods if (controller_of(pod) or {}).get("uid") == uid_of(job))
+        return tuple(pod for pod in self.all_pods if controls(job, pod))
 
     @property
     def alive(self) -> tuple[Obj, ...]:

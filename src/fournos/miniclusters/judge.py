@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fournos.api.conditions import condition, is_true
-from fournos.kube.resource import Obj, is_terminating
+from fournos.kube.resource import Obj, is_terminating, newest
 from fournos.miniclusters import names
 from fournos.miniclusters.context import Context, index_of, terminal
 from fournos.miniclusters.job import KILLED
@@ -24,8 +24,7 @@ class Count:
 
 def lead_of(ctx: Context) -> Obj | None:
     """The pod of index 0; of several (one failed, one took its place) the newest."""
-    found = [pod for pod in ctx.pods if index_of(pod) == 0]
-    return max(found, key=lambda pod: str(pod["metadata"].get("creationTimestamp", "")), default=None)
+    return newest(pod for pod in ctx.pods if index_of(pod) == 0)
 
 
 def runner(pod: Obj, name: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from fournos.api.conditions import is_true
 from fournos.api.quantities import parse_count
-from fournos.kube.resource import Key, Obj, controller_of, is_terminating, key_of, uid_of
+from fournos.kube.resource import Key, Obj, controller_of, is_terminating, key_of, owner_reference, uid_of
 from fournos.queueing.equivalence import equivalent
 from fournos.queueing.job import Options, QueuedJob
 from fournos.queueing.kinds import WORKLOAD
@@ -52,17 +52,6 @@ def max_execution_seconds(job: Obj) -> int | None:
     return parse_count((job["metadata"].get("labels") or {}).get(MAX_EXECUTION_LABEL)) or None
 
 
-def owner_reference(job: QueuedJob) -> dict[str, Any]:
-    return {
-        "apiVersion": job.resource.api_version,
-        "kind": job.resource.kind,
-        "name": job.obj["metadata"]["name"],
-        "uid": uid_of(job.obj),
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
 def request_of(job: QueuedJob, priority: Priority | None, options: Options) -> WorkloadRequest:
     meta = job.obj["metadata"]
     labels: Mapping[str, str] = meta.get("labels") or {}
@@ -72,7 +61,7 @@ def request_of(job: QueuedJob, priority: Priority | None, options: Options) -> W
         key=Key(meta["namespace"], options.name(job)),
         queue=queue_name(job.obj),
         pod_sets=tuple(job.pod_sets()),
-        owner=owner_reference(job),
+        owner=owner_reference(job.resource, job.obj),
         labels={**copied, JOB_UID_LABEL: uid_of(job.obj)},
         priority=priority,
         annotations={k: v for k, v in annotations.items() if k.startswith(_PROVISIONING)},
@@ -196,7 +185,10 @@ def _prebuilt(job: QueuedJob, around: Surroundings, now: datetime) -> Ensured:
             "metadata": {
                 "resourceVersion": meta["resourceVersion"],
                 "labels": {JOB_UID_LABEL: uid_of(job.obj)},
-                "ownerReferences": [*(meta.get("ownerReferences") or ()), owner_reference(job)],
+                "ownerReferences": [
+                    *(meta.get("ownerReferences") or ()),
+                    owner_reference(job.resource, job.obj),
+                ],
             }
         }
         return Ensured(

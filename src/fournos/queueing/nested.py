@@ -16,7 +16,7 @@ from typing import Final
 
 from fournos.api.conditions import is_true
 from fournos.api.quantities import parse_quantity
-from fournos.kube.resource import Key, Obj, controller_of, key_of
+from fournos.kube.resource import Key, Obj, controller_of, key_of, newest
 from fournos.queueing.kinds import FOURNOS_JOB, WORKLOAD
 from fournos.queueing.surroundings import Ancestor, Share
 from fournos.queueing.workload import JOB_UID_LABEL
@@ -55,10 +55,10 @@ def ancestor_among(obj: Obj, workloads: Iterable[Obj]) -> Ancestor | None:
     if owner is None or not held:
         return None
     going = [one for one in held if not is_true(one, "Finished")]
-    newest = max(going, key=lambda one: str(one["metadata"].get("creationTimestamp", "")), default=None)
-    if not _belongs(obj, owner, newest or held[0]):
+    latest = newest(going)
+    if not _belongs(obj, owner, latest or held[0]):
         return None
-    return Ancestor(Key(key_of(obj).namespace, owner["name"]), str(owner["kind"]), newest)
+    return Ancestor(Key(key_of(obj).namespace, owner["name"]), str(owner["kind"]), latest)
 
 
 def ancestor_questions(obj: Obj) -> tuple[LiveList, ...]:

@@ -23,7 +23,16 @@ from fournos.kube.errors import (
     TransientError,
 )
 from fournos.kube.kinds import SECRET
-from fournos.kube.resource import Key, Obj, Resource, controller_of, is_terminating, key_of, uid_of
+from fournos.kube.resource import (
+    Key,
+    Obj,
+    Resource,
+    controller_of,
+    is_terminating,
+    key_of,
+    owner_uids,
+    uid_of,
+)
 from fournos.runtime.answer import public_annotations
 from fournos.runtime.decision import StepFailure
 from fournos.runtime.steps import CopySecret, Create, Custom, Delete, Patch, Step
@@ -197,7 +206,7 @@ async def _ours(resource: Resource, body: Obj, api: Api, caches: Caches, *, own_
     owner, wanted = controller_of(live), controller_of(body)
     if owner is not None and wanted is not None and owner["uid"] == wanted["uid"]:
         return live
-    if owner is None and wanted is not None and wanted["uid"] in _owner_uids(live):
+    if owner is None and wanted is not None and wanted["uid"] in owner_uids(live):
         return live  # an owner that is no controller: copies that the published operator made
     if owner is None and own_label and _label(live, own_label) == _label(body, own_label):
         return live
@@ -205,10 +214,6 @@ async def _ours(resource: Resource, body: Obj, api: Api, caches: Caches, *, own_
         raise _WaitError(f"{resource.kind} {key} belongs to a {owner['kind']} that is gone")
     whose = f"{owner['kind']} {owner['name']}" if owner is not None else "no controller"
     raise _ForeignError(f"{resource.kind} {key} exists already and belongs to {whose}")
-
-
-def _owner_uids(obj: Obj) -> frozenset[str]:
-    return frozenset(str(one["uid"]) for one in obj["metadata"].get("ownerReferences") or ())
 
 
 def _label(obj: Obj, name: str) -> str | None:

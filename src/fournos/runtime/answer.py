@@ -19,7 +19,7 @@ from fournos.kube.errors import (
     NotFoundError,
 )
 from fournos.kube.kinds import POD, SECRET, SUBJECT_ACCESS_REVIEW
-from fournos.kube.resource import Obj, key_of, owner_uids, uid_of
+from fournos.kube.resource import Obj, created_at, key_of, owner_uids, uid_of
 from fournos.kube.store import LAST_APPLIED
 from fournos.runtime.decision import (
     Absent,
@@ -134,7 +134,7 @@ async def _tail(api: Api, question: LogTail) -> Answer:
     pods = (await api.list(POD, namespace=question.namespace, selector=question.selector)).items
     if not pods:
         return Absent()
-    newest = max(pods, key=lambda pod: (pod["metadata"].get("creationTimestamp") or "", key_of(pod)))
+    newest = max(pods, key=lambda pod: (created_at(pod), key_of(pod)))
     container = question.container or _main_container(newest)
     texts = [
         line.rstrip("\n")
