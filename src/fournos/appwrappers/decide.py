@@ -24,10 +24,9 @@ from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.queueing.job import Options
 from fournos.queueing.reconcile import reconcile
 from fournos.queueing.surroundings import Outcome
-from fournos.runtime.decision import Decision, Facts, Note
+from fournos.runtime.decision import Decision, Facts
+from fournos.runtime.failures import retried
 from fournos.runtime.steps import Create
-
-_SHOWN_AFTER = 3
 
 
 def decide(observed: Observed, facts: Facts, now: datetime, *, settings: AppWrapperSettings) -> Decision:
@@ -35,7 +34,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: AppWrap
     ctx = Context(observed, facts, now, settings)
     ours = ctx.spec.get("managedBy") in names.MANAGED_BY_US
     if facts.failure is not None and not (ours and _handled(ctx)):
-        return _troubled(ctx)
+        return retried(facts.failure)
     if ours and not ctx.draft.phase and not ctx.deleting:
         return _begin(ctx)
     queue = _queue(ctx)
@@ -67,15 +66,6 @@ def _handled(ctx: Context) -> bool:
         and ctx.owns(failure.step.body)
         and failure.step.resource.group != "kueue.x-k8s.io"
     )
-
-
-def _troubled(ctx: Context) -> Decision:
-    failure = ctx.facts.failure
-    assert failure is not None
-    if failure.count != _SHOWN_AFTER:
-        return Decision(retry=True)
-    text = f"{type(failure.step).__name__} failed {failure.count} times in a row, retrying: {failure.message}"
-    return Decision(notes=(Note("Warning", failure.error, text),), retry=True)
 
 
 def _begin(ctx: Context) -> Decision:

@@ -16,13 +16,12 @@ from fournos.clusters.planner import NO_QUEUE
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.resource import Key, uid_of
 from fournos.runtime.decision import Absent, Decision, Facts, Need, Present, SecretShape
+from fournos.runtime.failures import describe, lasts
 from fournos.runtime.finalizer import switched
 from fournos.runtime.steps import Delete
 
 _LOOK_AGAIN = timedelta(seconds=1)
 """After a pass whose findings change the plan, should that change nothing in Kueue."""
-_SHOWN_AFTER = 3
-"""Failed passes in a row before a transient error is shown: a blip is nobody's business."""
 
 
 def decide(observed: Observed, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision | Need:
@@ -96,10 +95,8 @@ def _quota(ctx: Context) -> None:
 def _troubled(ctx: Context) -> Decision:
     failure = ctx.facts.failure
     assert failure is not None
-    if failure.count < _SHOWN_AFTER:
+    if not lasts(failure):
         return Decision(retry=True)
-    what = type(failure.step).__name__
-    text = f"{what} failed {failure.count} times in a row, retrying: {failure.message}"
     if not ctx.draft.is_true("Retrying") or ctx.draft.reason_of("Retrying") != failure.error:
-        ctx.draft.tell("Retrying", "True", failure.error, text)
+        ctx.draft.tell("Retrying", "True", failure.error, describe(failure))
     return Decision(status=ctx.draft.render(), notes=tuple(ctx.draft.notes), retry=True)

@@ -31,8 +31,7 @@ from fournos.queueing.reconcile import reconcile
 from fournos.queueing.requests import RequestsError
 from fournos.queueing.surroundings import Ancestor, Outcome, Verdict
 from fournos.runtime.decision import Decision, Facts, Note, Unknown
-
-_SHOWN_AFTER = 3
+from fournos.runtime.failures import retried
 
 
 def decide(
@@ -123,13 +122,11 @@ def _trouble(ctx: Context, outcome: Outcome) -> Trouble | None:
 def _failed(ctx: Context) -> Decision:
     failure = ctx.facts.failure
     assert failure is not None
-    what = type(failure.step).__name__
     if failure.error == "NotFoundError":
         return Decision(retry=True)  # the cache has yet to see that it is gone
     if not failure.transient:
-        told = tell(ctx, Trouble(failure.error, f"{what} was refused: {failure.message}"))
+        told = tell(
+            ctx, Trouble(failure.error, f"{type(failure.step).__name__} was refused: {failure.message}")
+        )
         return replace(told, retry=True)
-    if failure.count != _SHOWN_AFTER:
-        return Decision(retry=True)
-    text = f"{what} failed {failure.count} times in a row, retrying: {failure.message}"
-    return Decision(notes=(Note("Warning", failure.error, text),), retry=True)
+    return retried(failure)

@@ -29,11 +29,11 @@ from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.external import cure_of
 from fournos.queueing.kinds import FOURNOS_JOB
 from fournos.runtime.decision import Decision, Facts, Need
+from fournos.runtime.failures import describe, lasts
 
 MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 MANAGED_BY_US = frozenset({None, "", "fournos.dev/fournos"})
 
-_SHOWN_AFTER = 3
 """Failed passes in a row before a transient error is shown: a blip is nobody's business."""
 
 
@@ -99,10 +99,9 @@ def _pending(ctx: Context) -> Decision | Need:
 def _troubled(ctx: Context) -> Decision:
     failure = ctx.facts.failure
     assert failure is not None
-    if failure.count < _SHOWN_AFTER:
+    if not lasts(failure):
         return Decision(retry=True)
-    text = f"{type(failure.step).__name__} failed {failure.count} times in a row, retrying: {failure.message}"
-    text += cure_of(failure.message, FOURNOS_JOB)
+    text = describe(failure) + cure_of(failure.message, FOURNOS_JOB)
     if ctx.draft.reason_of("Retrying") != failure.error:
         ctx.draft.condition("Retrying", "True", failure.error, text).note(failure.error, text, warning=True)
     return ctx.decision(retry=True)

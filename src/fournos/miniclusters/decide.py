@@ -32,10 +32,10 @@ from fournos.queueing.managed_by import send_elsewhere
 from fournos.queueing.podsets import queue_name
 from fournos.queueing.reconcile import reconcile
 from fournos.queueing.surroundings import Outcome, Verdict
-from fournos.runtime.decision import Decision, Facts, Note
+from fournos.runtime.decision import Decision, Facts, StepFailure
+from fournos.runtime.failures import lasts, retried
 from fournos.runtime.steps import Create, Patch, Step
 
-_SHOWN_AFTER = 3
 _MAY_RUN = frozenset({Verdict.NOT_QUEUED, Verdict.NESTED, Verdict.ADMITTED})
 _TOLD_AT_ONCE = frozenset({"ForeignObject", "InvalidError", "ForbiddenError", "AlreadyExistsError"})
 """Failures of a creation that stay until somebody does something."""
@@ -48,7 +48,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MiniClu
     if ctx.spec.get("managedBy") not in names.MANAGED_BY_US and not elsewhere:
         return Decision()
     if facts.failure is not None:
-        return _troubled(ctx)
+        return _failed(ctx, facts.failure)
     if not ctx.deleting and not ctx.draft.begun and (problem := _unreadable(ctx)):
         return waits(ctx, "Invalid", problem, retry=False)
     back = resize.given_back(ctx)
@@ -205,14 +205,9 @@ def _ended(ctx: Context, end: End) -> Decision:
     return ctx.decision()
 
 
-def _troubled(ctx: Context) -> Decision:
-    failure = ctx.facts.failure
-    assert failure is not None
+def _failed(ctx: Context, failure: StepFailure) -> Decision:
     made = not isinstance(failure.step, Patch)
-    lasting = ctx.draft.begun or failure.count >= _SHOWN_AFTER
-    if made and failure.error in _TOLD_AT_ONCE and lasting and not ctx.deleting:
+    shown = failure.error in _TOLD_AT_ONCE and (ctx.draft.begun or lasts(failure))
+    if made and shown and not ctx.deleting:
         return waits(ctx, failure.error, failure.message)
-    if failure.count != _SHOWN_AFTER:
-        return Decision(retry=True)
-    text = f"{type(failure.step).__name__} failed {failure.count} times in a row, retrying: {failure.message}"
-    return Decision(notes=(Note("Warning", failure.error, text),), retry=True)
+    return retried(failure)
