@@ -8,6 +8,7 @@ from typing import Any
 
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.kube.store import Store, same_but_version
+from fournos.runtime.act import StepExecutor
 from fournos.runtime.follow import Followed
 from fournos.runtime.reconcile import Outcome, Result, reconcile
 from fournos.runtime.system import Caches, System, Watch
@@ -33,6 +34,7 @@ class Process:
         self.server = server
         self.system = system
         self.api = Connection(server, before=before, after=after)
+        self.executor = StepExecutor(self.api)
         self.events = 0
         """Watch events so far."""
         self._lag = lag
@@ -151,7 +153,7 @@ class Process:
         self._at_work = key
         try:
             outcome = await reconcile(
-                self.system, self.caches, self.api, key, clock.now(), self._failures.get(key, 0)
+                self.system, self.caches, self.executor, key, clock.now(), self._failures.get(key, 0)
             )
         finally:
             self._at_work = None

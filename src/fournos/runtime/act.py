@@ -6,8 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
-from weakref import WeakKeyDictionary
+from typing import Any, Final
 
 from fournos.kube.api import Api
 from fournos.kube.errors import (
@@ -23,6 +22,7 @@ from fournos.kube.errors import (
     TransientError,
 )
 from fournos.kube.kinds import SECRET
+from fournos.kube.patches import merge_patch
 from fournos.kube.resource import (
     Key,
     Obj,
@@ -72,45 +72,131 @@ class _NotAllowedError(Exception):
     pass
 
 
-async def act(
-    steps: Iterable[Step],
-    api: Api,
-    caches: Caches,
-    *,
-    failures: int = 0,
-    executors: Mapping[type[Custom], Executor] | None = None,
-) -> Acted:
-    """Answers go into the caches.  `failures`: how many passes of the key have failed before this one.
+_LATELY: Final = 60.0
+"""Seconds after which a deletion is sent again: its watch event should have come long since."""
 
-    Raises ConflictError (something we patch has changed: observe again) and NotLeaderError.
-    """
-    done: list[tuple[Step, Obj | None]] = []
-    news = False
-    for step in steps:
+
+class StepExecutor:
+    """Carries out the steps of all systems of a process at one API server."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self._deleted: dict[tuple[str, str, int | None], float] = {}
+        """Deletions accepted lately: UID, propagation, grace → when, by the loop's clock."""
+        self._reads: dict[Key, asyncio.Task[Obj]] = {}
+        """Secrets that are being read."""
+
+    async def act(
+        self,
+        steps: Iterable[Step],
+        caches: Caches,
+        *,
+        failures: int = 0,
+        executors: Mapping[type[Custom], Executor] | None = None,
+    ) -> Acted:
+        """Answers go into the caches.  `failures`: how many passes of the key have failed before this one.
+
+        Raises ConflictError (something we patch has changed: observe again) and NotLeaderError.
+        """
+        done: list[tuple[Step, Obj | None]] = []
+        news = False
+        for step in steps:
+            try:
+                answer, fresh = await self._carry_out(step, caches, executors or {})
+            except (ConflictError, NotLeaderError):
+                raise
+            except _WaitError as error:
+                return Acted(tuple(done), Waiting(step, str(error)), news=news)
+            except (_ForeignError, _NotAllowedError) as error:
+                word = "ForeignObject" if isinstance(error, _ForeignError) else "NotAllowed"
+                failure = StepFailure(step, word, str(error), transient=False, count=failures + 1)
+                return Acted(tuple(done), failure, news=news)
+            except KubeError as error:
+                failure = StepFailure(
+                    step,
+                    type(error).__name__,
+                    _message(step, error),
+                    transient=isinstance(error, TransientError | GoneError),
+                    count=failures + 1,
+                    reason=error.reason,
+                )
+                retry_after = error.retry_after if isinstance(error, ServerError) else None
+                return Acted(tuple(done), failure, retry_after or 0.0, news=news)
+            done.append((step, answer))
+            news = news or fresh
+        return Acted(tuple(done), news=news)
+
+    async def _carry_out(
+        self, step: Step, caches: Caches, executors: Mapping[type[Custom], Executor]
+    ) -> tuple[Obj | None, bool]:
+        """The API server's answer, and whether it changed a cache."""
+        match step:
+            case Create():
+                answer = await self._create(step, caches)
+            case Patch():
+                answer = await self.api.patch(
+                    step.resource, step.key, step.body, subresource=step.subresource
+                )
+            case Delete():
+                await self._delete(step)
+                return None, False
+            case Custom():
+                await executors[type(step)](step, self.api)
+                return None, True  # what it changed is for the next observation
+            case CopySecret():
+                copy = await self._copy_secret(step, caches)
+                return None, caches.assume(SECRET, copy)  # the answer holds the secret: it is not kept
+        return answer, caches.assume(step.resource, answer)
+
+    async def _create(self, step: Create, caches: Caches) -> Obj:
         try:
-            answer, fresh = await _carry_out(step, api, caches, executors or {})
-        except (ConflictError, NotLeaderError):
-            raise
-        except _WaitError as error:
-            return Acted(tuple(done), Waiting(step, str(error)), news=news)
-        except (_ForeignError, _NotAllowedError) as error:
-            word = "ForeignObject" if isinstance(error, _ForeignError) else "NotAllowed"
-            failure = StepFailure(step, word, str(error), transient=False, count=failures + 1)
-            return Acted(tuple(done), failure, news=news)
-        except KubeError as error:
-            failure = StepFailure(
-                step,
-                type(error).__name__,
-                _message(step, error),
-                transient=isinstance(error, TransientError | GoneError),
-                count=failures + 1,
-                reason=error.reason,
-            )
-            retry_after = error.retry_after if isinstance(error, ServerError) else None
-            return Acted(tuple(done), failure, retry_after or 0.0, news=news)
-        done.append((step, answer))
-        news = news or fresh
-    return Acted(tuple(done), news=news)
+            return await self.api.create(step.resource, step.body)
+        except AlreadyExistsError:
+            return await _ours(step.resource, step.body, self.api, caches, own_label=step.own_label)
+
+    async def _delete(self, step: Delete) -> None:
+        """Not again what was accepted a moment ago: under load a pass often comes before the watch event."""
+        now = asyncio.get_running_loop().time()
+        lately = self._deleted
+        while lately and next(iter(lately.values())) <= now - _LATELY:
+            del lately[next(iter(lately))]
+        what = (step.uid, step.propagation, step.grace_seconds)
+        if what not in lately:
+            await _send_delete(step, self.api)
+            lately[what] = now
+            if step.why:
+                log.info("deleted %s %s: %s", step.resource.kind, step.key, step.why)
+
+    async def _copy_secret(self, step: CopySecret, caches: Caches) -> Obj:
+        source = await self._read_shared(step.source)
+        if step.refuses and (refusal := step.refuses(step.source.name, public_annotations(source))):
+            raise _NotAllowedError(refusal)
+        data: Mapping[str, Any] = source.get("data") or {}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": dict(step.metadata),
+            "type": source.get("type", "Opaque"),
+            "data": data,
+        }
+        try:
+            copy = await self.api.create(SECRET, body)
+        except AlreadyExistsError:
+            copy = await _ours(SECRET, body, self.api, caches)
+            if changed := merge_patch(copy.get("data") or {}, data):
+                version = copy["metadata"]["resourceVersion"]
+                patch = {"metadata": {"resourceVersion": version}, "data": changed}
+                copy = await self.api.patch(SECRET, key_of(body), patch)
+        return copy
+
+    async def _read_shared(self, key: Key) -> Obj:
+        """The Secret; reads of the same one at the same time are one request."""
+        task = self._reads.get(key)
+        if task is None:
+            task = asyncio.ensure_future(self.api.get(SECRET, key))
+            self._reads[key] = task
+            task.add_done_callback(lambda _: self._reads.pop(key, None))
+        return await asyncio.shield(task)  # one reader's end does not end the others'
 
 
 def _message(step: Step, error: KubeError) -> str:
@@ -119,54 +205,6 @@ def _message(step: Step, error: KubeError) -> str:
         name = f"{step.metadata.get('namespace')}/{step.metadata.get('name')}"
         return f"the API server refused the copy of Secret {step.source} as {name}"
     return error.message
-
-
-async def _carry_out(
-    step: Step, api: Api, caches: Caches, executors: Mapping[type[Custom], Executor]
-) -> tuple[Obj | None, bool]:
-    """The API server's answer, and whether it changed a cache."""
-    match step:
-        case Create():
-            answer = await _create(step, api, caches)
-        case Patch():
-            answer = await api.patch(step.resource, step.key, step.body, subresource=step.subresource)
-        case Delete():
-            await _delete(step, api)
-            return None, False
-        case Custom():
-            await executors[type(step)](step, api)
-            return None, True  # what it changed is for the next observation
-        case CopySecret():
-            copy = await _copy_secret(step, api, caches)
-            return None, caches.assume(SECRET, copy)  # the answer holds the secret: nobody needs it
-    return answer, caches.assume(step.resource, answer)
-
-
-async def _create(step: Create, api: Api, caches: Caches) -> Obj:
-    try:
-        return await api.create(step.resource, step.body)
-    except AlreadyExistsError:
-        return await _ours(step.resource, step.body, api, caches, own_label=step.own_label)
-
-
-_deleted: WeakKeyDictionary[Api, dict[tuple[str, str, int | None], float]] = WeakKeyDictionary()
-"""Deletions that the API server has accepted lately: UID, propagation, grace → when, by the loop's clock."""
-_LATELY = 60.0
-"""Seconds after which a deletion is sent again: its watch event should have come long since."""
-
-
-async def _delete(step: Delete, api: Api) -> None:
-    """Not again what was accepted a moment ago: under load a pass often comes before the watch event."""
-    now = asyncio.get_running_loop().time()
-    lately = _deleted.setdefault(api, {})
-    while lately and next(iter(lately.values())) <= now - _LATELY:
-        del lately[next(iter(lately))]
-    what = (step.uid, step.propagation, step.grace_seconds)
-    if what not in lately:
-        await _send_delete(step, api)
-        lately[what] = now
-        if step.why:
-            log.info("deleted %s %s: %s", step.resource.kind, step.key, step.why)
 
 
 async def _send_delete(step: Delete, api: Api) -> None:
@@ -231,49 +269,3 @@ async def _is_gone(owner: Obj, namespace: str, api: Api, caches: Caches) -> bool
     except NotFoundError:
         return True
     return uid_of(live) != str(owner["uid"])
-
-
-# --- secrets -----------------------------------------------------------------------------------------
-
-_reads: WeakKeyDictionary[Api, dict[Key, asyncio.Task[Obj]]] = WeakKeyDictionary()
-
-
-async def _read_shared(api: Api, key: Key) -> Obj:
-    """The Secret; reads of the same one at the same time are one request."""
-    running = _reads.setdefault(api, {})
-    task = running.get(key)
-    if task is None:
-        task = asyncio.ensure_future(api.get(SECRET, key))
-        running[key] = task
-        task.add_done_callback(lambda _: running.pop(key, None))
-    return await asyncio.shield(task)  # one reader's end does not end the others'
-
-
-async def _copy_secret(step: CopySecret, api: Api, caches: Caches) -> Obj:
-    source = await _read_shared(api, step.source)
-    if step.refuses and (refusal := step.refuses(step.source.name, public_annotations(source))):
-        raise _NotAllowedError(refusal)
-    data: Mapping[str, Any] = source.get("data") or {}
-    body = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": dict(step.metadata),
-        "type": source.get("type", "Opaque"),
-        "data": data,
-    }
-    try:
-        copy = await api.create(SECRET, body)
-    except AlreadyExistsError:
-        copy = await _ours(SECRET, body, api, caches)
-        changed = _difference(copy.get("data") or {}, data)
-        if changed:
-            version = copy["metadata"]["resourceVersion"]
-            patch = {"metadata": {"resourceVersion": version}, "data": changed}
-            copy = await api.patch(SECRET, key_of(body), patch)
-    return copy
-
-
-def _difference(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The merge patch from `old` to `new` of a flat map."""
-    changed = {key: value for key, value in new.items() if old.get(key) != value}
-    return changed | {key: None for key in old if key not in new}

@@ -19,6 +19,7 @@ from fournos.kube.errors import NotLeaderError, TransientError
 from fournos.kube.reflector import INACTIVITY, Reflector
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.kube.store import Store, same_but_version
+from fournos.runtime.act import StepExecutor
 from fournos.runtime.clock import Clock, SystemClock
 from fournos.runtime.controller_metrics import ControllerMetrics
 from fournos.runtime.decision import Note
@@ -74,6 +75,7 @@ class Controller:
         """
         self.lease = lease
         self._api = api
+        self._executor = StepExecutor(api)
         self._clock = clock or SystemClock()
         self._metrics = metrics or Metrics()
         self._tell = tell
@@ -315,7 +317,7 @@ class Controller:
         _at_work.set((running, key))
         started = self._clock.monotonic()
         outcome = await reconcile(
-            system, running.caches, self._api, key, self._clock.now(), queue.failures(key)
+            system, running.caches, self._executor, key, self._clock.now(), queue.failures(key)
         )
         self._measure(running, outcome, self._clock.monotonic() - started)
         if isinstance(outcome.error, TransientError) or (outcome.failure and outcome.failure.transient):

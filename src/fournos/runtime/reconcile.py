@@ -8,7 +8,6 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Generic
 
-from fournos.kube.api import Api
 from fournos.kube.errors import (
     ConflictError,
     KubeError,
@@ -19,7 +18,7 @@ from fournos.kube.errors import (
 )
 from fournos.kube.patches import merge_patch
 from fournos.kube.resource import Key, Obj, key_of, uid_of
-from fournos.runtime.act import Acted, Waiting, act
+from fournos.runtime.act import Acted, StepExecutor, Waiting
 from fournos.runtime.answer import answer
 from fournos.runtime.decision import (
     MAX_ROUNDS,
@@ -76,10 +75,15 @@ class Outcome:
 
 
 async def reconcile(
-    system: System[Observed], caches: Caches, api: Api, key: Key, now: datetime, failures: int = 0
+    system: System[Observed],
+    caches: Caches,
+    executor: StepExecutor,
+    key: Key,
+    now: datetime,
+    failures: int = 0,
 ) -> Outcome:
     """`failures`: how many passes of this key have failed in a row.  Raises NotLeaderError only."""
-    current = _Pass(system, caches, api, key, now, failures)
+    current = _Pass(system, caches, executor, key, now, failures)
     with bind(system=system.name, kind=system.resource.kind, namespace=key.namespace, name=key.name):
         try:
             return await current.run()
@@ -94,11 +98,17 @@ async def reconcile(
 
 class _Pass(Generic[Observed]):
     def __init__(
-        self, system: System[Observed], caches: Caches, api: Api, key: Key, now: datetime, failures: int
+        self,
+        system: System[Observed],
+        caches: Caches,
+        executor: StepExecutor,
+        key: Key,
+        now: datetime,
+        failures: int,
     ) -> None:
         self.system = system
         self.caches = caches
-        self.api = api
+        self.executor = executor
         self.key = key
         self.now = now
         self.failures = failures
@@ -138,7 +148,7 @@ class _Pass(Generic[Observed]):
             missing = [question for question in decision.questions if question not in self.answers]
             if not missing:
                 raise RuntimeError(f"{self.system.name} asks again for what it has been told")
-            self.answers |= await answer(self.api, missing)
+            self.answers |= await answer(self.executor.api, missing)
         raise RuntimeError(f"{self.system.name} does not decide after {MAX_ROUNDS} rounds of answers")
 
     def is_gone(self, stopped: StepFailure | Waiting | None) -> bool:
@@ -151,9 +161,8 @@ class _Pass(Generic[Observed]):
         )
 
     async def act(self, decision: Decision) -> Acted:
-        acted = await act(
+        acted = await self.executor.act(
             decision.steps,
-            self.api,
             self.caches,
             failures=self.failures,
             executors=self.system.executors,
@@ -232,7 +241,9 @@ class _Pass(Generic[Observed]):
         if not changes:
             return None
         body = {"metadata": {"resourceVersion": self.version_of(primary)}, "status": changes}
-        written = await self.api.patch(self.system.resource, key_of(primary), body, subresource="status")
+        written = await self.executor.api.patch(
+            self.system.resource, key_of(primary), body, subresource="status"
+        )
         self.caches.assume(self.system.resource, written)
         if self.system.written is not None:
             self.system.written(primary, written)

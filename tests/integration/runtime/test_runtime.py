@@ -15,7 +15,7 @@ from fournos.kube.errors import ConflictError, NotFoundError, NotLeaderError
 from fournos.kube.kinds import CONFIG_MAP, EVENT, LEASE, SECRET
 from fournos.kube.resource import Key, Obj, Resource, key_of, owner_uids, uid_of
 from fournos.kube.store import Store
-from fournos.runtime.act import Waiting, act
+from fournos.runtime.act import StepExecutor, Waiting
 from fournos.runtime.clock import SystemClock
 from fournos.runtime.controller import Controller
 from fournos.runtime.decision import Decision, Note, StepFailure
@@ -107,9 +107,10 @@ def child(toy: Obj, **metadata: Any) -> dict[str, Any]:
 async def test_steps_on_a_real_api_server(api: Client, toy: Obj) -> None:
     namespace = toy["metadata"]["namespace"]
     caches = Caches({TOY: Store(), CONFIG_MAP: Store(indexes={"owner": owner_uids})})
+    executor = StepExecutor(api)
 
     async def step(*steps: Any) -> Any:
-        return (await act(steps, api, caches)).stopped
+        return (await executor.act(steps, caches)).stopped
 
     assert await step(Create(CONFIG_MAP, child(toy))) is None
     assert len(caches[CONFIG_MAP].by("owner", uid_of(toy))) == 1
@@ -148,9 +149,10 @@ async def test_a_secret_s_copy_follows_its_source(api: Client, toy: Obj) -> None
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "test.fournos.dev/x"}
     await api.create(SECRET, body | {"data": {"a": "MQ==", "b": "Mg=="}})
     step = CopySecret(source, child(toy, name="copy")["metadata"])
-    assert (await act([step], api, Caches({}))).stopped is None
+    executor = StepExecutor(api)
+    assert (await executor.act([step], Caches({}))).stopped is None
     await api.patch(SECRET, source, {"data": {"a": None, "b": "Mw=="}})
-    assert (await act([step], api, Caches({}))).stopped is None
+    assert (await executor.act([step], Caches({}))).stopped is None
     copy = await api.get(SECRET, Key(namespace, "copy"))
     assert (copy["type"], copy["data"]) == ("test.fournos.dev/x", {"b": "Mw=="})
 

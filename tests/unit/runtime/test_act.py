@@ -18,7 +18,7 @@ from fournos.kube.errors import (
 from fournos.kube.kinds import CONFIG_MAP, SECRET
 from fournos.kube.resource import Key, Obj, Resource, key_of, owner_uids, uid_of
 from fournos.kube.store import Store
-from fournos.runtime.act import Acted, Waiting, act
+from fournos.runtime.act import Acted, StepExecutor, Waiting
 from fournos.runtime.decision import StepFailure
 from fournos.runtime.steps import CopySecret, Create, Delete, Patch, Step
 from fournos.runtime.system import Caches
@@ -36,11 +36,11 @@ class Bench:
         self.server = Server()
         make_toy(self.server)
         self.toy = self.server.get(TOY, TOY_KEY)
-        self.api = Connection(self.server)
+        self.executor = StepExecutor(Connection(self.server))
         self.caches = Caches({TOY: Store(), THING: Store(indexes={"owner": owner_uids})})
 
     async def act(self, *steps: Step, failures: int = 0) -> Acted:
-        return await act(steps, self.api, self.caches, failures=failures)
+        return await self.executor.act(steps, self.caches, failures=failures)
 
     def thing(self, **metadata: Any) -> dict[str, Any]:
         thing = thing_of(self.toy)
@@ -86,7 +86,7 @@ async def test_an_answer_that_was_lost_is_found_again(bench: Bench) -> None:
         if number == 1:
             raise ConnectionLostError("reset")
 
-    bench.api = Connection(bench.server, after=lose)
+    bench.executor = StepExecutor(Connection(bench.server, after=lose))
     failure = failure_of(await bench.act(Create(THING, bench.thing())))
     assert (failure.error, failure.transient) == ("ConnectionLostError", True)
     assert (await bench.act(Create(THING, bench.thing()))).stopped is None
@@ -274,7 +274,7 @@ async def test_reads_of_one_secret_at_the_same_time_are_one_request(bench: Bench
             await asyncio.sleep(0)
             return await super().get(resource, key)
 
-    bench.api = Slow(bench.server)
+    bench.executor = StepExecutor(Slow(bench.server))
     steps = [
         CopySecret(SOURCE, bench.thing()["metadata"] | {"name": f"copy-{number}"}) for number in range(5)
     ]

@@ -10,7 +10,7 @@ from fournos.kube.errors import InvalidError, ServerError
 from fournos.kube.kinds import CONFIG_MAP
 from fournos.kube.resource import Key
 from fournos.kube.store import Store
-from fournos.runtime.act import Acted, act
+from fournos.runtime.act import Acted, StepExecutor
 from fournos.runtime.decision import StepFailure
 from fournos.runtime.steps import Create, Custom, Patch
 from fournos.runtime.system import Caches
@@ -32,7 +32,8 @@ async def carry_out(steps: Any, error: Exception | None = None) -> tuple[Acted, 
             raise error
         rung.append(step.bell)
 
-    return await act(steps, api, Caches({CONFIG_MAP: Store()}), executors={Ring: ring}), rung, api
+    acted = await StepExecutor(api).act(steps, Caches({CONFIG_MAP: Store()}), executors={Ring: ring})
+    return acted, rung, api
 
 
 async def test_a_step_of_ones_own_is_carried_out_in_order() -> None:
@@ -54,10 +55,11 @@ async def test_a_label_makes_an_object_ours_that_can_have_no_controller() -> Non
     mine = Create(CONFIG_MAP, body, own_label="lock-of")
     server.create(CONFIG_MAP, body)
     caches = Caches({CONFIG_MAP: Store()})
-    acted = await act([mine], Connection(server), caches)
+    executor = StepExecutor(Connection(server))
+    acted = await executor.act([mine], caches)
     assert acted.stopped is None and acted.news
     assert caches[CONFIG_MAP].get(Key("ns", "lock")) is not None
     other = {"metadata": {**body["metadata"], "labels": {"lock-of": "c2"}}}  # type: ignore[dict-item]
     for foreign in (replace(mine, body=other), replace(mine, own_label="")):
-        acted = await act([foreign], Connection(server), caches)
+        acted = await executor.act([foreign], caches)
         assert isinstance(acted.stopped, StepFailure) and acted.stopped.error == "ForeignObject"

@@ -11,6 +11,7 @@ import pytest
 from fournos.kube.errors import ConflictError, InvalidError, KubeError, NotLeaderError, ServerError
 from fournos.kube.resource import Key, Obj, key_of
 from fournos.kube.store import Store
+from fournos.runtime.act import StepExecutor
 from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Note
 from fournos.runtime.reconcile import Outcome, Result, reconcile
 from fournos.runtime.steps import Create, Delete, Patch, Step
@@ -43,7 +44,7 @@ class Bench:
             decide=lambda toy, facts, now: decide(toy, facts),
             primary=lambda toy: toy,
         )
-        return await reconcile(system, self.caches, self.api, key, NOW, failures)
+        return await reconcile(system, self.caches, StepExecutor(self.api), key, NOW, failures)
 
     @property
     def toy(self) -> dict[str, Any]:
