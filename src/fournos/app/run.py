@@ -192,12 +192,12 @@ async def _run(
         health = Health(
             clock,
             metrics,
-            alive=lambda: [text for controller in controllers for text in controller.stuck()],
+            alive=lambda: [text for controller in controllers for text in controller.informers.stuck()],
             ready=lambda: [
-                *(text for controller in controllers for text in controller.unsynced()),
+                *(text for controller in controllers for text in controller.informers.unsynced()),
                 *webhooks.complaints(),
             ],
-            remarks=lambda: [text for controller in controllers for text in controller.hindered()],
+            remarks=lambda: [text for controller in controllers for text in controller.informers.hindered()],
             plain=metrics_settings.plain,
             refresh=refresh,
         )

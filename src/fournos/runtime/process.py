@@ -53,7 +53,7 @@ async def run(
         asyncio.create_task(supervise(name, job, clock=clock, metrics=metrics), name=name)
         for name, job in jobs.items()
     ]
-    tasks += [asyncio.create_task(controller.watch(), name="watch") for controller in controllers]
+    tasks += [asyncio.create_task(controller.informers.watch(), name="watch") for controller in controllers]
     lead = asyncio.create_task(_lead(controllers, metrics), name="lead")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:
@@ -76,7 +76,7 @@ async def run(
 
 async def _lead(controllers: Sequence[Controller], metrics: Metrics) -> None:
     for controller in controllers:
-        await controller.synced()
+        await controller.informers.synced()
     log.info("caches are complete")
     # What the caches hold stays: the collector need not look through it again and again.
     gc.collect()

@@ -146,6 +146,11 @@ class System(Generic[Observed]):
     published_name: str = ""
     """The name of this controller in a published operator, for the metrics under its names; else `name`."""
 
+    def __post_init__(self) -> None:
+        """Raises ValueError where a resource type is watched twice."""
+        if len({watch.resource for watch in self.watches}) != len(self.watches):
+            raise ValueError(f"{self.name} watches a resource type twice")
+
     @property
     def resource(self) -> Resource:
         return self.watches[0].resource

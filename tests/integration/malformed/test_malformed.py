@@ -113,9 +113,9 @@ async def operating(client: Client, namespace: str) -> AsyncIterator[Metrics]:
         controllers.append(Controller(client, running.systems, clock=clock, metrics=metrics))
         tasks += [asyncio.create_task(job()) for job in running.background.values()]
     for controller in controllers:
-        tasks.append(asyncio.create_task(controller.watch()))
+        tasks.append(asyncio.create_task(controller.informers.watch()))
     for controller in controllers:
-        await asyncio.wait_for(controller.synced(), 30)
+        await asyncio.wait_for(controller.informers.synced(), 30)
         tasks.append(asyncio.create_task(controller.work()))
     try:
         yield metrics

@@ -56,8 +56,8 @@ class Bench:
         return task
 
     async def lead(self, controller: Controller) -> asyncio.Task[Any]:
-        self.start(controller.watch())
-        await controller.synced()
+        self.start(controller.informers.watch())
+        await controller.informers.synced()
         return self.start(controller.work())
 
 

@@ -14,11 +14,9 @@ import pytest
 
 from fournos.kube.errors import ServerError
 from fournos.kube.resource import Key, Obj, key_of, owner_uids
-from fournos.runtime.controller import Controller
 from fournos.runtime.decision import Decision, Facts, Note
 from fournos.runtime.system import Caches, System, Watch
 from tests.unit.runtime.controlled import Bench, Counting, play, toys, until, watching
-from tests.unit.runtime.loop import LoopClock
 from tests.unit.runtime.toy import (
     THING,
     TOY,
@@ -28,7 +26,6 @@ from tests.unit.runtime.toy import (
     system,
     wakes_owner,
 )
-from tests.world.server import Connection, Server
 
 pytestmark = pytest.mark.looptime
 
@@ -88,8 +85,8 @@ async def test_systems_that_watch_the_same_share_one_cache(bench: Bench) -> None
     other = child("other", selector="a=b")
     clash = child("clash", indexes={"name": owner_uids})
     controller = bench.controller(one, two, other, clash)
-    bench.start(controller.watch())
-    await controller.synced()
+    bench.start(controller.informers.watch())
+    await controller.informers.synced()
     assert sorted(bench.api.lists) == ["things.test.dev"] * 3 + ["toys.test.dev"]
     assert controller.caches("one")[THING] is controller.caches("two")[THING]
     assert controller.caches("one")[THING] is not controller.caches("other")[THING]
@@ -98,9 +95,9 @@ async def test_systems_that_watch_the_same_share_one_cache(bench: Bench) -> None
 
 def test_one_system_cannot_watch_a_type_twice() -> None:
     watch = Watch(TOY, lambda obj, caches: [])
-    twice = replace(watching("t", lambda toy, facts: Decision()), watches=(watch, watch))
-    with pytest.raises(ValueError, match="watches a resource type twice"):
-        Controller(Connection(Server()), [twice], clock=LoopClock())
+    system = watching("t", lambda toy, facts: Decision())
+    with pytest.raises(ValueError, match="t watches a resource type twice"):
+        replace(system, watches=(watch, watch))
 
 
 async def test_a_poisonous_object_does_not_hold_up_the_others(bench: Bench) -> None:
@@ -162,29 +159,29 @@ async def test_a_type_that_is_not_served_is_waited_for_only_if_it_is_required(
 
     bench.server.unserved.add(THING)
     optional = bench.controller(with_things(required=False))
-    bench.start(optional.watch())
-    await optional.synced()
+    bench.start(optional.informers.watch())
+    await optional.informers.synced()
     assert not optional.caches("t").served(THING)
     strict = bench.controller(with_things(required=True))
-    bench.start(strict.watch())
+    bench.start(strict.informers.watch())
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(strict.synced(), 60)
+        await asyncio.wait_for(strict.informers.synced(), 60)
     assert "waiting for caches: things.test.dev: things.test.dev is not served" in caplog.text
-    assert strict.unsynced() == ["things.test.dev: things.test.dev is not served"]
+    assert strict.informers.unsynced() == ["things.test.dev: things.test.dev is not served"]
     bench.server.unserved.clear()
-    await asyncio.wait_for(strict.synced(), 120)
+    await asyncio.wait_for(strict.informers.synced(), 120)
 
 
 async def test_a_watch_that_is_told_to_wait_is_named(bench: Bench) -> None:
     bench.server.unserved.add(TOY)
     controller = bench.controller(watching("t", lambda toy, facts: Decision()))
-    bench.start(controller.watch())
+    bench.start(controller.informers.watch())
     await asyncio.sleep(1)
-    (line,) = controller.hindered()
+    (line,) = controller.informers.hindered()
     assert re.fullmatch(r"watch of toys.test.dev: toys.test.dev is not served; next try in \d+ s", line)
     bench.server.unserved.clear()
-    await asyncio.wait_for(controller.synced(), 120)
-    assert controller.hindered() == []
+    await asyncio.wait_for(controller.informers.synced(), 120)
+    assert controller.informers.hindered() == []
 
 
 async def test_garbage_is_collected_at_start_and_from_time_to_time(bench: Bench) -> None:
@@ -288,4 +285,4 @@ async def test_gauges_are_refreshed(bench: Bench) -> None:
     assert bench.metrics.value("fournos_watch_age_seconds", "toys.test.dev", "", "") == pytest.approx(
         20, abs=1
     )
-    assert controller.stuck() == []
+    assert controller.informers.stuck() == []

@@ -111,8 +111,8 @@ async def test_a_standby_keeps_it_too(bench: Bench) -> None:
     controller = bench.controller(Seen().system())
     toy(bench, "a", things=True)
     thing(bench, "one", "a")
-    bench.start(controller.watch())
-    await controller.synced()
+    bench.start(controller.informers.watch())
+    await controller.informers.synced()
     await asyncio.sleep(SOON)
     assert len(controller.caches("t")[THING]) == 1
 
@@ -138,7 +138,7 @@ async def test_what_cannot_be_watched_holds_up_nobody(
     toy(bench, "a", things=True)
     await asyncio.wait_for(bench.lead(controller), SOON)
     await asyncio.sleep(600)
-    assert controller.unsynced() == [] and controller.stuck() == []
+    assert controller.informers.unsynced() == [] and controller.informers.stuck() == []
     assert seen.found[-1] == ("a", None)
     toy(bench, "b")
     await until(lambda: ("b", None) in seen.found)

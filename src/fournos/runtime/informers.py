@@ -1,0 +1,261 @@
+"""The watch-fed caches of a controller's systems, and who is woken when one of them changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextvars import Context, ContextVar
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from fournos.kube.api import Api
+from fournos.kube.reflector import INACTIVITY, Reflector
+from fournos.kube.resource import Key, Obj, Resource, key_of
+from fournos.kube.store import Store, same_but_version
+from fournos.runtime.clock import Clock
+from fournos.runtime.controller_metrics import ControllerMetrics
+from fournos.runtime.follow import Followed
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.queue import Queue
+from fournos.runtime.supervise import supervise
+from fournos.runtime.system import Caches, IndexFunction, System, Watch
+
+log = logging.getLogger(__name__)
+
+SYNC_POLL = 0.05
+SYNC_PATIENCE = 10.0
+SILENCE = 3 * INACTIVITY
+"""Seconds.  The reflector gives a watch up earlier; beyond this its task hangs."""
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """One system at work."""
+
+    system: System[Any]
+    queue: Queue
+    metrics: ControllerMetrics
+    caches: Caches = field(init=False)
+    feeds: dict[Resource, Feed] = field(default_factory=dict)
+    followed: Followed = field(init=False)
+
+
+@dataclass(slots=True, eq=False)
+class Feed:
+    """One store and the watch that fills it, shared by the systems that want the same."""
+
+    watch: Watch
+    indexes: dict[str, IndexFunction] = field(default_factory=dict)
+    readers: list[tuple[Running, Watch]] = field(default_factory=list)
+    followed: bool = False
+    """Whether it came with an object that needs it; nothing waits for it."""
+    store: Store = field(init=False)
+    reflector: Reflector = field(init=False)
+
+    def suits(self, watch: Watch) -> bool:
+        mine = self.watch
+        return (mine.resource, mine.namespace, mine.selector, mine.project) == (
+            watch.resource,
+            watch.namespace,
+            watch.selector,
+            watch.project,
+        ) and all(self.indexes.get(name, index) is index for name, index in watch.indexes.items())
+
+    def add(self, reader: Running, watch: Watch) -> None:
+        self.indexes.update(watch.indexes)
+        self.readers.append((reader, watch))
+        reader.feeds[watch.resource] = self
+
+    @property
+    def labels(self) -> tuple[str, str, str]:
+        return str(self.watch.resource), self.watch.namespace, self.watch.selector
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether work has to wait for it."""
+        required = any(watch.required for _, watch in self.readers)
+        return not self.followed and not self.store.synced and (self.store.served or required)
+
+
+at_work: ContextVar[tuple[Running, Key] | None] = ContextVar("at_work", default=None)
+"""What this worker's pass is about; a pass says itself whether its own key has to run again."""
+
+
+class Informers:
+    """The caches of all systems of a controller, each filled by one list and watch."""
+
+    def __init__(
+        self,
+        api: Api,
+        readers: Sequence[Running],
+        *,
+        clock: Clock,
+        metrics: Metrics,
+        on_change: Callable[[], None],
+    ) -> None:
+        """`on_change` is called at each change that is seen while `waking`."""
+        self.waking = False
+        """Whether changes put keys into the queues; a standby only keeps its caches."""
+        self._api = api
+        self._clock = clock
+        self._metrics = metrics
+        self._on_change = on_change
+        self._feeds: list[Feed] = []
+        self._watching: asyncio.TaskGroup | None = None
+        self._tasks: dict[Feed, asyncio.Task[None]] = {}
+        for running in readers:
+            self._subscribe(running)
+        for feed in self._feeds:
+            self._furnish(feed)
+        for running in readers:
+            running.caches = Caches(
+                {resource: feed.store for resource, feed in running.feeds.items()},
+                covers={watch.resource: watch.covers for watch in running.system.watches},
+                told=partial(self._told, running),
+            )
+            running.followed = Followed(
+                running.system, partial(self._open, running), partial(self._close, running)
+            )
+
+    def _subscribe(self, running: Running) -> None:
+        for watch in running.system.watches:
+            feed = next((feed for feed in self._feeds if feed.suits(watch)), None)
+            if feed is None:
+                feed = Feed(watch)
+                self._feeds.append(feed)
+            feed.add(running, watch)
+
+    def _furnish(self, feed: Feed) -> None:
+        def changed(_type: str, old: Obj | None, new: Obj | None) -> None:
+            for running, watch in feed.readers:
+                if watch.resource == running.system.resource:
+                    running.followed.changed(new, old)
+            if self.waking:
+                self._on_change()
+                if feed.watch.project is not None and same_but_version(old, new):
+                    return  # a change outside the projection wakes no key
+                for running, watch in feed.readers:
+                    self._wake(running, watch, old, new)
+
+        feed.store = Store(project=feed.watch.project, indexes=feed.indexes)
+        feed.reflector = Reflector(
+            self._api,
+            feed.watch.resource,
+            feed.store,
+            namespace=feed.watch.namespace,
+            selector=feed.watch.selector,
+            on_change=changed,
+            on_state=partial(self._listed, feed) if feed.followed else None,
+        )
+
+    # --- who is woken ------------------------------------------------------------------------------------
+
+    def _listed(self, feed: Feed) -> None:
+        """Wakes the objects that need it: what had gone before the first list makes no event."""
+        for running, watch in feed.readers:
+            for key in running.followed.keys(watch.resource) if self.waking else ():
+                running.queue.add(key)
+
+    def _wake(self, running: Running, watch: Watch, old: Obj | None, new: Obj | None) -> None:
+        for obj in (old, new):
+            if obj is None:
+                continue
+            try:
+                for key in watch.wakes(obj, running.caches):
+                    if (running, key) != at_work.get():
+                        running.queue.add(key)
+            except Exception:  # an odd object must not end its watch
+                log.exception(
+                    "%s: whom %s wakes is unknown",
+                    running.system.name,
+                    watch.resource,
+                    extra={"key": key_of(obj)},
+                )
+
+    def _told(self, teller: Running, resource: Resource, old: Obj | None, new: Obj | None) -> None:
+        """An own write, seen before its event, wakes all that it concerns but the key whose pass made it."""
+        for running, watch in teller.feeds[resource].readers:
+            if resource == running.system.resource:
+                running.followed.changed(new, old)
+            self._wake(running, watch, old, new)
+
+    # --- watches that come and go, on every replica -----------------------------------------------------
+
+    def _open(self, running: Running, watch: Watch) -> None:
+        feed = Feed(watch, followed=True)
+        feed.add(running, watch)
+        self._furnish(feed)
+        running.caches.open(watch, feed.store)
+        self._feeds.append(feed)
+        if self._watching is not None:
+            self._watch(feed, self._watching)
+
+    def _close(self, running: Running, resource: Resource) -> None:
+        feed = running.feeds.pop(resource)
+        running.caches.close(resource)
+        self._feeds.remove(feed)
+        task = self._tasks.pop(feed, None)
+        if task is not None:
+            task.cancel()
+        for name in ("fournos_watch_age_seconds", "fournos_cache_objects"):
+            self._metrics.forget(name, *feed.labels)
+
+    # --- watching ----------------------------------------------------------------------------------------
+
+    async def watch(self) -> None:
+        """Keeps the caches; until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            self._watching = tasks
+            for feed in self._feeds:
+                self._watch(feed, tasks)
+
+    def _watch(self, feed: Feed, tasks: asyncio.TaskGroup) -> None:
+        name = "watch " + " ".join(filter(None, feed.labels))
+        job = supervise(name, feed.reflector.run, clock=self._clock, metrics=self._metrics)
+        # One that a pass has opened is not part of that pass: it wakes its key, too.
+        self._tasks[feed] = tasks.create_task(job, name=name, context=Context())
+
+    async def synced(self) -> None:
+        """Returns when all caches are complete; says in the log what it waits for."""
+        tell_at = self._clock.monotonic() + SYNC_PATIENCE
+        while missing := self.unsynced():  # polled: an empty first list changes nothing that could tell
+            if self._clock.monotonic() >= tell_at:
+                tell_at += SYNC_PATIENCE
+                log.warning("waiting for caches: %s", "; ".join(missing))
+            await asyncio.sleep(SYNC_POLL)
+
+    def unsynced(self) -> list[str]:
+        """The required resource types whose caches are not complete, with what keeps them from it."""
+        return [
+            f"{feed.watch.resource}: {feed.reflector.error or 'not listed yet'}"
+            for feed in self._feeds
+            if feed.incomplete
+        ]
+
+    def stuck(self) -> list[str]:
+        """Watches that claim to be open and yet have told nothing for too long."""
+        return [
+            f"watch of {feed.watch.resource}: silent for {age:.0f} s"
+            for feed in self._feeds
+            if feed.reflector.error is None
+            and (age := feed.reflector.last_event_age) is not None
+            and age > SILENCE
+        ]
+
+    def hindered(self) -> list[str]:
+        """Watches that an error stands in the way of, with the time of the next try."""
+        return [
+            f"watch of {feed.watch.resource}: {error}; next try in {feed.reflector.retry_in:.0f} s"
+            for feed in self._feeds
+            if (error := feed.reflector.error) is not None
+        ]
+
+    def refresh_metrics(self) -> None:
+        """Sets the gauges; to be called before metrics are read."""
+        for feed in self._feeds:
+            age = feed.reflector.last_event_age
+            if age is not None:
+                self._metrics.set("fournos_watch_age_seconds", age, *feed.labels)
+            self._metrics.set("fournos_cache_objects", len(feed.store), *feed.labels)
