@@ -103,11 +103,9 @@ def queue_system(settings: ClusterSettings) -> System[Fleet]:
 
     return System(
         name="cluster-queue",
-        # With projections of its own it shares no cache with the system of the FournosClusters: what that
-        # one writes must wake this one, and the event of a write is no news where its answer was taken.
         watches=(
-            Watch(CLUSTER_QUEUE, wakes=wakes, project=_project_queue, required=False),
-            Watch(RESOURCE_FLAVOR, wakes=wakes, project=_project_flavor, required=False),
+            Watch(CLUSTER_QUEUE, wakes=wakes, project=project_queue, required=False),
+            Watch(RESOURCE_FLAVOR, wakes=wakes, project=project_flavor, required=False),
             Watch(FOURNOS_CLUSTER, namespace=settings.namespace, wakes=wakes, project=_project_cluster),
         ),
         observe=observe,
@@ -115,14 +113,6 @@ def queue_system(settings: ClusterSettings) -> System[Fleet]:
         primary=primary,
         collect=lambda caches: (key,),
     )
-
-
-def _project_queue(queue: Obj) -> Obj:
-    return project_queue(queue)
-
-
-def _project_flavor(flavor: Obj) -> Obj:
-    return project_flavor(flavor)
 
 
 def _project_cluster(cluster: Obj) -> Obj:

@@ -88,14 +88,9 @@ def secrets_system(settings: ClusterSettings) -> System[Found]:
         name="cluster-secrets",
         watches=(
             replace(all_watches[SECRET], wakes=lambda secret, caches: (key_of(secret),)),
-            # A projection of its own, so that no cache is shared with the system that writes these.
-            Watch(FOURNOS_CLUSTER, namespace=settings.namespace, wakes=of_cluster, project=_project_cluster),
+            Watch(FOURNOS_CLUSTER, namespace=settings.namespace, wakes=of_cluster, project=project_metadata),
         ),
         observe=observe,
         decide=partial(decide, settings=settings),
         primary=lambda found: found.secret,
     )
-
-
-def _project_cluster(cluster: Obj) -> Obj:
-    return project_metadata(cluster)

@@ -100,6 +100,27 @@ def test_one_system_cannot_watch_a_type_twice() -> None:
         replace(system, watches=(watch, watch))
 
 
+async def test_a_write_wakes_the_other_system_that_shares_the_cache(bench: Bench) -> None:
+    seen: list[str] = []
+
+    later = bench.clock.now() + timedelta(seconds=60)
+
+    def writes(toy: Obj, facts: Facts) -> Decision:
+        early = bench.clock.now() < later
+        return Decision(wake_at=later) if early else Decision(status={"phase": "Done"})
+
+    def reads(toy: Obj, facts: Facts) -> Decision:
+        seen.append((toy.get("status") or {}).get("phase") or "none")
+        return Decision()
+
+    controller = bench.controller(watching("writer", writes), watching("reader", reads))
+    await bench.lead(controller)
+    assert controller.caches("writer")[TOY] is controller.caches("reader")[TOY]
+    toys(bench.server, "a")
+    await until(lambda: "Done" in seen)
+    assert seen == ["none", "Done"]
+
+
 async def test_a_poisonous_object_does_not_hold_up_the_others(bench: Bench) -> None:
     def decide(toy: Obj, facts: Facts) -> Decision:
         if toy["metadata"]["name"] == "poison":
