@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from fournos.runtime.act import StepExecutor
 from fournos.runtime.reconcile import Outcome
 from fournos.runtime.system import System
 from tests.world.process import Process
@@ -26,12 +27,13 @@ class Group:
     ) -> None:
         self.server = server
         self.api = Connection(server, before=before, after=after)
+        executor = StepExecutor(self.api)
         self._members = []
         for index, system in enumerate(systems):
             mine = blind is not None and (blind - 1) % len(systems) == index
             number = (blind - 1) // len(systems) + 1 if mine and blind is not None else None
             member = Process(server, system, lag=lag, blind=number)
-            member.api = self.api
+            member.api, member.executor = self.api, executor
             self._members.append(member)
 
     @property
