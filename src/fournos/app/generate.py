@@ -17,6 +17,7 @@ import yaml
 from fournos.api.crd import crd
 from fournos.api.reference import reference
 from fournos.app.crds import KINDS
+from fournos.app.metrics import reference as metrics_page
 from fournos.app.settings_page import settings_page
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
@@ -24,7 +25,6 @@ from fournos.frameworks.admission import webhooks as framework_webhooks
 from fournos.frameworks.settings import FrameworkSettings
 from fournos.jobs.own_job import job_webhooks
 from fournos.jobs.settings import JobSettings
-from fournos.runtime.metrics import reference as metrics_page
 from fournos.runtime.webhook.registration import Service, configurations
 from fournos.runtime.webhook.table import Webhook
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
+from fournos.app.metrics import TABLE
 from fournos.app.metrics_server import metrics_tasks
 from fournos.app.parts import PARTS, Part, Running
 from fournos.app.place import lease_namespace
@@ -120,7 +121,7 @@ async def _run(
     workers: int,
     health_port: int,
 ) -> int:
-    clock, metrics = SystemClock(), Metrics()
+    clock, metrics = SystemClock(), Metrics(TABLE)
     identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
     async with AsyncExitStack() as stack:
         lease_api = await stack.enter_async_context(

@@ -7,8 +7,17 @@ from typing import Final
 
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.resource import Obj, key_of
+from fournos.runtime import metrics_table
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.system import Caches
+
+BY_PHASE: Final = metrics_table.Gauge("fournos_appwrappers", "AppWrappers by status.phase.", ("phase",))
+PHASES_ENTERED: Final = metrics_table.Counter(
+    "appwrapper_phase_total",
+    "Phases that AppWrappers have entered, under the published operator's name.",
+    ("namespace", "phase"),
+)
+METRICS: Final[tuple[metrics_table.Metric, ...]] = (BY_PHASE, PHASES_ENTERED)
 
 PHASES: Final = (
     "New",
@@ -27,13 +36,13 @@ def report(caches: Caches, metrics: Metrics) -> None:
     """Sets the gauge; all phases always, so that one nobody is in any more says 0."""
     phases = Counter(_phase(one) or "New" for one in caches[APPWRAPPER])
     for phase in PHASES:
-        metrics.set("fournos_appwrappers", phases[phase], phase)
+        metrics.set(BY_PHASE, phases[phase], phase)
 
 
 def count_phase(metrics: Metrics, before: Obj, now: Obj) -> None:
     """A status write; those of other replicas are counted there."""
     if _phase(now) != _phase(before):
-        metrics.add("appwrapper_phase_total", key_of(now).namespace, _phase(now))
+        metrics.add(PHASES_ENTERED, key_of(now).namespace, _phase(now))
 
 
 def _phase(wrapper: Obj) -> str:

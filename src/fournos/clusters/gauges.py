@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Final
 
 from fournos.api.fournoscluster import KubeconfigStatus, LockState
 from fournos.clusters.inventory import read
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.runtime.metrics import Metrics
+from fournos.runtime.metrics_table import Gauge, Metric
 from fournos.runtime.system import Caches
+
+BY_STATE: Final = Gauge("fournos_clusters", "FournosClusters by status.kubeconfigStatus.", ("state",))
+LOCKS: Final = Gauge("fournos_cluster_locks", "Locks of FournosClusters by state.", ("state",))
+GPUS: Final = Gauge("fournos_cluster_gpus", "GPUs of FournosClusters by short name.", ("cluster", "model"))
+METRICS: Final[tuple[Metric, ...]] = (BY_STATE, LOCKS, GPUS)
 
 _STATES = (*(status.value for status in KubeconfigStatus), "Unknown")
 
@@ -19,10 +26,10 @@ def report(caches: Caches, metrics: Metrics) -> None:
     states = Counter(str(status.get("kubeconfigStatus") or "Unknown") for status in statuses)
     locks = Counter(str((status.get("lock") or {}).get("state") or "") for status in statuses)
     for state in _STATES:
-        metrics.set("fournos_clusters", states[state], state)
+        metrics.set(BY_STATE, states[state], state)
     for lock in LockState:
-        metrics.set("fournos_cluster_locks", locks[lock.value], lock.value)
-    metrics.clear("fournos_cluster_gpus")
+        metrics.set(LOCKS, locks[lock.value], lock.value)
+    metrics.clear(GPUS)
     for cluster in caches[FOURNOS_CLUSTER]:
         for model, count in read((cluster.get("status") or {}).get("hardware") or {}).quotas.items():
-            metrics.set("fournos_cluster_gpus", count, cluster["metadata"]["name"], model)
+            metrics.set(GPUS, count, cluster["metadata"]["name"], model)

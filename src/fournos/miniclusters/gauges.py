@@ -7,7 +7,12 @@ from typing import Final
 
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.runtime.metrics import Metrics
+from fournos.runtime.metrics_table import Gauge, Metric
 from fournos.runtime.system import Caches
+
+BY_PHASE: Final = Gauge("fournos_miniclusters", "MiniClusters by status.phase.", ("phase",))
+BROKERS: Final = Gauge("fournos_minicluster_brokers", "Brokers of all MiniClusters that are up.")
+METRICS: Final[tuple[Metric, ...]] = (BY_PHASE, BROKERS)
 
 PHASES: Final = ("Waiting", "Running", "Ready", "Finished")
 
@@ -17,5 +22,5 @@ def report(caches: Caches, metrics: Metrics) -> None:
     statuses = [one.get("status") or {} for one in caches[MINICLUSTER]]
     phases = Counter(str(status.get("phase") or "Waiting") for status in statuses)
     for phase in PHASES:
-        metrics.set("fournos_miniclusters", phases[phase], phase)
-    metrics.set("fournos_minicluster_brokers", sum(int(status.get("ready") or 0) for status in statuses))
+        metrics.set(BY_PHASE, phases[phase], phase)
+    metrics.set(BROKERS, sum(int(status.get("ready") or 0) for status in statuses))

@@ -22,6 +22,19 @@ from fournos.runtime.decision import Note
 from fournos.runtime.informers import Informers, Running, at_work
 from fournos.runtime.lease import Lease
 from fournos.runtime.metrics import Metrics
+from fournos.runtime.metrics_table import (
+    QUEUE_OLDEST_SECONDS,
+    QUEUE_PROCESSING,
+    QUEUE_READY,
+    QUEUE_RETRYING,
+    QUEUE_SLEEPING,
+    RECONCILE_RETRIES,
+    RECONCILE_SECONDS,
+    RECONCILES,
+    STATUS_WRITES,
+    STEP_FAILURES,
+    STEPS,
+)
 from fournos.runtime.queue import Queue, QueueClosedError
 from fournos.runtime.reconcile import Outcome, Result, reconcile
 from fournos.runtime.system import Caches, System
@@ -88,11 +101,11 @@ class Controller:
         """Sets the gauges; to be called before metrics are read."""
         for running in self._running:
             name, queue = running.system.name, running.queue
-            self._metrics.set("fournos_queue_ready", len(queue), name)
-            self._metrics.set("fournos_queue_processing", queue.processing, name)
-            self._metrics.set("fournos_queue_retrying", queue.retrying, name)
-            self._metrics.set("fournos_queue_sleeping", queue.sleeping, name)
-            self._metrics.set("fournos_queue_oldest_seconds", queue.oldest(), name)
+            self._metrics.set(QUEUE_READY, len(queue), name)
+            self._metrics.set(QUEUE_PROCESSING, queue.processing, name)
+            self._metrics.set(QUEUE_RETRYING, queue.retrying, name)
+            self._metrics.set(QUEUE_SLEEPING, queue.sleeping, name)
+            self._metrics.set(QUEUE_OLDEST_SECONDS, queue.oldest(), name)
             running.metrics.refresh(len(queue))
         self.informers.refresh_metrics()
 
@@ -192,18 +205,18 @@ class Controller:
     def _measure(self, running: Running, outcome: Outcome, seconds: float) -> None:
         metrics, name = self._metrics, running.system.name
         running.metrics.passed(outcome, seconds)
-        metrics.add("fournos_reconciles_total", name, outcome.result.value)
-        metrics.observe("fournos_reconcile_seconds", seconds, name)
+        metrics.add(RECONCILES, name, outcome.result.value)
+        metrics.observe(RECONCILE_SECONDS, seconds, name)
         if outcome.retry:
-            metrics.add("fournos_reconcile_retries_total", name)
+            metrics.add(RECONCILE_RETRIES, name)
         if outcome.wrote_status:
-            metrics.add("fournos_status_writes_total", name)
+            metrics.add(STATUS_WRITES, name)
         for step, _ in outcome.done:
             resource = str(getattr(step, "resource", "secrets"))
-            metrics.add("fournos_steps_total", name, type(step).__name__, resource)
+            metrics.add(STEPS, name, type(step).__name__, resource)
         if outcome.failure is not None:
             failure = outcome.failure
-            metrics.add("fournos_step_failures_total", name, type(failure.step).__name__, failure.error)
+            metrics.add(STEP_FAILURES, name, type(failure.step).__name__, failure.error)
 
     async def _collect(self, running: Running) -> None:
         while True:

@@ -7,6 +7,21 @@ from typing import Final
 from fournos.kube.resource import Key
 from fournos.runtime.clock import Clock
 from fournos.runtime.metrics import Metrics
+from fournos.runtime.metrics_table import (
+    CONTROLLER_RUNTIME_ACTIVE_WORKERS,
+    CONTROLLER_RUNTIME_MAX_CONCURRENT_RECONCILES,
+    CONTROLLER_RUNTIME_RECONCILE,
+    CONTROLLER_RUNTIME_RECONCILE_ERRORS,
+    CONTROLLER_RUNTIME_RECONCILE_PANICS,
+    CONTROLLER_RUNTIME_RECONCILE_TIME_SECONDS,
+    WORKQUEUE_ADDS,
+    WORKQUEUE_DEPTH,
+    WORKQUEUE_LONGEST_RUNNING_PROCESSOR_SECONDS,
+    WORKQUEUE_QUEUE_DURATION_SECONDS,
+    WORKQUEUE_RETRIES,
+    WORKQUEUE_UNFINISHED_WORK_SECONDS,
+    WORKQUEUE_WORK_DURATION_SECONDS,
+)
 from fournos.runtime.reconcile import Outcome, Result
 
 RESULTS: Final = ("success", "error", "requeue", "requeue_after")
@@ -30,19 +45,18 @@ class ControllerMetrics:
         self._clock = clock
         self._since: dict[Key, float] = {}
         """Keys under way, and since when."""
-        self._added = metrics.counter("workqueue_adds_total", controller, controller)
-        self._waited = metrics.histogram("workqueue_queue_duration_seconds", controller, controller)
-        self._worked = metrics.histogram("workqueue_work_duration_seconds", controller, controller)
-        self._seconds = metrics.histogram("controller_runtime_reconcile_time_seconds", controller)
+        self._added = metrics.counter(WORKQUEUE_ADDS, controller, controller)
+        self._waited = metrics.histogram(WORKQUEUE_QUEUE_DURATION_SECONDS, controller, controller)
+        self._worked = metrics.histogram(WORKQUEUE_WORK_DURATION_SECONDS, controller, controller)
+        self._seconds = metrics.histogram(CONTROLLER_RUNTIME_RECONCILE_TIME_SECONDS, controller)
         self._results = {
-            result: metrics.counter("controller_runtime_reconcile_total", controller, result)
-            for result in RESULTS
+            result: metrics.counter(CONTROLLER_RUNTIME_RECONCILE, controller, result) for result in RESULTS
         }
         # Present from the start, as alerts want them.
-        self._errors = metrics.counter("controller_runtime_reconcile_errors_total", controller)
-        self._panics = metrics.counter("controller_runtime_reconcile_panics_total", controller)
-        self._retries = metrics.counter("workqueue_retries_total", controller, controller)
-        metrics.set("controller_runtime_max_concurrent_reconciles", workers, controller)
+        self._errors = metrics.counter(CONTROLLER_RUNTIME_RECONCILE_ERRORS, controller)
+        self._panics = metrics.counter(CONTROLLER_RUNTIME_RECONCILE_PANICS, controller)
+        self._retries = metrics.counter(WORKQUEUE_RETRIES, controller, controller)
+        metrics.set(CONTROLLER_RUNTIME_MAX_CONCURRENT_RECONCILES, workers, controller)
         self.refresh(0)
 
     def added(self) -> None:
@@ -73,8 +87,8 @@ class ControllerMetrics:
         """Sets the gauges; to be called before metrics are read."""
         now, name = self._clock.monotonic(), self._controller
         under_way = [now - since for since in self._since.values()]
-        self._metrics.set("controller_runtime_active_workers", len(under_way), name)
-        self._metrics.set("workqueue_depth", depth, name, name)
-        self._metrics.set("workqueue_unfinished_work_seconds", sum(under_way), name, name)
+        self._metrics.set(CONTROLLER_RUNTIME_ACTIVE_WORKERS, len(under_way), name)
+        self._metrics.set(WORKQUEUE_DEPTH, depth, name, name)
+        self._metrics.set(WORKQUEUE_UNFINISHED_WORK_SECONDS, sum(under_way), name, name)
         longest = max(under_way, default=0.0)
-        self._metrics.set("workqueue_longest_running_processor_seconds", longest, name, name)
+        self._metrics.set(WORKQUEUE_LONGEST_RUNNING_PROCESSOR_SECONDS, longest, name, name)

@@ -17,6 +17,7 @@ from fournos.runtime.clock import Clock
 from fournos.runtime.decision import Note
 from fournos.runtime.lease import micro_time
 from fournos.runtime.metrics import Metrics
+from fournos.runtime.metrics_table import EVENTS_DROPPED, EVENTS_SENT
 from fournos.runtime.redact import redact
 
 log = logging.getLogger(__name__)
@@ -93,7 +94,7 @@ class Recorder:
                 self._enqueue(series)
             return
         if not self._afford(uid_of(obj), now):
-            self._metrics.add("fournos_events_dropped_total", "rate limit")
+            self._metrics.add(EVENTS_DROPPED, "rate limit")
             return
         body = self._body(resource, obj, note)
         series = self._series[series_key] = _Series(key_of(body), body, now)
@@ -132,7 +133,7 @@ class Recorder:
 
     def _enqueue(self, series: _Series) -> None:
         if len(self._queue) >= QUEUE:
-            self._metrics.add("fournos_events_dropped_total", "queue full")
+            self._metrics.add(EVENTS_DROPPED, "queue full")
             return
         series.queued = True
         self._queue.append(series)
@@ -181,12 +182,12 @@ class Recorder:
                 repeated = {"count": count, "lastObservedTime": micro_time(self._clock.now())}
                 await self._api.patch(EVENT, series.key, {"series": repeated})
         except NotFoundError:
-            self._metrics.add("fournos_events_dropped_total", "gone")  # expired, or its namespace is
+            self._metrics.add(EVENTS_DROPPED, "gone")  # expired, or its namespace is
         except KubeError as error:
-            self._metrics.add("fournos_events_dropped_total", "refused")
+            self._metrics.add(EVENTS_DROPPED, "refused")
             log.debug("event not written: %s", error.message)
         except Exception:
-            self._metrics.add("fournos_events_dropped_total", "error")
+            self._metrics.add(EVENTS_DROPPED, "error")
             log.exception("event not written")
         else:
-            self._metrics.add("fournos_events_sent_total")
+            self._metrics.add(EVENTS_SENT)

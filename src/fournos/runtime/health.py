@@ -9,6 +9,7 @@ from aiohttp import web
 
 from fournos.runtime.clock import Clock
 from fournos.runtime.metrics import CONTENT_TYPE, Metrics
+from fournos.runtime.metrics_table import LOOP_LAG_SECONDS
 
 MAX_LAG = 10.0
 """Seconds that the event loop may be held up before the process counts as hung."""
@@ -66,7 +67,7 @@ class Health:
             before = self._clock.monotonic()
             await asyncio.sleep(TICK)
             self._lag = max(0.0, self._clock.monotonic() - before - TICK)
-            self._metrics.set("fournos_loop_lag_seconds", self._lag)
+            self._metrics.set(LOOP_LAG_SECONDS, self._lag)
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         late = [f"the event loop was held up for {self._lag:.1f} s"] if self._lag > MAX_LAG else []

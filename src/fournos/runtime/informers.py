@@ -18,6 +18,7 @@ from fournos.runtime.clock import Clock
 from fournos.runtime.controller_metrics import ControllerMetrics
 from fournos.runtime.follow import Followed
 from fournos.runtime.metrics import Metrics
+from fournos.runtime.metrics_table import CACHE_OBJECTS, WATCH_AGE_SECONDS
 from fournos.runtime.queue import Queue
 from fournos.runtime.supervise import supervise
 from fournos.runtime.system import Caches, IndexFunction, System, Watch
@@ -199,8 +200,8 @@ class Informers:
         task = self._tasks.pop(feed, None)
         if task is not None:
             task.cancel()
-        for name in ("fournos_watch_age_seconds", "fournos_cache_objects"):
-            self._metrics.forget(name, *feed.labels)
+        for gauge in (WATCH_AGE_SECONDS, CACHE_OBJECTS):
+            self._metrics.forget(gauge, *feed.labels)
 
     # --- watching ----------------------------------------------------------------------------------------
 
@@ -257,5 +258,5 @@ class Informers:
         for feed in self._feeds:
             age = feed.reflector.last_event_age
             if age is not None:
-                self._metrics.set("fournos_watch_age_seconds", age, *feed.labels)
-            self._metrics.set("fournos_cache_objects", len(feed.store), *feed.labels)
+                self._metrics.set(WATCH_AGE_SECONDS, age, *feed.labels)
+            self._metrics.set(CACHE_OBJECTS, len(feed.store), *feed.labels)

@@ -1,82 +1,92 @@
-"""Prometheus metrics.  Every one is a row of the table; its reference page is made from it.
-
-`python -m fournos.runtime.metrics` prints the page.
-"""
+"""Prometheus metrics: the series of the metrics that the runtime and the systems declare."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+import prometheus_client as prometheus
+from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from fournos import __version__
-from fournos.runtime.metrics_table import TABLE
+from fournos.runtime.metrics_table import (
+    API_REQUEST_SECONDS,
+    API_REQUESTS,
+    BUILD_INFO,
+    RUNTIME,
+    Counter,
+    Gauge,
+    Histogram,
+    Metric,
+)
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 class Metrics:
-    """The table's metrics of one process (tests make their own)."""
+    """The metrics of one process (tests make their own).
 
-    def __init__(self) -> None:
+    Labels come in the order of their declaration.  KeyError for a metric that is not among the declared.
+    """
+
+    def __init__(self, declared: Iterable[Metric] = RUNTIME) -> None:
         self._registry = CollectorRegistry()
-        self._counters: dict[str, Counter] = {}
-        self._gauges: dict[str, Gauge] = {}
-        self._histograms: dict[str, Histogram] = {}
-        self._requests: dict[tuple[str, str, str, int], tuple[Counter, Histogram]] = {}
+        self._declared = {one.name: one for one in declared}
+        self._counters: dict[str, prometheus.Counter] = {}
+        self._gauges: dict[str, prometheus.Gauge] = {}
+        self._histograms: dict[str, prometheus.Histogram] = {}
+        self._requests: dict[tuple[str, str, str, int], tuple[prometheus.Counter, prometheus.Histogram]] = {}
         """The series of a request by cluster, verb, resource and code: looked up once, not for each."""
-        for row in TABLE:
-            match row.type:
-                case "counter":
-                    self._counters[row.name] = Counter(
-                        row.name, row.help, row.labels, registry=self._registry
-                    )
-                case "gauge":
-                    self._gauges[row.name] = Gauge(row.name, row.help, row.labels, registry=self._registry)
-                case "histogram":
-                    self._histograms[row.name] = Histogram(
-                        row.name, row.help, row.labels, registry=self._registry, buckets=row.buckets
-                    )
+        for one in self._declared.values():
+            self._register(one)
+        self.set(BUILD_INFO, 1, __version__)
 
-        self.set("fournos_build_info", 1, __version__)
+    def _register(self, one: Metric) -> None:
+        about = (one.name, one.help, one.labels)
+        match one:
+            case Counter():
+                self._counters[one.name] = prometheus.Counter(*about, registry=self._registry)
+            case Gauge():
+                self._gauges[one.name] = prometheus.Gauge(*about, registry=self._registry)
+            case Histogram(buckets=buckets):
+                self._histograms[one.name] = prometheus.Histogram(
+                    *about, registry=self._registry, buckets=buckets
+                )
 
-    def add(self, name: str, *labels: str, amount: float = 1.0) -> None:
-        """Count.  Labels in the order of the table; KeyError for a name that is not in it."""
-        counter = self._counters[name]
-        (counter.labels(*labels) if labels else counter).inc(amount)
+    def add(self, counter: Counter, *labels: str, amount: float = 1.0) -> None:
+        found = self._counters[counter.name]
+        (found.labels(*labels) if labels else found).inc(amount)
 
-    def counter(self, name: str, *labels: str) -> Counter:
+    def counter(self, counter: Counter, *labels: str) -> prometheus.Counter:
         """One series of a counter, for those who count often: looked up once."""
-        found: Counter = self._counters[name].labels(*labels)
+        found: prometheus.Counter = self._counters[counter.name].labels(*labels)
         return found
 
-    def histogram(self, name: str, *labels: str) -> Histogram:
+    def histogram(self, histogram: Histogram, *labels: str) -> prometheus.Histogram:
         """One series of a histogram, for those who measure often."""
-        found: Histogram = self._histograms[name].labels(*labels)
+        found: prometheus.Histogram = self._histograms[histogram.name].labels(*labels)
         return found
 
-    def set(self, name: str, value: float, *labels: str) -> None:
-        gauge = self._gauges[name]
-        (gauge.labels(*labels) if labels else gauge).set(value)
+    def set(self, gauge: Gauge, value: float, *labels: str) -> None:
+        found = self._gauges[gauge.name]
+        (found.labels(*labels) if labels else found).set(value)
 
-    def clear(self, name: str) -> None:
+    def clear(self, gauge: Gauge) -> None:
         """Forget all label values of a gauge: those that are not set again are gone."""
-        self._gauges[name].clear()
+        self._gauges[gauge.name].clear()
 
-    def forget(self, name: str, *labels: str) -> None:
+    def forget(self, gauge: Gauge, *labels: str) -> None:
         """Serve these label values of a gauge no more."""
-        self._gauges[name].remove(*labels)
+        self._gauges[gauge.name].remove(*labels)
 
-    def observe(self, name: str, seconds: float, *labels: str) -> None:
-        histogram = self._histograms[name]
-        (histogram.labels(*labels) if labels else histogram).observe(seconds)
+    def observe(self, histogram: Histogram, seconds: float, *labels: str) -> None:
+        found = self._histograms[histogram.name]
+        (found.labels(*labels) if labels else found).observe(seconds)
 
     def value(self, name: str, *labels: str) -> float:
-        """The present value of a counter or gauge."""
-        row = next(row for row in TABLE if row.name == name)
-        found = self._registry.get_sample_value(name, dict(zip(row.labels, labels, strict=True)))
+        """The present value of a counter or gauge, by the name under which it is served."""
+        declared = self._declared[name]
+        found = self._registry.get_sample_value(name, dict(zip(declared.labels, labels, strict=True)))
         return found or 0.0
 
     def requests(self, cluster: str) -> Callable[[str, str, int, float], None]:
@@ -86,8 +96,8 @@ class Metrics:
             series = self._requests.get((cluster, verb, resource, code))
             if series is None:
                 series = self._requests[cluster, verb, resource, code] = (
-                    self._counters["fournos_api_requests_total"].labels(cluster, verb, resource, str(code)),
-                    self._histograms["fournos_api_request_seconds"].labels(cluster, verb),
+                    self._counters[API_REQUESTS.name].labels(cluster, verb, resource, str(code)),
+                    self._histograms[API_REQUEST_SECONDS.name].labels(cluster, verb),
                 )
             counter, histogram = series
             counter.inc()
@@ -98,24 +108,3 @@ class Metrics:
     def render(self) -> bytes:
         """The text exposition, of type CONTENT_TYPE."""
         return generate_latest(self._registry)
-
-
-def reference() -> str:
-    """The reference page in Markdown."""
-    lines = [
-        "# Metrics",
-        "",
-        "Served at `/metrics` to those with the right to it ([monitoring](../monitoring.md)). Generated by "
-        "`python -m fournos.runtime.metrics`; do not edit.",
-        "",
-        "| name | type | labels | meaning |",
-        "|---|---|---|---|",
-    ]
-    for row in TABLE:
-        labels = ", ".join(f"`{label}`" for label in row.labels) or "–"
-        lines.append(f"| `{row.name}` | {row.type} | {labels} | {row.help} |")
-    return "\n".join(lines) + "\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(reference())

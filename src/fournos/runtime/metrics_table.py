@@ -1,178 +1,210 @@
-"""The table of all metrics: ours, and those that published operators have under their own names."""
+"""The metrics of the runtime itself: ours, and those that every controller made with controller-runtime has.
+
+A metric is declared once, as a constant; a system declares its own in its package.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, TypeAlias
 
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class Counter:
     name: str
-    type: Literal["counter", "gauge", "histogram"]
-    labels: tuple[str, ...]
     help: str
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = SECONDS
 
 
-RECONCILE_SECONDS = (
+Metric: TypeAlias = Counter | Gauge | Histogram
+
+BUILD_INFO: Final = Gauge("fournos_build_info", "1, with the version that runs.", ("version",))
+LEADER: Final = Gauge("fournos_leader", "1 while this process holds the lease.", ("lease",))
+RECONCILES: Final = Counter(
+    "fournos_reconciles_total",
+    "Passes by result: gone, done, waiting, failed, conflict, bug.",
+    ("system", "result"),
+)
+RECONCILE_SECONDS: Final = Histogram(
+    "fournos_reconcile_seconds", "Duration of a pass, its API calls included.", ("system",)
+)
+RECONCILE_RETRIES: Final = Counter(
+    "fournos_reconcile_retries_total", "Passes that are tried again with backoff.", ("system",)
+)
+STEPS: Final = Counter("fournos_steps_total", "Steps that succeeded.", ("system", "step", "resource"))
+STEP_FAILURES: Final = Counter(
+    "fournos_step_failures_total",
+    "Steps that failed, by the class of the error.",
+    ("system", "step", "error"),
+)
+STATUS_WRITES: Final = Counter("fournos_status_writes_total", "Status writes.", ("system",))
+QUEUE_READY: Final = Gauge("fournos_queue_ready", "Keys that wait for a worker.", ("system",))
+QUEUE_PROCESSING: Final = Gauge("fournos_queue_processing", "Keys that a worker has.", ("system",))
+QUEUE_RETRYING: Final = Gauge("fournos_queue_retrying", "Keys that wait for their backoff.", ("system",))
+QUEUE_SLEEPING: Final = Gauge("fournos_queue_sleeping", "Keys with a deadline ahead.", ("system",))
+QUEUE_OLDEST_SECONDS: Final = Gauge(
+    "fournos_queue_oldest_seconds", "How long the oldest ready key has been waiting.", ("system",)
+)
+API_REQUESTS: Final = Counter(
+    "fournos_api_requests_total",
+    "Requests to API servers; code 0: no answer.",
+    ("cluster", "verb", "resource", "code"),
+)
+API_REQUEST_SECONDS: Final = Histogram(
+    "fournos_api_request_seconds", "Duration of such a request.", ("cluster", "verb")
+)
+WATCH_AGE_SECONDS: Final = Gauge(
+    "fournos_watch_age_seconds",
+    "Seconds since a watch last delivered anything, bookmarks included.",
+    ("resource", "namespace", "selector"),
+)
+CACHE_OBJECTS: Final = Gauge(
+    "fournos_cache_objects", "Objects in a cache.", ("resource", "namespace", "selector")
+)
+TASK_RESTARTS: Final = Counter(
+    "fournos_task_restarts_total", "Background tasks that ended and were restarted.", ("task",)
+)
+EVENTS_SENT: Final = Counter("fournos_events_sent_total", "Kubernetes Events written, repetitions included.")
+EVENTS_DROPPED: Final = Counter(
+    "fournos_events_dropped_total",
+    "Kubernetes Events not written: rate limit, full queue, refused by the API server.",
+    ("reason",),
+)
+WEBHOOK_REVIEWS: Final = Counter(
+    "fournos_webhook_reviews_total",
+    "Admission reviews by verdict: allowed, changed, refused, unsure (refused for now), garbled, failed.",
+    ("webhook", "verdict"),
+)
+WEBHOOK_REVIEW_SECONDS: Final = Histogram(
+    "fournos_webhook_review_seconds", "Duration of an admission review.", ("webhook",)
+)
+WEBHOOK_CERTIFICATE_END_SECONDS: Final = Gauge(
+    "fournos_webhook_certificate_end_seconds", "When the webhooks' certificate ends, seconds since 1970."
+)
+METRICS_CERTIFICATE_END_SECONDS: Final = Gauge(
+    "fournos_metrics_certificate_end_seconds", "When the certificate of this page ends, seconds since 1970."
+)
+LOOP_LAG_SECONDS: Final = Gauge("fournos_loop_lag_seconds", "How late the event loop's last tick came.")
+
+# --- of every controller, as operators made with controller-runtime export them -----------------------
+# The label's value is the kind that a controller works on.
+
+RECONCILE_BUCKETS: Final = (
     *(0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0),
     *(1.25, 1.5, 1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0),
     *(40.0, 50.0, 60.0),
 )
-WORK_SECONDS = tuple(1e-8 * 10.0**power for power in range(12))
-_CONTROLLER = ("controller",)
-_QUEUE = ("name", "controller")
+WORK_BUCKETS: Final = tuple(1e-8 * 10.0**power for power in range(12))
 
-CONTROLLER_RUNTIME: tuple[Row, ...] = (
-    Row(
-        "controller_runtime_reconcile_total",
-        "counter",
-        ("controller", "result"),
-        "Passes of a controller by result: success, error, requeue, requeue_after.",
-    ),
-    Row("controller_runtime_reconcile_errors_total", "counter", _CONTROLLER, "Passes that failed."),
-    Row(
-        "controller_runtime_reconcile_panics_total",
-        "counter",
-        _CONTROLLER,
-        "Passes that ended in a fault of the program.",
-    ),
-    Row(
-        "controller_runtime_reconcile_time_seconds",
-        "histogram",
-        _CONTROLLER,
-        "Duration of a pass.",
-        RECONCILE_SECONDS,
-    ),
-    Row(
-        "controller_runtime_max_concurrent_reconciles",
-        "gauge",
-        _CONTROLLER,
-        "Passes that a controller may make at the same time.",
-    ),
-    Row("controller_runtime_active_workers", "gauge", _CONTROLLER, "Passes under way."),
-    Row("workqueue_depth", "gauge", _QUEUE, "Keys that wait for a worker."),
-    Row("workqueue_adds_total", "counter", _QUEUE, "Keys that were added to the queue."),
-    Row("workqueue_retries_total", "counter", _QUEUE, "Keys that were added again after a failure."),
-    Row(
-        "workqueue_queue_duration_seconds",
-        "histogram",
-        _QUEUE,
-        "How long a key waited for a worker.",
-        WORK_SECONDS,
-    ),
-    Row(
-        "workqueue_work_duration_seconds",
-        "histogram",
-        _QUEUE,
-        "How long a worker had a key.",
-        WORK_SECONDS,
-    ),
-    Row(
-        "workqueue_unfinished_work_seconds",
-        "gauge",
-        _QUEUE,
-        "How long the keys under way have been under way, added up.",
-    ),
-    Row(
-        "workqueue_longest_running_processor_seconds",
-        "gauge",
-        _QUEUE,
-        "How long the oldest key under way has been under way.",
-    ),
+CONTROLLER_RUNTIME_RECONCILE: Final = Counter(
+    "controller_runtime_reconcile_total",
+    "Passes of a controller by result: success, error, requeue, requeue_after.",
+    ("controller", "result"),
 )
-"""Of every controller, as operators made with controller-runtime export them; the label's value is the
-kind that a controller works on."""
+CONTROLLER_RUNTIME_RECONCILE_ERRORS: Final = Counter(
+    "controller_runtime_reconcile_errors_total", "Passes that failed.", ("controller",)
+)
+CONTROLLER_RUNTIME_RECONCILE_PANICS: Final = Counter(
+    "controller_runtime_reconcile_panics_total",
+    "Passes that ended in a fault of the program.",
+    ("controller",),
+)
+CONTROLLER_RUNTIME_RECONCILE_TIME_SECONDS: Final = Histogram(
+    "controller_runtime_reconcile_time_seconds", "Duration of a pass.", ("controller",), RECONCILE_BUCKETS
+)
+CONTROLLER_RUNTIME_MAX_CONCURRENT_RECONCILES: Final = Gauge(
+    "controller_runtime_max_concurrent_reconciles",
+    "Passes that a controller may make at the same time.",
+    ("controller",),
+)
+CONTROLLER_RUNTIME_ACTIVE_WORKERS: Final = Gauge(
+    "controller_runtime_active_workers", "Passes under way.", ("controller",)
+)
+WORKQUEUE_DEPTH: Final = Gauge("workqueue_depth", "Keys that wait for a worker.", ("name", "controller"))
+WORKQUEUE_ADDS: Final = Counter(
+    "workqueue_adds_total", "Keys that were added to the queue.", ("name", "controller")
+)
+WORKQUEUE_RETRIES: Final = Counter(
+    "workqueue_retries_total", "Keys that were added again after a failure.", ("name", "controller")
+)
+WORKQUEUE_QUEUE_DURATION_SECONDS: Final = Histogram(
+    "workqueue_queue_duration_seconds",
+    "How long a key waited for a worker.",
+    ("name", "controller"),
+    WORK_BUCKETS,
+)
+WORKQUEUE_WORK_DURATION_SECONDS: Final = Histogram(
+    "workqueue_work_duration_seconds", "How long a worker had a key.", ("name", "controller"), WORK_BUCKETS
+)
+WORKQUEUE_UNFINISHED_WORK_SECONDS: Final = Gauge(
+    "workqueue_unfinished_work_seconds",
+    "How long the keys under way have been under way, added up.",
+    ("name", "controller"),
+)
+WORKQUEUE_LONGEST_RUNNING_PROCESSOR_SECONDS: Final = Gauge(
+    "workqueue_longest_running_processor_seconds",
+    "How long the oldest key under way has been under way.",
+    ("name", "controller"),
+)
 
-TABLE: tuple[Row, ...] = (
-    Row("fournos_build_info", "gauge", ("version",), "1, with the version that runs."),
-    Row("fournos_leader", "gauge", ("lease",), "1 while this process holds the lease."),
-    Row(
-        "fournos_reconciles_total",
-        "counter",
-        ("system", "result"),
-        "Passes by result: gone, done, waiting, failed, conflict, bug.",
-    ),
-    Row("fournos_reconcile_seconds", "histogram", ("system",), "Duration of a pass, its API calls included."),
-    Row(
-        "fournos_reconcile_retries_total", "counter", ("system",), "Passes that are tried again with backoff."
-    ),
-    Row("fournos_steps_total", "counter", ("system", "step", "resource"), "Steps that succeeded."),
-    Row(
-        "fournos_step_failures_total",
-        "counter",
-        ("system", "step", "error"),
-        "Steps that failed, by the class of the error.",
-    ),
-    Row("fournos_status_writes_total", "counter", ("system",), "Status writes."),
-    Row("fournos_queue_ready", "gauge", ("system",), "Keys that wait for a worker."),
-    Row("fournos_queue_processing", "gauge", ("system",), "Keys that a worker has."),
-    Row("fournos_queue_retrying", "gauge", ("system",), "Keys that wait for their backoff."),
-    Row("fournos_queue_sleeping", "gauge", ("system",), "Keys with a deadline ahead."),
-    Row(
-        "fournos_queue_oldest_seconds",
-        "gauge",
-        ("system",),
-        "How long the oldest ready key has been waiting.",
-    ),
-    Row(
-        "fournos_api_requests_total",
-        "counter",
-        ("cluster", "verb", "resource", "code"),
-        "Requests to API servers; code 0: no answer.",
-    ),
-    Row("fournos_api_request_seconds", "histogram", ("cluster", "verb"), "Duration of such a request."),
-    Row(
-        "fournos_watch_age_seconds",
-        "gauge",
-        ("resource", "namespace", "selector"),
-        "Seconds since a watch last delivered anything, bookmarks included.",
-    ),
-    Row("fournos_cache_objects", "gauge", ("resource", "namespace", "selector"), "Objects in a cache."),
-    Row(
-        "fournos_task_restarts_total", "counter", ("task",), "Background tasks that ended and were restarted."
-    ),
-    Row("fournos_events_sent_total", "counter", (), "Kubernetes Events written, repetitions included."),
-    Row(
-        "fournos_events_dropped_total",
-        "counter",
-        ("reason",),
-        "Kubernetes Events not written: rate limit, full queue, refused by the API server.",
-    ),
-    Row("fournos_clusters", "gauge", ("state",), "FournosClusters by status.kubeconfigStatus."),
-    Row("fournos_cluster_locks", "gauge", ("state",), "Locks of FournosClusters by state."),
-    Row("fournos_cluster_gpus", "gauge", ("cluster", "model"), "GPUs of FournosClusters by short name."),
-    Row(
-        "fournos_webhook_reviews_total",
-        "counter",
-        ("webhook", "verdict"),
-        "Admission reviews by verdict: allowed, changed, refused, unsure (refused for now), garbled, failed.",
-    ),
-    Row("fournos_webhook_review_seconds", "histogram", ("webhook",), "Duration of an admission review."),
-    Row(
-        "fournos_webhook_certificate_end_seconds",
-        "gauge",
-        (),
-        "When the webhooks' certificate ends, seconds since 1970.",
-    ),
-    Row(
-        "fournos_metrics_certificate_end_seconds",
-        "gauge",
-        (),
-        "When the certificate of this page ends, seconds since 1970.",
-    ),
-    Row("fournos_appwrappers", "gauge", ("phase",), "AppWrappers by status.phase."),
-    Row(
-        "appwrapper_phase_total",
-        "counter",
-        ("namespace", "phase"),
-        "Phases that AppWrappers have entered, under the published operator's name.",
-    ),
-    Row("fournos_miniclusters", "gauge", ("phase",), "MiniClusters by status.phase."),
-    Row("fournos_minicluster_brokers", "gauge", (), "Brokers of all MiniClusters that are up."),
-    Row("fournos_loop_lag_seconds", "gauge", (), "How late the event loop's last tick came."),
+CONTROLLER_RUNTIME: Final[tuple[Metric, ...]] = (
+    CONTROLLER_RUNTIME_RECONCILE,
+    CONTROLLER_RUNTIME_RECONCILE_ERRORS,
+    CONTROLLER_RUNTIME_RECONCILE_PANICS,
+    CONTROLLER_RUNTIME_RECONCILE_TIME_SECONDS,
+    CONTROLLER_RUNTIME_MAX_CONCURRENT_RECONCILES,
+    CONTROLLER_RUNTIME_ACTIVE_WORKERS,
+    WORKQUEUE_DEPTH,
+    WORKQUEUE_ADDS,
+    WORKQUEUE_RETRIES,
+    WORKQUEUE_QUEUE_DURATION_SECONDS,
+    WORKQUEUE_WORK_DURATION_SECONDS,
+    WORKQUEUE_UNFINISHED_WORK_SECONDS,
+    WORKQUEUE_LONGEST_RUNNING_PROCESSOR_SECONDS,
+)
+
+RUNTIME: Final[tuple[Metric, ...]] = (
+    BUILD_INFO,
+    LEADER,
+    RECONCILES,
+    RECONCILE_SECONDS,
+    RECONCILE_RETRIES,
+    STEPS,
+    STEP_FAILURES,
+    STATUS_WRITES,
+    QUEUE_READY,
+    QUEUE_PROCESSING,
+    QUEUE_RETRYING,
+    QUEUE_SLEEPING,
+    QUEUE_OLDEST_SECONDS,
+    API_REQUESTS,
+    API_REQUEST_SECONDS,
+    WATCH_AGE_SECONDS,
+    CACHE_OBJECTS,
+    TASK_RESTARTS,
+    EVENTS_SENT,
+    EVENTS_DROPPED,
+    WEBHOOK_REVIEWS,
+    WEBHOOK_REVIEW_SECONDS,
+    WEBHOOK_CERTIFICATE_END_SECONDS,
+    METRICS_CERTIFICATE_END_SECONDS,
+    LOOP_LAG_SECONDS,
     *CONTROLLER_RUNTIME,
 )

@@ -14,6 +14,7 @@ from fournos.runtime.clock import Clock
 from fournos.runtime.controller import Controller
 from fournos.runtime.events import Recorder
 from fournos.runtime.metrics import Metrics
+from fournos.runtime.metrics_table import LEADER
 from fournos.runtime.supervise import supervise
 
 log = logging.getLogger(__name__)
@@ -68,7 +69,7 @@ async def run(
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
         for controller in controllers:
-            metrics.set("fournos_leader", 0, _lease_name(controller))
+            metrics.set(LEADER, 0, _lease_name(controller))
         for task in [stopping, lead, *tasks]:
             task.cancel()
         await asyncio.gather(stopping, lead, *tasks, return_exceptions=True)
@@ -89,7 +90,7 @@ async def _lead(controllers: Sequence[Controller], metrics: Metrics) -> None:
 async def _work(controller: Controller, metrics: Metrics) -> None:
     if controller.lease is not None:
         await controller.lease.acquire()
-    metrics.set("fournos_leader", 1, _lease_name(controller))
+    metrics.set(LEADER, 1, _lease_name(controller))
     async with asyncio.TaskGroup() as tasks:
         if controller.lease is not None:
             tasks.create_task(controller.lease.hold())

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from fournos.kube.errors import NotLeaderError
 from fournos.runtime.clock import Clock
 from fournos.runtime.metrics import Metrics
+from fournos.runtime.metrics_table import TASK_RESTARTS
 
 log = logging.getLogger(__name__)
 
@@ -39,5 +40,5 @@ async def supervise(name: str, run: Callable[[], Awaitable[None]], *, clock: Clo
         ends += 1
         if ends >= RESTARTS:
             raise TaskFailedError(f"task {name} ended {ends} times in a row")
-        metrics.add("fournos_task_restarts_total", name)
+        metrics.add(TASK_RESTARTS, name)
         await asyncio.sleep(min(2.0**ends, 30.0))

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from fournos.app.metrics import TABLE
 from fournos.app.parts import PARTS
 from fournos.app.run import main
 from fournos.clusters.settings import ClusterSettings
@@ -53,7 +54,7 @@ def test_settings_are_the_defaults_of_the_hearth_readme() -> None:
 
 
 async def test_the_clusters_start_and_report() -> None:
-    metrics = Metrics()
+    metrics = Metrics(TABLE)
     running = PARTS["clusters"].start(ClusterSettings(), SystemClock(), metrics, lambda system, key: None)
     controller = Controller(Connection(Server()), running.systems, metrics=metrics)
     running.refresh(controller)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from fournos.app.metrics import TABLE
 from fournos.appwrappers.controller import appwrappers_system
 from fournos.appwrappers.gauges import count_phase, report
 from fournos.appwrappers.names import APPWRAPPER
@@ -17,7 +18,7 @@ from tests.world.harness import run
 
 
 def test_appwrappers_by_phase() -> None:
-    metrics = Metrics()
+    metrics = Metrics(TABLE)
     report(Caches({APPWRAPPER: store({"phase": "Running"}, {"phase": "Running"}, {})}), metrics)
     values = [metrics.value("fournos_appwrappers", phase) for phase in ("Running", "New", "Failed")]
     assert values == [2, 1, 0]
@@ -25,7 +26,7 @@ def test_appwrappers_by_phase() -> None:
 
 async def test_each_phase_that_one_enters() -> None:
     """Under the published name, with its labels: one that fails once is Running twice."""
-    metrics = Metrics()
+    metrics = Metrics(TABLE)
     story = scenario(
         lambda server: submit(server, pod_template("sample")), world=lambda: Controllers(fails={"sample"})
     )

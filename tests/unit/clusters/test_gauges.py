@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fournos.app.metrics import TABLE
 from fournos.clusters.gauges import report
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.kube.store import Store
@@ -25,7 +26,7 @@ def store(*statuses: dict[str, Any]) -> Store:
 
 
 def test_states_locks_and_gpus_and_what_nobody_is_in_any_more() -> None:
-    metrics = Metrics()
+    metrics = Metrics(TABLE)
     a100 = {"vendor": "nvidia", "shortName": "a100", "nodeCount": 1}
     gpus = [{**a100, "model": "A100-40GB", "count": 3}, {**a100, "model": "A100-80GB", "count": 5}]
     held = {"kubeconfigStatus": "Valid", "lock": {"state": "Held"}, "hardware": {"gpus": gpus}}

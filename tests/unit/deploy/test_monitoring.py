@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from fournos.runtime.metrics_table import TABLE
+from fournos.app.metrics import TABLE
 from tests.unit.deploy.monitoring import (
     FOLDER,
     ROOT,

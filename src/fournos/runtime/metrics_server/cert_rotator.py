@@ -14,6 +14,7 @@ from fournos.kube.limiter import Backoff
 from fournos.kube.resource import Key
 from fournos.runtime.clock import Clock
 from fournos.runtime.metrics import Metrics
+from fournos.runtime.metrics_table import METRICS_CERTIFICATE_END_SECONDS
 from fournos.runtime.webhook.certificates import Kept, Pair, Terms, next_look
 from fournos.runtime.webhook.secret import CertificateSecret
 
@@ -70,7 +71,7 @@ class CertRotator:
         if kept.current != self._shown:
             self._show(kept.current)
             self._shown = kept.current
-            self._metrics.set("fournos_metrics_certificate_end_seconds", kept.current.ends.timestamp())
+            self._metrics.set(METRICS_CERTIFICATE_END_SECONDS, kept.current.ends.timestamp())
             log.info("metrics: serving with a certificate that ends %s", kept.current.ends.isoformat())
         self._problem = ""
         now = self._clock.now()

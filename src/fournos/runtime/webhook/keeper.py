@@ -19,6 +19,7 @@ from fournos.kube.resource import Key, Obj, Resource
 from fournos.kube.store import Store
 from fournos.runtime.clock import Clock
 from fournos.runtime.metrics import Metrics
+from fournos.runtime.metrics_table import WEBHOOK_CERTIFICATE_END_SECONDS
 from fournos.runtime.webhook.certificates import Kept, Pair, Terms, next_look
 from fournos.runtime.webhook.doors import segment_of, segments_in
 from fournos.runtime.webhook.registration import LABEL, Target, carries, configurations, correction
@@ -157,7 +158,7 @@ class Keeper:
             return
         self._show(pair)
         self._shown = pair
-        self._metrics.set("fournos_webhook_certificate_end_seconds", pair.ends.timestamp())
+        self._metrics.set(WEBHOOK_CERTIFICATE_END_SECONDS, pair.ends.timestamp())
         log.info("webhooks: serving with a certificate that ends %s", pair.ends.isoformat())
 
     def _segments(self, kept: Kept) -> frozenset[str]:

@@ -16,6 +16,7 @@ from aiohttp import web
 from fournos.api.durations import parse_duration
 from fournos.kube.api import Api
 from fournos.runtime.metrics import Metrics
+from fournos.runtime.metrics_table import WEBHOOK_REVIEW_SECONDS, WEBHOOK_REVIEWS
 from fournos.runtime.serving_certificate import ServingCertificate
 from fournos.runtime.webhook.certificates import Pair
 from fournos.runtime.webhook.doors import PATTERN, Doors
@@ -128,9 +129,9 @@ class WebhookServer:
             log.exception("webhook %s failed", webhook.name)
             return web.Response(status=500, text="the review failed; see the operator's log\n")
         finally:
-            self._metrics.add("fournos_webhook_reviews_total", webhook.name, outcome)
+            self._metrics.add(WEBHOOK_REVIEWS, webhook.name, outcome)
             spent = asyncio.get_running_loop().time() - started
-            self._metrics.observe("fournos_webhook_review_seconds", spent, webhook.name)
+            self._metrics.observe(WEBHOOK_REVIEW_SECONDS, spent, webhook.name)
 
 
 def _patience(text: str | None, configured: int) -> float:
