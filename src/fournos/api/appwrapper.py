@@ -126,6 +126,14 @@ class ComponentStatus(Model):
         "Facts about the component, by type.", (), list_type="map", list_map_keys=("type",)
     )
 
+    def condition(self, type_: str) -> StatusCondition | None:
+        """The condition of this type, if any."""
+        return next((one for one in self.conditions if one.type == type_), None)
+
+    def is_true(self, type_: str) -> bool:
+        found = self.condition(type_)
+        return found is not None and found.status == "True"
+
 
 class AppWrapperStatus(Model):
     """What became of it; written by the operator."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from fournos.api.conditions import Condition, condition
+from fournos.api.conditions import Condition
+from fournos.api.model import StatusCondition
 from fournos.appwrappers import names
 from fournos.appwrappers.kinds import PodSetSpec, resource_of, wrapped_kind
 from fournos.appwrappers.pods import component_of
@@ -91,9 +92,10 @@ class Context(PassContext):
 
     def pod_sets(self, index: int) -> tuple[PodSetSpec, ...]:
         """Of a component, as the status keeps them."""
+        found = self.draft.component(index)
         return tuple(
-            PodSetSpec(one["path"], one.get("replicas", 1), one.get("annotations") or {})
-            for one in self.draft.components[index]["podSets"]
+            PodSetSpec(one.path, 1 if one.replicas is None else one.replicas, one.annotations)
+            for one in (found.pod_sets if found is not None else ())
         )
 
     def pods_seen(self, index: int) -> bool:
@@ -110,13 +112,20 @@ class Context(PassContext):
 
     def component_question(self, index: int) -> LiveGet | None:
         """None: it was never made."""
-        name = self.draft.components[index]["name"] if index < len(self.draft.components) else ""
-        return LiveGet(resource_of(self.templates[index]), Key(self.namespace, name)) if name else None
+        found = self.draft.component(index)
+        if found is None or not found.name:
+            return None
+        return LiveGet(resource_of(self.templates[index]), Key(self.namespace, found.name))
 
     def was_refused(self, index: int) -> bool:
         """Whether the API server refused to create the component, so that nothing of it can be there."""
-        found = condition({"status": self.draft.components[index]}, "ResourcesDeployed") or {}
-        return found.get("reason") == NOT_CREATED
+        found = self.deployed(index)
+        return found is not None and found.reason == NOT_CREATED
+
+    def deployed(self, index: int) -> StatusCondition | None:
+        """The condition ResourcesDeployed of a component."""
+        found = self.draft.component(index)
+        return found.condition("ResourcesDeployed") if found is not None else None
 
     def owns(self, obj: Obj) -> bool:
         return controls(self.wrapper, obj)

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Final
 
 from fournos.appwrappers.names import APPWRAPPER
+from fournos.appwrappers.status import phase_of
 from fournos.kube.resource import Obj, key_of
 from fournos.runtime import metrics_table
 from fournos.runtime.metrics import Metrics
@@ -34,16 +35,12 @@ PHASES: Final = (
 
 def report(caches: Caches, metrics: Metrics) -> None:
     """Sets the gauge; all phases always, so that one nobody is in any more says 0."""
-    phases = Counter(_phase(one) or "New" for one in caches[APPWRAPPER])
+    phases = Counter(phase_of(one) or "New" for one in caches[APPWRAPPER])
     for phase in PHASES:
         metrics.set(BY_PHASE, phases[phase], phase)
 
 
 def count_phase(metrics: Metrics, before: Obj, now: Obj) -> None:
     """A status write; those of other replicas are counted there."""
-    if _phase(now) != _phase(before):
-        metrics.add(PHASES_ENTERED, key_of(now).namespace, _phase(now))
-
-
-def _phase(wrapper: Obj) -> str:
-    return str((wrapper.get("status") or {}).get("phase") or "")
+    if phase_of(now) != phase_of(before):
+        metrics.add(PHASES_ENTERED, key_of(now).namespace, phase_of(now))

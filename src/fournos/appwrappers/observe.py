@@ -12,6 +12,7 @@ from fournos.appwrappers.judge import told_by
 from fournos.appwrappers.kinds import WRAPPED, resource_of, wrapped_kind
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.appwrappers.status import component_status
 from fournos.kube.kinds import NODE, POD
 from fournos.kube.resource import Key, Obj, controls, key_of
 from fournos.queueing.kinds import WORKLOAD
@@ -85,8 +86,8 @@ class Observer:
         resource = resource_of(template)
         if resource not in caches or (wrapped_kind(template) is None and not caches[resource].synced):
             return None, False
-        statuses = (wrapper.get("status") or {}).get("componentStatus") or ()
-        name = statuses[index]["name"] if index < len(statuses) else ""
+        status = component_status(wrapper.get("status") or {}, index)
+        name = status.name if status is not None else ""
         obj = caches[resource].get(Key(key_of(wrapper).namespace, name)) if name else None
         ours = obj is not None and controls(wrapper, obj)
         return obj if ours else None, True

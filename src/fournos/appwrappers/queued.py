@@ -9,6 +9,7 @@ from fournos.api.conditions import is_true
 from fournos.appwrappers.build import stored_info
 from fournos.appwrappers.names import APPWRAPPER, MANAGED_BY_US
 from fournos.appwrappers.podsets import all_pod_sets, pod_sets_of
+from fournos.appwrappers.status import phase_of
 from fournos.kube.resource import Obj, Resource
 from fournos.queueing.job import Ended
 from fournos.queueing.nested import COMPONENT_ANNOTATION
@@ -46,7 +47,7 @@ class QueuedAppWrapper:
         return is_true(self.obj, "QuotaReserved")
 
     def finished(self) -> Ended | None:
-        phase = (self.obj.get("status") or {}).get("phase")
+        phase = phase_of(self.obj)
         if phase == "Succeeded":
             return Ended(True, "AppWrapper finished successfully")
         if phase == "Failed" and not is_true(self.obj, "ResourcesDeployed"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from fournos.api.conditions import Condition, condition
+from fournos.api.conditions import Condition
 from fournos.appwrappers.context import CREATED, Context
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Obj, is_terminating, key_of, uid_of
@@ -69,11 +69,12 @@ def remove(ctx: Context) -> Removal:
 
 def _gone(ctx: Context, index: int) -> None:
     """Nothing of the component is there: it has been deleted, or was never made."""
-    match condition({"status": ctx.draft.components[index]}, "ResourcesDeployed"):
-        case {"status": "True"}:
+    deployed = ctx.deployed(index)
+    match deployed.status if deployed is not None else "":
+        case "True":
             found = Condition("ResourcesDeployed", "False", "ComponentDeleted", "")
             ctx.draft.component_condition(index, found)
-        case {"status": "Unknown"}:
+        case "Unknown":
             text = "another component could not be created, or it was taken down before this one's turn"
             found = Condition("ResourcesDeployed", "False", "ComponentNotCreated", text)
             ctx.draft.component_condition(index, found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fournos.api.conditions import Condition, is_true
+from fournos.api.conditions import Condition
 from fournos.appwrappers import build
 from fournos.appwrappers.context import CREATED, NOT_CREATED, Context
 from fournos.appwrappers.finish import fail, reset_or_fail, suspend
@@ -61,7 +61,8 @@ def resuming(ctx: Context) -> Decision:
     steps = []
     try:
         for index, template in enumerate(ctx.templates):
-            if is_true({"status": ctx.draft.components[index]}, "ResourcesDeployed"):
+            deployed = ctx.deployed(index)
+            if deployed is not None and deployed.status == "True":
                 continue
             body = build.component(ctx.wrapper, index, ctx.pod_sets(index), ctx.settings)
             steps.append(Create(resource_of(template), body))
@@ -101,6 +102,6 @@ def _component(ctx: Context, create: Create) -> int:
     name = create.body["metadata"]["name"]
     return next(
         index
-        for index, template in enumerate(ctx.templates)
-        if resource_of(template) == create.resource and ctx.draft.components[index]["name"] == name
+        for index, component in enumerate(ctx.draft.components)
+        if resource_of(ctx.templates[index]) == create.resource and component.name == name
     )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fournos.api.conditions import Condition, condition
-from fournos.api.times import parse_time
+from fournos.api.conditions import Condition
 from fournos.appwrappers import judge
 from fournos.appwrappers.autopilot import uses
 from fournos.appwrappers.context import Context
@@ -184,8 +183,8 @@ def _judged(ctx: Context, survey: Survey, index: int, judgement: Judgement, obj:
 
 
 def _has_finished(ctx: Context, index: int) -> bool:
-    found = condition({"status": ctx.draft.components[index]}, "Finished") or {}
-    return found.get("status") == "True"
+    found = ctx.draft.component(index)
+    return found is not None and found.is_true("Finished")
 
 
 def _on_bad_nodes(ctx: Context) -> list[str]:
@@ -206,9 +205,9 @@ def _succeeded(ctx: Context) -> Decision:
         succeeded = count(ctx.pods).succeeded
         return succeed(ctx, f"{succeeded} pods succeeded and no running, pending, or failed pods")
     ended = [
-        parse_time(found["lastTransitionTime"])
+        found.last_transition_time
         for one in ctx.draft.components
-        if (found := condition({"status": one}, "Finished")) and found["status"] == "True"
+        if (found := one.condition("Finished")) and found.status == "True" and found.last_transition_time
     ]
     until = max(ended, default=ctx.now) + ctx.tolerance.failure
     if ctx.now < until:

@@ -6,10 +6,22 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Self
 
+from fournos.api.appwrapper import AppWrapperStatus, ComponentStatus
 from fournos.api.conditions import Condition, upsert
-from fournos.api.times import parse_time
 from fournos.appwrappers.kinds import PodSetSpec
-from fournos.runtime.draft import Draft
+from fournos.kube.resource import Obj
+from fournos.runtime.draft import Draft, read
+
+
+def component_status(status: Mapping[str, Any], index: int) -> ComponentStatus | None:
+    """Of one component alone, of which there may be a hundred."""
+    entries: Sequence[Mapping[str, Any]] = status.get("componentStatus") or ()
+    return ComponentStatus.model_validate(entries[index]) if index < len(entries) else None
+
+
+def phase_of(wrapper: Obj) -> str:
+    """Its status.phase; "" before the first."""
+    return read(AppWrapperStatus, wrapper.get("status") or {}, "phase").phase or ""
 
 
 class StatusDraft(Draft):
@@ -19,16 +31,21 @@ class StatusDraft(Draft):
 
     @property
     def resets(self) -> int:
-        return int(self._status.get("resettingCount") or 0)
+        return read(AppWrapperStatus, self._status, "resettingCount").resetting_count or 0
 
     @property
-    def components(self) -> Sequence[Mapping[str, Any]]:
-        return self._status.get("componentStatus") or ()
+    def components(self) -> tuple[ComponentStatus, ...]:
+        return read(AppWrapperStatus, self._status, "componentStatus").component_status
+
+    def component(self, index: int) -> ComponentStatus | None:
+        """None before there is an entry for it."""
+        return component_status(self._status, index)
 
     def since(self, *types: str) -> datetime:
         """When the latest of these conditions changed."""
-        times = [self.found(type_).get("lastTransitionTime") for type_ in types]
-        return max((parse_time(time) for time in times if time), default=self._now)
+        found = (self.found(type_) for type_ in types)
+        times = (one.last_transition_time for one in found if one is not None)
+        return max((time for time in times if time is not None), default=self._now)
 
     # --- changing ---
 
@@ -55,13 +72,13 @@ class StatusDraft(Draft):
         return self
 
     def amend_component(self, index: int, **fields: Any) -> Self:
-        components = list(self.components)
+        components = list(self._status["componentStatus"])
         components[index] = {**components[index], **fields}
         self._status["componentStatus"] = components
         return self
 
     def component_condition(self, index: int, wanted: Condition) -> Self:
-        before = self.components[index].get("conditions") or ()
+        before = self._status["componentStatus"][index].get("conditions") or ()
         return self.amend_component(index, conditions=upsert(before, wanted, now=self._now))
 
 

@@ -12,6 +12,7 @@ from fournos.kube.resource import Obj, owner_reference
 from fournos.miniclusters import names
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
+from fournos.miniclusters.status import summary_of
 
 _DEFAULT_NAMESPACE = "default"
 """Of a manifest that names none, as it is rendered without a cluster."""
@@ -120,6 +121,6 @@ def cluster_of(minicluster: Obj, settings: MiniClusterSettings) -> Cluster:
         namespace=meta.get("namespace") or _DEFAULT_NAMESPACE,
         uid=meta.get("uid") or "",
         spec=spec,
-        maximum=(minicluster.get("status") or {}).get("maximumSize") or spec.maximum,
+        maximum=summary_of(minicluster).maximum_size or spec.maximum,
         settings=settings,
     )

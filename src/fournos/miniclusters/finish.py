@@ -83,7 +83,7 @@ def finishing(ctx: Context) -> Decision:
     if not removal.done:
         return ctx.decision(removal.steps, retry=removal.unsure)
     code, message = ctx.draft.exit_code, ctx.draft.message
-    reason = str(ctx.draft.found(RUNNING).get("reason"))
+    reason = ctx.draft.reason_of(RUNNING)
     ctx.draft.condition(FINISHED, True, reason, message).phased("Finished", message).put(ready=0)
     ctx.draft.condition(WAITING, False, "Finished").condition(READY, False, "Finished")
     ctx.draft.note("Finished", message, warning=code != 0)

@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Final
 
 from fournos.miniclusters.kinds import MINICLUSTER
+from fournos.miniclusters.status import summary_of
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import Gauge, Metric
 from fournos.runtime.system import Caches
@@ -19,8 +20,8 @@ PHASES: Final = ("Waiting", "Running", "Ready", "Finished")
 
 def report(caches: Caches, metrics: Metrics) -> None:
     """Sets the gauges; all phases always, so that one nobody is in any more says 0."""
-    statuses = [one.get("status") or {} for one in caches[MINICLUSTER]]
-    phases = Counter(str(status.get("phase") or "Waiting") for status in statuses)
+    statuses = [summary_of(one) for one in caches[MINICLUSTER]]
+    phases = Counter(status.phase or "Waiting" for status in statuses)
     for phase in PHASES:
         metrics.set(BY_PHASE, phases[phase], phase)
-    metrics.set(BROKERS, sum(int(status.get("ready") or 0) for status in statuses))
+    metrics.set(BROKERS, sum(status.ready or 0 for status in statuses))

@@ -99,7 +99,7 @@ def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
     if lead is not None and not lead_runs and _final(ctx, lead):
         return  # the last message holds until the Job has ended, too
     counts = f"{found.running} of {size} pods run, {found.ready} are ready"
-    if lead is not None and lead_runs and not ctx.minicluster.get("status", {}).get("startedAt"):
+    if lead is not None and lead_runs and ctx.draft.started_at is None:
         state = runner(lead, ctx.name)["state"]["running"]
         ctx.draft.put(startedAt=state.get("startedAt"))
     waiting = found.running < size

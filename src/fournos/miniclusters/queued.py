@@ -11,7 +11,7 @@ from fournos.miniclusters import names
 from fournos.miniclusters.build import pod_sets
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
-from fournos.miniclusters.status import READY
+from fournos.miniclusters.status import READY, summary_of
 from fournos.queueing.job import Ended
 from fournos.queueing.podsets import PodSetInfo
 from fournos.queueing.workload import PodSet
@@ -37,14 +37,14 @@ class QueuedMiniCluster:
 
     def is_active(self) -> bool:
         """The claim is written before the first object is made, and taken back after the last is gone."""
-        status = self.obj.get("status") or {}
-        return bool(status.get("maximumSize")) and status.get("phase") != "Finished"
+        status = summary_of(self.obj)
+        return bool(status.maximum_size) and status.phase != "Finished"
 
     def finished(self) -> Ended | None:
-        status = self.obj.get("status") or {}
-        if status.get("phase") != "Finished":
+        status = summary_of(self.obj)
+        if status.phase != "Finished":
             return None
-        return Ended(status.get("exitCode") == 0, str(status.get("message") or "MiniCluster finished"))
+        return Ended(status.exit_code == 0, status.message or "MiniCluster finished")
 
     def pods_ready(self) -> bool:
         return is_true(self.obj, READY)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Final, Self
 
+from fournos.api.minicluster import MiniClusterStatus
 from fournos.api.times import format_time
-from fournos.runtime.draft import Draft
+from fournos.kube.resource import Obj
+from fournos.runtime.draft import Draft, read
 
 REQUESTED: Final = "JobRequested"
 WAITING: Final = "JobWaitingForResources"
@@ -16,6 +19,12 @@ BESIDE: Final = "JobSidecarFailed"
 """Only there when a container beside Flux has failed."""
 
 
+def summary_of(minicluster: Obj) -> MiniClusterStatus:
+    """Of its status the phase, the sizes and the result, without the conditions."""
+    status = minicluster.get("status") or {}
+    return read(MiniClusterStatus, status, "maximumSize", "phase", "exitCode", "message", "ready")
+
+
 class StatusDraft(Draft):
     """A copy of a MiniCluster's status with the changes of this pass, and the events that go with them."""
 
@@ -24,15 +33,15 @@ class StatusDraft(Draft):
     @property
     def begun(self) -> bool:
         """Whether something was made for it that has not been taken down since: the claim."""
-        return bool(self._status.get("maximumSize"))
+        return bool(self.maximum)
 
     @property
     def maximum(self) -> int:
-        return int(self._status.get("maximumSize") or 0)
+        return read(MiniClusterStatus, self._status, "maximumSize").maximum_size or 0
 
     @property
     def size(self) -> int:
-        return int(self._status.get("size") or 0)
+        return read(MiniClusterStatus, self._status, "size").size or 0
 
     @property
     def finished(self) -> bool:
@@ -41,12 +50,15 @@ class StatusDraft(Draft):
     @property
     def ended(self) -> bool:
         """Whether the result is known; letting go may still be under way."""
-        return bool(self._status.get("finishedAt"))
+        return read(MiniClusterStatus, self._status, "finishedAt").finished_at is not None
+
+    @property
+    def started_at(self) -> datetime | None:
+        return read(MiniClusterStatus, self._status, "startedAt").started_at
 
     @property
     def exit_code(self) -> int | None:
-        found = self._status.get("exitCode")
-        return None if found is None else int(found)
+        return read(MiniClusterStatus, self._status, "exitCode").exit_code
 
     # --- changing ---
 

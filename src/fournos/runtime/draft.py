@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from fournos.api.conditions import Condition, condition, upsert
+from fournos.api.model import Model, StatusCondition
 from fournos.kube.resource import Obj
 from fournos.runtime.decision import Note
 
 _NOTE_MAX = 1024
 """Kubernetes takes no longer message of an Event."""
+
+
+M = TypeVar("M", bound=Model)
+
+
+def read(model: type[M], status: Mapping[str, Any], *names: str) -> M:
+    """These fields of a status, by their JSON names and by their types.
+
+    Only these: a field that another writer has spoiled must not hide the others.
+    """
+    return model.model_validate({name: status[name] for name in names if status.get(name) is not None})
 
 
 class Draft:
@@ -36,18 +48,22 @@ class Draft:
     def message(self) -> str:
         return str(self._status.get("message") or "")
 
-    def found(self, type_: str) -> Mapping[str, Any]:
-        """The condition of this type; {} while there is none."""
-        return condition({"status": self._status}, type_) or {}
+    def found(self, type_: str) -> StatusCondition | None:
+        """The condition of this type, if any."""
+        found = condition({"status": self._status}, type_)
+        return StatusCondition.model_validate(found) if found is not None else None
 
     def reason_of(self, type_: str) -> str:
-        return str(self.found(type_).get("reason") or "")
+        found = self.found(type_)
+        return (found.reason or "") if found is not None else ""
 
     def is_true(self, type_: str) -> bool:
-        return self.found(type_).get("status") == "True"
+        found = self.found(type_)
+        return found is not None and found.status == "True"
 
     def is_false(self, type_: str) -> bool:
-        return self.found(type_).get("status") == "False"
+        found = self.found(type_)
+        return found is not None and found.status == "False"
 
     # --- changing ---
 
