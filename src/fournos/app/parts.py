@@ -46,8 +46,8 @@ from fournos.runtime.webhook.table import Webhook
 
 log = logging.getLogger(__name__)
 
-Wake = Callable[[str, Key], None]
-"""Works a key of a system, by the system's name."""
+Wake = Callable[[str, Key | None], None]
+"""Works a key of a system, by the system's name; None: all of its keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +115,9 @@ def _frameworks(settings: FrameworkSettings, clock: Clock, metrics: Metrics, wak
 
 
 def _multikueue(settings: MultiKueueSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
-    systems, post = multikueue_systems(settings, clock=clock, wake=wake, requests=metrics.requests("worker"))
-    return Running(systems, {"workers": post.run})
+    requests = metrics.requests("worker")
+    systems, workers = multikueue_systems(settings, clock=clock, wake=wake, requests=requests)
+    return Running(systems, {"workers": workers.run})
 
 
 async def _multikueue_kinds(settings: MultiKueueSettings, api: Client) -> list[str]:

@@ -233,9 +233,9 @@ def _by_system(levels: Mapping[str, str], running: Sequence[Running]) -> dict[st
 
 
 class _Wake:
-    """Wakes a key of the part's controller, which is made after the part has started."""
+    """Wakes keys of the part's controller, which is made after the part has started."""
 
     controller: Controller
 
-    def __call__(self, system: str, key: Key) -> None:
+    def __call__(self, system: str, key: Key | None = None) -> None:
         self.controller.wake(system, key)

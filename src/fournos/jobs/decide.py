@@ -28,10 +28,10 @@ from fournos.jobs.waiting import wait
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.external import cure_of
 from fournos.queueing.kinds import FOURNOS_JOB
+from fournos.queueing.managed import MULTIKUEUE
 from fournos.runtime.decision import Decision, Facts, Need
 from fournos.runtime.failures import describe, lasts
 
-MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 MANAGED_BY_US = frozenset({None, "", "fournos.dev/fournos"})
 
 """Failed passes in a row before a transient error is shown: a blip is nobody's business."""

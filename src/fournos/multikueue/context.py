@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
-from fournos.api.conditions import Condition, condition, is_true, upsert
-from fournos.api.times import format_time
-from fournos.kube.resource import Key, Obj, Resource, uid_of
+from fournos.api.conditions import condition, is_true
+from fournos.kube.patches import merge_patch
+from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.multikueue import names
+from fournos.multikueue.build import mirrored_status
 from fournos.multikueue.settings import MultiKueueSettings
-from fournos.multikueue.workers import Order, Send, Trouble
-from fournos.runtime.decision import Decision, Facts, Note
-from fournos.runtime.steps import Step
-
-MESSAGE_MAX = 1024
+from fournos.multikueue.status import WorkloadDraft
+from fournos.multikueue.workers import RemoteFailure, RemoteStep, Send
+from fournos.runtime.context import PassContext
+from fournos.runtime.decision import Decision, Facts
+from fournos.runtime.steps import Patch, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,8 @@ class Remote:
     workload: Obj | None = None
     jobs: tuple[tuple[Resource, Obj], ...] = ()
     busy: bool = False
-    trouble: Trouble | None = None
-    looked: str = ""
+    failure: RemoteFailure | None = None
+    last_read: str = ""
     lost_since: datetime | None = None
     """Since when it cannot be used, as the AdmissionCheck has it: a restart does not reset it."""
 
@@ -58,33 +59,28 @@ class Observed:
 
 
 @dataclass(slots=True)
-class Context:
+class Context(PassContext):
     observed: Observed
     facts: Facts
     now: datetime
     settings: MultiKueueSettings
     steps: list[Step] = field(default_factory=list)
-    notes: list[Note] = field(default_factory=list)
     deadlines: list[datetime] = field(default_factory=list)
-    status: dict[str, Any] = field(init=False)
-    """The wanted status of the Workload."""
+    draft: WorkloadDraft = field(init=False)
 
     def __post_init__(self) -> None:
-        self.status = dict((self.observed.workload or {}).get("status") or {})
+        check = self.observed.check
+        name = str(check["metadata"]["name"]) if check is not None else ""
+        self.draft = WorkloadDraft(self.observed.workload or {"metadata": {}}, self.now, check=name)
 
     @property
-    def workload(self) -> Obj:
+    def obj(self) -> Obj:
         assert self.observed.workload is not None
         return self.observed.workload
 
     @property
-    def claim(self) -> str:
-        """The worker that has won."""
-        return str(self.status.get("clusterName") or "")
-
-    @property
-    def nominated(self) -> tuple[str, ...]:
-        return tuple(self.status.get("nominatedClusterNames") or ())
+    def workload(self) -> Obj:
+        return self.obj
 
     @property
     def reserved_at(self) -> str:
@@ -98,11 +94,7 @@ class Context:
         count = sum(int(one.get("count") or 0) for one in stats.get("evictions") or ())
         return f"{self.reserved_at}/{count}"
 
-    @property
-    def state(self) -> str:
-        return str(self._entry().get("state") or "Pending")
-
-    # --- whose is what a worker has ---
+    # --- what a worker has: of which attempt it is ---
 
     def is_current(self, obj: Obj) -> bool:
         """Of this attempt of this Workload and job, not of an earlier one."""
@@ -125,71 +117,41 @@ class Context:
 
     def refused(self, remote: Remote) -> bool:
         """It will not take this attempt, however long one waits."""
-        trouble = remote.trouble
-        return trouble is not None and trouble.final and trouble.attempt == self.attempt
+        failure = remote.failure
+        return failure is not None and failure.permanent and failure.attempt == self.attempt
 
     # --- results ---
 
-    def send(self, remote: Remote, order: Order) -> None:
-        self.steps.append(Send(remote.name, self.observed.key, order))
+    def send(self, remote: Remote, step: RemoteStep) -> None:
+        self.steps.append(Send(remote.name, self.observed.key, step))
+
+    def copy_status(self, mirror: Obj | None) -> None:
+        """Writes the worker's status of the job where its owner looks: on the manager.
+
+        Nothing while the worker has no status: an empty one tells less than an old one.
+        """
+        job, kind = self.observed.job, self.observed.kind
+        if job is None or kind is None or mirror is None or not mirror.get("status"):
+            return
+        changes = merge_patch(job.get("status") or {}, mirrored_status(job, mirror))
+        if changes:
+            body = {"metadata": {"uid": uid_of(job)}, "status": changes}
+            self.steps.append(Patch(kind, key_of(job), body, subresource="status"))
 
     def wake(self, when: datetime) -> None:
         self.deadlines.append(when)
 
-    def note(self, reason: str, message: str, *, warning: bool = False) -> None:
-        self.notes.append(Note("Warning" if warning else "Normal", reason, message[:MESSAGE_MAX]))
-
-    def tell(self, state: str, message: str) -> None:
-        """The check's state and message; an event when the state is news."""
-        before = self._entry()
-        changed = before.get("state") != state
-        if not changed and before.get("message") == message:
-            return
-        name = self._check_name()
-        entry = {**before, "name": name, "state": state, "message": message[:MESSAGE_MAX]}
-        if changed or not before.get("lastTransitionTime"):
-            entry["lastTransitionTime"] = format_time(self.now)
-        self.status["admissionChecks"] = [
-            entry if one["name"] == name else one for one in self.status.get("admissionChecks") or ()
-        ]
-        if changed:
-            self.note("MultiKueue", message, warning=state in ("Retry", "Rejected"))
-
-    def put(self, *, cluster: str | None, nominated: tuple[str, ...] = ()) -> None:
-        """Kueue's rule: only one of the two at a time."""
-        for name, value in (("clusterName", cluster), ("nominatedClusterNames", list(nominated) or None)):
-            if value is None:
-                self.status.pop(name, None)
-            else:
-                self.status[name] = value
-
-    def finish(self, reason: str, message: str) -> None:
-        self.status["conditions"] = upsert(
-            self.status.get("conditions") or (),
-            Condition("Finished", "True", reason, message),
-            now=self.now,
-            generation=self.workload["metadata"].get("generation"),
-        )
-
-    def decision(self, *, retry: bool = False) -> Decision:
+    def decision(
+        self, steps: Sequence[Step] = (), *, wake_at: datetime | None = None, retry: bool = False
+    ) -> Decision:
+        """The steps and deadlines that the pass has collected, and these."""
         return Decision(
-            steps=tuple(self.steps),
-            status=self.status if self.observed.workload is not None else None,
-            notes=tuple(self.notes),
-            wake_at=min(self.deadlines, default=None),
+            steps=(*self.steps, *steps),
+            status=self.draft.render() if self.observed.workload is not None else None,
+            notes=tuple(self.draft.notes),
+            wake_at=min((*self.deadlines, *filter(None, (wake_at,))), default=None),
             retry=retry,
         )
-
-    def _check_name(self) -> str:
-        assert self.observed.check is not None
-        return str(self.observed.check["metadata"]["name"])
-
-    def _entry(self) -> dict[str, Any]:
-        if self.observed.check is None:
-            return {}
-        name = self._check_name()
-        found = (one for one in self.status.get("admissionChecks") or () if one["name"] == name)
-        return dict(next(found, {}))
 
 
 def since(obj: Obj, *types: str) -> str:

@@ -15,36 +15,33 @@ from fournos.kube.errors import NotFoundError
 from fournos.kube.resource import controller_of, is_terminating, uid_of
 from fournos.multikueue import names
 from fournos.multikueue.context import Context, Observed, Remote
-from fournos.multikueue.follow import follow
+from fournos.multikueue.job_status import follow
 from fournos.multikueue.nominate import leftover, nominate
-from fournos.multikueue.over import Why, over
 from fournos.multikueue.settings import MultiKueueSettings
-from fournos.multikueue.withdraw import clear, withdraw
-from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Need, StepFailure
+from fournos.multikueue.withdraw import Why, clear, over, withdraw
+from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, StepFailure
 from fournos.runtime.steps import Patch
 
 
-def decide(
-    observed: Observed, facts: Facts, now: datetime, *, settings: MultiKueueSettings
-) -> Decision | Need:
+def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MultiKueueSettings) -> Decision:
     """Pure; see `fournos.runtime.decision`."""
     if facts.failure is not None and facts.failure.transient:
         return Decision(retry=True)
     ctx = Context(observed, facts, now, settings)
     decision = _next(ctx)
-    if facts.failure is None or isinstance(decision, Need):
+    if facts.failure is None:
         return decision
     plain = _without_subresource(ctx, facts.failure)
     if plain is not None:
         steps = tuple(plain if step == facts.failure.step else step for step in decision.steps)
-        return Decision(steps, decision.status, tuple(ctx.notes), decision.wake_at)
+        return Decision(steps, decision.status, tuple(ctx.draft.notes), decision.wake_at)
     # The job's status was refused, by another schema than the worker's.
     if facts.failure.count == 1:
-        ctx.note(
+        ctx.draft.note(
             "StatusRefused", f"the worker's status cannot be written: {facts.failure.message}", warning=True
         )
     steps = tuple(step for step in decision.steps if step != facts.failure.step)
-    return Decision(steps, decision.status, tuple(ctx.notes), decision.wake_at, retry=True)
+    return Decision(steps, decision.status, tuple(ctx.draft.notes), decision.wake_at, retry=True)
 
 
 def _without_subresource(ctx: Context, failure: StepFailure) -> Patch | None:
@@ -65,21 +62,21 @@ def _without_subresource(ctx: Context, failure: StepFailure) -> Patch | None:
     return replace(step, subresource=None)
 
 
-def _next(ctx: Context) -> Decision | Need:
+def _next(ctx: Context) -> Decision:
     why = over(ctx.observed)
     if why is not None:
         return withdraw(ctx, why)
-    if ctx.state in ("Retry", "Rejected"):
+    if ctx.draft.check_state in ("Retry", "Rejected"):
         return ctx.decision()  # Kueue is about to evict it
-    if _checks_before(ctx):
-        return ctx.decision()
-    trouble = _unfit(ctx)
-    if trouble is not None:
-        return trouble
+    if not ctx.draft.other_checks_ready:
+        return ctx.decision()  # their verdict may still change
+    unfit = _unfit(ctx)
+    if unfit is not None:
+        return unfit
     earlier = [remote for remote in ctx.observed.remotes if _has_earlier(ctx, remote)]
     for remote in earlier:
         clear(ctx, remote, Why("an earlier attempt", hard=not _is_ours(ctx, remote), at=ctx.reserved_at))
-    if ctx.claim:
+    if ctx.draft.cluster_name:
         return follow(ctx)
     left = [remote for remote in earlier if remote.usable]
     if left and not _waited(ctx, left):
@@ -100,7 +97,7 @@ def _waited(ctx: Context, left: list[Remote]) -> bool:
         return False
     if ctx.now < slow + grace:
         ctx.wake(slow + grace)
-        ctx.tell("Pending", "; ".join(["waits for an earlier attempt to go", *map(leftover, left)]))
+        ctx.draft.check("Pending", "; ".join(["waits for an earlier attempt to go", *map(leftover, left)]))
         return False
     return True
 
@@ -119,35 +116,22 @@ def _is_ours(ctx: Context, remote: Remote) -> bool:
     return bool(found.get(names.WORKLOAD_UID) == uid_of(ctx.workload))
 
 
-def _checks_before(ctx: Context) -> bool:
-    """Other checks come first: what they say may still change."""
-    mine = ctx.observed.check
-    assert mine is not None
-    return any(
-        one.get("state") != "Ready"
-        for one in ctx.status.get("admissionChecks") or ()
-        if one["name"] != mine["metadata"]["name"]
-    )
-
-
-def _unfit(ctx: Context) -> Decision | Need | None:
+def _unfit(ctx: Context) -> Decision | None:
     """Whether the job is one that can be taken to a worker at all."""
     owner, kind, job = controller_of(ctx.workload), ctx.observed.kind, ctx.observed.job
     if owner is None or kind is None:
         whose = f"{owner['apiVersion']}, Kind={owner['kind']}" if owner else "none"
-        ctx.tell("Rejected", f"No multikueue adapter found for owner kind {whose}")
+        ctx.draft.check("Rejected", f"No multikueue adapter found for owner kind {whose}")
         return ctx.decision()
     if job is None:
-        question = LiveGet(kind, ctx.observed.key._replace(name=str(owner["name"])))
-        if need := ctx.facts.ask([question]):
-            return need
+        live = ctx.facts.require(LiveGet(kind, ctx.observed.key._replace(name=str(owner["name"]))))
         # Gone: its Workload goes with it.  There: the cache is about to show it.
-        return Decision(retry=not isinstance(ctx.facts.answer(question), Absent))
+        return Decision(retry=not isinstance(live, Absent))
     if uid_of(job) != str(owner["uid"]) or is_terminating(job):
         return Decision()
     managed_by = (job.get("spec") or {}).get("managedBy")
     if managed_by != names.MULTIKUEUE:
-        ctx.tell(
+        ctx.draft.check(
             "Rejected",
             "The owner is not managed by Kueue: "
             f'Expecting .spec.managedBy to be "{names.MULTIKUEUE}" not "{managed_by or ""}"',

@@ -8,14 +8,15 @@ import json
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from fournos.kube.checked import config_of
 from fournos.kube.errors import CredentialsError
 from fournos.kube.kubeconfig import access
-from fournos.kube.resource import Key, Obj, key_of
+from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.kube.token import claims, time_of
 from fournos.multikueue.names import KUBECONFIG
+from fournos.runtime.projection import pick
 
 PUT_KUBECONFIG: Final = f"put the worker's kubeconfig into it, under the key {KUBECONFIG}"
 _SUBJECT: Final = re.compile(
@@ -52,6 +53,23 @@ def content_of(secret: Obj) -> bytes:
         return base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         raise CredentialsError(f"Secret {key_of(secret)}: {KUBECONFIG} is not base64") from None
+
+
+def version_of(secret: Obj) -> str:
+    """Of a Secret as `project_secret` keeps it."""
+    return f"{uid_of(secret)}/{secret['version']}"
+
+
+def project_secret(secret: Obj) -> Obj:
+    """Without a byte of its content."""
+    meta: dict[str, Any] = pick(
+        secret["metadata"], ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "labels")
+    )
+    return {
+        "metadata": meta,
+        "version": meta.get("resourceVersion"),
+        "hasKubeconfig": bool((secret.get("data") or {}).get(KUBECONFIG)),
+    }
 
 
 def token_of(text: str) -> Token:

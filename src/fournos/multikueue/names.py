@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-MULTIKUEUE = "kueue.x-k8s.io/multikueue"
-"""In `spec.managedBy`: the object runs on a worker cluster, whichever adapter takes it there."""
-CONTROLLER = "fournos.dev/multikueue"
+from fournos.queueing.managed import MULTIKUEUE as MULTIKUEUE
+from fournos.queueing.managed import MULTIKUEUE_ADAPTER
+
+CONTROLLER = MULTIKUEUE_ADAPTER
 """The `controllerName` of the AdmissionChecks that are ours; Kueue's own adapter has `MULTIKUEUE` there."""
+
 ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 """Label, and since Kueue 0.18 annotation, that binds an object to a Workload made before it."""

@@ -16,11 +16,11 @@ from fournos.kube.resource import Obj, key_of, uid_of
 from fournos.multikueue import names
 from fournos.multikueue.build import remote_workload
 from fournos.multikueue.context import Context, Remote, since
-from fournos.multikueue.over import Why
-from fournos.multikueue.withdraw import clear
-from fournos.multikueue.workers import Change, Make
+from fournos.multikueue.withdraw import Why, clear
+from fournos.multikueue.workers import create
 from fournos.queueing.kinds import WORKLOAD
 from fournos.runtime.decision import Decision
+from fournos.runtime.steps import Patch
 
 _CURABLE = frozenset({"NotFoundError", "ForbiddenError"})
 """A namespace or a right that is missing there; a line that is cut for a moment is not worth a word."""
@@ -32,11 +32,11 @@ def nominate(ctx: Context, left: Sequence[Remote] = ()) -> Decision:
     fit = [remote for remote in listed if remote.usable and not ctx.refused(remote)]
     winner = _winner(ctx, fit)
     if winner is not None:
-        ctx.put(cluster=winner.name)
-        ctx.tell("Pending", f'"{winner.name}" has admitted it; the job is on its way there')
+        ctx.draft.claim(winner.name)
+        ctx.draft.check("Pending", f'"{winner.name}" has admitted it; the job is on its way there')
         return ctx.decision()
     if not fit:
-        return _nobody(ctx, listed, left)
+        return _no_worker(ctx, listed, left)
     wanted = fit[: _how_many(ctx)]
     for remote in ctx.observed.remotes:
         if remote in left:
@@ -46,8 +46,8 @@ def nominate(ctx: Context, left: Sequence[Remote] = ()) -> Decision:
         elif not remote.busy:
             _ask(ctx, remote)
     chosen = tuple(remote.name for remote in wanted)
-    ctx.put(cluster=None, nominated=chosen)
-    ctx.tell(
+    ctx.draft.claim(None, chosen)
+    ctx.draft.check(
         "Pending",
         "; ".join([f"waits for quota on {_quoted(chosen)}", *_complaints(wanted), *map(leftover, left)]),
     )
@@ -63,7 +63,9 @@ def _winner(ctx: Context, fit: list[Remote]) -> Remote | None:
     admitted = [
         (since(workload, "Admitted"), crc32(f"{uid}/{remote.name}".encode()), remote.name, remote)
         for remote in fit
-        if remote.name in ctx.nominated and (workload := ctx.current(remote)) is not None and runs(workload)
+        if remote.name in ctx.draft.nominated
+        and (workload := ctx.current(remote)) is not None
+        and runs(workload)
     ]
     return min(admitted, key=lambda one: one[:3])[3] if admitted else None
 
@@ -79,9 +81,9 @@ def runs(workload: Obj) -> bool:
 def _complaints(remotes: list[Remote]) -> list[str]:
     """Of those that are asked, and where somebody has to do something first."""
     return [
-        f'"{one.name}" does not take it yet: {one.trouble.message}'
+        f'"{one.name}" does not take it yet: {one.failure.message}'
         for one in remotes
-        if one.trouble is not None and one.trouble.error in _CURABLE
+        if one.failure is not None and one.failure.error in _CURABLE
     ]
 
 
@@ -93,25 +95,27 @@ def leftover(remote: Remote) -> str:
         f"{kind} {key_of(obj)}" + (" (its finalizers stay)" if obj["metadata"].get("finalizers") else "")
         for kind, obj in zip(kinds, found, strict=True)
     ]
-    why = f": {remote.trouble.message}" if remote.trouble is not None else ""
+    why = f": {remote.failure.message}" if remote.failure is not None else ""
     return f'"{remote.name}" still has {", ".join(texts)} of an earlier attempt{why}'
 
 
-def _nobody(ctx: Context, listed: list[Remote], left: Sequence[Remote]) -> Decision:
-    refusals = [f'"{one.name}": {one.trouble.message}' for one in listed if one.trouble and ctx.refused(one)]
+def _no_worker(ctx: Context, listed: list[Remote], left: Sequence[Remote]) -> Decision:
+    refusals = [f'"{one.name}": {one.failure.message}' for one in listed if one.failure and ctx.refused(one)]
     for remote in ctx.observed.remotes:
         if remote not in left:
             clear(ctx, remote, Why("no worker takes it", hard=True))
-    ctx.put(cluster=None)
+    ctx.draft.claim(None)
     if refusals and len(refusals) == len(listed) and not left:
-        ctx.tell("Rejected", f"No worker can take it: {'; '.join(refusals)}")
+        ctx.draft.check("Rejected", f"No worker can take it: {'; '.join(refusals)}")
     elif listed or left:
         unusable = [one for one in listed if not ctx.refused(one)]
         reasons = refusals + [f'"{one.name}": {one.hindrance or "not connected yet"}' for one in unusable]
         reasons += map(leftover, left)
-        ctx.tell("Pending", f"No worker can be used: {'; '.join(reasons)}")
+        ctx.draft.check("Pending", f"No worker can be used: {'; '.join(reasons)}")
     else:
-        ctx.tell("Pending", "The AdmissionCheck's MultiKueueConfig names no cluster, or does not exist")
+        ctx.draft.check(
+            "Pending", "The AdmissionCheck's MultiKueueConfig names no cluster, or does not exist"
+        )
     return ctx.decision()
 
 
@@ -136,7 +140,7 @@ def _ask(ctx: Context, remote: Remote) -> None:
         body = remote_workload(
             ctx.workload, worker=remote.name, origin=ctx.settings.the_origin, attempt=ctx.attempt
         )
-        ctx.send(remote, Make(WORKLOAD, body))
+        ctx.send(remote, create(WORKLOAD, body))
 
 
 def keep_priority(ctx: Context, remote: Remote, twin: Obj) -> None:
@@ -146,7 +150,7 @@ def keep_priority(ctx: Context, remote: Remote, twin: Obj) -> None:
     if here == {name: twin["spec"].get(name) for name in fields} or remote.busy:
         return
     body = {"metadata": {"resourceVersion": twin["metadata"]["resourceVersion"]}, "spec": here}
-    ctx.send(remote, Change(WORKLOAD, key_of(twin), body))
+    ctx.send(remote, Patch(WORKLOAD, key_of(twin), body))
 
 
 def _quoted(found: tuple[str, ...]) -> str:

@@ -1,9 +1,10 @@
-"""From the caches and the workers to what a decision reads: projections, indexes, who wakes whom."""
+"""What a decision reads of caches and workers: watches, indexes, projections."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from fournos.api.conditions import condition
@@ -16,7 +17,7 @@ from fournos.multikueue.kinds import MULTIKUEUE_CONFIG
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.workers import Workers
 from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
-from fournos.runtime.projection import metadata, pick
+from fournos.runtime.projection import controller_uid, metadata, own_key, pick
 from fournos.runtime.system import Caches, Watch
 
 CHECK, CONFIG, OF_WORKLOAD, OWNER = "check", "config", "workload", "owner"
@@ -24,33 +25,41 @@ CHECK, CONFIG, OF_WORKLOAD, OWNER = "check", "config", "workload", "owner"
 
 def watches(settings: MultiKueueSettings) -> tuple[Watch, ...]:
     """Of the system whose keys are the manager's Workloads."""
-
-    def of_check(check: Obj, caches: Caches) -> Iterable[Key]:
-        if check["spec"].get("controllerName") != settings.controller_name:
-            return ()
-        return tuple(key_of(one) for one in caches[WORKLOAD].by(CHECK, check["metadata"]["name"]))
-
-    def of_config(config: Obj, caches: Caches) -> Iterable[Key]:
-        return tuple(
-            key
-            for check in caches[ADMISSION_CHECK].by(CONFIG, config["metadata"]["name"])
-            for key in of_check(check, caches)
-        )
-
-    def of_job(job: Obj, caches: Caches) -> Iterable[Key]:
-        return tuple(key_of(one) for one in caches[WORKLOAD].by(OWNER, str(job["metadata"]["uid"])))
-
+    controller = settings.controller_name
     return (
         Watch(
             WORKLOAD,
-            wakes=lambda workload, caches: (key_of(workload),),
+            wakes=own_key,
             project=project_workload,
-            indexes={CHECK: _checks, OWNER: _owner},
+            indexes={CHECK: _checks, OWNER: controller_uid},
         ),
-        Watch(ADMISSION_CHECK, wakes=of_check, project=project_check, indexes={CONFIG: config_of}),
-        Watch(MULTIKUEUE_CONFIG, wakes=of_config),
-        *(Watch(kind, wakes=of_job, project=project_job, required=False) for kind in settings.kinds),
+        Watch(
+            ADMISSION_CHECK,
+            wakes=partial(_wakes_of_check, controller),
+            project=project_check,
+            indexes={CONFIG: config_of},
+        ),
+        Watch(MULTIKUEUE_CONFIG, wakes=partial(_wakes_of_config, controller)),
+        *(Watch(kind, wakes=_wakes_of_job, project=project_job, required=False) for kind in settings.kinds),
     )
+
+
+def _wakes_of_check(controller: str, check: Obj, caches: Caches) -> Iterable[Key]:
+    if check["spec"].get("controllerName") != controller:
+        return ()
+    return tuple(key_of(one) for one in caches[WORKLOAD].by(CHECK, check["metadata"]["name"]))
+
+
+def _wakes_of_config(controller: str, config: Obj, caches: Caches) -> Iterable[Key]:
+    return tuple(
+        key
+        for check in caches[ADMISSION_CHECK].by(CONFIG, config["metadata"]["name"])
+        for key in _wakes_of_check(controller, check, caches)
+    )
+
+
+def _wakes_of_job(job: Obj, caches: Caches) -> Iterable[Key]:
+    return tuple(key_of(one) for one in caches[WORKLOAD].by(OWNER, str(job["metadata"]["uid"])))
 
 
 def fleet_watches(settings: MultiKueueSettings) -> tuple[FleetWatch, ...]:
@@ -86,87 +95,90 @@ def of_workload(job: Obj) -> Iterable[str]:
     return (str(workload_of(job)),)
 
 
-class Observer:
-    """Reads the caches and the workers."""
-
-    def __init__(self, settings: MultiKueueSettings, workers: Workers) -> None:
-        self._settings = settings
-        self._workers = workers
-        self.caches: Caches | None = None
-        """What the last pass read; for those who have to find all Workloads."""
-
-    def __call__(self, caches: Caches, key: Key) -> Observed | None:
-        self.caches = caches
-        workload = caches[WORKLOAD].get(key)
-        check = self._check_of(caches, workload) if workload is not None else None
-        listed = _listed(caches, check)
-        kind = self._kind_of(workload)
-        remotes = tuple(
-            self._remote(name, key, kind, check, listed=name in listed)
-            for name in dict.fromkeys((*listed, *self._workers.names()))
-        )
-        if check is None and not any(remote.workload or remote.jobs for remote in remotes):
-            return None
-        owner = controller_of(workload) if workload is not None else None
-        job = caches[kind].get(Key(key.namespace, str(owner["name"]))) if kind and owner else None
-        return Observed(key=key, workload=workload, check=check, kind=kind, job=job, remotes=remotes)
-
-    def _check_of(self, caches: Caches, workload: Obj) -> Obj | None:
-        for name in _checks(workload):
-            check = caches[ADMISSION_CHECK].get(Key("", name))
-            if check is not None and check["spec"].get("controllerName") == self._settings.controller_name:
-                return check
+def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: Workers) -> Observed | None:
+    """The Workload with its job, and what each worker has of it."""
+    workload = caches[WORKLOAD].get(key)
+    check = _check_of(caches, workload, settings) if workload is not None else None
+    listed = _listed(caches, check)
+    kind = _kind_of(workload, settings)
+    remotes = tuple(
+        _remote(name, key, kind, check, settings=settings, workers=workers, listed=name in listed)
+        for name in dict.fromkeys((*listed, *workers.names()))
+    )
+    if check is None and not any(remote.workload or remote.jobs for remote in remotes):
         return None
+    owner = controller_of(workload) if workload is not None else None
+    job = caches[kind].get(Key(key.namespace, str(owner["name"]))) if kind and owner else None
+    return Observed(key=key, workload=workload, check=check, kind=kind, job=job, remotes=remotes)
 
-    def _kind_of(self, workload: Obj | None) -> Resource | None:
-        owner = controller_of(workload) if workload is not None else None
-        if owner is None:
-            return None
-        group = str(owner.get("apiVersion", "")).rpartition("/")[0]
-        kinds = self._settings.kinds
-        return next((one for one in kinds if (one.group, one.kind) == (group, owner.get("kind"))), None)
 
-    def _remote(
-        self, name: str, key: Key, kind: Resource | None, check: Obj | None, *, listed: bool
-    ) -> Remote:
-        workers = self._workers
-        store = workers.store(name, WORKLOAD)
-        jobs: list[tuple[Resource, Obj]] = []
-        for resource in self._settings.kinds:
-            found = workers.store(name, resource)
-            if found is not None:
-                there = (job for job in found.by(OF_WORKLOAD, str(key)) if self._through(name, job))
-                jobs += [(resource, self._seen(name, job)) for job in there]
-        workload = store.get(key) if store is not None else None
-        if workload is not None and not self._through(name, workload):
-            workload = None
-        return Remote(
-            name=name,
-            listed=listed,
-            usable=workers.probed(name) and not workers.hindrance(name, kind),
-            hindrance=workers.hindrance(name, kind),
-            workload=self._seen(name, workload) if workload is not None else None,
-            jobs=tuple(jobs),
-            busy=workers.busy(name, key),
-            trouble=workers.trouble(name, key),
-            looked=workers.looked(name, key),
-            lost_since=_lost_since(check, name),
-        )
+def _check_of(caches: Caches, workload: Obj, settings: MultiKueueSettings) -> Obj | None:
+    for name in _checks(workload):
+        check = caches[ADMISSION_CHECK].get(Key("", name))
+        if check is not None and check["spec"].get("controllerName") == settings.controller_name:
+            return check
+    return None
 
-    def _through(self, name: str, obj: Obj) -> bool:
-        """Whether it was made through this connection, or through one that is no more."""
-        made = (obj["metadata"].get("annotations") or {}).get(names.WORKER)
-        return made in (None, name) or made not in self._workers.names()
 
-    def _seen(self, name: str, obj: Obj) -> Obj:
-        """Under load a pass often comes before the watch event: what was deleted is not deleted again."""
-        if not self._workers.removed(name, uid_of(obj)):
-            return obj
-        return {**obj, "metadata": {"deletionTimestamp": "accepted", **obj["metadata"]}}
+def _kind_of(workload: Obj | None, settings: MultiKueueSettings) -> Resource | None:
+    owner = controller_of(workload) if workload is not None else None
+    if owner is None:
+        return None
+    group = str(owner.get("apiVersion", "")).rpartition("/")[0]
+    kinds = settings.kinds
+    return next((one for one in kinds if (one.group, one.kind) == (group, owner.get("kind"))), None)
+
+
+def _remote(
+    name: str,
+    key: Key,
+    kind: Resource | None,
+    check: Obj | None,
+    *,
+    settings: MultiKueueSettings,
+    workers: Workers,
+    listed: bool,
+) -> Remote:
+    store = workers.store(name, WORKLOAD)
+    jobs: list[tuple[Resource, Obj]] = []
+    for resource in settings.kinds:
+        found = workers.store(name, resource)
+        if found is not None:
+            there = (job for job in found.by(OF_WORKLOAD, str(key)) if _is_through(name, job, workers))
+            jobs += [(resource, _seen(name, job, workers)) for job in there]
+    workload = store.get(key) if store is not None else None
+    if workload is not None and not _is_through(name, workload, workers):
+        workload = None
+    hindrance = workers.hindrance(name, kind)
+    return Remote(
+        name=name,
+        listed=listed,
+        usable=workers.probed(name) and not hindrance,
+        hindrance=hindrance,
+        workload=_seen(name, workload, workers) if workload is not None else None,
+        jobs=tuple(jobs),
+        busy=workers.busy(name, key),
+        failure=workers.failure(name, key),
+        last_read=workers.last_read(name, key),
+        lost_since=_lost_since(check, name),
+    )
+
+
+def _is_through(name: str, obj: Obj, workers: Workers) -> bool:
+    """Whether it was made through this connection, or through one that is no more."""
+    made = (obj["metadata"].get("annotations") or {}).get(names.WORKER)
+    return made in (None, name) or made not in workers.names()
+
+
+def _seen(name: str, obj: Obj, workers: Workers) -> Obj:
+    """Under load a pass often comes before the watch event: what was deleted is not deleted again."""
+    if not workers.deleted(name, uid_of(obj)):
+        return obj
+    return {**obj, "metadata": {"deletionTimestamp": "accepted", **obj["metadata"]}}
 
 
 def remote_keys(settings: MultiKueueSettings, workers: Workers) -> Iterable[Key]:
-    """The Workloads that anything on a worker belongs to: some may be gone from the manager."""
+    """Keys of the Workloads that objects on workers belong to: some may be gone from the manager."""
     found: dict[Key, None] = {}
     for name in workers.names():
         for resource in (WORKLOAD, *settings.kinds):
@@ -206,11 +218,6 @@ def _checks(workload: Obj) -> Iterable[str]:
     return tuple(str(one["name"]) for one in (workload.get("status") or {}).get("admissionChecks") or ())
 
 
-def _owner(workload: Obj) -> Iterable[str]:
-    owner = controller_of(workload)
-    return (str(owner["uid"]),) if owner else ()
-
-
 # --- projections -------------------------------------------------------------------------------------
 
 
@@ -232,7 +239,7 @@ def project_check(check: Obj) -> Obj:
 
 
 def project_job(job: Obj) -> Obj:
-    """Whole if it is to travel, else only that it does not."""
+    """The full object when it is dispatched, otherwise only that it is not."""
     managed_by = (job.get("spec") or {}).get("managedBy")
     if managed_by == names.MULTIKUEUE:
         return job
@@ -246,12 +253,12 @@ def project_remote_workload(workload: Obj) -> Obj:
     return {
         "metadata": metadata(workload, "finalizers", "annotations"),
         "spec": pick(workload.get("spec"), ("active", "priority", "priorityClassRef")),
-        "status": {"conditions": _told(workload.get("status") or {})},
+        "status": {"conditions": _conditions(workload.get("status") or {})},
     }
 
 
 def project_remote_job(job: Obj) -> Obj:
-    """What flows back, and whose it is."""
+    """The status, and what the object belongs to."""
     annotations = pick(
         job["metadata"].get("annotations"), (names.PREBUILT, names.JOB_UID, names.ATTEMPT, names.WORKER)
     )
@@ -266,7 +273,7 @@ def project_remote_job(job: Obj) -> Obj:
     }
 
 
-def _told(status: Obj) -> list[Obj]:
+def _conditions(status: Obj) -> list[Obj]:
     """The conditions, as far as they are conditions: no decision has to look twice."""
     return [one for one in _list_of(status, "conditions") if _is_condition(one)]
 

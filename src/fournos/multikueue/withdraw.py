@@ -7,31 +7,62 @@ its UID as a precondition, and is ours by its origin label, by which alone the w
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from fournos.api.conditions import is_true
 from fournos.api.times import parse_time
 from fournos.kube.resource import Obj, is_terminating, key_of, uid_of
 from fournos.multikueue import names
-from fournos.multikueue.context import Context, Remote, holds_quota
-from fournos.multikueue.over import Why, over
-from fournos.multikueue.sync import sync
-from fournos.multikueue.workers import Change, Remove
+from fournos.multikueue.context import Context, Observed, Remote, holds_quota, since
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.report import finalizer_patch
-from fournos.runtime.decision import Absent, Decision, LiveGet, Need, Present
+from fournos.runtime.decision import Absent, Decision, LiveGet, Present
+from fournos.runtime.steps import Delete, Patch
 
 
-def withdraw(ctx: Context, why: Why) -> Decision | Need:
+@dataclass(frozen=True, slots=True)
+class Why:
+    """Why something on workers has to go."""
+
+    text: str
+    hard: bool = False
+    """At once: nobody waits for it to stop."""
+    kept: bool = False
+    """Only when it has been kept for its logs."""
+    final: bool = False
+    """It cannot be taken back: a cache that shows it may be behind in other things, not in this."""
+    at: str = ""
+    """Since when; the grace period counts from here."""
+
+
+def over(observed: Observed) -> Why | None:
+    """Why no worker may have anything of this Workload."""
+    workload = observed.workload
+    if workload is None or is_terminating(workload):
+        return Why("it is deleted", hard=True, final=workload is not None)
+    if is_true(workload, "Finished"):
+        return Why("it is finished", hard=True, kept=True, final=True, at=since(workload, "Finished"))
+    if observed.check is None:
+        return Why("its queue does not ask for a worker any more", at=since(workload, "QuotaReserved"))
+    if workload["spec"].get("active", True) is False:
+        return Why("it is not active", at=since(workload, "Evicted", "QuotaReserved"))
+    if is_true(workload, "Evicted"):
+        return Why("it is evicted", at=since(workload, "Evicted"))
+    if not is_true(workload, "QuotaReserved"):
+        return Why("it has no quota", at=since(workload, "QuotaReserved"))
+    return None
+
+
+def withdraw(ctx: Context, why: Why) -> Decision:
     """Everything of it, from all workers."""
     for remote in ctx.observed.remotes:
         clear(ctx, remote, why)
-    if ctx.steps and not _certain(ctx, why) and (doubt := _doubt(ctx)) is not None:
-        return doubt
+    if ctx.steps and not _certain(ctx, why) and not _confirmed(ctx):
+        return Decision(retry=True)
     if ctx.observed.workload is not None and not is_true(ctx.workload, "Finished"):
         # Kueue cannot take out what we have written.
-        ctx.put(cluster=None)
+        ctx.draft.claim(None)
     return ctx.decision()
 
 
@@ -45,20 +76,15 @@ def _certain(ctx: Context, why: Why) -> bool:
     )
 
 
-def _doubt(ctx: Context) -> Decision | Need | None:
+def _confirmed(ctx: Context) -> bool:
     """The cache is a hint: before anything is destroyed the manager's Workload is read live."""
-    question = LiveGet(WORKLOAD, ctx.observed.key)
-    if need := ctx.facts.ask([question]):
-        return need
-    answer = ctx.facts.answer(question)
+    answer = ctx.facts.require(LiveGet(WORKLOAD, ctx.observed.key))
     if isinstance(answer, Absent) and not answer.no_kind:
-        return None if ctx.observed.workload is None else Decision(retry=True)
+        return ctx.observed.workload is None
     if not isinstance(answer, Present) or ctx.observed.workload is None:
-        return Decision(retry=True)
+        return False
     same = uid_of(answer.value) == uid_of(ctx.workload)
-    if not same or over(replace(ctx.observed, workload=answer.value)) is None:
-        return Decision(retry=True)
-    return None
+    return same and over(replace(ctx.observed, workload=answer.value)) is not None
 
 
 def clear(ctx: Context, remote: Remote, why: Why) -> None:
@@ -72,20 +98,20 @@ def clear(ctx: Context, remote: Remote, why: Why) -> None:
         return
     for kind, job in remote.jobs:
         if not is_terminating(job):
-            ctx.send(remote, Remove(kind, key_of(job), uid_of(job)))
+            ctx.send(remote, Delete(kind, key_of(job), uid_of(job)))
     if remote.jobs or remote.workload is None:
         return
     if not is_terminating(remote.workload):
-        ctx.send(remote, Remove(WORKLOAD, key_of(remote.workload), uid_of(remote.workload)))
+        ctx.send(remote, Delete(WORKLOAD, key_of(remote.workload), uid_of(remote.workload)))
     elif (patch := finalizer_patch(remote.workload)) is not None:
-        ctx.send(remote, Change(WORKLOAD, patch.key, patch.body))
+        ctx.send(remote, patch)
 
 
 def _stopped(ctx: Context, remote: Remote, why: Why) -> bool:
     """Whether nothing of it holds quota there any more; if not, it is asked to stop."""
     workload = remote.workload
-    if not ctx.claim or ctx.claim == remote.name:
-        sync(ctx, _last(ctx, remote))
+    if ctx.draft.cluster_name in ("", remote.name):
+        ctx.copy_status(_last(ctx, remote))
     if workload is None or not remote.jobs or not holds_quota(workload):
         return True
     if why.at:
@@ -96,7 +122,7 @@ def _stopped(ctx: Context, remote: Remote, why: Why) -> bool:
     if workload["spec"].get("active", True) is not False and not is_terminating(workload):
         version = workload["metadata"]["resourceVersion"]
         body = {"metadata": {"resourceVersion": version}, "spec": {"active": False}}
-        ctx.send(remote, Change(WORKLOAD, key_of(workload), body))
+        ctx.send(remote, Patch(WORKLOAD, key_of(workload), body))
     return False
 
 

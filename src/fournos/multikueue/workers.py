@@ -1,8 +1,8 @@
-"""The workers as decisions see them: what the fleet's watches hold, and a post box for what is to be done.
+"""What decisions know of worker clusters, and how they order steps there.
 
-A decision never waits for a worker.  What it wants done there is handed to the worker's own tasks and comes
-back as a watch event; until then, and while a failed request waits for its next try, the object counts as
-busy.  So a worker that hangs holds up nobody but the objects that are on it.
+A decision never waits for a worker.  A step for a worker goes into that worker's work queue, and its effect
+comes back as a watch event; until then, and while a failed step waits for its backoff, the Workload counts as
+busy there.  So a worker that hangs delays only the Workloads that are on it.
 """
 
 from __future__ import annotations
@@ -12,83 +12,85 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from fournos.kube.api import Api
-from fournos.kube.resource import Key, Obj, Resource
+from fournos.kube.resource import Key, Obj, Resource, is_terminating, key_of
 from fournos.kube.store import Store
-from fournos.runtime.steps import Custom
+from fournos.multikueue import names
+from fournos.runtime.steps import Create, Custom, Delete, NameTaken, Patch
 from fournos.runtime.system import Executor
 
 
 @dataclass(frozen=True, slots=True)
-class Make:
-    """Create `body`, once; an object of its name that is not ours is left alone (`FOREIGN`)."""
-
-    resource: Resource
-    body: Obj
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """JSON merge patch, bound to a resourceVersion in its metadata."""
-
-    resource: Resource
-    key: Key
-    body: Obj
-
-
-@dataclass(frozen=True, slots=True)
-class Remove:
-    """Delete exactly the object with this UID."""
-
-    resource: Resource
-    key: Key
-    uid: str
-
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Read the object live into its store; `since` says after which event, so that it is asked once."""
+class Read(Custom):
+    """Read the object live into its store; `since` names the event that asks for it, so that it happens
+    once for each."""
 
     resource: Resource
     key: Key
     since: str
 
 
-Order: TypeAlias = Make | Change | Remove | Look
+RemoteStep: TypeAlias = Create | Patch | Delete | Read
 
 
 @dataclass(frozen=True, slots=True)
 class Send(Custom):
-    """Have this done on a worker, on behalf of a Workload of the manager."""
+    """Carry out a step on a worker, on behalf of a Workload of the manager."""
 
     worker: str
     workload: Key
-    order: Order
+    step: RemoteStep
 
 
-FOREIGN = "ForeignObject"
-FINAL = frozenset({FOREIGN, "InvalidError"})
-"""Refusals that no waiting cures: this worker is none for this object."""
+def create(resource: Resource, body: Obj) -> Create:
+    """Creates an object on a worker, or takes the one that an earlier try has created."""
+    return Create(resource, body, name_taken=_name_taken)
+
+
+def _name_taken(step: Create, live: Obj) -> NameTaken | None:
+    """The controller of an object on a worker belongs to that cluster: labels and annotations decide."""
+    found, wanted = live["metadata"], step.body["metadata"]
+    same = all(
+        (found.get(part) or {}).get(name) == (wanted.get(part) or {}).get(name)
+        for part, name in (
+            ("labels", names.ORIGIN_LABEL),
+            ("annotations", names.ATTEMPT),
+            ("annotations", names.WORKER),
+        )
+    )
+    if same and not is_terminating(live):
+        return None
+    if (found.get("labels") or {}).get(names.ORIGIN_LABEL) == wanted["labels"][names.ORIGIN_LABEL]:
+        text = f"{step.resource} {key_of(live)} is of an earlier attempt, or of another worker's name"
+        return NameTaken(text, waits=True)
+    return NameTaken(f"{step.resource} {key_of(live)} exists already and was not made by this manager")
+
+
+_PERMANENT = frozenset({"ForeignObject", "InvalidError"})
+"""Refusals that no waiting cures: this worker cannot take this object."""
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """The last order for an object that failed."""
+class RemoteFailure:
+    """The last step for a Workload that failed on a worker."""
 
     error: str
-    """The exception's class, or `FOREIGN`."""
+    """As in `StepFailure`."""
     message: str
     attempt: str = ""
-    """The one it belongs to, for an object that was to be made."""
+    """Of the object that was to be created."""
 
     @property
-    def final(self) -> bool:
-        return self.error in FINAL
+    def permanent(self) -> bool:
+        return self.error in _PERMANENT
 
 
 class Workers(Protocol):
-    """The connections to workers, as the systems need them."""
+    """The connections to worker clusters, as the systems of the adapter use them."""
 
-    def connect(self, name: str, kubeconfig: bytes, *, version: str) -> None: ...
+    def connect(self, name: str, kubeconfig: bytes, *, version: str) -> None:
+        """Raises KubeconfigRefusedError."""
+        ...
+
     def forget(self, name: str) -> None: ...
     def names(self) -> tuple[str, ...]: ...
     def version_of(self, name: str) -> str | None: ...
@@ -111,20 +113,20 @@ class Workers(Protocol):
         ...
 
     def busy(self, name: str, workload: Key) -> bool:
-        """An order for this Workload is under way there, or waits for its next try."""
+        """A step for this Workload is under way there, or waits for its backoff."""
         ...
 
-    def trouble(self, name: str, workload: Key) -> Trouble | None: ...
-    def looked(self, name: str, workload: Key) -> str:
-        """`since` of the last `Look` that was answered; "" without one."""
+    def failure(self, name: str, workload: Key) -> RemoteFailure | None: ...
+    def last_read(self, name: str, workload: Key) -> str:
+        """`since` of the last `Read` that was answered; "" without one."""
         ...
 
-    def removed(self, name: str, uid: str) -> bool:
-        """Its deletion was accepted a moment ago, and the watch has not told yet what came of it."""
+    def deleted(self, name: str, uid: str) -> bool:
+        """Its deletion was accepted a moment ago, and its watch event may still come."""
         ...
 
     async def send(self, step: Send, api: Api) -> None:
-        """Take the order; must not wait for the worker.  `api` is the manager's."""
+        """Take the step; must not wait for the worker.  `api` is the manager's."""
         ...
 
 

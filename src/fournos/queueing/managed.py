@@ -13,6 +13,10 @@ from typing import Any, Final
 from fournos.queueing.job import ManagedBy, QueuedJob
 
 MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
+"""In `spec.managedBy`: the object runs on a worker cluster, whichever adapter takes it there; also the
+`controllerName` of the AdmissionChecks of Kueue's own adapter."""
+MULTIKUEUE_ADAPTER: Final = "fournos.dev/multikueue"
+"""The `controllerName` of the AdmissionChecks of our adapter."""
 
 
 def managed_elsewhere(spec: Mapping[str, Any]) -> bool:

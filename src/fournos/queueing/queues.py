@@ -11,9 +11,10 @@ from typing import Final
 
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE
+from fournos.queueing.managed import MULTIKUEUE, MULTIKUEUE_ADAPTER
 from fournos.runtime.decision import Facts, LiveGet, Present, Unknown
 
-DISPATCHERS: Final = frozenset({"kueue.x-k8s.io/multikueue", "fournos.dev/multikueue"})
+DISPATCHERS: Final = frozenset({MULTIKUEUE, MULTIKUEUE_ADAPTER})
 """Controllers of AdmissionChecks that run jobs on other clusters: Kueue's, and ours."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,7 +35,7 @@ from fournos.kube.resource import (
 )
 from fournos.runtime.answer import public_annotations
 from fournos.runtime.decision import StepFailure
-from fournos.runtime.steps import CopySecret, Create, Custom, Delete, Patch, Step
+from fournos.runtime.steps import CopySecret, Create, Custom, Delete, NameTaken, Patch, Step
 from fournos.runtime.system import Caches, Executor
 
 log = logging.getLogger(__name__)
@@ -152,7 +152,26 @@ class StepExecutor:
         try:
             return await self.api.create(step.resource, step.body)
         except AlreadyExistsError:
+            if step.name_taken is not None:
+                return await self._judged(step, step.name_taken)
             return await _ours(step.resource, step.body, self.api, caches, own_label=step.own_label)
+
+    async def _judged(self, step: Create, name_taken: Callable[[Create, Obj], NameTaken | None]) -> Obj:
+        """The live object that has the name, if the step's own rule takes it for the one to be created."""
+        key = key_of(step.body)
+        try:
+            live = await self.api.get(step.resource, key)
+        except NotFoundError:
+            raise _WaitError(f"{step.resource.kind} {key} was there and is gone") from None
+        taken = name_taken(step, live)
+        if taken is None:
+            return live
+        raise (_WaitError if taken.waits else _ForeignError)(taken.reason)
+
+    def deleted_lately(self, uid: str) -> bool:
+        """Whether a deletion of this object was accepted, and its watch event may still come."""
+        found = self._deleted.get((uid, "Background", None))
+        return found is not None and found > asyncio.get_running_loop().time() - _LATELY
 
     async def _delete(self, step: Delete) -> None:
         """Not again what was accepted a moment ago: under load a pass often comes before the watch event."""

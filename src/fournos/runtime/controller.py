@@ -132,10 +132,19 @@ class Controller:
             for collector in collectors:
                 collector.cancel()
 
-    def wake(self, system: str, key: Key) -> None:
-        """Work a key because of something that no watch of ours tells, such as another cluster's health."""
-        if self.informers.waking:
-            next(running for running in self._running if running.system.name == system).queue.add(key)
+    def wake(self, system: str, key: Key | None = None) -> None:
+        """Work a key because of something that no watch of ours tells, such as another cluster's health;
+        None: all keys of the system, those of its garbage collection included."""
+        if not self.informers.waking:
+            return
+        running = next(running for running in self._running if running.system.name == system)
+        for one in self._keys(running) if key is None else (key,):
+            running.queue.add(one)
+
+    def _keys(self, running: Running) -> Iterable[Key]:
+        mine = (key_of(obj) for obj in running.caches[running.system.resource])
+        garbage = self._garbage(running) if running.system.collect is not None else ()
+        return dict.fromkeys((*mine, *garbage))
 
     async def drain(self) -> None:
         """No new passes; returns when those under way have ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fournos.kube.resource import Key, Obj, controller_of
+from fournos.kube.resource import Key, Obj, controller_of, key_of
 from fournos.runtime.system import Caches
 
 METADATA = (
@@ -39,6 +39,11 @@ def controller_uid(obj: Obj) -> Iterable[str]:
     """An index: who controls it."""
     owner = controller_of(obj)
     return (str(owner["uid"]),) if owner else ()
+
+
+def own_key(obj: Obj, caches: Caches) -> Iterable[Key]:
+    """Wakes the object itself: of the primary kind."""
+    return (key_of(obj),)
 
 
 def nobody(obj: Obj, caches: Caches) -> Iterable[Key]:

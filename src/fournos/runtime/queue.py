@@ -142,6 +142,14 @@ class Queue:
         """How many times in a row the key has failed."""
         return self._failures.get(key, 0)
 
+    def __contains__(self, key: Key) -> bool:
+        """Whether the key is ready, is being worked on, or waits for its backoff."""
+        return (
+            key in self._processing
+            or key in self._retry_at
+            or key in self._ready.get(key.namespace, OrderedDict())
+        )
+
     # --- working -----------------------------------------------------------------------------------
 
     async def get(self) -> Key:

@@ -13,6 +13,15 @@ from fournos.kube.resource import Key, Obj, Resource
 
 
 @dataclass(frozen=True, slots=True)
+class NameTaken:
+    """Why an object that has the name already is not the one to be created."""
+
+    reason: str
+    waits: bool = False
+    """Its name will be free: the step waits, and does not fail."""
+
+
+@dataclass(frozen=True, slots=True)
 class Create:
     """Create `body`, once.
 
@@ -26,6 +35,9 @@ class Create:
     own_label: str = ""
     """For objects that cannot have a controller (it lives in another namespace): one that has none and
     carries this label with the same value as `body` is ours, too."""
+    name_taken: Callable[[Create, Obj], NameTaken | None] | None = None
+    """Decides about the object that has the name in place of the rule above; None: it is the one to be
+    created.  For clusters where a controller's UID means nothing."""
 
 
 @dataclass(frozen=True, slots=True)

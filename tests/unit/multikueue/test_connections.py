@@ -12,15 +12,15 @@ from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
 from fournos.multikueue import names
 from fournos.multikueue.controller import multikueue_systems
+from fournos.multikueue.fournoscluster.build import secret_name
+from fournos.multikueue.fournoscluster.controller import fournosclusters
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
-from fournos.multikueue.links import links_system
-from fournos.multikueue.members import members_system, secret_name
+from fournos.multikueue.multikueuecluster.controller import multikueueclusters
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.queueing.kinds import ADMISSION_CHECK, FOURNOS_CLUSTER
 from tests.fakes.clusters import kubeconfig
 from tests.unit.multikueue.workers import CHECK, FakeWorkers
 from tests.world.harness import DISTURBED, Scenario, run
-from tests.world.process import Process
 from tests.world.server import Server, VirtualClock
 
 SETTINGS = MultiKueueSettings(external_frameworks="Foo.v1.example.com", clusters_namespace="hearth")
@@ -80,7 +80,7 @@ def cluster(server: Server, name: str, **source: Any) -> None:
 
 async def linked(setup: Any, *script: Any) -> Connected:
     workers = Connected()
-    await run(Scenario(links_system(SETTINGS, workers), setup, script=script))
+    await run(Scenario(multikueueclusters(SETTINGS, workers), setup, script=script))
     return workers
 
 
@@ -149,7 +149,7 @@ def fournos_cluster(server: Server, name: str, *, worker: bool = True, content: 
 
 
 def members(*script: Any, setup: Any) -> Scenario:
-    return Scenario(members_system(SETTINGS, VirtualClock()), setup, script=script, end=made)
+    return Scenario(fournosclusters(SETTINGS, VirtualClock()), setup, script=script, end=made)
 
 
 def made(server: Server) -> Any:
@@ -233,16 +233,9 @@ async def test_a_multikueuecluster_that_somebody_made_is_not_touched() -> None:
 @pytest.mark.looptime
 async def test_a_check_gets_active_before_there_is_any_job() -> None:
     """Nothing is queued through a check that is not active: its first worker must wake it."""
-    woken: list[tuple[str, Key]] = []
-    clock = VirtualClock()
-    systems, post = multikueue_systems(
-        SETTINGS, clock=clock, wake=lambda name, key: woken.append((name, key))
+    woken: list[tuple[str, Key | None]] = []
+    _, workers = multikueue_systems(
+        SETTINGS, clock=VirtualClock(), wake=lambda name, key: woken.append((name, key))
     )
-    server = Server(clock)
-    named(server, "w1")
-    (checks,) = (one for one in systems if one.name == "multikueue-checks")
-    process = Process(server, checks)
-    while await process.step():
-        pass
-    post.refuse("w1", "1", "no")
-    assert ("multikueue-checks", Key("", CHECK)) in woken
+    workers.refuse("w1", "1", "no")
+    assert ("multikueue-checks", None) in woken

@@ -14,9 +14,10 @@ from fournos.multikueue.build import mirrored_status
 from fournos.multikueue.context import Observed, Remote
 from fournos.multikueue.decide import decide
 from fournos.multikueue.settings import MultiKueueSettings
-from fournos.multikueue.workers import Make, Remove, Send
+from fournos.multikueue.workers import Send
 from fournos.queueing.kinds import WORKLOAD
-from fournos.runtime.decision import Absent, Answer, Decision, Facts, LiveGet, Need, Present, Unknown
+from fournos.runtime.decision import Absent, Answer, Decision, Facts, LiveGet, Need, Present, Unknown, attempt
+from fournos.runtime.steps import Create, Delete
 
 AT = "2030-01-01T00:00:00Z"
 NOW = datetime(2030, 1, 1, 0, 1, tzinfo=UTC)
@@ -83,7 +84,7 @@ def decided(around: Observed, answers: dict[LiveGet, Answer] | None = None) -> D
 
 
 def orders(decision: Decision) -> list[tuple[str, type]]:
-    return [(step.worker, type(step.order)) for step in decision.steps if isinstance(step, Send)]
+    return [(step.worker, type(step.step)) for step in decision.steps if isinstance(step, Send)]
 
 
 # --- who wins --------------------------------------------------------------------------------------
@@ -127,7 +128,7 @@ def test_workers_are_asked_only_after_the_other_checks(state: str, asked: bool) 
     mine = workload()
     mine["status"]["admissionChecks"].append({"name": "provisioning", "state": state})
     decision = decided(observed(mine, remote("a", there=False)))
-    assert orders(decision) == ([("a", Make)] if asked else [])
+    assert orders(decision) == ([("a", Create)] if asked else [])
 
 
 # --- before a deletion -----------------------------------------------------------------------------
@@ -137,7 +138,7 @@ GONE = workload(true("Evicted"))
 
 
 def test_what_workers_have_goes_only_after_a_live_read() -> None:
-    need = decide(observed(GONE, remote("a")), Facts({}), NOW, settings=SETTINGS)
+    need = attempt(decide, observed(GONE, remote("a")), Facts({}), NOW, settings=SETTINGS)
     assert need == Need((LIVE,))
 
 
@@ -158,7 +159,7 @@ def test_what_workers_have_goes_only_after_a_live_read() -> None:
 )
 def test_a_cache_alone_deletes_nothing(cached: Obj | None, answer: Answer, goes: bool) -> None:
     decision = decided(observed(cached, remote("a")), {LIVE: answer})
-    assert orders(decision) == ([("a", Remove)] if goes else [])
+    assert orders(decision) == ([("a", Delete)] if goes else [])
     assert decision.retry is not goes
 
 

@@ -81,7 +81,7 @@ def test_no_decision_raises(claim: str, twin: Any, copy: Any, spec: Any) -> None
         usable=True,
         workload=project_remote_workload(theirs),
         jobs=((FOO, project_remote_job(mirror)),),
-        looked="7",
+        last_read="7",
     )
     seen = Observed(Key("ns", "foo-a"), workload, check, FOO, job, (remote,))
     decide(seen, Facts(), NOW, settings=SETTINGS)

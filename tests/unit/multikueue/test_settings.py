@@ -14,9 +14,9 @@ from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key, key_of
 from fournos.multikueue import names
 from fournos.multikueue.controller import multikueue_systems
+from fournos.multikueue.fournoscluster.controller import fournosclusters
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
-from fournos.multikueue.links import links_system
-from fournos.multikueue.members import members_system
+from fournos.multikueue.multikueuecluster.controller import multikueueclusters
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.queueing.kinds import ADMISSION_CHECK, FOURNOS_CLUSTER, WORKLOAD
 from tests.fakes.clusters import kubeconfig
@@ -206,7 +206,7 @@ async def test_the_kueue_namespace_is_where_kubeconfigs_are_read(monkeypatch: py
             secret(server, f"{worker}-secret", namespace, b"good")
 
     connected = Connected()
-    await run(Scenario(links_system(MultiKueueSettings(), connected), setup))
+    await run(Scenario(multikueueclusters(MultiKueueSettings(), connected), setup))
     assert list(connected.versions) == ["w1"]
 
 
@@ -227,7 +227,7 @@ async def test_the_namespaces_of_fournosclusters_and_their_secrets(monkeypatch: 
             content = kubeconfig(f"https://{name}.example.com")
             secret(server, spec["kubeconfigSecret"], secrets, content, **SELECTED)
 
-    server = (await run(Scenario(members_system(MultiKueueSettings(), VirtualClock()), setup))).server
+    server = (await run(Scenario(fournosclusters(MultiKueueSettings(), VirtualClock()), setup))).server
     assert [one["metadata"]["name"] for one in server.list(MULTIKUEUE_CLUSTER)] == ["c1"]
     copies = [key_of(one) for one in server.list(SECRET, namespace="queues")]
     assert copies == [Key("queues", "fournos-c1-kubeconfig")]

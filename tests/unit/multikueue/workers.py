@@ -10,17 +10,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fournos.kube.api import Api
-from fournos.kube.errors import InvalidError, KubeError
+from fournos.kube.errors import ConflictError, KubeError, ServerError
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.kube.store import Store
 from fournos.multikueue import names
-from fournos.multikueue.checks import checks_system
-from fournos.multikueue.controller import dispatch_system
-from fournos.multikueue.observe import Observer, fleet_watches, workload_of
-from fournos.multikueue.post import make
+from fournos.multikueue.admissioncheck.controller import admission_checks
+from fournos.multikueue.controller import workloads
+from fournos.multikueue.observe import fleet_watches, workload_of
 from fournos.multikueue.settings import MultiKueueSettings
-from fournos.multikueue.workers import FOREIGN, Change, Look, Make, Remove, Send, Trouble
+from fournos.multikueue.workers import Read, RemoteFailure, Send
 from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
+from fournos.runtime.act import StepExecutor, Waiting
+from fournos.runtime.decision import StepFailure
+from fournos.runtime.steps import Create, Delete
 from fournos.runtime.system import Caches, System, Watch
 from tests.world.server import Server
 
@@ -47,7 +49,7 @@ def line_of(source: Server | Caches, worker: str) -> dict[str, Any]:
     return dict((found or {}).get("spec") or {})
 
 
-@dataclass
+@dataclass(eq=False)
 class _There:
     """A worker's API, reached from the manager's process."""
 
@@ -60,21 +62,38 @@ class _There:
     async def get(self, resource: Resource, key: Key) -> Obj:
         return await self.api.get(at(self.worker, resource), key)
 
+    async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
+        return await self.api.patch(at(self.worker, resource), key, body, subresource=subresource)
+
+    async def delete(self, resource: Resource, key: Key, **options: Any) -> None:
+        await self.api.delete(at(self.worker, resource), key, uid=options["uid"])
+
+
+@dataclass
+class _Stores:
+    """The caches of one worker among those of the manager's process."""
+
+    caches: Caches
+    worker: str
+
+    def assume(self, resource: Resource, obj: Obj) -> bool:
+        return self.caches.assume(at(self.worker, resource), obj)
+
 
 @dataclass
 class FakeWorkers:
     """What one life of the process knows of the workers."""
 
     caches: Caches | None = None
-    troubles: dict[tuple[str, Key], Trouble] = field(default_factory=dict)
-    looks: dict[tuple[str, Key], str] = field(default_factory=dict)
+    failures: dict[tuple[str, Key], RemoteFailure] = field(default_factory=dict)
+    reads: dict[tuple[str, Key], str] = field(default_factory=dict)
     stuck: set[tuple[str, Key]] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
 
     def life(self, caches: Caches) -> None:
         if caches is not self.caches:
             self.caches = caches
-            self.troubles, self.looks, self.stuck, self.gone = {}, {}, set(), set()
+            self.failures, self.reads, self.stuck, self.gone = {}, {}, set(), set()
 
     def names(self) -> tuple[str, ...]:
         return WORKERS
@@ -99,57 +118,49 @@ class FakeWorkers:
         line = line_of(self.caches, name)
         return (name, workload) in self.stuck and bool(line.get("down") or line.get("bare"))
 
-    def trouble(self, name: str, workload: Key) -> Trouble | None:
-        return self.troubles.get((name, workload))
+    def failure(self, name: str, workload: Key) -> RemoteFailure | None:
+        return self.failures.get((name, workload))
 
-    def removed(self, name: str, uid: str) -> bool:
+    def deleted(self, name: str, uid: str) -> bool:
         return uid in self.gone
 
-    def looked(self, name: str, workload: Key) -> str:
-        return self.looks.get((name, workload), "")
+    def last_read(self, name: str, workload: Key) -> str:
+        return self.reads.get((name, workload), "")
 
     async def send(self, step: Send, api: Api) -> None:
-        name, order = step.worker, step.order
+        name, key, there = step.worker, (step.worker, step.workload), step.step
         server: Server = api.server  # type: ignore[attr-defined]
         if line_of(server, name).get("down"):
-            self.stuck.add((name, step.workload))
+            self.stuck.add(key)
             return
         if line_of(server, name).get("bare"):  # of namespaces
-            self.stuck.add((name, step.workload))
-            self.troubles[name, step.workload] = Trouble("NotFoundError", f'namespaces "{NS}" not found')
+            self.stuck.add(key)
+            self.failures[key] = RemoteFailure("NotFoundError", f'namespaces "{NS}" not found')
             return
         assert self.caches is not None
-        if (trouble := self.troubles.get((name, step.workload))) is not None and not trouble.final:
-            del self.troubles[name, step.workload]
-        try:
-            match order:
-                case Make():
-                    answer = await make(_There(api, name), order)  # type: ignore[arg-type]
-                    self.caches.assume(at(name, order.resource), answer)
-                case Change():
-                    answer = await api.patch(at(name, order.resource), order.key, order.body)
-                    self.caches.assume(at(name, order.resource), answer)
-                case Remove():
-                    try:
-                        await api.delete(at(name, order.resource), order.key, uid=order.uid)
-                    except KubeError as error:
-                        if error.status not in (404, 409):
-                            raise
-                    self.gone.add(order.uid)
-                case Look():
-                    found = server.find(at(name, order.resource), order.key)
-                    if found is not None:
-                        self.caches.assume(at(name, order.resource), found)
-                    self.looks[name, step.workload] = order.since
-        except InvalidError as error:
-            attempt = order.body["metadata"]["annotations"][names.ATTEMPT] if isinstance(order, Make) else ""
-            self.troubles[name, step.workload] = Trouble("InvalidError", error.message, attempt)
-        except KubeError as error:
-            if error.reason != FOREIGN:
-                raise
-            assert isinstance(order, Make)
-            attempt = order.body["metadata"]["annotations"][names.ATTEMPT]
-            self.troubles[name, step.workload] = Trouble(FOREIGN, error.message, attempt)
+        if (before := self.failures.get(key)) is not None and not before.permanent:
+            del self.failures[key]
+        stores = _Stores(self.caches, name)
+
+        async def read(asked: Read, _: Api) -> None:
+            found = server.find(at(name, asked.resource), asked.key)
+            if found is not None:
+                stores.assume(asked.resource, found)
+            self.reads[key] = asked.since
+
+        executor = StepExecutor(_There(api, name))  # type: ignore[arg-type]
+        acted = await executor.act((there,), stores, executors={Read: read})  # type: ignore[arg-type]
+        if isinstance(there, Delete) and acted.stopped is None:
+            self.gone.add(there.uid)
+        if isinstance(acted.stopped, Waiting):
+            raise ConflictError(acted.stopped.reason)
+        if isinstance(acted.stopped, StepFailure):
+            if acted.stopped.error not in ("InvalidError", "ForeignObject"):
+                raise (ServerError if acted.stopped.transient else KubeError)(acted.stopped.message)
+            attempt = (
+                there.body["metadata"]["annotations"][names.ATTEMPT] if isinstance(there, Create) else ""
+            )
+            self.failures[key] = RemoteFailure(acted.stopped.error, acted.stopped.message, attempt)
 
     def connect(self, name: str, kubeconfig: bytes, *, version: str) -> None: ...
     def forget(self, name: str) -> None: ...
@@ -161,9 +172,8 @@ class FakeWorkers:
 def systems(settings: MultiKueueSettings = SETTINGS) -> list[System[Any]]:
     """That of the Workloads, which sees the workers' objects as the fleet would, and that of the checks."""
     mine, theirs = FakeWorkers(), FakeWorkers()
-    observer = Observer(settings, mine)
-    dispatch = dispatch_system(settings, mine, observer)
-    checks = checks_system(settings, theirs, set())
+    dispatch = workloads(settings, mine)
+    checks = admission_checks(settings, theirs)
 
     def seen(caches: Caches, key: Key) -> Any:
         mine.life(caches)

@@ -20,7 +20,7 @@ from fournos.kube.resource import Key, Obj, Resource, key_of, owner_uids, uid_of
 from fournos.kube.store import Store
 from fournos.runtime.act import Acted, StepExecutor, Waiting
 from fournos.runtime.decision import StepFailure
-from fournos.runtime.steps import CopySecret, Create, Delete, Patch, Step
+from fournos.runtime.steps import CopySecret, Create, Delete, NameTaken, Patch, Step
 from fournos.runtime.system import Caches
 from tests.unit.runtime.toy import THING, TOY, TOY_KEY, make_toy, thing_of
 from tests.world.server import Connection, Server
@@ -286,3 +286,45 @@ async def test_reads_of_one_secret_at_the_same_time_are_one_request(bench: Bench
     assert CONFIG_MAP not in bench.caches
     await bench.act(steps[0])
     assert reads == 2
+
+
+# --- a rule of the step's own for a name that is taken -------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rule", "stopped"),
+    [
+        (None, None),
+        (NameTaken("of an earlier attempt", waits=True), Waiting),
+        (NameTaken("of another"), StepFailure),
+    ],
+)
+async def test_a_step_decides_itself_whose_a_taken_name_is(
+    bench: Bench, rule: NameTaken | None, stopped: type | None
+) -> None:
+    """Here an object without a controller, which is foreign by the rule for all others."""
+    bench.server.create(THING, bench.thing(ownerReferences=[]))
+    asked: list[tuple[Step, str]] = []
+
+    def name_taken(step: Create, live: Obj) -> NameTaken | None:
+        asked.append((step, uid_of(live)))
+        return rule
+
+    step = Create(THING, bench.thing(), name_taken=name_taken)
+    acted = await bench.act(step)
+    live = bench.server.get(THING, THING_KEY)
+    assert asked == [(step, uid_of(live))]
+    if stopped is None:
+        assert acted.stopped is None and uid_of(bench.caches[THING].get(THING_KEY) or {}) == uid_of(live)
+    else:
+        assert isinstance(acted.stopped, stopped) and rule is not None
+        assert rule.reason in (getattr(acted.stopped, "reason", ""), getattr(acted.stopped, "message", ""))
+        assert bench.caches[THING].get(THING_KEY) is None
+
+
+async def test_an_accepted_deletion_is_known_for_a_minute(bench: Bench) -> None:
+    bench.server.create(THING, bench.thing())
+    uid = uid_of(bench.server.get(THING, THING_KEY))
+    assert not bench.executor.deleted_lately(uid)
+    await bench.act(Delete(THING, THING_KEY, uid))
+    assert bench.executor.deleted_lately(uid) and not bench.executor.deleted_lately("another")

@@ -224,6 +224,36 @@ async def test_garbage_is_collected_at_start_and_from_time_to_time(bench: Bench)
     assert bench.metrics.value("fournos_reconciles_total", "t", "gone") == 2
 
 
+async def test_all_keys_of_a_system_are_woken_at_once(bench: Bench) -> None:
+    """Those of its garbage collection, too; of another system none; and none before it works."""
+    toys(bench.server, "a", "b")
+    seen: dict[str, list[Key]] = {"t": [], "other": []}
+
+    def noting(name: str) -> System[Any]:
+        system = watching(name, lambda toy, facts: Decision())
+        good = system.observe
+
+        def observe(caches: Caches, key: Key) -> Any:
+            seen[name].append(key)
+            return good(caches, key)
+
+        return replace(system, observe=observe, collect=lambda caches: [Key("ns", "orphan")])
+
+    controller = bench.controller(noting("t"), noting("other"), collect_interval=1000)
+    controller.wake("t")
+    await bench.lead(controller)
+    await asyncio.sleep(1)
+    for keys in seen.values():
+        keys.clear()
+    controller.wake("t")
+    await asyncio.sleep(1)
+    assert sorted(seen["t"]) == [Key("ns", name) for name in ("a", "b", "orphan")]
+    assert seen["other"] == []
+    controller.wake("t", Key("ns", "b"))
+    await asyncio.sleep(1)
+    assert seen["t"][3:] == [Key("ns", "b")]
+
+
 async def test_many_passes_leave_room_for_others(bench: Bench) -> None:
     toys(bench.server, *map(str, range(1000)))
     turns: list[float] = []

@@ -200,3 +200,17 @@ async def test_what_was_begun_goes_before_what_waits_but_not_for_ever(queue: Que
             queue.add(A)
         queue.done(key)
     assert order == [A] * (STREAK + 1) + [B]
+
+
+async def test_a_key_is_in_the_queue_until_its_work_and_its_backoff_are_over(queue: Queue) -> None:
+    assert A not in queue
+    queue.add(A)
+    assert A in queue and B not in queue and C not in queue
+    key = await queue.get()
+    assert key in queue
+    queue.retry(key)
+    queue.done(key)
+    assert key in queue, "it waits for its backoff"
+    assert await take(queue) == A and A not in queue
+    queue.add_at(A, None)
+    assert A not in queue

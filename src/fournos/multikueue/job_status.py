@@ -1,4 +1,4 @@
-"""A worker has won: the job's copy runs there, its status comes back, and what becomes of it is told."""
+"""A worker has won: the job's copy runs there, and its status comes back to the manager until its end."""
 
 from __future__ import annotations
 
@@ -11,18 +11,16 @@ from fournos.multikueue.build import mirror
 from fournos.multikueue.context import Context, Remote, since
 from fournos.multikueue.kinds import has_ended
 from fournos.multikueue.nominate import keep_priority, runs
-from fournos.multikueue.over import Why
-from fournos.multikueue.sync import sync
-from fournos.multikueue.withdraw import clear
-from fournos.multikueue.workers import Look, Make
+from fournos.multikueue.withdraw import Why, clear
+from fournos.multikueue.workers import Read, create
 from fournos.runtime.decision import Decision
 
 _LAST_WORD = timedelta(seconds=30)
-"""How long a copy may take to tell its end after its Workload has."""
+"""How long the end of a copy may come after that of its Workload."""
 
 
 def follow(ctx: Context) -> Decision:
-    name = ctx.claim
+    name = ctx.draft.cluster_name
     remote = next((one for one in ctx.observed.remotes if one.name == name), None)
     for other in ctx.observed.remotes:
         if other is not remote:
@@ -37,7 +35,7 @@ def follow(ctx: Context) -> Decision:
     if is_true(twin, "Finished"):
         return _finished(ctx, remote, twin)
     if not runs(twin):
-        sync(ctx, ctx.mirror(remote))
+        ctx.copy_status(ctx.mirror(remote))
         evicted = condition(twin, "Evicted") or {}
         return _again(ctx, f'"{name}" has evicted it: {evicted.get("message") or "not admitted any more"}')
     keep_priority(ctx, remote, twin)
@@ -48,8 +46,8 @@ def _running(ctx: Context, remote: Remote) -> Decision:
     kind, job = ctx.observed.kind, ctx.observed.job
     assert kind is not None and job is not None
     if ctx.mirror(remote) is None:
-        if remote.trouble is not None and ctx.refused(remote):
-            return _again(ctx, f'"{remote.name}" does not take it: {remote.trouble.message}')
+        if remote.failure is not None and ctx.refused(remote):
+            return _again(ctx, f'"{remote.name}" does not take it: {remote.failure.message}')
         if not remote.busy:
             copy = mirror(
                 job,
@@ -59,39 +57,39 @@ def _running(ctx: Context, remote: Remote) -> Decision:
                 origin=ctx.settings.the_origin,
                 attempt=ctx.attempt,
             )
-            ctx.send(remote, Make(kind, copy))
+            ctx.send(remote, create(kind, copy))
         return ctx.decision()
-    sync(ctx, ctx.mirror(remote))
-    ctx.tell("Ready", f'The workload got reservation on "{remote.name}"')
+    ctx.copy_status(ctx.mirror(remote))
+    ctx.draft.check("Ready", f'The workload got reservation on "{remote.name}"')
     return ctx.decision()
 
 
 def _finished(ctx: Context, remote: Remote, twin: Obj) -> Decision:
-    """The end is told when the job's last status is here: it comes by another watch, perhaps later."""
+    """The Workload ends when the job's last status is here: that comes by another watch, perhaps later."""
     ended = condition(twin, "Finished") or {}
     reason, message = str(ended.get("reason") or "Succeeded"), str(ended.get("message") or "")
     if reason == "OutOfSync":
         return _again(ctx, f'on "{remote.name}" it does not fit its Workload: {message}', evict=True)
     kind, job, version = ctx.observed.kind, ctx.observed.job, str(twin["metadata"]["resourceVersion"])
     assert kind is not None and job is not None
-    if remote.looked != version:
+    if remote.last_read != version:
         if not remote.busy:
-            ctx.send(remote, Look(kind, key_of(job), version))
+            ctx.send(remote, Read(kind, key_of(job), version))
         return ctx.decision()
     copy, due = ctx.mirror(remote), parse_time(since(twin, "Finished")) + _LAST_WORD
-    sync(ctx, copy)
+    ctx.copy_status(copy)
     if copy is not None and not has_ended(kind, copy.get("status") or {}) and ctx.now < due:
         ctx.wake(due)
         return ctx.decision()
-    ctx.finish(reason, message)
-    ctx.note("FinishedOnWorker", f'{reason} on "{remote.name}": {message}')
+    ctx.draft.finish(reason, message)
+    ctx.draft.note("FinishedOnWorker", f'{reason} on "{remote.name}": {message}')
     return ctx.decision()
 
 
 def _lost(ctx: Context, remote: Remote) -> Decision:
     """A line that is cut for a while ends nothing; the clock is the AdmissionCheck's, not this process's."""
     if remote.lost_since is None:
-        return ctx.decision()  # not told yet
+        return ctx.decision()  # the AdmissionCheck does not show it yet
     due = remote.lost_since + timedelta(seconds=ctx.settings.worker_lost)
     if ctx.now < due:
         ctx.wake(due)
@@ -101,9 +99,9 @@ def _lost(ctx: Context, remote: Remote) -> Decision:
 
 def _again(ctx: Context, why: str, *, evict: bool = False) -> Decision:
     """Kueue evicts what was admitted and queues it anew; what was not is only put to the choice again."""
-    if evict or ctx.state == "Ready":
-        ctx.tell("Retry", why)
+    if evict or ctx.draft.check_state == "Ready":
+        ctx.draft.check("Retry", why)
     else:
-        ctx.put(cluster=None)
-        ctx.tell("Pending", why)
+        ctx.draft.claim(None)
+        ctx.draft.check("Pending", why)
     return ctx.decision()

@@ -1,0 +1,92 @@
+"""An AdmissionCheck of ours and the workers that its MultiKueueConfig names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fournos.kube.resource import Key, Obj, key_of
+from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
+from fournos.multikueue.observe import CONFIG, clusters_of, config_of
+from fournos.multikueue.settings import MultiKueueSettings
+from fournos.multikueue.workers import Workers
+from fournos.queueing.external import name_of
+from fournos.queueing.kinds import ADMISSION_CHECK
+from fournos.runtime.projection import own_key, pick
+from fournos.runtime.system import Caches, Watch
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    name: str
+    exists: bool
+    """There is a MultiKueueCluster of this name."""
+    probed: bool
+    hindrance: str
+    missing: tuple[str, ...] = ()
+    """Kinds that it cannot take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    check: Obj
+    problem: str
+    """Why its parameters name no workers."""
+    workers: tuple[Worker, ...] = ()
+
+
+def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: Workers) -> Observed | None:
+    check = caches[ADMISSION_CHECK].get(key)
+    if check is None or check["spec"].get("controllerName") != settings.controller_name:
+        return None
+    wanted = next(iter(config_of(check)), "")
+    if not wanted:
+        return Observed(check, "spec.parameters must name a MultiKueueConfig (kind and name)")
+    config = caches[MULTIKUEUE_CONFIG].get(Key("", wanted))
+    if config is None:
+        return Observed(check, f"there is no MultiKueueConfig {wanted}")
+    found = tuple(_worker(caches, name, settings, workers) for name in clusters_of(config))
+    return Observed(check, "", found)
+
+
+def _worker(caches: Caches, name: str, settings: MultiKueueSettings, workers: Workers) -> Worker:
+    return Worker(
+        name,
+        exists=caches[MULTIKUEUE_CLUSTER].get(Key("", name)) is not None,
+        probed=workers.probed(name),
+        hindrance=workers.hindrance(name),
+        missing=tuple(name_of(kind) for kind in settings.kinds if workers.hindrance(name, kind)),
+    )
+
+
+def watches() -> tuple[Watch, ...]:
+    """With projections of its own it shares no cache with the system of the Workloads: its writes wake that
+    one."""
+    return (
+        Watch(ADMISSION_CHECK, wakes=own_key, project=_project, indexes={CONFIG: config_of}),
+        Watch(MULTIKUEUE_CONFIG, wakes=_wakes_of_config),
+        Watch(MULTIKUEUE_CLUSTER, wakes=_wakes_of_cluster, project=_project_cluster),
+    )
+
+
+def _wakes_of_config(config: Obj, caches: Caches) -> Iterable[Key]:
+    return tuple(key_of(check) for check in caches[ADMISSION_CHECK].by(CONFIG, config["metadata"]["name"]))
+
+
+def _wakes_of_cluster(cluster: Obj, caches: Caches) -> Iterable[Key]:
+    return tuple(key_of(check) for check in caches[ADMISSION_CHECK])
+
+
+def _project(check: Obj) -> Obj:
+    return {
+        "metadata": pick(
+            check["metadata"], ("name", "uid", "resourceVersion", "generation", "deletionTimestamp")
+        ),
+        "spec": check["spec"],
+        "status": pick(check.get("status"), ("conditions",)),
+    }
+
+
+def _project_cluster(cluster: Obj) -> Obj:
+    """Only that it exists: its status is Kueue's."""
+    return {"metadata": pick(cluster["metadata"], ("name", "uid", "resourceVersion", "deletionTimestamp"))}

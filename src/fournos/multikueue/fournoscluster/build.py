@@ -1,0 +1,41 @@
+"""The objects that are made for a FournosCluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fournos.kube.resource import Obj, uid_of
+from fournos.multikueue import names
+from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
+
+
+def secret_name(cluster: str) -> str:
+    return f"fournos-{cluster}-kubeconfig"
+
+
+def worker_of(name: str) -> Obj:
+    return {
+        "apiVersion": MULTIKUEUE_CLUSTER.api_version,
+        "kind": MULTIKUEUE_CLUSTER.kind,
+        "metadata": {"name": name, "labels": {names.MADE_FOR: name}},
+        "spec": {"clusterSource": {"kubeConfig": {"location": secret_name(name), "locationType": "Secret"}}},
+    }
+
+
+def copy_metadata(worker: Obj, namespace: str, *, renewed: bool) -> Mapping[str, Any]:
+    """Of the copy of the kubeconfig Secret; `renewed`: its token is replaced before it ends."""
+    name = worker["metadata"]["name"]
+    owner = {
+        "apiVersion": MULTIKUEUE_CLUSTER.api_version,
+        "kind": MULTIKUEUE_CLUSTER.kind,
+        "name": name,
+        "uid": uid_of(worker),
+        "controller": True,
+    }
+    return {
+        "name": secret_name(name),
+        "namespace": namespace,
+        "labels": {names.MADE_FOR: name} | ({names.RENEW: "true"} if renewed else {}),
+        "ownerReferences": [owner],
+    }

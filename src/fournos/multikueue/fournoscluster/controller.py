@@ -1,0 +1,39 @@
+"""Wiring: the controller of the FournosClusters that are workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+
+from fournos.kube.resource import Key, Obj
+from fournos.multikueue.fournoscluster.decide import decide
+from fournos.multikueue.fournoscluster.observe import Observed, cluster_key, is_ours, observe, watches
+from fournos.multikueue.fournoscluster.steps import executors
+from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
+from fournos.multikueue.settings import MultiKueueSettings
+from fournos.runtime.clock import Clock
+from fournos.runtime.system import Caches, System
+
+
+def fournosclusters(settings: MultiKueueSettings, clock: Clock) -> System[Observed]:
+    return System(
+        name="multikueue-members",
+        watches=watches(settings),
+        observe=partial(observe, settings=settings),
+        decide=partial(decide, namespace=settings.kueue_namespace),
+        primary=_primary,
+        collect=partial(_made, settings),
+        executors=executors(clock),
+    )
+
+
+def _primary(observed: Observed) -> Obj:
+    return observed.cluster or {
+        "metadata": {"namespace": observed.key.namespace, "name": observed.key.name, "uid": ""}
+    }
+
+
+def _made(settings: MultiKueueSettings, caches: Caches) -> Iterable[Key]:
+    """Keys of the MultiKueueClusters that are ours: some may be left of a FournosCluster that is gone."""
+    mine = (one for one in caches[MULTIKUEUE_CLUSTER] if is_ours(one, one["metadata"]["name"]))
+    return tuple(cluster_key(settings, one) for one in mine)

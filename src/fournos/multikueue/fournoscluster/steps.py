@@ -1,0 +1,31 @@
+"""The step that checks a kubeconfig before it is copied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from fournos.kube.api import Api
+from fournos.kube.checked import check
+from fournos.kube.kinds import SECRET
+from fournos.kube.resource import Key
+from fournos.multikueue.kubeconfig import content_of
+from fournos.runtime.clock import Clock
+from fournos.runtime.steps import Custom
+from fournos.runtime.system import Executor
+
+
+@dataclass(frozen=True, slots=True)
+class CheckKubeconfig(Custom):
+    """Fails for a kubeconfig that Kueue would refuse: nothing of it is copied then."""
+
+    secret: Key
+
+
+def executors(clock: Clock) -> Mapping[type[Custom], Executor]:
+    return {CheckKubeconfig: partial(_check_kubeconfig, clock)}
+
+
+async def _check_kubeconfig(clock: Clock, step: CheckKubeconfig, api: Api) -> None:
+    check(content_of(await api.get(SECRET, step.secret)), now=clock.now())

@@ -1,0 +1,1 @@
+"""Connects to the workers that MultiKueueClusters name by their kubeconfig Secrets, which it only reads."""

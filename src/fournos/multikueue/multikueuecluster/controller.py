@@ -1,0 +1,28 @@
+"""Wiring: the controller of the connections to workers."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fournos.kube.resource import Obj
+from fournos.multikueue.multikueuecluster.decide import decide
+from fournos.multikueue.multikueuecluster.observe import Observed, observe, watches
+from fournos.multikueue.multikueuecluster.steps import executors
+from fournos.multikueue.settings import MultiKueueSettings
+from fournos.multikueue.workers import Workers
+from fournos.runtime.system import System
+
+
+def multikueueclusters(settings: MultiKueueSettings, workers: Workers) -> System[Observed]:
+    return System(
+        name="multikueue-workers",
+        watches=watches(settings),
+        observe=partial(observe, settings=settings, workers=workers),
+        decide=partial(decide, namespace=settings.kueue_namespace),
+        primary=_primary,
+        executors=executors(workers),
+    )
+
+
+def _primary(observed: Observed) -> Obj:
+    return observed.cluster or {"metadata": {"name": observed.name, "uid": ""}}

@@ -1,0 +1,54 @@
+"""Which worker to connect to, with which version of its kubeconfig.
+
+Kueue itself keeps the status of MultiKueueClusters: what is found out here stands in our AdmissionChecks.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from fournos.kube.resource import Key, is_terminating
+from fournos.multikueue.kubeconfig import version_of
+from fournos.multikueue.multikueuecluster.observe import Observed
+from fournos.multikueue.multikueuecluster.steps import Connect, Forget, Refuse
+from fournos.multikueue.names import KUBECONFIG
+from fournos.runtime.decision import Decision, Facts, Note
+
+
+def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -> Decision:
+    """Pure."""
+    failure = facts.failure
+    if failure is not None:
+        if failure.transient:
+            return Decision(retry=True)
+        if isinstance(failure.step, Connect) and failure.error in ("NotFoundError", "ForbiddenError"):
+            return Decision((Refuse(observed.name, failure.step.version, failure.message),), retry=True)
+        return Decision(
+            notes=(Note("Warning", failure.reason or "KubeconfigRefused", failure.message[:1024]),)
+        )
+    if observed.cluster is None or is_terminating(observed.cluster) or not observed.wanted:
+        return Decision((Forget(observed.name),) if observed.known else ())
+    source = observed.cluster["spec"].get("clusterSource") or {}
+    kubeconfig = source.get("kubeConfig") or {}
+    if kubeconfig.get("locationType", "Secret") != "Secret" or not kubeconfig.get("location"):
+        what = (
+            "clusterProfileRef"
+            if source.get("clusterProfileRef")
+            else f"locationType {kubeconfig.get('locationType')}"
+        )
+        return _refused(
+            observed, "spec", f"{what} is not supported: put the kubeconfig into a Secret in {namespace}"
+        )
+    key = Key(namespace, str(kubeconfig["location"]))
+    if observed.secret is None:
+        return _refused(observed, "missing", f"there is no Secret {key}")
+    if not observed.secret["hasKubeconfig"]:
+        return _refused(observed, version_of(observed.secret), f"Secret {key} has no key {KUBECONFIG}")
+    version = version_of(observed.secret)
+    if version in (observed.connected, observed.refused):
+        return Decision()
+    return Decision((Connect(observed.name, key, version),))
+
+
+def _refused(observed: Observed, version: str, text: str) -> Decision:
+    return Decision((Refuse(observed.name, version, text),) if observed.refused != version else ())

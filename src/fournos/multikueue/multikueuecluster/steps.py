@@ -1,0 +1,56 @@
+"""The steps that connect to a worker, refuse its kubeconfig or forget it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from fournos.kube.api import Api
+from fournos.kube.kinds import SECRET
+from fournos.kube.resource import Key
+from fournos.multikueue.kubeconfig import content_of
+from fournos.multikueue.workers import Workers
+from fournos.runtime.steps import Custom
+from fournos.runtime.system import Executor
+
+
+@dataclass(frozen=True, slots=True)
+class Connect(Custom):
+    """Use the kubeconfig of this Secret; its bytes are read and handed on without passing a decision."""
+
+    worker: str
+    secret: Key
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse(Custom):
+    worker: str
+    version: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Forget(Custom):
+    worker: str
+
+
+def executors(workers: Workers) -> Mapping[type[Custom], Executor]:
+    return {
+        Connect: partial(_connect, workers),
+        Refuse: partial(_refuse, workers),
+        Forget: partial(_forget, workers),
+    }
+
+
+async def _connect(workers: Workers, step: Connect, api: Api) -> None:
+    workers.connect(step.worker, content_of(await api.get(SECRET, step.secret)), version=step.version)
+
+
+async def _refuse(workers: Workers, step: Refuse, api: Api) -> None:
+    workers.refuse(step.worker, step.version, step.text)
+
+
+async def _forget(workers: Workers, step: Forget, api: Api) -> None:
+    workers.forget(step.worker)

@@ -1,0 +1,53 @@
+"""The API of a worker whose answers are checked: another cluster may answer anything."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from fournos.kube.api import Api
+from fournos.kube.errors import ConnectionLostError
+from fournos.kube.probe import ClusterApi
+from fournos.kube.resource import Key, Obj, Resource, key_of
+from fournos.kube.shape import checked
+from fournos.multikueue import names
+
+
+class RemoteApi:
+    """The part of an `Api` that steps use.
+
+    An answer that is not the object asked for raises ConnectionLostError: the step is tried again.
+    """
+
+    def __init__(self, api: ClusterApi) -> None:
+        self._api = api
+
+    async def get(self, resource: Resource, key: Key) -> Obj:
+        return checked(await self._api.get(resource, key), key)
+
+    async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+        made = checked(await self._api.create(resource, obj, dry_run=dry_run), key_of(obj))
+        if _origin(made) != _origin(obj):
+            raise ConnectionLostError(f"the answer for {resource} {key_of(obj)} lacks {names.ORIGIN_LABEL}")
+        return made
+
+    async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
+        return checked(await self._api.patch(resource, key, body, subresource=subresource), key)
+
+    async def delete(
+        self,
+        resource: Resource,
+        key: Key,
+        *,
+        uid: str | None = None,
+        propagation: str = "Background",
+        grace_seconds: int | None = None,
+    ) -> None:
+        await self._api.delete(resource, key, uid=uid, propagation=propagation, grace_seconds=grace_seconds)
+
+
+def remote_api(api: ClusterApi) -> Api:
+    return cast(Api, RemoteApi(api))
+
+
+def _origin(obj: Obj) -> object:
+    return (obj["metadata"].get("labels") or {}).get(names.ORIGIN_LABEL)

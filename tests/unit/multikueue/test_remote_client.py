@@ -1,0 +1,422 @@
+"""Steps on workers: one that hangs delays no other, what failed is tried again, what is refused is shown."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+
+from fournos.kube.errors import ConflictError, InvalidError, KubeError, ServerError
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.multikueue import names
+from fournos.multikueue.remote_clients import RemoteClients
+from fournos.multikueue.workers import Read, RemoteStep, Send
+from fournos.multikueue.workers import create as creation
+from fournos.queueing.kinds import WORKLOAD
+from fournos.runtime.steps import Delete, Patch
+from tests.fakes.clusters import FakeCluster, FakeClusters, kubeconfig
+from tests.unit.multikueue.workers import FOO, SETTINGS
+from tests.unit.runtime.loop import LoopClock
+from tests.world.server import Connection, Server
+
+pytestmark = pytest.mark.looptime
+
+NS = "jobs"
+PASS: ContextVar[str] = ContextVar("test_pass")
+A, B = Key(NS, "a"), Key(NS, "b")
+MANAGER: Any = None
+"""Steps for workers never go there."""
+
+
+class Remote(Connection):
+    """A worker's API that hangs, or fails so many times."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        super().__init__(Server())
+        self.cluster = cluster
+        self.hangs = False
+        self.fails: list[KubeError] = []
+        self.gate = self._gate
+
+    async def _gate(self) -> None:
+        if self.hangs:
+            await asyncio.Event().wait()
+        if self.fails:
+            raise self.fails.pop(0)
+
+    async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+        await self.gate()
+        return await super().create(resource, obj)
+
+    async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
+        await self.gate()
+        return await super().patch(resource, key, body, subresource=subresource)
+
+    async def delete(self, resource: Resource, key: Key, **options: Any) -> None:
+        await self.gate()
+        await super().delete(resource, key, uid=options.get("uid"))
+
+    async def server_version(self) -> str:
+        await self.cluster.answer("version")
+        return self.cluster.version
+
+    async def close(self) -> None: ...
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.woken: list[Key] = []
+        self.changed: list[str] = []
+        self.remotes: dict[str, Remote] = {}
+        self.clusters = FakeClusters()
+        self.workers = RemoteClients(
+            SETTINGS,
+            wake=self.woken.append,
+            changed=self.changed.append,
+            clock=LoopClock(),
+            dial=self._dial,
+            jitter=lambda: 1.0,
+        )
+
+    def _dial(self, name: str, credentials: Any, *, timeout: float) -> Any:
+        return self.remotes.setdefault(name, Remote(self.clusters.add(credentials.server)))
+
+    def connect(self, name: str) -> Remote:
+        self.workers.connect(name, kubeconfig(f"https://{name}.example.com"), version="1")
+        return self.remotes[name]
+
+    async def send(self, worker: str, key: Key, step: RemoteStep) -> None:
+        await self.workers.send(Send(worker, key, step), MANAGER)
+
+    def in_store(self, worker: str, resource: Resource, key: Key) -> Obj | None:
+        store = self.workers.store(worker, resource)
+        assert store is not None
+        return store.get(key)
+
+
+@asynccontextmanager
+async def rig() -> AsyncIterator[Rig]:
+    found = Rig()
+    task = asyncio.create_task(found.workers.run())
+    await asyncio.sleep(0)
+    try:
+        yield found
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def body(name: str, *, attempt: str = "1", origin: str = "fournos") -> Obj:
+    meta = {
+        "name": name,
+        "namespace": NS,
+        "labels": {names.ORIGIN_LABEL: origin},
+        "annotations": {names.ATTEMPT: attempt},
+    }
+    return {"metadata": meta, "spec": {"active": True}}
+
+
+async def test_what_is_made_is_seen_before_its_event() -> None:
+    async with rig() as found:
+        found.connect("w1")
+        await found.send("w1", A, creation(WORKLOAD, body("a")))
+        assert found.workers.busy("w1", A) and not found.workers.busy("w1", B)
+        await asyncio.sleep(0.01)
+        assert not found.workers.busy("w1", A)
+        assert found.in_store("w1", WORKLOAD, A) is not None and A in found.woken
+
+
+async def test_a_worker_that_hangs_holds_up_nobody() -> None:
+    async with rig() as found:
+        found.connect("w1").hangs = True
+        found.connect("w2")
+        for number in range(50):
+            await found.send("w1", Key(NS, f"h{number}"), creation(WORKLOAD, body(f"h{number}")))
+        await found.send("w2", A, creation(WORKLOAD, body("a")))
+        await asyncio.sleep(0.01)
+        assert found.in_store("w2", WORKLOAD, A) is not None
+        assert found.workers.busy("w1", Key(NS, "h0")), "asked once only"
+
+
+async def test_what_failed_waits_longer_each_time_and_is_woken() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        await asyncio.sleep(1)  # that it can be used now ends all waiting
+        waits = []
+        for _ in range(3):
+            remote.fails = [ServerError("etcdserver: timeout", status=500)]
+            await found.send("w1", A, creation(WORKLOAD, body("a")))
+            await asyncio.sleep(0.001)
+            began = asyncio.get_running_loop().time()
+            assert found.workers.busy("w1", A) and found.workers.failure("w1", A) is not None
+            found.woken.clear()
+            while found.workers.busy("w1", A):  # noqa: ASYNC110 - virtual time
+                await asyncio.sleep(0.05)
+            waits.append(round(asyncio.get_running_loop().time() - began, 1))
+            assert A in found.woken
+        assert waits == [0.2, 0.4, 0.8]
+        await found.send("w1", A, creation(WORKLOAD, body("a")))
+        await asyncio.sleep(0.01)
+        assert found.workers.failure("w1", A) is None
+
+
+async def test_a_name_that_is_taken() -> None:
+    """Made before, the answer lost: ours.  By an earlier attempt: wait.  By somebody else: said, for good."""
+    async with rig() as found:
+        remote = found.connect("w1")
+        remote.server.create(WORKLOAD, body("a"))
+        remote.server.create(WORKLOAD, body("b", attempt="0"))
+        remote.server.create(WORKLOAD, body("c", origin="another"))
+        for name in "abc":
+            await found.send("w1", Key(NS, name), creation(WORKLOAD, body(name)))
+        await asyncio.sleep(0.01)
+        assert found.workers.failure("w1", A) is None and found.in_store("w1", WORKLOAD, A) is not None
+        waits, foreign = found.workers.failure("w1", B), found.workers.failure("w1", Key(NS, "c"))
+        assert waits is not None and not waits.permanent and found.workers.busy("w1", B)
+        assert (
+            foreign is not None
+            and foreign.permanent
+            and foreign.error == "ForeignObject"
+            and foreign.attempt == "1"
+        )
+        assert "was not made by this manager" in foreign.message
+
+
+@pytest.mark.parametrize("error", [InvalidError("spec.x: no", status=422)])
+async def test_what_is_refused_is_not_sent_again_by_itself(error: KubeError) -> None:
+    async with rig() as found:
+        found.connect("w1").fails = [error]
+        await found.send("w1", A, creation(FOO, body("a")))
+        await asyncio.sleep(0.01)
+        failure = found.workers.failure("w1", A)
+        assert failure is not None and failure.permanent and not found.workers.busy("w1", A)
+
+
+async def test_steps_for_one_workload_keep_their_order_and_stop_at_a_failure() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        remote.fails = [ConflictError("stale", status=409)]
+        await found.send("w1", A, Patch(WORKLOAD, A, {"spec": {"active": False}}))
+        await found.send("w1", A, creation(WORKLOAD, body("a")))
+        await asyncio.sleep(0.01)
+        assert remote.server.find(WORKLOAD, A) is None
+
+
+async def test_a_deletion_is_sent_once() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        uid = remote.server.create(WORKLOAD, body("a"))["metadata"]["uid"]
+        await found.send("w1", A, Delete(WORKLOAD, A, uid))
+        await asyncio.sleep(0.01)
+        assert found.workers.deleted("w1", uid) and remote.server.find(WORKLOAD, A) is None
+        await asyncio.sleep(61)
+        assert not found.workers.deleted("w1", uid)
+
+
+async def test_a_read_is_answered_even_if_nothing_is_there() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        remote.server.create(FOO, body("a"))
+        await found.send("w1", A, Read(FOO, A, "7"))
+        await found.send("w1", B, Read(FOO, B, "8"))
+        await asyncio.sleep(0.01)
+        assert (found.workers.last_read("w1", A), found.workers.last_read("w1", B)) == ("7", "8")
+        assert found.in_store("w1", FOO, A) is not None and found.in_store("w1", FOO, B) is None
+
+
+async def test_a_refused_kubeconfig_is_said_and_forgets_the_connection() -> None:
+    async with rig() as found:
+        found.connect("w1")
+        bad = kubeconfig("https://w1.example.com").replace(b"token: t", b"tokenFile: /etc/token")
+        with pytest.raises(KubeError):
+            found.workers.connect("w1", bad, version="2")
+        assert found.workers.probed("w1") and "tokenFile" in found.workers.hindrance("w1")
+        assert found.workers.refused("w1") == "2" and found.workers.version_of("w1") is None
+        assert found.changed[-1] == "w1"
+        found.workers.connect("w1", kubeconfig("https://w1.example.com"), version="3")
+        assert found.workers.refused("w1") is None and not found.workers.probed("w1")
+
+
+async def test_a_worker_can_be_used_when_its_watches_are_up_and_says_what_it_lacks() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        remote.server.unserved.add(FOO)
+        assert not found.workers.probed("w1")
+        await asyncio.sleep(1)
+        assert found.workers.probed("w1") and found.workers.hindrance("w1") == ""
+        assert "does not serve foos.example.com" in found.workers.hindrance("w1", FOO)
+        assert "w1" in found.changed
+
+
+async def test_steps_for_a_worker_that_is_not_connected_wait() -> None:
+    async with rig() as found:
+        await found.send("nowhere", A, creation(WORKLOAD, body("a")))
+        await asyncio.sleep(0.01)
+        assert found.workers.busy("nowhere", A)
+        found.workers.forget("nowhere")
+        assert not found.workers.busy("nowhere", A)
+
+
+@pytest.mark.parametrize(
+    "answer", [{}, [], None, 7, {"metadata": {"name": "a"}}, "other", "unlabelled", "raises"]
+)
+async def test_an_answer_that_is_none_is_a_failure_and_tried_again(answer: Any) -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        good, tries = remote.create, []
+
+        async def create(resource: Resource, obj: Obj, *, dry_run: bool = False) -> Any:
+            tries.append(asyncio.get_running_loop().time())
+            if len(tries) > 2:
+                return await good(resource, obj)
+            if answer == "raises":
+                raise ValueError("what is this?")
+            meta = {**obj["metadata"], "uid": "u", "resourceVersion": "1"}
+            if answer == "other":
+                return {**obj, "metadata": {**meta, "name": "b"}}
+            if answer == "unlabelled":
+                return {**obj, "metadata": {**meta, "labels": {}}}
+            return answer
+
+        remote.create = create  # type: ignore[method-assign]
+        for count in (1, 2, 3):
+            await found.send("w1", A, creation(FOO, body("a")))
+            await asyncio.sleep(0.01)
+            assert len(tries) == count and A in found.woken
+            failure = found.workers.failure("w1", A)
+            if count < 3:
+                assert failure is not None and not failure.permanent and found.workers.busy("w1", A)
+            else:
+                assert failure is None and not found.workers.busy("w1", A)
+            await asyncio.sleep(5)
+
+
+@pytest.mark.parametrize("step", [Patch(FOO, A, {"spec": {}}), Read(FOO, A, "7")])
+async def test_other_answers_are_looked_at_as_well(step: RemoteStep) -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+
+        async def nothing(*_: Any, **__: Any) -> Any:
+            return {}
+
+        remote.patch = remote.get = nothing  # type: ignore[method-assign]
+        await found.send("w1", A, step)
+        await asyncio.sleep(0.01)
+        failure = found.workers.failure("w1", A)
+        assert failure is not None and failure.error == "ConnectionLostError"
+        assert found.workers.last_read("w1", A) == ""
+
+
+async def test_what_is_remembered_of_workloads_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fournos.multikueue.remote_client._REMEMBERED", 10)
+    async with rig() as found:
+        remote = found.connect("w1")
+        for n in range(40):
+            await found.send("w1", Key(NS, f"wl{n}"), Read(FOO, Key(NS, f"wl{n}"), "1"))
+        await asyncio.sleep(1)
+        assert sum(bool(found.workers.last_read("w1", Key(NS, f"wl{n}"))) for n in range(40)) == 10
+        remote.fails = [ServerError("down", status=503)] * 40
+        for n in range(40):
+            await found.send("w1", Key(NS, f"wl{n}"), Delete(FOO, Key(NS, f"wl{n}"), "u"))
+        await asyncio.sleep(0.1)
+        assert sum(found.workers.failure("w1", Key(NS, f"wl{n}")) is not None for n in range(40)) == 10
+
+
+async def test_a_deletion_that_is_refused_waits_longer_each_time() -> None:
+    """Whoever is woken gives the order again: without a wait that would be a hot loop."""
+    async with rig() as found:
+        remote = found.connect("w1")
+        remote.fails = [InvalidError("denied by a webhook")] * 3
+        await found.send("w1", A, Delete(FOO, A, "u"))
+        await asyncio.sleep(0.05)
+        failure = found.workers.failure("w1", A)
+        assert failure is not None and "denied" in failure.message
+        assert found.workers.busy("w1", A)
+        await asyncio.sleep(1)
+        assert not found.workers.busy("w1", A) and found.woken.count(A) == 2
+
+
+async def test_a_deletion_is_not_sent_again_before_its_event() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        uid = remote.server.create(WORKLOAD, body("a"))["metadata"]["uid"]
+        sent: list[Key] = []
+        good = remote.delete
+
+        async def delete(resource: Resource, key: Key, **options: Any) -> None:
+            sent.append(key)
+            await good(resource, key, **options)
+
+        remote.delete = delete  # type: ignore[method-assign]
+        for _ in range(3):
+            await found.send("w1", A, Delete(WORKLOAD, A, uid))
+            await asyncio.sleep(0.01)
+        assert sent == [A]
+
+
+async def test_a_worker_that_can_be_used_again_ends_all_waiting() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        await asyncio.sleep(1)
+        for _ in range(9):  # the backoff is beyond half a minute now
+            remote.fails = [ServerError("down", status=503)]
+            await found.send("w1", A, creation(WORKLOAD, body("a")))
+            await asyncio.sleep(0.01)
+        remote.cluster.failure = ServerError("down", status=503)
+        await asyncio.sleep(16)
+        assert found.workers.hindrance("w1") and found.workers.busy("w1", A)
+        remote.cluster.failure = None
+        began = asyncio.get_running_loop().time()
+        while found.workers.hindrance("w1"):  # noqa: ASYNC110 - virtual time
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(0.5)
+        assert not found.workers.busy("w1", A) and found.woken[-1] == A
+        assert asyncio.get_running_loop().time() - began < 20
+
+
+async def test_a_worker_asks_for_time() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        await asyncio.sleep(1)
+        remote.fails = [ServerError("slow down", status=429, retry_after=7)]
+        await found.send("w1", A, creation(WORKLOAD, body("a")))
+        await asyncio.sleep(6.9)
+        assert found.workers.busy("w1", A)
+        await asyncio.sleep(0.2)
+        assert not found.workers.busy("w1", A)
+
+
+async def test_a_worker_that_is_forgotten_leaves_no_task() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        await found.send("w1", A, creation(WORKLOAD, body("a")))
+        await asyncio.sleep(0.01)
+        assert any(task.get_name() == "worker w1" for task in asyncio.all_tasks())
+        remote.hangs = True
+        await found.send("w1", B, creation(WORKLOAD, body("b")))
+        found.workers.forget("w1")
+        await asyncio.sleep(0.01)
+        at_work = [task for task in asyncio.all_tasks() if task.get_name() == "worker w1"]
+        assert len(at_work) <= 1, "only what is under way"
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "worker w1"]
+
+
+async def test_steps_are_not_part_of_the_pass_that_sends_them() -> None:
+    """A pass wakes not its own key, and its log lines carry its object: neither is for other Workloads."""
+    seen: list[str] = []
+    async with rig() as found:
+        remote = found.connect("w1")
+
+        async def gate() -> None:
+            seen.append(PASS.get(""))
+
+        remote.gate = gate
+        PASS.set("a pass")
+        await found.send("w1", A, creation(WORKLOAD, body("a")))
+        await asyncio.sleep(0.01)
+    assert seen == [""]
