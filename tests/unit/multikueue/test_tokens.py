@@ -105,7 +105,7 @@ def scenario(worker: Worker, setup: Any, *, hours: float) -> Scenario:
         worker.clock = server.clock
         setup(server)
 
-    system = tokens_system(SETTINGS, _Now(worker), dial=worker.dial)  # type: ignore[arg-type]
+    system = tokens_system(SETTINGS, Now(worker), dial=worker.dial)  # type: ignore[arg-type]
 
     def decide(seen: Any, facts: Facts, now: datetime) -> Decision | Need:
         decision = system.decide(seen, facts, now)
@@ -130,7 +130,7 @@ async def lived(worker: Worker, setup: Any, *, hours: float = 1.0) -> Server:
 
 
 @dataclass
-class _Now:
+class Now:
     """The clock of the run that is under way."""
 
     worker: Worker
