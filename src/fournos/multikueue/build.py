@@ -82,7 +82,7 @@ def _annotations(meta: Mapping[str, Any]) -> dict[str, str]:
 def mirrored_status(job: Obj, remote: Obj) -> dict[str, Any]:
     """The status that the manager's object is to have: the worker's, but for what is the manager's own.
 
-    Generations are counted by each API server for itself: "up to date" there is said with the number here.
+    Each API server counts generations by itself: "up to date" there is written with the number here.
     Conditions with a qualified type (`example.com/Audited`) that the worker does not know stay.
     """
     found = dict(remote.get("status") or {})

@@ -21,12 +21,12 @@ _FIELDS = frozenset(
 
 
 class BadConfigError(ValueError):
-    """The message says which field is wrong and what belongs there."""
+    """Its message names the field that is wrong and what belongs there."""
 
 
 @dataclass(frozen=True, slots=True)
 class MultiKueueConfiguration:
-    """What the file says; None where it says nothing."""
+    """The settings in the file; None for those that it does not have."""
 
     frameworks: tuple[str, ...] = ()
     """`Kind.version.group`, not yet looked at."""

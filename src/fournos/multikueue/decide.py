@@ -103,7 +103,7 @@ def _waited(ctx: Context, left: list[Remote]) -> bool:
 
 
 def _has_earlier(ctx: Context, remote: Remote) -> bool:
-    """What is there is not of this attempt, or has been told to stop."""
+    """What is there is not of this attempt, or was asked to stop."""
     twin = remote.workload
     if twin is not None and (not ctx.is_current(twin) or twin["spec"].get("active", True) is False):
         return True

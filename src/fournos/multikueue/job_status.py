@@ -87,7 +87,8 @@ def _finished(ctx: Context, remote: Remote, twin: Obj) -> Decision:
 
 
 def _lost(ctx: Context, remote: Remote) -> Decision:
-    """A line that is cut for a while ends nothing; the clock is the AdmissionCheck's, not this process's."""
+    """A connection that is cut for a while ends nothing; the clock is the AdmissionCheck's, not this
+    process's."""
     if remote.lost_since is None:
         return ctx.decision()  # the AdmissionCheck does not show it yet
     due = remote.lost_since + timedelta(seconds=ctx.settings.worker_lost)

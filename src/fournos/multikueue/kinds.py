@@ -44,7 +44,7 @@ def parse_all(names: Iterable[str]) -> tuple[Resource, ...]:
 
 _HOLD: dict[tuple[str, str], Obj] = {
     ("tekton.dev", "PipelineRun"): {"status": "PipelineRunPending"},
-    # Its spec.suspend is a person's word: what holds a job back is its prebuilt Workload alone.
+    # Its spec.suspend is the user's hold: its prebuilt Workload alone holds the job back.
     ("fournos.dev", "FournosJob"): {},
 }
 
@@ -52,7 +52,7 @@ _HOLD: dict[tuple[str, str], Obj] = {
 def held_back(resource: Resource, spec: Obj) -> Obj:
     """The fields of spec with which an object waits on the worker until its Workload lets it start.
 
-    A kind that nobody here has heard of waits with spec.suspend, if it has that.
+    An unknown kind waits with spec.suspend, if it has that.
     """
     known = _HOLD.get((resource.group, resource.kind))
     if known is not None:
@@ -61,7 +61,7 @@ def held_back(resource: Resource, spec: Obj) -> Obj:
 
 
 _ENDED: dict[tuple[str, str], tuple[str, frozenset[str]]] = {
-    # It finishes its Workload before it says so itself.
+    # Its Workload finishes before its own status has the end.
     ("fournos.dev", "FournosJob"): ("phase", frozenset({"Succeeded", "Failed", "Stopped"})),
 }
 

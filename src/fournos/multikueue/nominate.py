@@ -23,7 +23,7 @@ from fournos.runtime.decision import Decision
 from fournos.runtime.steps import Patch
 
 _CURABLE = frozenset({"NotFoundError", "ForbiddenError"})
-"""A namespace or a right that is missing there; a line that is cut for a moment is not worth a word."""
+"""A namespace or a right that is missing there; a connection that is cut for a moment is not reported."""
 
 
 def nominate(ctx: Context, left: Sequence[Remote] = ()) -> Decision:
@@ -79,7 +79,7 @@ def runs(workload: Obj) -> bool:
 
 
 def _complaints(remotes: list[Remote]) -> list[str]:
-    """Of those that are asked, and where somebody has to do something first."""
+    """Why those that are asked cannot take it before an administrator has changed something there."""
     return [
         f'"{one.name}" does not take it yet: {one.failure.message}'
         for one in remotes

@@ -85,7 +85,7 @@ def executors(clock: Clock, dial: Dial) -> Mapping[type[Custom], Executor]:
 
 async def _other(api: Api, step: Renew, content: bytes) -> bytes:
     """The worker's own kubeconfig.  Raises CredentialsError unless it leads to the same server: a token is
-    shown to nobody else."""
+    shown to no other."""
     try:
         found = content_of(await api.get(SECRET, step.asking))
     except NotFoundError:

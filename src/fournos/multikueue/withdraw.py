@@ -27,7 +27,7 @@ class Why:
 
     text: str
     hard: bool = False
-    """At once: nobody waits for it to stop."""
+    """At once, without the time to stop."""
     kept: bool = False
     """Only when it has been kept for its logs."""
     final: bool = False
@@ -127,7 +127,7 @@ def _stopped(ctx: Context, remote: Remote, why: Why) -> bool:
 
 
 def _last(ctx: Context, remote: Remote) -> Obj | None:
-    """The job's copy there, of whatever attempt: how it stopped is told until the next one runs."""
+    """The job's copy there, of whatever attempt: how it stopped stays in the status until the next run."""
     if ctx.observed.job is None:
         return None
     mine = uid_of(ctx.observed.job)

@@ -13,8 +13,9 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,15 +77,21 @@ CONTROLLERS = "*,-job-controller"
 @pytest.fixture(scope="package")
 def clusters() -> Iterator[dict[str, Cluster]]:
     """The manager first; its Kueue knows the same kinds for its own adapter."""
-    configs = {MANAGER: MANAGER_CONFIG, **dict.fromkeys(WORKERS, WORKER_CONFIG)}
-    found = {
-        name: devcluster.ensure(
-            name, profile="control-plane", controllers=CONTROLLERS, kueue_config=kueue_config
-        )
-        for name, kueue_config in configs.items()
-    }
+    found = bring_up({MANAGER: MANAGER_CONFIG, **dict.fromkeys(WORKERS, WORKER_CONFIG)})
     yield found
     take_down(found)
+
+
+def bring_up(kueue_configs: Mapping[str, dict[str, Any]]) -> dict[str, Cluster]:
+    """Side by side: each waits for its own programs most of the time."""
+
+    def start(name: str) -> Cluster:
+        return devcluster.ensure(
+            name, profile="control-plane", controllers=CONTROLLERS, kueue_config=kueue_configs[name]
+        )
+
+    with ThreadPoolExecutor() as pool:
+        return dict(zip(kueue_configs, pool.map(start, kueue_configs), strict=True))
 
 
 def take_down(names_: Iterable[str]) -> None:
@@ -114,10 +121,14 @@ class Site:
     async def all(self, resource: Resource) -> list[Any]:
         return list((await self.client.list(resource, namespace=self.namespace)).items)
 
+    async def define(self) -> None:
+        """All kinds of jobs."""
+        crds = (FOO_CRD, *(crd(definition, rules=rules) for definition, rules in KINDS))
+        await asyncio.gather(*(create(self.client, CUSTOM_RESOURCE_DEFINITION, one) for one in crds))
+
     async def furnish(self, *, cpu: int, check: str = "") -> None:
         """Namespace and queue; `check` names the AdmissionCheck of the ClusterQueue."""
-        for one in (FOO_CRD, *(crd(definition, rules=rules) for definition, rules in KINDS)):
-            await create(self.client, CUSTOM_RESOURCE_DEFINITION, one)
+        await self.define()
         await create(self.client, NAMESPACE, {"metadata": {"name": self.namespace}})
         await create(self.client, RESOURCE_FLAVOR, typed(RESOURCE_FLAVOR, "default", spec={}))
         flavor = {"nodeLabels": {CLUSTER_NODE_LABEL: TARGET}}
@@ -161,6 +172,9 @@ class Fleet:
         self.check = f"{manager.namespace}-check"
         self.log = directory / "operator.log"
         self.operators: list[Operator] = []
+        """Of this test."""
+        self.shared: Sequence[Operator] = ()
+        """Of all tests of a file (`hired`)."""
         self._directory = directory
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -172,9 +186,10 @@ class Fleet:
         return f"{self.namespace}-{worker}"
 
     async def furnish(self, *, controller: str, cpu: int = 60) -> None:
-        await self.manager.furnish(cpu=2 * cpu, check=self.check)
-        for worker in self.workers.values():
-            await worker.furnish(cpu=cpu)
+        await asyncio.gather(
+            self.manager.furnish(cpu=2 * cpu, check=self.check),
+            *(worker.furnish(cpu=cpu) for worker in self.workers.values()),
+        )
         client = self.manager.client
         for name, worker in self.workers.items():
             await self.rotate(name, worker.cluster.kubeconfig_path.read_text())
@@ -200,9 +215,7 @@ class Fleet:
         for operator in self.operators:
             operator.stop()
         client = self.manager.client
-        await self.manager.vanish()
-        for worker in self.workers.values():
-            await worker.vanish()
+        await asyncio.gather(self.manager.vanish(), *(worker.vanish() for worker in self.workers.values()))
         for resource in (ADMISSION_CHECK, MULTIKUEUE_CONFIG):
             await client.delete(resource, Key("", self.check))
         for name in self.workers:
@@ -246,14 +259,9 @@ class Fleet:
 
     async def staff(self, systems: str, *, manager: str = "", **more: str) -> None:
         """An operator on each cluster for the kinds themselves; `manager` names other systems there."""
-        sites = {"manager": self.manager, **self.workers}
-        for name, site in sites.items():
+        for site in (self.manager, *self.workers.values()):
             enable = manager if manager and site is self.manager else systems
-            log = self._directory / f"{name}.log"
-            leases = ("APPWRAPPER_NAMESPACE", "MINICLUSTER_NAMESPACE", "FRAMEWORKS_NAMESPACE")
-            settings = {"KUEUE_LOCAL_QUEUE_NAME": "q", **dict.fromkeys(leases, self.namespace), **more}
-            kubeconfig = site.cluster.kubeconfig_path
-            self.operators.append(Operator(kubeconfig, self.namespace, log, enable=enable, settings=settings))
+            self.operators.append(operator(site.cluster, self._directory, self.namespace, enable, **more))
         await asyncio.gather(*(operator.ready() for operator in self.operators))
 
     async def until(self, holds: Callable[[], Awaitable[Any]], what: str, *, limit: float = 30.0) -> Any:
@@ -262,10 +270,51 @@ class Fleet:
         while not (found := await holds()):
             if time.monotonic() - began > limit:
                 lines = self.log.read_text(errors="replace").splitlines()[-25:] if self.log.exists() else []
-                lines += [line for one in self.operators for line in (f"--- {one.log.stem}", one.tail(10))]
+                lines += [
+                    line
+                    for one in (*self.operators, *self.shared)
+                    for line in (f"--- {one.log.stem}", one.tail(10))
+                ]
                 raise AssertionError(f"{what}, after {limit} s; the operator:\n" + "\n".join(lines))
             await asyncio.sleep(0.05)
         return found
+
+
+def operator(cluster: Cluster, logs: Path, namespace: str, enable: str, **more: str) -> Operator:
+    leases = ("APPWRAPPER_NAMESPACE", "MINICLUSTER_NAMESPACE", "FRAMEWORKS_NAMESPACE")
+    settings = {"KUEUE_LOCAL_QUEUE_NAME": "q", **dict.fromkeys(leases, namespace), **more}
+    log = logs / f"{cluster.name}.log"
+    return Operator(cluster.kubeconfig_path, namespace, log, enable=enable, settings=settings)
+
+
+@contextmanager
+def hired(clusters: Mapping[str, Cluster], logs: Path, systems: str, **more: str) -> Iterator[list[Operator]]:
+    """An operator on each cluster for kinds of all namespaces: to start one takes longer than most tests."""
+    namespace = f"mk-staff-{uuid.uuid4().hex[:6]}"
+
+    async def furnish(cluster: Cluster) -> None:
+        async with Client(load(cluster.kubeconfig_path)) as client:
+            await Site("", cluster, client, namespace).define()
+            await client.create(NAMESPACE, {"metadata": {"name": namespace}})
+
+    async def start() -> list[Operator]:
+        await asyncio.gather(*map(furnish, clusters.values()))
+        found = [operator(cluster, logs, namespace, systems, **more) for cluster in clusters.values()]
+        await asyncio.gather(*(one.ready() for one in found))
+        return found
+
+    async def clear(cluster: Cluster) -> None:
+        async with Client(load(cluster.kubeconfig_path)) as client:
+            await client.delete(NAMESPACE, Key("", namespace))
+
+    async def end(found: list[Operator]) -> None:
+        for one in found:
+            one.stop()
+        await asyncio.gather(*map(clear, clusters.values()))
+
+    found = asyncio.run(start())
+    yield found
+    asyncio.run(end(found))
 
 
 def typed(resource: Resource, name: str, *, spec: dict[str, Any]) -> dict[str, Any]:

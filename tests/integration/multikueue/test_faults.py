@@ -113,7 +113,7 @@ async def test_evictions_and_restarts(fleet: Fleet) -> None:
         )
         fleet.start()
         await runs(fleet, "a")
-        fleet.stop(kill=True)
+        await fleet.kill()
         players.ends.add("a")
         await asyncio.sleep(0.5)
         fleet.start()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
+from devcluster import Cluster
 from fournos.api.conditions import condition, is_true
 from fournos.api.times import format_time
 from fournos.appwrappers.names import APPWRAPPER
@@ -21,30 +22,27 @@ from fournos.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.appwrappers.stage import pod
 from tests.integration.jobs.executors import completed_job
-from tests.integration.multikueue.conftest import Fleet, Site, typed, unreachable
+from tests.integration.jobs.operator import Operator
+from tests.integration.multikueue.conftest import Fleet, Site, hired, typed, unreachable
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "q"}
 
 
-async def staffed(sites: Fleet, controller: str, systems: str) -> AsyncIterator[Fleet]:
-    await sites.furnish(controller=controller)
-    if controller == names.CONTROLLER:
+@pytest.fixture(scope="module")
+def staff(clusters: dict[str, Cluster], tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Operator]]:
+    with hired(clusters, tmp_path_factory.mktemp("staff"), "appwrappers,miniclusters") as found:
+        yield found
+
+
+@pytest.fixture(params=[names.MULTIKUEUE, names.CONTROLLER], ids=["built_in", "ours"])
+async def fleet(request: pytest.FixtureRequest, sites: Fleet, staff: list[Operator]) -> AsyncIterator[Fleet]:
+    """With the operator for both kinds on every cluster."""
+    sites.shared = staff
+    await sites.furnish(controller=request.param)
+    if request.param == names.CONTROLLER:
         sites.start()
-    await sites.staff(systems)
     yield sites
     await sites.vanish()
-
-
-@pytest.fixture(params=[names.MULTIKUEUE, names.CONTROLLER], ids=["built_in", "ours"])
-async def wrappers(request: pytest.FixtureRequest, sites: Fleet) -> AsyncIterator[Fleet]:
-    async for fleet in staffed(sites, request.param, "appwrappers"):
-        yield fleet
-
-
-@pytest.fixture(params=[names.MULTIKUEUE, names.CONTROLLER], ids=["built_in", "ours"])
-async def miniclusters(request: pytest.FixtureRequest, sites: Fleet) -> AsyncIterator[Fleet]:
-    async for fleet in staffed(sites, request.param, "miniclusters"):
-        yield fleet
 
 
 async def submit(fleet: Fleet, resource: Resource, name: str, **spec: Any) -> None:
@@ -91,61 +89,61 @@ async def clean(fleet: Fleet, *resources: Resource) -> None:
     await fleet.until(nothing, "something is left on a worker")
 
 
-async def test_an_appwrapper(wrappers: Fleet) -> None:
+async def test_an_appwrapper(fleet: Fleet) -> None:
     """By Kueue's own integration of them, on the manager and on the workers; by either adapter."""
-    kubelets = [Kubelet(site.client, site.namespace) for site in wrappers.workers.values()]
+    kubelets = [Kubelet(site.client, site.namespace) for site in fleet.workers.values()]
     for kubelet in kubelets:
         kubelet.endless.add("inner")
     async with AsyncExitStack() as stack:
         for kubelet in kubelets:
             await stack.enter_async_context(kubelet.working())
-        await submit(wrappers, APPWRAPPER, "a", suspend=True, components=[{"template": pod("inner")}])
+        await submit(fleet, APPWRAPPER, "a", suspend=True, components=[{"template": pod("inner")}])
         # Kueue may have to find the definition of AppWrappers first.
-        await has(wrappers, APPWRAPPER, "a", "Running", limit=150)
-        assert not await wrappers.manager.all(POD), "nothing is made on the manager"
-        site = await where(wrappers, APPWRAPPER, "a")
+        await has(fleet, APPWRAPPER, "a", "Running", limit=150)
+        assert not await fleet.manager.all(POD), "nothing is made on the manager"
+        site = await where(fleet, APPWRAPPER, "a")
         assert [one["metadata"]["name"] for one in await site.all(POD)] == ["inner"]
         for kubelet in kubelets:
             kubelet.finish("inner")
-        ended = await has(wrappers, APPWRAPPER, "a", "Succeeded")
+        ended = await has(fleet, APPWRAPPER, "a", "Succeeded")
         assert is_true(ended, "ResourcesDeployed")
-        assert (condition(await finished(wrappers), "Finished") or {})["reason"] == "Succeeded"
-        await clean(wrappers, APPWRAPPER, POD)
+        assert (condition(await finished(fleet), "Finished") or {})["reason"] == "Succeeded"
+        await clean(fleet, APPWRAPPER, POD)
         assert sum(len(kubelet.seen) for kubelet in kubelets) == 1
-        assert (await has(wrappers, APPWRAPPER, "a", "Succeeded"))["status"] == ended["status"]
+        assert (await has(fleet, APPWRAPPER, "a", "Succeeded"))["status"] == ended["status"]
 
 
-@pytest.mark.parametrize("wrappers", [names.CONTROLLER], indirect=True, ids=["ours"])
-async def test_an_appwrapper_of_a_lost_worker(wrappers: Fleet) -> None:
+@pytest.mark.parametrize("fleet", [names.CONTROLLER], indirect=True, ids=["ours"])
+async def test_an_appwrapper_of_a_lost_worker(fleet: Fleet) -> None:
     """Kueue's integration goes by the status that was mirrored last: it waits until the worker is back."""
     async with AsyncExitStack() as stack:
-        for site in wrappers.workers.values():
+        for site in fleet.workers.values():
             kubelet = Kubelet(site.client, site.namespace)
             kubelet.endless.add("inner")
             await stack.enter_async_context(kubelet.working())
-        await submit(wrappers, APPWRAPPER, "a", suspend=True, components=[{"template": pod("inner")}])
-        await has(wrappers, APPWRAPPER, "a", "Running", limit=150)
-        first = await where(wrappers, APPWRAPPER, "a")
-        (name,) = [name for name, site in wrappers.workers.items() if site is first]
+        await submit(fleet, APPWRAPPER, "a", suspend=True, components=[{"template": pod("inner")}])
+        await has(fleet, APPWRAPPER, "a", "Running", limit=150)
+        first = await where(fleet, APPWRAPPER, "a")
+        (name,) = [name for name, site in fleet.workers.items() if site is first]
         good = first.cluster.kubeconfig_path.read_text()
-        await wrappers.rotate(name, unreachable(good))
+        await fleet.rotate(name, unreachable(good))
 
         async def evicted() -> bool:
-            (workload,) = await wrappers.manager.all(WORKLOAD)
+            (workload,) = await fleet.manager.all(WORKLOAD)
             return is_true(workload, "Evicted")
 
-        await wrappers.until(evicted, "it is not evicted")
+        await fleet.until(evicted, "it is not evicted")
         await asyncio.sleep(3)
-        (workload,) = await wrappers.manager.all(WORKLOAD)
+        (workload,) = await fleet.manager.all(WORKLOAD)
         assert is_true(workload, "Evicted") and is_true(workload, "QuotaReserved")
-        await wrappers.rotate(name, good + "\n")
+        await fleet.rotate(name, good + "\n")
 
         async def admitted() -> bool:
-            (workload,) = await wrappers.manager.all(WORKLOAD)
+            (workload,) = await fleet.manager.all(WORKLOAD)
             return is_true(workload, "Admitted") and not is_true(workload, "Evicted")
 
-        await wrappers.until(admitted, "it does not run again")
-        await has(wrappers, APPWRAPPER, "a", "Running")
+        await fleet.until(admitted, "it does not run again")
+        await has(fleet, APPWRAPPER, "a", "Running")
 
 
 async def the_job(fleet: Fleet) -> tuple[Site, Obj]:
@@ -164,57 +162,57 @@ def minicluster() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("code", [0, 3])
-async def test_a_minicluster(miniclusters: Fleet, code: int) -> None:
-    await submit(miniclusters, MINICLUSTER, "a", **minicluster())
-    site, job = await the_job(miniclusters)
-    waiting = await has(miniclusters, MINICLUSTER, "a", "Waiting")
+async def test_a_minicluster(fleet: Fleet, code: int) -> None:
+    await submit(fleet, MINICLUSTER, "a", **minicluster())
+    site, job = await the_job(fleet)
+    waiting = await has(fleet, MINICLUSTER, "a", "Waiting")
     assert waiting["status"]["maximumSize"] == 1
     ended = failed_job() if code else completed_job()
     await site.client.patch(JOB, key_of(job), {"status": ended}, subresource="status")
-    found = (await has(miniclusters, MINICLUSTER, "a", "Finished"))["status"]
+    found = (await has(fleet, MINICLUSTER, "a", "Finished"))["status"]
     assert found.get("exitCode") == (None if code else 0)
-    verdict = condition(await finished(miniclusters), "Finished") or {}
+    verdict = condition(await finished(fleet), "Finished") or {}
     assert (verdict["reason"], verdict["message"]) == ("Failed" if code else "Succeeded", found["message"])
-    await clean(miniclusters, MINICLUSTER, JOB)
+    await clean(fleet, MINICLUSTER, JOB)
     for kind in (JOB, CONFIG_MAP, SECRET):
-        names_there = {one["metadata"]["name"] for one in await miniclusters.manager.all(kind)}
+        names_there = {one["metadata"]["name"] for one in await fleet.manager.all(kind)}
         assert names_there <= {"kube-root-ca.crt"}, "nothing is made on the manager"
-    await miniclusters.manager.client.delete(MINICLUSTER, miniclusters.manager.key("a"))
+    await fleet.manager.client.delete(MINICLUSTER, fleet.manager.key("a"))
 
     async def gone() -> bool:
-        there = [await miniclusters.manager.all(kind) for kind in (MINICLUSTER, WORKLOAD)]
+        there = [await fleet.manager.all(kind) for kind in (MINICLUSTER, WORKLOAD)]
         return not any(there)
 
-    await miniclusters.until(gone, "it cannot be deleted")
+    await fleet.until(gone, "it cannot be deleted")
 
 
-@pytest.mark.parametrize("miniclusters", [names.CONTROLLER], indirect=True, ids=["ours"])
-async def test_a_minicluster_that_is_evicted(miniclusters: Fleet) -> None:
+@pytest.mark.parametrize("fleet", [names.CONTROLLER], indirect=True, ids=["ours"])
+async def test_a_minicluster_that_is_evicted(fleet: Fleet) -> None:
     """By its worker: it goes to the other.  By the manager: it waits, and then runs again."""
-    await submit(miniclusters, MINICLUSTER, "a", **minicluster())
-    first, job = await the_job(miniclusters)
+    await submit(fleet, MINICLUSTER, "a", **minicluster())
+    first, job = await the_job(fleet)
     await first.stop_policy("HoldAndDrain")
 
     async def moved() -> bool:
-        jobs = [(site, one) for site in miniclusters.workers.values() for one in await site.all(JOB)]
+        jobs = [(site, one) for site in fleet.workers.values() for one in await site.all(JOB)]
         return len(jobs) == 1 and jobs[0][0] is not first
 
-    await miniclusters.until(moved, "it does not go to the other worker")
+    await fleet.until(moved, "it does not go to the other worker")
     await first.stop_policy("None")
-    manager = miniclusters.manager
+    manager = fleet.manager
     await manager.stop_policy("HoldAndDrain")
-    await clean(miniclusters, MINICLUSTER, JOB)
+    await clean(fleet, MINICLUSTER, JOB)
 
     async def told() -> bool:
         found = await status(manager, MINICLUSTER, "a")
         return found.get("phase") == "Waiting" and not found.get("maximumSize")
 
-    await miniclusters.until(told, "its last status does not come back")
+    await fleet.until(told, "its last status does not come back")
     await manager.stop_policy("None")
-    site, job = await the_job(miniclusters)
+    site, job = await the_job(fleet)
     await site.client.patch(JOB, key_of(job), {"status": completed_job()}, subresource="status")
-    await has(miniclusters, MINICLUSTER, "a", "Finished")
-    await finished(miniclusters)
+    await has(fleet, MINICLUSTER, "a", "Finished")
+    await finished(fleet)
 
 
 def failed_job() -> dict[str, Any]:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import devcluster
 from devcluster import Cluster
 from fournos.multikueue import names
-from tests.integration.multikueue.conftest import CONTROLLERS, Fleet, take_down
+from tests.integration.jobs.operator import Operator
+from tests.integration.multikueue.conftest import Fleet, bring_up, hired, take_down
 
 CONFIG: dict[str, Any] = {
     "integrations": {
@@ -22,19 +22,24 @@ CONFIG: dict[str, Any] = {
 
 @pytest.fixture(scope="package")
 def clusters() -> Iterator[dict[str, Cluster]]:
-    found = {
-        name: devcluster.ensure(name, profile="control-plane", controllers=CONTROLLERS, kueue_config=CONFIG)
-        for name in ("fournos-mk-own-manager", "fournos-mk-own-worker")
-    }
+    found = bring_up(dict.fromkeys(("fournos-mk-own-manager", "fournos-mk-own-worker"), CONFIG))
     yield found
     take_down(found)
 
 
+@pytest.fixture(scope="package")
+def staff(clusters: dict[str, Cluster], tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Operator]]:
+    """The operator for AppWrappers on both."""
+    settings = {"APPWRAPPER_WORKLOADS": "own", "APPWRAPPER_RETRY_PAUSE": "1s"}
+    with hired(clusters, tmp_path_factory.mktemp("staff"), "appwrappers", **settings) as found:
+        yield found
+
+
 @pytest.fixture
-async def fleet(sites: Fleet) -> AsyncIterator[Fleet]:
-    """With our adapter, and the operator for AppWrappers on both."""
+async def fleet(sites: Fleet, staff: list[Operator]) -> AsyncIterator[Fleet]:
+    """With our adapter."""
+    sites.shared = staff
     await sites.furnish(controller=names.CONTROLLER)
     sites.start()
-    await sites.staff("appwrappers", APPWRAPPER_WORKLOADS="own", APPWRAPPER_RETRY_PAUSE="1s")
     yield sites
     await sites.vanish()
