@@ -14,21 +14,18 @@ from fournos.jobs import names
 from fournos.jobs.context import Context, run_ended
 from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.resource import Obj, is_terminating, key_of, uid_of
-from fournos.runtime.decision import Decision, LiveGet, Need, Present
+from fournos.runtime.decision import Decision, LiveGet, Present
 
 _DIGITS: Final = 6
 """Of an attempt's number."""
 
 
-def disbelieve(ctx: Context) -> Decision | Need | None:
+def disbelieve(ctx: Context) -> Decision | None:
     """The status as the run says it must be; None: nothing contradicts it."""
     run = _contradicting(ctx)
     if run is None:
         return None
-    question = LiveGet(PIPELINE_RUN, key_of(run))
-    if need := ctx.facts.ask([question]):
-        return need
-    answer = ctx.facts.answer(question)
+    answer = ctx.facts.require(LiveGet(PIPELINE_RUN, key_of(run)))
     if not isinstance(answer, Present) or uid_of(answer.value) != uid_of(run):
         return None
     if run_ended(answer.value) or is_terminating(answer.value):

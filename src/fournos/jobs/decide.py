@@ -29,17 +29,14 @@ from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.external import cure_of
 from fournos.queueing.kinds import FOURNOS_JOB
 from fournos.queueing.managed import MULTIKUEUE
-from fournos.runtime.decision import Decision, Facts, Need
+from fournos.runtime.decision import Decision, Facts
 from fournos.runtime.failures import describe, lasts
 
 MANAGED_BY_US = frozenset({None, "", "fournos.dev/fournos"})
 
-"""Failed passes in a row before a transient error is shown: a blip is nobody's business."""
-
-
 def decide(
     observed: Observed, facts: Facts, now: datetime, *, settings: JobSettings, template: Template
-) -> Decision | Need:
+) -> Decision:
     """Pure; see `fournos.runtime.decision`."""
     elsewhere = observed.spec.managed_by == MULTIKUEUE
     if observed.spec.managed_by not in MANAGED_BY_US and not elsewhere:
@@ -63,8 +60,6 @@ def decide(
     if observed.problem and not ctx.deleting:
         return _unreadable(ctx)
     why = interrupt(ctx)
-    if isinstance(why, Need):
-        return why
     if isinstance(why, Interrupt):
         return carry_out(ctx, why)
     if prebuilt_name(ctx.job) and ctx.workload is None and ctx.draft.phase not in names.HOLDING:
@@ -72,7 +67,7 @@ def decide(
     return _POLICIES[ctx.draft.phase](ctx)
 
 
-def _begin(ctx: Context) -> Decision | Need:
+def _begin(ctx: Context) -> Decision:
     """A new job: first the rules that the API server checks too, for objects that came before them."""
     broken = check(ctx.job)
     if broken:
@@ -82,7 +77,7 @@ def _begin(ctx: Context) -> Decision | Need:
     return start(ctx)
 
 
-def _unreadable(ctx: Context) -> Decision | Need:
+def _unreadable(ctx: Context) -> Decision:
     """A new job fails; one that is under way keeps what it has until somebody mends it."""
     text = f"The spec cannot be read: {ctx.observed.problem}"
     if ctx.draft.phase:
@@ -91,7 +86,7 @@ def _unreadable(ctx: Context) -> Decision | Need:
     return finish(ctx, "Failed", text)
 
 
-def _pending(ctx: Context) -> Decision | Need:
+def _pending(ctx: Context) -> Decision:
     """Pending before it was ever resolved: suspended at creation, or waiting for something to exist."""
     return pending(ctx) if "resolved" in ctx.draft.render() else _begin(ctx)
 
@@ -107,7 +102,7 @@ def _troubled(ctx: Context) -> Decision:
     return ctx.decision(retry=True)
 
 
-_POLICIES: dict[str, Callable[[Context], Decision | Need]] = {
+_POLICIES: dict[str, Callable[[Context], Decision]] = {
     "": _begin,
     "Resolving": resolving,
     "Pending": _pending,

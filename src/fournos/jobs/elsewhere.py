@@ -18,11 +18,11 @@ from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.managed_by import send_elsewhere
 from fournos.queueing.release import release_quota
 from fournos.queueing.state import QueueState, view
-from fournos.runtime.decision import Decision, Need, Note
+from fournos.runtime.decision import Decision, Note
 from fournos.runtime.steps import Patch
 
 
-def sent_elsewhere(ctx: Context) -> Decision | Need | None:
+def sent_elsewhere(ctx: Context) -> Decision | None:
     """A new job whose queue leads to other clusters becomes such a job; None: it runs here.
 
     Before its first phase, as a webhook would at creation: afterwards `managedBy` cannot change.
@@ -33,7 +33,7 @@ def sent_elsewhere(ctx: Context) -> Decision | Need | None:
     return send_elsewhere(ctx.resource, ctx.job, ctx.settings.kueue_local_queue_name, ctx.facts)
 
 
-def queue_only(ctx: Context) -> Decision | Need:
+def queue_only(ctx: Context) -> Decision:
     """The manager's whole part: one Workload, active while nobody has asked the job to stop."""
     if ctx.deleting:
         return Decision()  # its Workload goes with it
@@ -54,13 +54,11 @@ def queue_only(ctx: Context) -> Decision | Need:
     return Decision()
 
 
-def _enqueue(ctx: Context) -> Decision | Need:
+def _enqueue(ctx: Context) -> Decision:
     if ctx.spec.clusterless:
         text = "a job without quota (clusterless) has no Workload to dispatch: run it where it is made"
         return Decision(notes=(Note("Warning", "CannotDispatch", text),))
     decision = enqueue(ctx, QUEUED)
-    if isinstance(decision, Need):
-        return decision
     return replace(decision, status=None, notes=(), wake_at=None)
 
 

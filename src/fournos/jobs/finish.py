@@ -15,7 +15,7 @@ from fournos.kube.resource import Key, is_terminating, key_of, uid_of
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.report import finish_patch
-from fournos.runtime.decision import Decision, Need, Present, SecretShape
+from fournos.runtime.decision import Decision, Present, SecretShape
 from fournos.runtime.steps import Delete, Step
 
 OUT_OF_SYNC = "OutOfSync"
@@ -47,11 +47,9 @@ def release(ctx: Context, *, ended: str = "", message: str = "") -> tuple[Step, 
     return tuple(steps)
 
 
-def finish(ctx: Context, phase: str, message: str) -> Decision | Need:
+def finish(ctx: Context, phase: str, message: str) -> Decision:
     """Into a terminal phase; conditions and attempt are the caller's to set."""
     copies = _copies_to_drop(ctx)
-    if isinstance(copies, Need):
-        return copies
     ctx.draft.enter(phase, message).put(retryAt=None, stopRequestedAt=None)
     ctx.draft.note(phase, message, warning=phase == "Failed")
     # A prebuilt Workload is told afterwards, by `after_end`: its end is the manager's sign that the job's
@@ -59,14 +57,14 @@ def finish(ctx: Context, phase: str, message: str) -> Decision | Need:
     return ctx.decision((*release(ctx), *copies))
 
 
-def fail(ctx: Context, message: str, *, type_: str, reason: str, detail: str = "") -> Decision | Need:
+def fail(ctx: Context, message: str, *, type_: str, reason: str, detail: str = "") -> Decision:
     """Failed, with the condition that says why; waiting would not help."""
     ctx.draft.condition(type_, "False", reason, detail or message)
     ctx.draft.end_attempt("Failed", message)
     return finish(ctx, "Failed", message)
 
 
-def fail_attempt(ctx: Context, message: str) -> Decision | Need:
+def fail_attempt(ctx: Context, message: str) -> Decision:
     """The current attempt failed: try again where `spec.retry` allows it, else the job has failed.
 
     The wait before a retry doubles each time.  Attempts that Kueue evicted do not count.
@@ -114,7 +112,7 @@ def _expiry(ctx: Context) -> datetime | None:
     return parse_time(finished) + parse_ttl(ctx.spec.ttl)
 
 
-def _copies_to_drop(ctx: Context) -> tuple[Step, ...] | Need:
+def _copies_to_drop(ctx: Context) -> tuple[Step, ...]:
     """Copies of secrets go with the run only where the setting says so."""
     if ctx.settings.secrets_kept == "job" or ctx.draft.attempt == 0:
         return ()
@@ -125,11 +123,8 @@ def _copies_to_drop(ctx: Context) -> tuple[Step, ...] | Need:
     if not ctx.spec.clusterless:
         copies.append(Key(ctx.namespace, names.kubeconfig_copy_name(ctx.name)))
     questions = [SecretShape(key) for key in copies]
-    if need := ctx.facts.ask(questions):
-        return need
     steps: list[Step] = []
-    for question in questions:
-        answer = ctx.facts.answer(question)
+    for question, answer in zip(questions, ctx.facts.require_all(questions), strict=True):
         if isinstance(answer, Present) and uid_of(ctx.job) in answer.value.owner_uids:
             steps.append(Delete(SECRET, question.key, answer.value.uid))
     return tuple(steps)

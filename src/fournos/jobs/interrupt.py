@@ -17,7 +17,7 @@ from fournos.jobs.quota import granted
 from fournos.jobs.stop import IMMEDIATE, Ending, end_run
 from fournos.queueing.release import release_quota
 from fournos.queueing.state import QueueState, view
-from fournos.runtime.decision import Decision, Need
+from fournos.runtime.decision import Decision
 
 
 class Kind(Enum):
@@ -37,7 +37,7 @@ class Interrupt:
     why: str = ""
 
 
-def interrupt(ctx: Context) -> Interrupt | Need | None:
+def interrupt(ctx: Context) -> Interrupt | None:
     """Why this job must not go on, if so; the gravest reason wins."""
     settings, spec, phase = ctx.settings, ctx.spec, ctx.draft.phase
     if ctx.deleting:
@@ -60,11 +60,9 @@ def interrupt(ctx: Context) -> Interrupt | Need | None:
     return None
 
 
-def _quota_lost(ctx: Context) -> Interrupt | Need | None:
+def _quota_lost(ctx: Context) -> Interrupt | None:
     """Also corrects what the status says of the cluster: the admission counts."""
     grace, found = ctx.settings.eviction_grace_sec, granted(ctx)
-    if isinstance(found, Need):
-        return found
     if found.lost:
         return Interrupt(Kind.LOST, True, grace, found.lost)
     if found.evicted is not None:
@@ -75,7 +73,7 @@ def _quota_lost(ctx: Context) -> Interrupt | Need | None:
     return None
 
 
-def carry_out(ctx: Context, why: Interrupt) -> Decision | Need:
+def carry_out(ctx: Context, why: Interrupt) -> Decision:
     """The next move towards the end that this interrupt asks for."""
     if ctx.draft.attempt == 0 or ctx.spec.lock_only or ctx.draft.phase not in names.HOLDING:
         return _settle(ctx, why)
@@ -88,8 +86,6 @@ def carry_out(ctx: Context, why: Interrupt) -> Decision | Need:
     if raised:
         ctx.draft.put(stopRequestedAt=format_time(ctx.now))
     ending = end_run(ctx, run_name, since=asked, graceful=why.graceful, grace=why.grace)
-    if isinstance(ending, Need):
-        return ending
     if ending.ended:
         return _settle(ctx, why)
     _report(ctx, why, ending)
@@ -130,7 +126,7 @@ def _report(ctx: Context, why: Interrupt, ending: Ending) -> None:
         ctx.draft.say(f"{why.why}. Stopping the run: {detail}")
 
 
-def _settle(ctx: Context, why: Interrupt) -> Decision | Need:
+def _settle(ctx: Context, why: Interrupt) -> Decision:
     """Nothing of it runs any more: release, then say how it ended."""
     run = ctx.run
     if run is not None and run_succeeded(run) and why.kind is not Kind.DELETED:
@@ -144,7 +140,7 @@ def _deleted(ctx: Context, why: Interrupt) -> Decision:
     return Decision(steps=(*release(ctx), *ctx.finalizer(on=False)))
 
 
-def _stopped(ctx: Context, why: Interrupt) -> Decision | Need:
+def _stopped(ctx: Context, why: Interrupt) -> Decision:
     ctx.draft.end_attempt("Stopped")
     message = "Job stopped by user"
     ctx.draft.condition("WorkloadAdmitted", "False", "Stopped", message)

@@ -19,7 +19,7 @@ from fournos.jobs.settings import JobSettings
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
 from fournos.queueing.kinds import WORKLOAD
-from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Need
+from fournos.runtime.decision import Absent, Decision, Facts, LiveGet
 from fournos.runtime.projection import nobody
 from fournos.runtime.steps import Delete
 from fournos.runtime.system import Caches, System
@@ -49,14 +49,11 @@ def observe(caches: Caches, key: Key) -> Orphans | None:
     return Orphans(key, children) if children else None
 
 
-def decide(observed: Orphans, facts: Facts, now: datetime) -> Decision | Need:
+def decide(observed: Orphans, facts: Facts, now: datetime) -> Decision:
     old = [(kind, obj) for kind, obj in observed.children if _old_enough(obj, now)]
     if not old:
         return Decision(wake_at=min(_born(obj) for _, obj in observed.children) + _MIN_AGE)
-    question = LiveGet(FOURNOS_JOB, observed.key)
-    answer = facts.get(question)
-    if answer is None:
-        return Need((question,))
+    answer = facts.require(LiveGet(FOURNOS_JOB, observed.key))
     if not isinstance(answer, Absent) or answer.no_kind:
         return Decision()
     why = f"garbage: FournosJob {observed.key.name} does not exist"

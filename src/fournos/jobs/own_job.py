@@ -16,7 +16,7 @@ from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, Obj, Resource, controller_of, controls, uid_of
-from fournos.runtime.decision import Facts, LiveGet, Need, Present, Unknown, User
+from fournos.runtime.decision import Facts, LiveGet, Present, Unknown, User
 from fournos.runtime.webhook.table import Request, Review, Webhook
 
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
@@ -53,12 +53,10 @@ def job_webhooks(settings: JobSettings) -> tuple[Webhook, ...]:
     )
 
 
-def review(request: Request, facts: Facts) -> Review | Need:
+def review(request: Request, facts: Facts) -> Review:
     """Only a pod whose owners lead to the FournosJob that is written."""
     assert request.old is not None
     problem = _problem(request.user, request.key, request.old, facts)
-    if isinstance(problem, Need):
-        return problem
     if isinstance(problem, Unknown):
         text = f"whose pod asks could not be learnt, try again: {problem.reason}"
         return Review((_refused(text),), transient=True)
@@ -71,7 +69,7 @@ def _refused(text: str) -> Violation:
     return Violation("metadata.name", text, "own-job")
 
 
-def _problem(user: User, key: Key, job: Obj, facts: Facts) -> str | Unknown | Need:
+def _problem(user: User, key: Key, job: Obj, facts: Facts) -> str | Unknown:
     extra = dict(user.extra)
     name, uid = ("".join(extra.get(one, ())[:1]) for one in (POD_NAME, POD_UID))
     if not name or not uid:
@@ -89,12 +87,9 @@ def _problem(user: User, key: Key, job: Obj, facts: Facts) -> str | Unknown | Ne
     return f"pod {name} is neither of a run nor of a resolver"
 
 
-def _get(resource: Resource, key: Key, uid: str, facts: Facts) -> dict[str, Any] | str | Unknown | Need:
+def _get(resource: Resource, key: Key, uid: str, facts: Facts) -> dict[str, Any] | str | Unknown:
     """The object of this UID, or why not."""
-    question = LiveGet(resource, key)
-    if need := facts.ask([question]):
-        return need
-    answer = facts.answer(question)
+    answer = facts.require(LiveGet(resource, key))
     if isinstance(answer, Unknown):
         return answer
     if not isinstance(answer, Present) or uid_of(answer.value) != uid:
@@ -102,11 +97,11 @@ def _get(resource: Resource, key: Key, uid: str, facts: Facts) -> dict[str, Any]
     return dict(answer.value)
 
 
-def _of_resolver(pod: Obj, owner: Obj, job: Obj, facts: Facts) -> str | Unknown | Need:
+def _of_resolver(pod: Obj, owner: Obj, job: Obj, facts: Facts) -> str | Unknown:
     found = _get(JOB, Key(pod["metadata"]["namespace"], owner["name"]), owner["uid"], facts)
     if not isinstance(found, dict):
         return found
-    if not _controls(job, found):
+    if not controls(job, found):
         return f"Job {owner['name']} is not of FournosJob {job['metadata']['name']}"
     if _content(pod["spec"]) != _content(found["spec"]["template"]["spec"]):
         return f"pod {pod['metadata']['name']} does not run what Job {owner['name']} says"
@@ -125,7 +120,7 @@ def _content(spec: Obj) -> object:
     return containers, [one for one in spec.get("volumes") or () if one["name"] not in tokens]
 
 
-def _of_run(pod: Obj, owner: Obj, job: Obj, facts: Facts) -> str | Unknown | Need:
+def _of_run(pod: Obj, owner: Obj, job: Obj, facts: Facts) -> str | Unknown:
     namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
     task = _get(TASK_RUN, Key(namespace, owner["name"]), owner["uid"], facts)
     if not isinstance(task, dict):
@@ -141,13 +136,9 @@ def _of_run(pod: Obj, owner: Obj, job: Obj, facts: Facts) -> str | Unknown | Nee
     children = (run.get("status") or {}).get("childReferences") or ()
     if owner["name"] not in [one.get("name") for one in children]:
         return f"PipelineRun {above['name']} does not know TaskRun {owner['name']}"
-    if not _controls(job, run) or above["name"] not in _runs(job):
+    if not controls(job, run) or above["name"] not in _runs(job):
         return f"PipelineRun {above['name']} is no run of FournosJob {job['metadata']['name']}"
     return ""
-
-
-def _controls(job: Obj, child: Obj) -> bool:
-    return controls(job, child)
 
 
 def _runs(job: Obj) -> Iterator[str]:

@@ -9,17 +9,14 @@ from fournos.kube.resource import Key, Obj, controller_of, key_of, owner_referen
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.workload import WorkloadRequest, build
-from fournos.runtime.decision import Absent, Decision, LiveGet, Need, Present
+from fournos.runtime.decision import Absent, Decision, LiveGet, Present
 from fournos.runtime.steps import Patch
 
 
-def adopt(ctx: Context) -> Decision | Need:
+def adopt(ctx: Context) -> Decision:
     """Becomes its controller, before anything else: how the job ends, it ends by its Workload."""
     name = prebuilt_name(ctx.job)
-    question = LiveGet(WORKLOAD, Key(ctx.namespace, name))
-    if need := ctx.facts.ask([question]):
-        return need
-    answer = ctx.facts.answer(question)
+    answer = ctx.facts.require(LiveGet(WORKLOAD, Key(ctx.namespace, name)))
     if not isinstance(answer, Present):
         missing = isinstance(answer, Absent)
         text = f"Waiting: its Workload '{name}' {'is not there' if missing else 'cannot be read'}"
@@ -40,7 +37,7 @@ def adopt(ctx: Context) -> Decision | Need:
     return fail(ctx, text, type_="WorkloadAdmitted", reason="PrebuiltTaken")
 
 
-def join(ctx: Context, request: WorkloadRequest, message: str) -> Decision | Need:
+def join(ctx: Context, request: WorkloadRequest, message: str) -> Decision:
     """Where other jobs make a Workload: this one has it, if it still fits what was resolved."""
     workload = ctx.workload
     if workload is None:
@@ -51,7 +48,7 @@ def join(ctx: Context, request: WorkloadRequest, message: str) -> Decision | Nee
     return ctx.decision()
 
 
-def out_of_sync(ctx: Context) -> Decision | Need:
+def out_of_sync(ctx: Context) -> Decision:
     """Final, and told to the manager by the Workload's reason."""
     text = "The prebuilt workload is out of sync with its user job"
     advice = "write the GPUs that it needs into spec.hardware where it is submitted"

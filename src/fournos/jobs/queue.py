@@ -22,21 +22,19 @@ from fournos.queueing.state import QueueState, QueueView, view
 from fournos.queueing.surroundings import Ancestor
 from fournos.queueing.workload import Priority, WorkloadRequest
 from fournos.queueing.workload import build as build_workload
-from fournos.runtime.decision import Decision, LiveGet, Need, Present, Unknown
+from fournos.runtime.decision import Decision, LiveGet, Present, Unknown
 from fournos.runtime.steps import Create, Delete
 
 QUEUED = "Workload created, waiting for Kueue admission"
 
 
-def enqueue(ctx: Context, message: str) -> Decision | Need:
+def enqueue(ctx: Context, message: str) -> Decision:
     """Ask Kueue for quota: create the Workload of the next attempt."""
     ancestor = live_ancestor(ctx.job, ctx.facts)
-    if isinstance(ancestor, Need):
-        return ancestor
     if ancestor is not None:
         return _on_quota_of(ctx, ancestor)
     priority = _priority(ctx)
-    if isinstance(priority, Need | Decision):
+    if isinstance(priority, Decision):
         return priority
     request = _request(ctx, priority)
     if prebuilt_name(ctx.job):
@@ -61,7 +59,7 @@ def _taken(ctx: Context, name: str) -> bool:
     )
 
 
-def _on_quota_of(ctx: Context, ancestor: Ancestor | Unknown) -> Decision | Need:
+def _on_quota_of(ctx: Context, ancestor: Ancestor | Unknown) -> Decision:
     """The job is part of another one that is queued, such as an AppWrapper: no Workload of its own.  Its
     cluster is the one that its owner's Workload holds for it."""
     ctx.draft.enter("Pending", ctx.draft.message)
@@ -90,16 +88,13 @@ def _request(ctx: Context, priority: Priority | None) -> WorkloadRequest:
     )
 
 
-def _priority(ctx: Context) -> Priority | Need | Decision | None:
+def _priority(ctx: Context) -> Priority | Decision | None:
     spec = ctx.spec
     if not spec.priority:
         return None
     if ctx.observed.priority_value is not None:
         return Priority(spec.priority, ctx.observed.priority_value)
-    question = LiveGet(WORKLOAD_PRIORITY_CLASS, Key("", spec.priority))
-    if need := ctx.facts.ask([question]):
-        return need
-    answer = ctx.facts.answer(question)
+    answer = ctx.facts.require(LiveGet(WORKLOAD_PRIORITY_CLASS, Key("", spec.priority)))
     if isinstance(answer, Present):
         return Priority(spec.priority, int(answer.value["value"]))
     ctx.draft.enter("Pending", ctx.draft.message)
@@ -112,7 +107,7 @@ def _priority(ctx: Context) -> Priority | Need | Decision | None:
     return wait(ctx, "WorkloadAdmitted", "PriorityClassNotFound", text)
 
 
-def pending(ctx: Context) -> Decision | Need:
+def pending(ctx: Context) -> Decision:
     failure = ctx.facts.failure
     usual = names.attempt_name(ctx.name, ctx.draft.attempt + 1)
     if failure and isinstance(failure.step, Create) and not _taken(ctx, usual):
@@ -154,10 +149,7 @@ def pending(ctx: Context) -> Decision | Need:
         return ctx.decision([Delete(WORKLOAD, key_of(workload), uid_of(workload))])
     if queue.state is QueueState.ADMITTED and ctx.draft.attempt:
         # The cache may still show the admission of the attempt before this one.
-        question = LiveGet(WORKLOAD, key_of(workload))
-        if need := ctx.facts.ask([question]):
-            return need
-        answer = ctx.facts.answer(question)
+        answer = ctx.facts.require(LiveGet(WORKLOAD, key_of(workload)))
         if not isinstance(answer, Present) or answer.value["metadata"]["uid"] != uid_of(workload):
             return Decision(retry=True)
         workload = answer.value
@@ -200,7 +192,7 @@ def _say_why(ctx: Context, queue: QueueView) -> None:
     ctx.draft.say(message).condition("WorkloadAdmitted", "False", queue.reason, message)
 
 
-def _admitted(ctx: Context, workload: Obj) -> Decision | Need:
+def _admitted(ctx: Context, workload: Obj) -> Decision:
     cluster = own_cluster(workload)
     if not cluster:
         return fail(

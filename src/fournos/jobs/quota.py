@@ -16,7 +16,7 @@ from fournos.kube.resource import Key, Obj, controls
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.nested import share_of
 from fournos.queueing.state import QueueState, view
-from fournos.runtime.decision import Absent, LiveGet, Need, Present
+from fournos.runtime.decision import Absent, LiveGet, Present
 
 
 def own_cluster(workload: Obj) -> str | None:
@@ -54,7 +54,7 @@ class Granted:
     """Why it holds nothing."""
 
 
-def granted(ctx: Context) -> Granted | Need:
+def granted(ctx: Context) -> Granted:
     workload = ctx.workload
     if workload is not None:
         if view(workload).state is not QueueState.ADMITTED:
@@ -62,10 +62,7 @@ def granted(ctx: Context) -> Granted | Need:
         return Granted(own_cluster(workload))
     attempts: Sequence[Obj] = ctx.draft.render().get("attempts") or ({},)
     name = str(attempts[-1].get("workload") or names.attempt_name(ctx.name, ctx.draft.attempt))
-    question = LiveGet(WORKLOAD, Key(ctx.namespace, name))
-    if need := ctx.facts.ask([question]):
-        return need
-    answer = ctx.facts.answer(question)
+    answer = ctx.facts.require(LiveGet(WORKLOAD, Key(ctx.namespace, name)))
     if isinstance(answer, Absent) and not answer.no_kind:
         return Granted(lost="Its Workload was deleted, so its quota is gone")
     if not isinstance(answer, Present) or controls(ctx.job, answer.value):

@@ -22,7 +22,6 @@ from fournos.runtime.decision import (
     LiveGet,
     LiveList,
     LogTail,
-    Need,
     Present,
     SecretShape,
     Unknown,
@@ -42,17 +41,14 @@ _NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "
 """The kubelet's words for a container that waits because its image cannot be had."""
 
 
-def start(ctx: Context) -> Decision | Need:
+def start(ctx: Context) -> Decision:
     """The first pass over a new job: claim it, in a status write of its own."""
     if ctx.spec.suspend:
         message = "Suspended: set spec.suspend to false to start the job"
         ctx.draft.enter("Pending", message).condition("Suspended", "True", "Suspended", message)
         return ctx.decision()
     if ctx.spec.cluster and ctx.spec.cluster not in ctx.observed.flavors:
-        question = LiveGet(RESOURCE_FLAVOR, Key("", ctx.spec.cluster))
-        if need := ctx.facts.ask([question]):
-            return need
-        answer = ctx.facts.answer(question)
+        answer = ctx.facts.require(LiveGet(RESOURCE_FLAVOR, Key("", ctx.spec.cluster)))
         if isinstance(answer, Absent) and not answer.no_kind:
             return fail(
                 ctx, f"Cluster '{ctx.spec.cluster}' not found", type_="Resolved", reason="ClusterNotFound"
@@ -68,7 +64,7 @@ def start(ctx: Context) -> Decision | Need:
     return ctx.decision()
 
 
-def resolving(ctx: Context) -> Decision | Need:
+def resolving(ctx: Context) -> Decision:
     failure = ctx.facts.failure
     if failure and isinstance(failure.step, Create):
         return wait_if_curable(ctx, failure, "Resolved", engine="Tekton") or fail(
@@ -87,15 +83,12 @@ def resolving(ctx: Context) -> Decision | Need:
     return _under_way(ctx, job)
 
 
-def _under_way(ctx: Context, job: Obj) -> Decision | Need:
+def _under_way(ctx: Context, job: Obj) -> Decision:
     """A pod that cannot start says so only itself: the Job stays silent until its deadline."""
     look_at = parse_time(job["metadata"]["creationTimestamp"]) + _LOOK_EVERY
     if ctx.now < look_at:
         return ctx.decision(wake_at=look_at)
-    question = LiveList(POD, ctx.namespace, _pods_of(job))
-    if need := ctx.facts.ask([question]):
-        return need
-    answer = ctx.facts.answer(question)
+    answer = ctx.facts.require(LiveList(POD, ctx.namespace, _pods_of(job)))
     pods: tuple[Obj, ...] = answer.value if isinstance(answer, Present) else ()
     if problem := _no_image(pods):
         reason, text = problem
@@ -130,14 +123,11 @@ def _resolve_job(ctx: Context) -> Obj | None:
     return min(found, key=lambda job: wanted.index(job["metadata"]["name"]), default=None)
 
 
-def _launch(ctx: Context) -> Decision | Need:
+def _launch(ctx: Context) -> Decision:
     """Create the resolve Job with the image that the Pipeline names."""
     pipeline = ctx.observed.pipeline
     if pipeline is None or _image(pipeline) is None:
-        question = LiveGet(PIPELINE, Key(ctx.namespace, ctx.spec.pipeline))
-        if need := ctx.facts.ask([question]):
-            return need
-        answer = ctx.facts.answer(question)
+        answer = ctx.facts.require(LiveGet(PIPELINE, Key(ctx.namespace, ctx.spec.pipeline)))
         if isinstance(answer, Absent) and answer.no_kind:
             return wait(ctx, "Resolved", "TektonNotInstalled", "Waiting: Tekton Pipelines is not installed")
         if isinstance(answer, Absent):
@@ -179,13 +169,10 @@ def _image(pipeline: Obj) -> str | None:
     return (pipeline["metadata"].get("annotations") or {}).get(names.RESOLVE_IMAGE_ANNOTATION) or None
 
 
-def _failed(ctx: Context, job: Obj) -> Decision | Need:
+def _failed(ctx: Context, job: Obj) -> Decision:
     """The end of the resolver's log says more than the Job's condition."""
-    question = LogTail(ctx.namespace, _pods_of(job), LOG_LINES)
-    if need := ctx.facts.ask([question]):
-        return need
+    answer = ctx.facts.require(LogTail(ctx.namespace, _pods_of(job), LOG_LINES))
     reason = str((condition(job, "Failed") or {}).get("message") or "Resolve Job failed")
-    answer = ctx.facts.answer(question)
     log = str(answer.value).strip() if isinstance(answer, Present) else ""
     message = f"Resolution failed: {reason}"
     if ctx.draft.reason_of("Resolved") in _NO_IMAGE:  # its pod is gone by now; what it said stands here
@@ -195,7 +182,7 @@ def _failed(ctx: Context, job: Obj) -> Decision | Need:
     return fail(ctx, message, type_="Resolved", reason="Failed", detail=reason)
 
 
-def _complete(ctx: Context) -> Decision | Need:
+def _complete(ctx: Context) -> Decision:
     """Check what the resolver wrote.
 
     The cache may not have it yet, so nothing is made in this pass: whatever it decides is a status write
@@ -204,7 +191,7 @@ def _complete(ctx: Context) -> Decision | Need:
     return _check_hardware(ctx) or _check_secrets(ctx) or _resolved(ctx)
 
 
-def _check_hardware(ctx: Context) -> Decision | Need | None:
+def _check_hardware(ctx: Context) -> Decision | None:
     spec = ctx.spec
     hardware = spec.hardware
     if hardware is None or not hardware.gpu_type or not hardware.gpu_count:
@@ -213,10 +200,7 @@ def _check_hardware(ctx: Context) -> Decision | Need | None:
         return fail(ctx, _NO_HARDWARE, type_="Resolved", reason="NoHardware")
     if spec.clusterless or build.gpu_resource(hardware, ctx.settings) in ctx.observed.gpu_resources:
         return None
-    question = LiveList(CLUSTER_QUEUE)
-    if need := ctx.facts.ask([question]):
-        return need
-    answer = ctx.facts.answer(question)
+    answer = ctx.facts.require(LiveList(CLUSTER_QUEUE))
     if isinstance(answer, Absent):
         return wait(ctx, "Resolved", "KueueNotInstalled", "Waiting: Kueue is not installed")
     if isinstance(answer, Unknown):
@@ -254,14 +238,13 @@ def gpu_resources(queues: tuple[Obj, ...], prefix: str) -> frozenset[str]:
     )
 
 
-def _check_secrets(ctx: Context) -> Decision | Need | None:
+def _check_secrets(ctx: Context) -> Decision | None:
     spec = ctx.spec
     namespace = ctx.settings.secrets_namespace
     questions = {ref: SecretShape(Key(namespace, ctx.settings.vault_secret(ref))) for ref in spec.secret_refs}
-    if need := ctx.facts.ask(questions.values()):
-        return need
-    for ref, question in questions.items():
-        answer, name = ctx.facts.answer(question), question.key.name
+    answers = ctx.facts.require_all(questions.values())
+    for (ref, question), answer in zip(questions.items(), answers, strict=True):
+        name = question.key.name
         if isinstance(answer, Unknown):
             return wait(
                 ctx, "Resolved", "SecretUnknown", f"Waiting: cannot read Secret '{name}': {answer.reason}"

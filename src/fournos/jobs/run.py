@@ -18,7 +18,6 @@ from fournos.runtime.decision import (
     Absent,
     Decision,
     LiveGet,
-    Need,
     Present,
     SecretShape,
     StepFailure,
@@ -31,7 +30,7 @@ _STARTED_WITHIN = timedelta(seconds=2)
 """Running is declared with Tekton's first word about the run, or after this time without one."""
 
 
-def admitted(ctx: Context) -> Decision | Need:
+def admitted(ctx: Context) -> Decision:
     if ctx.facts.failure:
         return _launch_failed(ctx, ctx.facts.failure)
     if ctx.spec.lock_only:
@@ -57,7 +56,7 @@ def _mark(ctx: Context) -> list[Step]:
     return [Patch(FOURNOS_JOB, key_of(ctx.job), body)]
 
 
-def _leftovers(ctx: Context) -> Decision | Need | None:
+def _leftovers(ctx: Context) -> Decision | None:
     """The finalizer is there and the run is not: we died in between, or somebody deleted the run.  Its pods
     may still be at work, and a second run must not start beside them."""
     if not ctx.holds_finalizer:
@@ -65,21 +64,18 @@ def _leftovers(ctx: Context) -> Decision | Need | None:
     name = ctx.run_name
     force_at = ctx.now + timedelta(seconds=ctx.settings.terminate_grace_sec)
     pods = pods_gone(ctx, name, force=False, force_at=force_at)
-    if isinstance(pods, Need):
-        return pods
     if pods.ended:
         return None
     ctx.draft.say(f"The PipelineRun is gone, {pods.message}")
     return ctx.decision(retry=True)
 
 
-def _launch(ctx: Context) -> Decision | Need:
+def _launch(ctx: Context) -> Decision:
     namespace = ctx.settings.secrets_namespace
     shapes = {
         ref: SecretShape(Key(namespace, ctx.settings.vault_secret(ref))) for ref in ctx.spec.secret_refs
     }
-    if need := ctx.facts.ask(shapes.values()):
-        return need
+    answers = ctx.facts.require_all(shapes.values())
     steps, may = _mark(ctx), asker(ctx.job, ctx.settings.secret_policy)
     cluster = str(ctx.draft.render().get("cluster") or "")
     if not ctx.spec.clusterless:
@@ -91,8 +87,7 @@ def _launch(ctx: Context) -> Decision | Need:
             )
         )
     keys: dict[str, tuple[str, ...]] = {}
-    for ref, question in shapes.items():
-        answer = ctx.facts.answer(question)
+    for (ref, question), answer in zip(shapes.items(), answers, strict=True):
         if isinstance(answer, Unknown):
             text = f"Waiting: cannot read Secret '{question.key.name}': {answer.reason}"
             return wait(ctx, "PipelineRunReady", "SecretUnknown", text)
@@ -120,7 +115,7 @@ def _launch(ctx: Context) -> Decision | Need:
     return ctx.decision(steps, wake_at=ctx.now + _STARTED_WITHIN)
 
 
-def _launch_failed(ctx: Context, failure: StepFailure) -> Decision | Need:
+def _launch_failed(ctx: Context, failure: StepFailure) -> Decision:
     step = failure.step
     if waiting := wait_if_curable(ctx, failure, "PipelineRunReady", engine="Tekton"):
         return waiting
@@ -152,7 +147,7 @@ def _launch_failed(ctx: Context, failure: StepFailure) -> Decision | Need:
     return wait(ctx, "PipelineRunReady", failure.error, f"Waiting: {failure.message}")
 
 
-def running(ctx: Context) -> Decision | Need:
+def running(ctx: Context) -> Decision:
     run = ctx.run
     if run is None:
         return _run_missing(ctx)
@@ -182,7 +177,7 @@ def _name_run(ctx: Context, run: Obj) -> None:
         ctx.draft.put(dashboardURL=url)
 
 
-def _ended(ctx: Context, run: Obj) -> Decision | Need:
+def _ended(ctx: Context, run: Obj) -> Decision:
     _name_run(ctx, run)
     found = succeeded_condition(run)
     told = str(found.get("message") or "")
@@ -194,8 +189,6 @@ def _ended(ctx: Context, run: Obj) -> Decision | Need:
     completed = parse_time(run["status"]["completionTime"])
     force_at = completed + timedelta(seconds=ctx.settings.terminate_grace_sec)
     pods = pods_gone(ctx, run["metadata"]["name"], force=ctx.now >= force_at, force_at=force_at)
-    if isinstance(pods, Need):
-        return pods
     if not pods.ended:
         ctx.draft.say(f"PipelineRun failed, {pods.message}")
         return ctx.decision(pods.steps, wake_at=pods.wake_at, retry=pods.retry)
@@ -213,21 +206,16 @@ def _complete_times(ctx: Context, run: Obj) -> None:
         ctx.draft.put(phaseTimes={**times, "running": format_time(parse_time(started))})
 
 
-def _run_missing(ctx: Context) -> Decision | Need:
+def _run_missing(ctx: Context) -> Decision:
     """Absence is confirmed live before it counts."""
     name = ctx.run_name
-    question = LiveGet(PIPELINE_RUN, Key(ctx.namespace, name))
-    if need := ctx.facts.ask([question]):
-        return need
-    answer = ctx.facts.answer(question)
+    answer = ctx.facts.require(LiveGet(PIPELINE_RUN, Key(ctx.namespace, name)))
     if isinstance(answer, Present):
         return Decision(retry=True)
     if isinstance(answer, Unknown) or answer.no_kind:
         return wait(ctx, "PipelineRunReady", "PipelineRunUnknown", "Waiting: cannot read the PipelineRun")
     force_at = ctx.now + timedelta(seconds=ctx.settings.terminate_grace_sec)
     pods = pods_gone(ctx, name, force=False, force_at=force_at)
-    if isinstance(pods, Need):
-        return pods
     if not pods.ended:
         ctx.draft.say(f"PipelineRun not found, {pods.message}")
         return ctx.decision(retry=True)

@@ -15,7 +15,7 @@ from fournos.jobs.context import Context, run_ended, succeeded_condition
 from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key, Obj, key_of, uid_of
-from fournos.runtime.decision import Absent, LiveGet, LiveList, Need, Unknown
+from fournos.runtime.decision import Absent, LiveGet, LiveList, Unknown
 from fournos.runtime.steps import Delete, Patch, Step
 
 GRACEFUL, IMMEDIATE = "CancelledRunFinally", "Cancelled"
@@ -33,17 +33,14 @@ class Ending:
     retry: bool = False
 
 
-def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, grace: float) -> Ending | Need:
+def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, grace: float) -> Ending:
     """The next move in ending this run; `since` is when its end was asked for, `grace` in seconds."""
     immediate_at = since + timedelta(seconds=grace) if graceful else since
     force_at = immediate_at + timedelta(seconds=ctx.settings.terminate_grace_sec)
     run = next((r for r in ctx.observed.runs if r["metadata"]["name"] == run_name), None)
-    if run is None:
-        question = LiveGet(PIPELINE_RUN, Key(ctx.namespace, run_name))
-        if need := ctx.facts.ask([question]):
-            return need
-        if not isinstance(ctx.facts.answer(question), Absent):
-            return Ending(ended=False, message="waiting to see the PipelineRun", retry=True)
+    unseen = LiveGet(PIPELINE_RUN, Key(ctx.namespace, run_name))
+    if run is None and not isinstance(ctx.facts.require(unseen), Absent):
+        return Ending(ended=False, message="waiting to see the PipelineRun", retry=True)
     if run is None or run_ended(run):
         return pods_gone(ctx, run_name, force=ctx.now >= force_at, force_at=force_at)
     if ctx.now >= force_at:
@@ -65,12 +62,9 @@ def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, gra
     )
 
 
-def pods_gone(ctx: Context, run_name: str, *, force: bool, force_at: datetime) -> Ending | Need:
+def pods_gone(ctx: Context, run_name: str, *, force: bool, force_at: datetime) -> Ending:
     """Whether the API server itself says that no pod of this run may still be running."""
-    question = LiveList(POD, ctx.namespace, f"tekton.dev/pipelineRun={run_name}")
-    if need := ctx.facts.ask([question]):
-        return need
-    answer = ctx.facts.answer(question)
+    answer = ctx.facts.require(LiveList(POD, ctx.namespace, f"tekton.dev/pipelineRun={run_name}"))
     if isinstance(answer, Unknown):
         return Ending(ended=False, message=f"cannot see the run's pods: {answer.reason}", retry=True)
     pods: tuple[Obj, ...] = () if isinstance(answer, Absent) else answer.value

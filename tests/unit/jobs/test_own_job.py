@@ -13,7 +13,7 @@ from fournos.jobs.own_job import POD_NAME, POD_UID, job_webhooks, review
 from fournos.jobs.settings import JobSettings
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, Resource
-from fournos.runtime.decision import Absent, Facts, LiveGet, Need, Present, Unknown, User
+from fournos.runtime.decision import Absent, Facts, LiveGet, Need, Present, Unknown, User, attempt
 from fournos.runtime.webhook.registration import Service, configurations
 from fournos.runtime.webhook.table import Request, Review
 
@@ -77,7 +77,9 @@ def ask(
         extra=tuple((name, (value,)) for name, value in sorted(claims.items())),
     )
     facts, rounds = Facts(), 0
-    while isinstance(found := review(Request("UPDATE", user, Key(NS, "victim"), job, job), facts), Need):
+    while isinstance(
+        found := attempt(review, Request("UPDATE", user, Key(NS, "victim"), job, job), facts), Need
+    ):
         rounds += 1
         assert rounds <= 3, "the server asks no more often"
         answers = dict(facts.answers)
