@@ -34,6 +34,7 @@ from fournos.runtime.failures import describe, lasts
 
 MANAGED_BY_US = frozenset({None, "", "fournos.dev/fournos"})
 
+
 def decide(
     observed: Observed, facts: Facts, now: datetime, *, settings: JobSettings, template: Template
 ) -> Decision:
