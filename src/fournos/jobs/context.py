@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -104,9 +103,8 @@ class Context(PassContext):
     @property
     def run_name(self) -> str:
         """As it was written before it was made, if that can be the name of this attempt."""
-        attempts: Sequence[Obj] = self.draft.render().get("attempts") or ({},)
         possible = names.attempt_names(self.name, max(1, self.draft.attempt), uid_of(self.job))
-        written = attempts[-1].get("pipelineRun")
+        written = self.draft.last_attempt.pipeline_run
         return written if written in possible else possible[0]
 
     @property

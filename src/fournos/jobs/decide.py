@@ -89,7 +89,7 @@ def _unreadable(ctx: Context) -> Decision:
 
 def _pending(ctx: Context) -> Decision:
     """Pending before it was ever resolved: suspended at creation, or waiting for something to exist."""
-    return pending(ctx) if "resolved" in ctx.draft.render() else _begin(ctx)
+    return pending(ctx) if ctx.draft.is_resolved else _begin(ctx)
 
 
 def _troubled(ctx: Context) -> Decision:

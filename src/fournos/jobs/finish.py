@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 from fournos.api.conditions import is_true
 from fournos.api.durations import parse_duration, parse_ttl
-from fournos.api.times import format_time, parse_time
+from fournos.api.fournosjob import Outcome
+from fournos.api.times import format_time
 from fournos.jobs import names
 from fournos.jobs.context import Context
 from fournos.jobs.kinds import FOURNOS_JOB
@@ -70,8 +71,7 @@ def fail_attempt(ctx: Context, message: str) -> Decision:
     The wait before a retry doubles each time.  Attempts that Kueue evicted do not count.
     """
     ctx.draft.end_attempt("Failed", message)
-    attempts = ctx.draft.render().get("attempts") or ()
-    failed = sum(1 for attempt in attempts if attempt.get("outcome") == "Failed")
+    failed = sum(attempt.outcome is Outcome.FAILED for attempt in ctx.draft.attempts)
     limit = (ctx.spec.retry and ctx.spec.retry.limit) or 0
     if prebuilt_name(ctx.job):
         limit = 0  # there is one Workload: another try is the manager's to give
@@ -106,10 +106,10 @@ def after_end(ctx: Context) -> Decision:
 
 
 def _expiry(ctx: Context) -> datetime | None:
-    finished = (ctx.draft.render().get("phaseTimes") or {}).get("finished")
+    finished = ctx.draft.phase_times.finished
     if not ctx.spec.ttl or not finished:
         return None
-    return parse_time(finished) + parse_ttl(ctx.spec.ttl)
+    return finished + parse_ttl(ctx.spec.ttl)
 
 
 def _copies_to_drop(ctx: Context) -> tuple[Step, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from fournos.api.times import format_time, parse_time
+from fournos.api.times import format_time
 from fournos.jobs import names
 from fournos.jobs.context import Context, run_ended, run_succeeded
 from fournos.jobs.finish import finish, release
@@ -46,7 +46,7 @@ def interrupt(ctx: Context) -> Interrupt | None:
         return Interrupt(Kind.SHUTDOWN, spec.shutdown == "Stop", settings.stop_grace_sec)
     if phase not in names.HOLDING:
         return None
-    under_way = bool(ctx.draft.render().get("stopRequestedAt"))
+    under_way = ctx.draft.stop_requested_at is not None
     if not under_way and ctx.run is not None and run_ended(ctx.run):
         return None  # its result stands, and ending it releases the Workload
     if not spec.clusterless:
@@ -68,7 +68,7 @@ def _quota_lost(ctx: Context) -> Interrupt | None:
     if found.evicted is not None:
         queue = view(found.evicted)
         return Interrupt(Kind.EVICTED, True, grace, f"Evicted by Kueue ({queue.reason}): {queue.message}")
-    if found.cluster and found.cluster != ctx.draft.render().get("cluster"):
+    if found.cluster and found.cluster != ctx.draft.cluster:
         ctx.draft.put(cluster=found.cluster).amend_attempt(cluster=found.cluster)
     return None
 
@@ -77,12 +77,12 @@ def carry_out(ctx: Context, why: Interrupt) -> Decision:
     """The next move towards the end that this interrupt asks for."""
     if ctx.draft.attempt == 0 or ctx.spec.lock_only or ctx.draft.phase not in names.HOLDING:
         return _settle(ctx, why)
-    since = ctx.draft.render().get("stopRequestedAt")
-    if not since:
+    since = ctx.draft.stop_requested_at
+    if since is None:
         return _claim(ctx, why)
     run_name = ctx.run_name
     raised = not why.graceful and ctx.run is not None and ctx.run["spec"].get("status") != IMMEDIATE
-    asked = ctx.now if raised else parse_time(since)
+    asked = ctx.now if raised else since
     if raised:
         ctx.draft.put(stopRequestedAt=format_time(ctx.now))
     ending = end_run(ctx, run_name, since=asked, graceful=why.graceful, grace=why.grace)

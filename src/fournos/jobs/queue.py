@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import datetime
 
 from fournos.api.durations import parse_duration
-from fournos.api.times import parse_time
 from fournos.jobs import build, names
 from fournos.jobs.context import Context
 from fournos.jobs.finish import fail, release
@@ -137,9 +136,9 @@ def pending(ctx: Context) -> Decision:
         )
     workload = ctx.workload
     if workload is None:
-        retry_at = ctx.draft.render().get("retryAt")
-        if retry_at and ctx.now < parse_time(retry_at):
-            return ctx.decision(wake_at=parse_time(retry_at))
+        retry_at = ctx.draft.retry_at
+        if retry_at and ctx.now < retry_at:
+            return ctx.decision(wake_at=retry_at)
         return enqueue(ctx, "Cluster lock pending admission" if ctx.spec.lock_only else QUEUED)
     queue = view(workload)
     if prebuilt_name(ctx.job):
@@ -232,7 +231,6 @@ def _run_name(ctx: Context, workload: str) -> str:
 
 def _pending_deadline(ctx: Context) -> datetime | None:
     limit = ctx.spec.timeouts and ctx.spec.timeouts.pending
-    since = (ctx.draft.render().get("phaseTimes") or {}).get("pending")
     if not limit:
         return None
-    return (parse_time(since) if since else ctx.now) + parse_duration(limit)
+    return (ctx.draft.phase_times.pending or ctx.now) + parse_duration(limit)

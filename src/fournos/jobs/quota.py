@@ -6,7 +6,6 @@ that are for this job: the cluster is the flavor of its slots, and slots and GPU
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fournos.api.quantities import parse_quantity
@@ -60,8 +59,7 @@ def granted(ctx: Context) -> Granted:
         if view(workload).state is not QueueState.ADMITTED:
             return Granted(evicted=workload)
         return Granted(own_cluster(workload))
-    attempts: Sequence[Obj] = ctx.draft.render().get("attempts") or ({},)
-    name = str(attempts[-1].get("workload") or names.attempt_name(ctx.name, ctx.draft.attempt))
+    name = ctx.draft.last_attempt.workload or names.attempt_name(ctx.name, ctx.draft.attempt)
     answer = ctx.facts.require(LiveGet(WORKLOAD, Key(ctx.namespace, name)))
     if isinstance(answer, Absent) and not answer.no_kind:
         return Granted(lost="Its Workload was deleted, so its quota is gone")

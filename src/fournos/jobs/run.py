@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from fournos.api.times import format_time, parse_time
+from fournos.api.times import parse_time
 from fournos.jobs import build, names
 from fournos.jobs.allow import asker
 from fournos.jobs.context import Context, run_ended, run_succeeded, succeeded_condition
@@ -77,7 +77,7 @@ def _launch(ctx: Context) -> Decision:
     }
     answers = ctx.facts.require_all(shapes.values())
     steps, may = _mark(ctx), asker(ctx.job, ctx.settings.secret_policy)
-    cluster = str(ctx.draft.render().get("cluster") or "")
+    cluster = ctx.draft.cluster
     if not ctx.spec.clusterless:
         steps.append(
             CopySecret(
@@ -199,11 +199,9 @@ def _ended(ctx: Context, run: Obj) -> Decision:
 
 
 def _complete_times(ctx: Context, run: Obj) -> None:
-    """A run so short that Running was never written still has its start in the status."""
-    times = dict(ctx.draft.render().get("phaseTimes") or {})
     started = (run.get("status") or {}).get("startTime")
-    if started and "running" not in times:
-        ctx.draft.put(phaseTimes={**times, "running": format_time(parse_time(started))})
+    if started:
+        ctx.draft.started_running(parse_time(started))
 
 
 def _run_missing(ctx: Context) -> Decision:

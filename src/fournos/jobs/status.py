@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Self
 
-from fournos.api.fournosjob import MAX_ATTEMPTS_KEPT
+from fournos.api.fournosjob import MAX_ATTEMPTS_KEPT, Attempt, FournosJobStatus, PhaseTimes
 from fournos.api.times import format_time
 from fournos.jobs.names import TERMINAL, display_name
 from fournos.kube.resource import Obj
@@ -26,10 +26,48 @@ class StatusDraft(Draft):
         super().__init__(job, now)
         self._display_name = display_name(job)
 
+    # --- reading: each field by its type, so that one which another writer spoiled hides no other ---
+
+    def _read(self, *names: str) -> FournosJobStatus:
+        return FournosJobStatus.model_validate({name: self._status.get(name) for name in names})
+
     @property
     def attempt(self) -> int:
         """The number of the current attempt; 0 before the first."""
-        return int(self._status.get("attempt") or 0)
+        return self._read("attempt").attempt or 0
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        """The last ones, oldest first."""
+        return self._read("attempts").attempts if self._status.get("attempts") else ()
+
+    @property
+    def last_attempt(self) -> Attempt:
+        """An empty one, of number 0, before the first."""
+        return next(reversed(self.attempts), Attempt(number=0))
+
+    @property
+    def cluster(self) -> str:
+        """The one that Kueue assigned; "" before that."""
+        return self._read("cluster").cluster or ""
+
+    @property
+    def phase_times(self) -> PhaseTimes:
+        return self._read("phaseTimes").phase_times or PhaseTimes()
+
+    @property
+    def is_resolved(self) -> bool:
+        return self._read("resolved").resolved is not None
+
+    @property
+    def retry_at(self) -> datetime | None:
+        return self._read("retryAt").retry_at
+
+    @property
+    def stop_requested_at(self) -> datetime | None:
+        return self._read("stopRequestedAt").stop_requested_at
+
+    # --- changing ---
 
     def enter(self, phase: str, message: str) -> Self:
         """Change the phase; the time of entering it is kept (of the last time, for those that repeat)."""
@@ -39,6 +77,13 @@ class StatusDraft(Draft):
             self._status["phaseTimes"] = times
             self._status["phase"] = phase
         return self.say(message)
+
+    def started_running(self, at: datetime) -> Self:
+        """The start of a run so short that Running was never written; a time that stands already is kept."""
+        if self.phase_times.running is None:
+            times = self._status.get("phaseTimes") or {}
+            self._status["phaseTimes"] = {**times, "running": format_time(at)}
+        return self
 
     def say(self, message: str) -> Self:
         self._status["message"] = message[:MESSAGE_MAX]
@@ -79,8 +124,7 @@ class StatusDraft(Draft):
 
     def end_attempt(self, outcome: str, message: str = "") -> Self:
         """Record how the current attempt ended; an outcome that stands already is kept."""
-        attempts = self._status.get("attempts") or ()
-        if not attempts or attempts[-1].get("outcome"):
+        if self.last_attempt.outcome is not None:
             return self
         ended: dict[str, Any] = {"outcome": outcome, "finishedAt": format_time(self._now)}
         if message:

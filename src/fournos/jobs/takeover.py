@@ -40,10 +40,11 @@ def take_over(ctx: Context) -> Decision | None:
 
 
 def _claim(ctx: Context) -> None:
-    cluster = str(ctx.draft.render().get("cluster") or "")
     # Both have the job's name there, whether or not the cache shows them yet.
     workload = None if ctx.spec.clusterless else ctx.name
-    ctx.draft.begin_attempt(cluster=cluster, workload=workload, run=None if ctx.spec.lock_only else ctx.name)
+    ctx.draft.begin_attempt(
+        cluster=ctx.draft.cluster, workload=workload, run=None if ctx.spec.lock_only else ctx.name
+    )
     resolved: dict[str, object] = {"secretRefs": list(ctx.spec.secret_refs)}
     if ctx.hardware:
         resolved["hardware"] = ctx.hardware.model_dump(by_alias=True, exclude_none=True)
