@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fournos.api.conditions import is_true
 from fournos.appwrappers.build import stored_info
-from fournos.appwrappers.names import APPWRAPPER, MANAGED_BY_US
+from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.podsets import all_pod_sets, pod_sets_of
 from fournos.appwrappers.status import phase_of
 from fournos.kube.resource import Obj, Resource
@@ -79,9 +79,6 @@ class QueuedAppWrapper:
     def managed_by(self) -> str | None:
         value: str | None = self.obj["spec"].get("managedBy")
         return value
-
-    def may_default_managed_by(self) -> bool:
-        return self.managed_by() in MANAGED_BY_US
 
 
 def _template(template: Obj, name: str) -> Obj:

@@ -132,8 +132,8 @@ class HandedBack(EndedByStop):
     def finished(self) -> Ended | None:
         return None
 
-    def wants_active(self) -> bool:
-        return False
+    def held_back(self) -> bool:
+        return True
 
 
 def queued(framework: Framework, obj: Obj, evicted: str = "", workload: Obj | None = None) -> QueuedObject:

@@ -53,6 +53,7 @@ def workload_request(
     hardware: Hardware | None,
     priority: Priority | None,
     attempt: int,
+    name_taken: bool = False,
     settings: JobSettings,
 ) -> WorkloadRequest:
     """Slots of a cluster (all of them when exclusive or a lock) and GPUs, pinned when a cluster is named."""
@@ -73,7 +74,9 @@ def workload_request(
     if spec.lock_only:  # also of a cluster that is being drained for it, or that is broken
         pod["tolerations"] = [{"key": UNAVAILABLE_TAINT, "operator": "Exists"}]
     return WorkloadRequest(
-        key=Key(meta["namespace"], names.attempt_name(meta["name"], attempt)),
+        key=Key(
+            meta["namespace"], names.attempt_name(meta["name"], attempt, meta["uid"] if name_taken else "")
+        ),
         queue=settings.kueue_local_queue_name,
         pod_sets=(PodSet(names.POD_SET, 1, {"spec": pod}),),
         owner=owner_reference(FOURNOS_JOB, job),

@@ -28,6 +28,8 @@ class Observed:
     spec: FournosJobSpec
     problem: str = ""
     """Why the spec cannot be read; `spec` then is an empty one."""
+    prebuilt: Obj | None = None
+    """The Workload that a label of the job names, whoever made it."""
     workloads: tuple[Obj, ...] = ()
     """Workloads whose controller is this job (by UID)."""
     runs: tuple[Obj, ...] = ()

@@ -16,8 +16,7 @@ from fournos.jobs.context import Context, Observed
 from fournos.jobs.elsewhere import queue_only, sent_elsewhere
 from fournos.jobs.finish import after_end, finish
 from fournos.jobs.interrupt import Interrupt, carry_out, interrupt
-from fournos.jobs.prebuilt import adopt
-from fournos.jobs.queue import pending
+from fournos.jobs.queue import adopt, pending
 from fournos.jobs.resolve import resolving, start
 from fournos.jobs.rules import check
 from fournos.jobs.run import admitted, running

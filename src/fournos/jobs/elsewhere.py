@@ -8,18 +8,10 @@ sync with its Workload.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from fournos.jobs import names
 from fournos.jobs.context import Context
-from fournos.jobs.queue import QUEUED, enqueue
-from fournos.kube.resource import Obj, key_of
-from fournos.queueing.kinds import WORKLOAD
+from fournos.jobs.queued import class_question, queue
 from fournos.queueing.managed_by import send_elsewhere
-from fournos.queueing.release import release_quota
-from fournos.queueing.state import QueueState, view
-from fournos.runtime.decision import Decision, Note
-from fournos.runtime.steps import Patch
+from fournos.runtime.decision import Decision, Note, Present
 
 
 def sent_elsewhere(ctx: Context) -> Decision | None:
@@ -37,40 +29,15 @@ def queue_only(ctx: Context) -> Decision:
     """The manager's whole part: one Workload, active while nobody has asked the job to stop."""
     if ctx.deleting:
         return Decision()  # its Workload goes with it
-    stop = ctx.spec.suspend or bool(ctx.spec.shutdown)
-    workload = ctx.workload
-    if workload is None:
-        return Decision() if stop else _enqueue(ctx)
-    queue = view(workload)
-    if queue.state is QueueState.EVICTED:
-        return Decision((release_quota(workload, ctx.now),))
-    if queue.state is QueueState.FINISHED:
-        return Decision()
-    ours = names.HELD_BACK in (workload["metadata"].get("annotations") or {})
-    if stop and queue.active:
-        return Decision((_switch(workload, active=False),))
-    if not stop and not queue.active and ours:
-        return Decision((_switch(workload, active=True),))
-    return Decision()
-
-
-def _enqueue(ctx: Context) -> Decision:
-    if ctx.spec.clusterless:
-        text = "a job without quota (clusterless) has no Workload to dispatch: run it where it is made"
-        return Decision(notes=(Note("Warning", "CannotDispatch", text),))
-    decision = enqueue(ctx, QUEUED)
-    return replace(decision, status=None, notes=(), wake_at=None)
-
-
-def _switch(workload: Obj, *, active: bool) -> Patch:
-    """Kueue evicts what is not active; the worker's run is stopped then."""
-    meta = workload["metadata"]
-    mark = None if active else "true"
-    body = {
-        "metadata": {
-            "resourceVersion": meta["resourceVersion"],
-            "annotations": {names.HELD_BACK: mark},
-        },
-        "spec": {"active": active},
-    }
-    return Patch(WORKLOAD, key_of(workload), body)
+    if ctx.workload is None:
+        if ctx.spec.suspend or ctx.spec.shutdown:
+            return Decision()
+        if ctx.spec.clusterless:
+            text = "a job without quota (clusterless) has no Workload to dispatch: run it where it is made"
+            return Decision(notes=(Note("Warning", "CannotDispatch", text),))
+    outcome = queue(ctx)
+    if outcome.reason == "PriorityClassNotFound" and isinstance(
+        ctx.facts.require(class_question(ctx)), Present
+    ):
+        outcome = queue(ctx)
+    return Decision(outcome.steps, retry=outcome.retry)

@@ -11,35 +11,23 @@ from fournos.api.times import format_time
 from fournos.jobs import names
 from fournos.jobs.context import Context
 from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.jobs.queued import queue
 from fournos.kube.kinds import JOB, SECRET
-from fournos.kube.resource import Key, is_terminating, key_of, uid_of
+from fournos.kube.resource import Key, key_of, uid_of
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.report import finish_patch
 from fournos.runtime.decision import Decision, Present, SecretShape
 from fournos.runtime.steps import Delete, Step
 
-OUT_OF_SYNC = "OutOfSync"
-"""Why a prebuilt Workload ends that its job does not fit: Kueue's word for it."""
 
-
-def release(ctx: Context, *, ended: str = "", message: str = "") -> tuple[Step, ...]:
+def release(ctx: Context) -> tuple[Step, ...]:
     """Give up every Workload of this job, and a resolve Job that still runs.
 
-    A prebuilt Workload is MultiKueue's: it is told how the job `ended` (a phase), and deleted by nobody here.
+    A prebuilt Workload is MultiKueue's: it is finished after the job, and never deleted here.
     """
     steps: list[Step] = []
     if not prebuilt_name(ctx.job):
         steps += [Delete(WORKLOAD, key_of(w), uid_of(w)) for w in ctx.observed.workloads]
-    elif ended:
-        ending = "Succeeded" if ended == "Succeeded" else "Failed"
-        if ctx.draft.reason_of("WorkloadAdmitted") == OUT_OF_SYNC:
-            ending = OUT_OF_SYNC
-        steps += [
-            finish_patch(w, ending, message or ended, ctx.now)
-            for w in ctx.observed.workloads
-            if not is_true(w, "Finished") and not is_terminating(w)
-        ]
     steps += [
         Delete(JOB, key_of(job), uid_of(job))
         for job in ctx.observed.resolve_jobs
@@ -92,8 +80,7 @@ def fail_attempt(ctx: Context, message: str) -> Decision:
 
 def after_end(ctx: Context) -> Decision:
     """What remains to do for a job in a terminal phase: leftovers, the finalizer, its time to live."""
-    steps = list(release(ctx, ended=ctx.draft.phase, message=ctx.draft.message))
-    steps += ctx.finalizer(on=False)
+    steps = [*release(ctx), *(queue(ctx).steps if prebuilt_name(ctx.job) else ()), *ctx.finalizer(on=False)]
     if steps:
         return Decision(steps=tuple(steps))
     expiry = _expiry(ctx)

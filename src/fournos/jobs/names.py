@@ -85,7 +85,3 @@ def copy_name(job_name: str, secret_name: str) -> str:
 
 def kubeconfig_copy_name(job_name: str) -> str:
     return f"{job_name}-kubeconfig"
-
-
-HELD_BACK = "fournos.dev/held-back"
-"""On the Workload of a job that a worker runs: inactive because somebody suspended or stopped the job."""

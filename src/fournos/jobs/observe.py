@@ -15,6 +15,7 @@ from fournos.jobs.settings import JobSettings
 from fournos.jobs.waiting import NAMING_AT_MOST, waits_for
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
+from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.runtime.projection import controller_uid, nobody, pick
 from fournos.runtime.system import Caches, Watch
@@ -76,7 +77,7 @@ class Observer:
         if job is None:
             return None
         spec, problem = self._spec(job)
-        uid = uid_of(job)
+        uid, prebuilt = uid_of(job), prebuilt_name(job)
         owned_jobs = tuple(one for one in caches[JOB].by(OWNER, uid) if _resolves(one, key.name))
         priority = caches[WORKLOAD_PRIORITY_CLASS].get(Key("", spec.priority)) if spec.priority else None
         holders = self._holders(caches, spec.cluster, but=key)
@@ -88,6 +89,7 @@ class Observer:
             spec=spec,
             problem=problem,
             workloads=caches[WORKLOAD].by(OWNER, uid),
+            prebuilt=caches[WORKLOAD].get(Key(key.namespace, prebuilt)) if prebuilt else None,
             runs=caches[PIPELINE_RUN].by(OWNER, uid),
             resolve_jobs=owned_jobs or self._ownerless_resolve_jobs(caches, key),
             pipeline=caches[PIPELINE].get(Key(key.namespace, spec.pipeline)),

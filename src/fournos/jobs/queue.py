@@ -2,114 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from fournos.api.durations import parse_duration
-from fournos.jobs import build, names
+from fournos.jobs import names
 from fournos.jobs.context import Context
 from fournos.jobs.finish import fail, release
-from fournos.jobs.prebuilt import differs, join, out_of_sync
+from fournos.jobs.queued import class_question, name_is_taken, queue
 from fournos.jobs.quota import own_cluster, shared_cluster
 from fournos.jobs.waiting import admission_message, wait, wait_if_curable
-from fournos.kube.resource import Key, Obj, key_of, uid_of
-from fournos.queueing.ensure import prebuilt_name
-from fournos.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
-from fournos.queueing.nested import live_ancestor
-from fournos.queueing.release import release_quota
+from fournos.kube.resource import Key, Obj, controller_of, controls, uid_of
+from fournos.queueing.ensure import OUT_OF_SYNC, prebuilt_name
+from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.state import QueueState, QueueView, view
-from fournos.queueing.surroundings import Ancestor
-from fournos.queueing.workload import Priority, WorkloadRequest
-from fournos.queueing.workload import build as build_workload
-from fournos.runtime.decision import Decision, LiveGet, Present, Unknown
-from fournos.runtime.steps import Create, Delete
+from fournos.queueing.surroundings import Ancestor, Verdict
+from fournos.runtime.decision import Absent, Decision, LiveGet, Present, Unknown
+from fournos.runtime.steps import Create
 
 QUEUED = "Workload created, waiting for Kueue admission"
 
 
-def enqueue(ctx: Context, message: str) -> Decision:
-    """Ask Kueue for quota: create the Workload of the next attempt."""
-    ancestor = live_ancestor(ctx.job, ctx.facts)
-    if ancestor is not None:
-        return _on_quota_of(ctx, ancestor)
-    priority = _priority(ctx)
-    if isinstance(priority, Decision):
-        return priority
-    request = _request(ctx, priority)
-    if prebuilt_name(ctx.job):
-        return join(ctx, request, message)
-    if _taken(ctx, request.key.name):
-        other = names.attempt_name(ctx.name, ctx.draft.attempt + 1, uid_of(ctx.job))
-        request = replace(request, key=Key(ctx.namespace, other))
-    ctx.draft.enter("Pending", message).condition("WorkloadAdmitted", "False", "Pending", message)
-    ctx.draft.put(retryAt=None)
-    return ctx.decision([Create(WORKLOAD, build_workload(request))], wake_at=_pending_deadline(ctx))
-
-
-def _taken(ctx: Context, name: str) -> bool:
-    """Whether the Workload of an attempt could not be made because another object has its usual name."""
-    failure = ctx.facts.failure
-    return (
-        failure is not None
-        and failure.error == "ForeignObject"
-        and isinstance(failure.step, Create)
-        and failure.step.body["metadata"]["name"] == name
-        and ctx.draft.attempt > 0
-    )
-
-
-def _on_quota_of(ctx: Context, ancestor: Ancestor | Unknown) -> Decision:
-    """The job is part of another one that is queued, such as an AppWrapper: no Workload of its own.  Its
-    cluster is the one that its owner's Workload holds for it."""
-    ctx.draft.enter("Pending", ctx.draft.message)
-    if isinstance(ancestor, Unknown):
-        text = f"Waiting: cannot read the Workload of its owner: {ancestor.reason}"
-        return wait(ctx, "WorkloadAdmitted", "OwnerUnknown", text)
-    owner = f"{ancestor.kind} {ancestor.key.name}"
-    held = ancestor.workload
-    if held is None or view(held).state is not QueueState.ADMITTED:
-        return wait(ctx, "WorkloadAdmitted", "OwnerNotAdmitted", f"Waiting for {owner} to be admitted")
-    cluster, missing = shared_cluster(ctx, held)
-    if not cluster:
-        text = f"Runs on the quota of {owner}, {missing}"
-        return fail(ctx, text, type_="WorkloadAdmitted", reason="NoFlavorAssigned")
-    return _claim(ctx, held, cluster)
-
-
-def _request(ctx: Context, priority: Priority | None) -> WorkloadRequest:
-    return build.workload_request(
-        ctx.job,
-        ctx.spec,
-        hardware=ctx.hardware,
-        priority=priority,
-        attempt=ctx.draft.attempt + 1,
-        settings=ctx.settings,
-    )
-
-
-def _priority(ctx: Context) -> Priority | Decision | None:
-    spec = ctx.spec
-    if not spec.priority:
-        return None
-    if ctx.observed.priority_value is not None:
-        return Priority(spec.priority, ctx.observed.priority_value)
-    answer = ctx.facts.require(LiveGet(WORKLOAD_PRIORITY_CLASS, Key("", spec.priority)))
-    if isinstance(answer, Present):
-        return Priority(spec.priority, int(answer.value["value"]))
-    ctx.draft.enter("Pending", ctx.draft.message)
-    if isinstance(answer, Unknown):
-        text = f"Waiting: cannot read WorkloadPriorityClass '{spec.priority}': {answer.reason}"
-        return wait(ctx, "WorkloadAdmitted", "PriorityClassUnknown", text)
-    if answer.no_kind:
-        return wait(ctx, "WorkloadAdmitted", "KueueNotInstalled", "Waiting: Kueue is not installed")
-    text = f"Waiting: WorkloadPriorityClass '{spec.priority}' not found; create it or submit without priority"
-    return wait(ctx, "WorkloadAdmitted", "PriorityClassNotFound", text)
-
-
 def pending(ctx: Context) -> Decision:
     failure = ctx.facts.failure
-    usual = names.attempt_name(ctx.name, ctx.draft.attempt + 1)
-    if failure and isinstance(failure.step, Create) and not _taken(ctx, usual):
+    if failure and isinstance(failure.step, Create) and not name_is_taken(ctx):
         return wait_if_curable(ctx, failure, "WorkloadAdmitted", engine="Kueue") or fail(
             ctx,
             f"Failed to create Workload: {failure.message}",
@@ -134,52 +49,101 @@ def pending(ctx: Context) -> Decision:
             type_="WorkloadAdmitted",
             reason="PendingTimeout",
         )
+    retry_at = ctx.draft.retry_at
+    if ctx.workload is None and retry_at and ctx.now < retry_at:
+        return ctx.decision(wake_at=retry_at)
+    return in_queue(ctx, "Cluster lock pending admission" if ctx.spec.lock_only else QUEUED)
+
+
+def in_queue(ctx: Context, message: str) -> Decision:
+    """Asks Kueue for quota, and follows its answer."""
+    outcome = queue(ctx)
+    if outcome.reason == "PriorityClassNotFound":
+        if (waiting := _without_class(ctx)) is not None:
+            return waiting
+        outcome = queue(ctx)
+    if outcome.ancestor is not None:
+        return _on_quota_of(ctx, outcome.ancestor)
+    if outcome.reason == "OwnerUnknown":
+        ctx.draft.enter("Pending", ctx.draft.message)
+        text = f"Waiting: cannot read the Workload of its owner: {outcome.message}"
+        return wait(ctx, "WorkloadAdmitted", "OwnerUnknown", text)
+    if outcome.reason == OUT_OF_SYNC:
+        return _out_of_sync(ctx)
+    if outcome.verdict is Verdict.BLOCKED:
+        return _prebuilt_missing(ctx)
     workload = ctx.workload
-    if workload is None:
-        retry_at = ctx.draft.retry_at
-        if retry_at and ctx.now < retry_at:
-            return ctx.decision(wake_at=retry_at)
-        return enqueue(ctx, "Cluster lock pending admission" if ctx.spec.lock_only else QUEUED)
-    queue = view(workload)
-    if prebuilt_name(ctx.job):
-        if differs(workload, _request(ctx, None)):
-            return out_of_sync(ctx)
-    elif _outdated(ctx, workload, queue):
-        return ctx.decision([Delete(WORKLOAD, key_of(workload), uid_of(workload))])
-    if queue.state is QueueState.ADMITTED and ctx.draft.attempt:
-        # The cache may still show the admission of the attempt before this one.
-        answer = ctx.facts.require(LiveGet(WORKLOAD, key_of(workload)))
-        if not isinstance(answer, Present) or answer.value["metadata"]["uid"] != uid_of(workload):
-            return Decision(retry=True)
-        workload = answer.value
-        queue = view(workload)
-    if queue.state is QueueState.ADMITTED:
-        return _admitted(ctx, workload)
-    if queue.state is QueueState.EVICTED:
-        return _give_back(ctx, workload)
-    _say_why(ctx, queue)
-    return ctx.decision(wake_at=deadline)
+    if workload is None or not ctx.draft.phase:
+        ctx.draft.enter("Pending", message).condition("WorkloadAdmitted", "False", "Pending", message)
+        ctx.draft.put(retryAt=None)
+    elif outcome.workload is not None:
+        return _admitted(ctx, outcome.workload)
+    elif not outcome.steps and not outcome.retry:
+        _record_reason(ctx, view(workload))
+    return ctx.decision(outcome.steps, wake_at=_pending_deadline(ctx), retry=outcome.retry)
 
 
-def _outdated(ctx: Context, workload: Obj, queue: QueueView) -> bool:
-    """Whether it asks for something else than the job: the spec was changed after the Workload was made, or
-    another client made it."""
-    if queue.state not in (QueueState.WAITING, QueueState.ADMITTED):
-        return False
-    request = _request(ctx, None)
-    if differs(workload, request) or workload["spec"].get("queueName") != request.queue:
-        return True
-    # Of a lock that is admitted Hearth raises the priority.
-    named = (workload["spec"].get("priorityClassRef") or {}).get("name")
-    return queue.state is QueueState.WAITING and named != (ctx.spec.priority or None)
+def adopt(ctx: Context) -> Decision:
+    """On a worker, before anything else: becomes the controller of the Workload that MultiKueue has made for
+    the job.  However the job ends, it ends by its Workload."""
+    outcome = queue(ctx)
+    taken_over = outcome.steps and outcome.reason != OUT_OF_SYNC
+    return Decision(outcome.steps) if taken_over else _prebuilt_missing(ctx)
 
 
-def _give_back(ctx: Context, workload: Obj) -> Decision:
-    """Evicted before anything was made: nothing to stop."""
-    return ctx.decision([release_quota(workload, ctx.now)])
+def _prebuilt_missing(ctx: Context) -> Decision:
+    name = prebuilt_name(ctx.job)
+    answer = ctx.facts.require(LiveGet(WORKLOAD, Key(ctx.namespace, name)))
+    if not isinstance(answer, Present):
+        missing = isinstance(answer, Absent)
+        text = f"Waiting: its Workload '{name}' {'is not there' if missing else 'cannot be read'}"
+        return wait(ctx, "WorkloadAdmitted", "PrebuiltMissing", text)
+    owner = controller_of(answer.value)
+    if owner is None or controls(ctx.job, answer.value):
+        return Decision(retry=True)  # the cache is about to show it
+    text = f"Workload '{name}' belongs to {owner['kind']} {owner['name']}"
+    return fail(ctx, text, type_="WorkloadAdmitted", reason="PrebuiltTaken")
 
 
-def _say_why(ctx: Context, queue: QueueView) -> None:
+def _out_of_sync(ctx: Context) -> Decision:
+    """Final.  The Workload's end tells the manager, after the status has been written."""
+    text = "The prebuilt workload is out of sync with its user job"
+    advice = "write the GPUs that it needs into spec.hardware where it is submitted"
+    return fail(ctx, f"{text}: {advice}", type_="WorkloadAdmitted", reason=OUT_OF_SYNC)
+
+
+def _on_quota_of(ctx: Context, ancestor: Ancestor) -> Decision:
+    """The job is part of another one that is queued, such as an AppWrapper: no Workload of its own.  Its
+    cluster is the one that its owner's Workload holds for it."""
+    ctx.draft.enter("Pending", ctx.draft.message)
+    owner = f"{ancestor.kind} {ancestor.key.name}"
+    held = ancestor.workload
+    if held is None or view(held).state is not QueueState.ADMITTED:
+        return wait(ctx, "WorkloadAdmitted", "OwnerNotAdmitted", f"Waiting for {owner} to be admitted")
+    cluster, missing = shared_cluster(ctx, held)
+    if not cluster:
+        text = f"Runs on the quota of {owner}, {missing}"
+        return fail(ctx, text, type_="WorkloadAdmitted", reason="NoFlavorAssigned")
+    return _claim(ctx, held, cluster)
+
+
+def _without_class(ctx: Context) -> Decision | None:
+    """Waits for the job's priority class; None: the API server has it."""
+    answer = ctx.facts.require(class_question(ctx))
+    if isinstance(answer, Present):
+        return None
+    ctx.draft.enter("Pending", ctx.draft.message)
+    name = ctx.spec.priority
+    if isinstance(answer, Unknown):
+        text = f"Waiting: cannot read WorkloadPriorityClass '{name}': {answer.reason}"
+        return wait(ctx, "WorkloadAdmitted", "PriorityClassUnknown", text)
+    if answer.no_kind:
+        return wait(ctx, "WorkloadAdmitted", "KueueNotInstalled", "Waiting: Kueue is not installed")
+    text = f"Waiting: WorkloadPriorityClass '{name}' not found; create it or submit without priority"
+    return wait(ctx, "WorkloadAdmitted", "PriorityClassNotFound", text)
+
+
+def _record_reason(ctx: Context, queue: QueueView) -> None:
     if queue.state is QueueState.WAITING and not queue.message:
         return  # Kueue has not looked at it yet
     if queue.state is QueueState.RELEASED and not queue.active:

@@ -11,7 +11,7 @@ from fournos.jobs.allow import asker
 from fournos.jobs.context import Context
 from fournos.jobs.finish import fail
 from fournos.jobs.kinds import PIPELINE
-from fournos.jobs.queue import QUEUED, enqueue
+from fournos.jobs.queue import QUEUED, in_queue
 from fournos.jobs.waiting import wait, wait_if_curable
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, Obj, uid_of
@@ -57,7 +57,7 @@ def start(ctx: Context) -> Decision:
             return wait(ctx, "Resolved", "ClusterUnknown", f"Cannot look up clusters: {answer.reason}")
     if ctx.spec.lock_only:
         ctx.draft.put(resolved={})
-        return enqueue(ctx, "Cluster lock pending admission")
+        return in_queue(ctx, "Cluster lock pending admission")
     message = "Resolving job requirements"
     ctx.draft.enter("Resolving", message)
     ctx.draft.condition("Resolved", "False", "Resolving", _RESOLVING)

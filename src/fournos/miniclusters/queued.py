@@ -62,6 +62,3 @@ class QueuedMiniCluster:
     def managed_by(self) -> str | None:
         value: str | None = self.obj["spec"].get("managedBy")
         return value
-
-    def may_default_managed_by(self) -> bool:
-        return self.managed_by() in names.MANAGED_BY_US

@@ -15,11 +15,11 @@ from fournos.api.conditions import is_true
 from fournos.api.quantities import parse_count
 from fournos.kube.resource import Key, Obj, controller_of, is_terminating, key_of, owner_reference, uid_of
 from fournos.queueing.equivalence import equivalent
-from fournos.queueing.job import Options, QueuedJob
+from fournos.queueing.job import Options, QueuedJob, RequestsItself, kind_name_hash
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.managed import runs_elsewhere
 from fournos.queueing.podsets import queue_name
-from fournos.queueing.priority import PRIORITY_LABEL, MissingClass, priority_of
+from fournos.queueing.priority import MissingClass, priority_of, workload_class_of
 from fournos.queueing.report import finalizer_patch, finish_patch
 from fournos.queueing.surroundings import Surroundings
 from fournos.queueing.workload import IN_USE, JOB_UID_LABEL, Priority, WorkloadRequest, build
@@ -27,6 +27,8 @@ from fournos.runtime.steps import Delete, Patch, Step
 
 PREBUILT_LABEL = "kueue.x-k8s.io/prebuilt-workload-name"
 MAX_EXECUTION_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
+OUT_OF_SYNC = "OutOfSync"
+"""Why a prebuilt Workload ends that its job does not fit: Kueue's reason."""
 _PROVISIONING = "provreq.kueue.x-k8s.io/"
 
 
@@ -36,6 +38,7 @@ class Ensured:
     steps: tuple[Step, ...] = ()
     """What brings job and Workloads together; while there are any, nothing else is done."""
     event: str = ""
+    reason: str = ""
     message: str = ""
     stop_first: bool = False
     restore_from: Obj | None = None
@@ -52,13 +55,19 @@ def max_execution_seconds(job: Obj) -> int | None:
     return parse_count((job["metadata"].get("labels") or {}).get(MAX_EXECUTION_LABEL)) or None
 
 
+def queue_of(job: QueuedJob) -> str:
+    return job.workload_request(None).queue if isinstance(job, RequestsItself) else queue_name(job.obj)
+
+
 def request_of(job: QueuedJob, priority: Priority | None, options: Options) -> WorkloadRequest:
+    if isinstance(job, RequestsItself):
+        return job.workload_request(priority)
     meta = job.obj["metadata"]
     labels: Mapping[str, str] = meta.get("labels") or {}
     copied = {name: labels[name] for name in options.labels_to_copy if name in labels}
     annotations = meta.get("annotations") or {}
     return WorkloadRequest(
-        key=Key(meta["namespace"], options.name(job)),
+        key=Key(meta["namespace"], kind_name_hash(job)),
         queue=queue_name(job.obj),
         pod_sets=tuple(job.pod_sets()),
         owner=owner_reference(job.resource, job.obj),
@@ -109,6 +118,8 @@ def _fits(job: QueuedJob, workload: Obj) -> bool:
     owner = controller_of(workload) or {}
     if owner.get("uid") != uid_of(job.obj):
         return False  # of an earlier job of this name
+    if isinstance(job, RequestsItself):
+        return job.fits(workload)
     return equivalent(
         tuple(job.pod_sets()), max_execution_seconds(job.obj), workload, suspended=job.is_suspended()
     )
@@ -127,10 +138,11 @@ def _rewritten(job: QueuedJob, workload: Obj, around: Surroundings) -> Ensured:
         return Ensured(
             steps=_removed(workload), event="DeletedWorkload", message="Deleted not matching Workload"
         )
-    wanted = build(request_of(job, priority, Options(name=lambda _: workload["metadata"]["name"])))
+    wanted = build(request_of(job, priority, Options()))
     spec = {
         "maximumExecutionTimeSeconds": None,
         "priorityClassRef": None,
+        "priority": None,
         **wanted["spec"],
     }
     text = f"Updated not matching Workload for suspended job: {key_of(workload)}"
@@ -148,9 +160,9 @@ def _removed(workload: Obj) -> tuple[Step, ...]:
 def _kept_up(job: QueuedJob, workload: Obj, around: Surroundings) -> Ensured | None:
     """Queue and priority follow the job's labels where Kueue allows it."""
     spec: dict[str, Any] = {}
-    if queue_name(job.obj) != workload["spec"].get("queueName") and not is_true(workload, "QuotaReserved"):
-        spec["queueName"] = queue_name(job.obj)
-    label = (job.obj["metadata"].get("labels") or {}).get(PRIORITY_LABEL)
+    if queue_of(job) != workload["spec"].get("queueName") and not is_true(workload, "QuotaReserved"):
+        spec["queueName"] = queue_of(job)
+    label = workload_class_of(job)
     reference = workload["spec"].get("priorityClassRef") or {}
     if label and reference.get("kind", "WorkloadPriorityClass") == "WorkloadPriorityClass":
         priority = priority_of(job, around.workload_classes, around.pod_classes)
@@ -197,4 +209,5 @@ def _prebuilt(job: QueuedJob, around: Surroundings, now: datetime) -> Ensured:
     if is_true(workload, "Finished") or _fits(job, workload):
         return Ensured(workload)
     text = "The prebuilt workload is out of sync with its user job"
-    return Ensured(steps=(finish_patch(workload, "OutOfSync", text, now),), message=text)
+    patch = finish_patch(workload, OUT_OF_SYNC, text, now)
+    return Ensured(steps=(patch,), reason=OUT_OF_SYNC, message=text)

@@ -6,14 +6,13 @@ optional protocols are recognised by their methods, as Kueue's own job framework
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Protocol, runtime_checkable
 
 from fournos.kube.resource import Obj, Resource, uid_of
 from fournos.queueing.podsets import PodSetInfo
-from fournos.queueing.workload import PodSet, generic_name
+from fournos.queueing.workload import PodSet, Priority, WorkloadRequest, generic_name
 from fournos.runtime.steps import Step
 
 
@@ -23,6 +22,8 @@ class Ended:
 
     succeeded: bool
     message: str
+    reason: str = ""
+    """Of the Workload's end; "": Succeeded or Failed."""
 
 
 class QueuedJob(Protocol):
@@ -48,6 +49,11 @@ class QueuedJob(Protocol):
 
     def pods_ready(self) -> bool: ...
 
+
+@runtime_checkable
+class StartsByPatch(Protocol):
+    """A kind that is placed and unsuspended by one patch of the job, and suspended by another."""
+
     def start(self, infos: Sequence[PodSetInfo]) -> Obj:
         """The merge patch that places and unsuspends it.
 
@@ -57,6 +63,32 @@ class QueuedJob(Protocol):
 
     def stop(self, infos: Sequence[PodSetInfo] | None) -> Obj:
         """The merge patch that suspends it and takes the infos out; None: its Workload is not known."""
+        ...
+
+
+@runtime_checkable
+class StartsInSteps(Protocol):
+    """A kind whose pods are made from objects of its own, not placed by a patch of the job."""
+
+    def start_steps(self, workload: Obj) -> Sequence[Step]:
+        """The steps of the start.  Empty for a kind that records the start in its status first: it does so
+        on the verdict STARTING."""
+        ...
+
+
+@runtime_checkable
+class RequestsItself(Protocol):
+    """A kind whose spec and settings decide what labels decide for others: name, queue, labels and priority
+    class of the Workload, and when it still fits."""
+
+    def workload_request(self, priority: Priority | None) -> WorkloadRequest: ...
+
+    def workload_priority_class(self) -> str:
+        """ "" for none, or for one that is not to be changed any more."""
+        ...
+
+    def fits(self, workload: Obj) -> bool:
+        """Whether the Workload asks for what the job needs."""
         ...
 
 
@@ -94,9 +126,9 @@ class Prioritised(Protocol):
 
 @runtime_checkable
 class Deactivates(Protocol):
-    """A kind that says itself whether its Workload takes part in queueing."""
+    """A kind that takes its Workload out of the queue for a time (`spec.active: false`)."""
 
-    def wants_active(self) -> bool: ...
+    def held_back(self) -> bool: ...
 
 
 @runtime_checkable
@@ -104,14 +136,6 @@ class ManagedBy(Protocol):
     """A kind with `spec.managedBy`: which controller runs it, after it was admitted."""
 
     def managed_by(self) -> str | None: ...
-
-    def may_default_managed_by(self) -> bool: ...
-
-
-class OnFinish(Enum):
-    KEEP = "keep"
-    """The Workload says Finished and stays until its job goes, as Kueue's own kinds do it."""
-    DELETE = "delete"
 
 
 def kind_name_hash(job: QueuedJob) -> str:
@@ -127,11 +151,12 @@ def kind_name_hash(job: QueuedJob) -> str:
 class Options:
     """How a kind's Workloads are treated."""
 
-    name: Callable[[QueuedJob], str] = kind_name_hash
-    on_finish: OnFinish = OnFinish.KEEP
     without_queue_name: bool = False
     """Kueue's manageJobsWithoutQueueName: jobs without the label are queued too, under their "" queue."""
     pods_ready: bool = True
     """Report the condition PodsReady; harmless where Kueue's waitForPodsReady is off."""
+    confirm_start: bool = True
+    """Read an admission live before the start.  Not needed before the first start of a job whose starts are
+    counted: no earlier admission can be mistaken for this one."""
     labels_to_copy: tuple[str, ...] = ()
     """Kueue's integrations.labelKeysToCopy."""

@@ -12,8 +12,17 @@ from datetime import datetime
 
 from fournos.api.conditions import condition, is_true
 from fournos.kube.resource import Obj, is_terminating, key_of, uid_of
-from fournos.queueing.ensure import Ensured, ensure, prebuilt_name, request_of
-from fournos.queueing.job import Deactivates, Finalizes, OnFinish, Options, QueuedJob, Reclaims, StopsItself
+from fournos.queueing.ensure import OUT_OF_SYNC, Ensured, ensure, prebuilt_name, queue_of, request_of
+from fournos.queueing.job import (
+    Deactivates,
+    Finalizes,
+    Options,
+    QueuedJob,
+    Reclaims,
+    StartsByPatch,
+    StartsInSteps,
+    StopsItself,
+)
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.managed import runs_elsewhere
 from fournos.queueing.nested import live_ancestor
@@ -23,16 +32,15 @@ from fournos.queueing.podsets import (
     PodSetInfoError,
     infos_of,
     original_infos,
-    queue_name,
 )
 from fournos.queueing.priority import MissingClass, priority_of
 from fournos.queueing.release import release_quota
 from fournos.queueing.report import finalizer_patch, finish_patch, pods_ready_patch, reclaim_patch
 from fournos.queueing.state import QueueState, view
 from fournos.queueing.surroundings import Ancestor, Outcome, Surroundings, Verdict
-from fournos.queueing.workload import build
+from fournos.queueing.workload import HELD_BACK, build
 from fournos.runtime.decision import Facts, LiveGet, Note, Present, Unknown
-from fournos.runtime.steps import Create, Delete, Patch, Step
+from fournos.runtime.steps import Create, Patch, Step
 
 _DEFAULTS = Options()
 
@@ -59,12 +67,9 @@ def _reconcile(
         return Outcome(Verdict.GONE, steps=(*_let_go(around.workloads), *_finalized(job)))
     if around.ancestor is not None:
         return _nested(job, around.ancestor)
-    if not queue_name(job.obj) and not options.without_queue_name:
+    if not queue_of(job) and not options.without_queue_name:
         return Outcome(Verdict.NOT_QUEUED)
     ended = job.finished()
-    if ended is not None and options.on_finish is OnFinish.DELETE:
-        gone = tuple(Delete(WORKLOAD, key_of(w), uid_of(w)) for w in around.workloads)
-        return Outcome(Verdict.FINISHED, message=ended.message, steps=(*gone, *_finalized(job)))
     ensured = ensure(job, around, now, finished=ended is not None)
     if ensured.steps:
         return _changed(job, ensured, facts)
@@ -73,35 +78,33 @@ def _reconcile(
         if ended is not None:
             return Outcome(Verdict.FINISHED, message=ended.message, steps=_finalized(job))
         return _without_workload(job, around, facts, options)
-    if isinstance(job, Deactivates) and job.wants_active() != (workload["spec"].get("active", True)):
-        body = {
-            "metadata": {"resourceVersion": workload["metadata"]["resourceVersion"]},
-            "spec": {"active": job.wants_active()},
-        }
-        return Outcome(Verdict.WAITING, "Activity", steps=(Patch(WORKLOAD, key_of(workload), body),))
+    if isinstance(job, Deactivates) and (patch := _switched(workload, active=not job.held_back())):
+        return Outcome(Verdict.WAITING, "Activity", steps=(patch,))
     if is_true(workload, "Finished"):
         return _finished(job, workload)
     if is_terminating(workload):
         return _deleted(job, workload, facts)
     if ended is not None:
-        reason = "Succeeded" if ended.succeeded else "Failed"
-        patch = finish_patch(workload, reason, ended.message, now)
+        reason = ended.reason or ("Succeeded" if ended.succeeded else "Failed")
+        finish = finish_patch(workload, reason, ended.message, now)
         note = Note("Normal", "FinishedWorkload", f"Workload '{key_of(workload)}' is declared finished")
-        return Outcome(Verdict.FINISHED, reason, ended.message, steps=(patch,), notes=(note,))
+        return Outcome(Verdict.FINISHED, reason, ended.message, steps=(finish,), notes=(note,))
     report = _reported(job, workload, options, now)
     if report is not None:
         return report
-    return _follow(job, workload, around, facts, now)
+    return _follow(job, workload, around, facts, now, options)
 
 
-def _follow(job: QueuedJob, workload: Obj, around: Surroundings, facts: Facts, now: datetime) -> Outcome:
+def _follow(
+    job: QueuedJob, workload: Obj, around: Surroundings, facts: Facts, now: datetime, options: Options
+) -> Outcome:
     """Admission starts the job, its loss stops it."""
     queue = view(workload)
     if queue.state in (QueueState.EVICTED, QueueState.RELEASED):
         return _evicted(job, workload, facts, now)
     if queue.state is QueueState.ADMITTED:
         if job.is_suspended() and not runs_elsewhere(job):
-            return _start(job, workload, around, facts, now)
+            return _start(job, workload, around, facts, now, options)
         return Outcome(Verdict.ADMITTED, "Admitted", queue.message)
     if not job.is_suspended():
         stopping = _stop(job, workload, "NotAdmitted", "Not admitted by cluster queue")
@@ -113,13 +116,21 @@ def _follow(job: QueuedJob, workload: Obj, around: Surroundings, facts: Facts, n
 # --- starting and stopping -----------------------------------------------------------------------------
 
 
-def _start(job: QueuedJob, workload: Obj, around: Surroundings, facts: Facts, now: datetime) -> Outcome:
-    answer = facts.require(LiveGet(WORKLOAD, key_of(workload)))
-    if not isinstance(answer, Present) or uid_of(answer.value) != uid_of(workload):
-        return Outcome(Verdict.WAITING, "Unconfirmed", "Waiting to see the Workload as it is now", retry=True)
-    live: Obj = answer.value
+def _start(
+    job: QueuedJob, workload: Obj, around: Surroundings, facts: Facts, now: datetime, options: Options
+) -> Outcome:
+    live = workload
+    if options.confirm_start:
+        answer = facts.require(LiveGet(WORKLOAD, key_of(workload)))
+        if not isinstance(answer, Present) or uid_of(answer.value) != uid_of(workload):
+            text = "Waiting to see the Workload as it is now"
+            return Outcome(Verdict.WAITING, "Unconfirmed", text, retry=True)
+        live = answer.value
     if view(live).state is not QueueState.ADMITTED:
         return Outcome(Verdict.WAITING, "Unconfirmed", "The admission is over already", retry=True)
+    if isinstance(job, StartsInSteps):
+        return Outcome(Verdict.STARTING, "Started", steps=tuple(job.start_steps(live)), workload=live)
+    assert isinstance(job, StartsByPatch)
     try:
         body = job.start(infos_of(live, around.flavors))
     except MissingFlavorError as error:
@@ -130,6 +141,23 @@ def _start(job: QueuedJob, workload: Obj, around: Surroundings, facts: Facts, no
     cluster_queue = live["status"]["admission"]["clusterQueue"]
     note = Note("Normal", "Started", f"Admitted by clusterQueue {cluster_queue}")
     return Outcome(Verdict.STARTING, "Started", note.message, steps=(_strict(job, body),), notes=(note,))
+
+
+def _switched(workload: Obj, *, active: bool) -> Patch | None:
+    """Deactivated for the job, and activated again only if it was: Kueue evicts what is not active."""
+    meta = workload["metadata"]
+    ours = HELD_BACK in (meta.get("annotations") or {})
+    is_active = workload["spec"].get("active", True) is not False
+    if is_active == active or (active and not ours):
+        return None
+    body = {
+        "metadata": {
+            "resourceVersion": meta["resourceVersion"],
+            "annotations": {HELD_BACK: None if active else "true"},
+        },
+        "spec": {"active": active},
+    }
+    return Patch(WORKLOAD, key_of(workload), body)
 
 
 def _strict(job: QueuedJob, body: Obj) -> Patch:
@@ -147,8 +175,10 @@ def _stop(job: QueuedJob, workload: Obj | None, reason: str, message: str) -> Ou
     infos: Sequence[PodSetInfo] | None = original_infos(workload) if workload is not None else None
     if isinstance(job, StopsItself):
         steps: tuple[Step, ...] = tuple(job.stop_steps(infos, reason, message))
+    elif isinstance(job, StartsByPatch) and not job.is_suspended():
+        steps = (_strict(job, job.stop(infos)),)
     else:
-        steps = () if job.is_suspended() else (_strict(job, job.stop(infos)),)
+        return None
     if not steps:
         return None
     note = Note("Normal", "Stopped", message)
@@ -197,7 +227,8 @@ def _nested(job: QueuedJob, ancestor: Ancestor) -> Outcome:
                 steps=stopping.steps,
                 notes=(Note("Normal", "Suspended", stopping.message),),
             )
-    return Outcome(Verdict.NESTED, message=f"Runs on the quota of {ancestor.kind} {ancestor.key}")
+    text = f"Runs on the quota of {ancestor.kind} {ancestor.key}"
+    return Outcome(Verdict.NESTED, message=text, ancestor=ancestor)
 
 
 # --- the Workload itself -------------------------------------------------------------------------------
@@ -243,14 +274,15 @@ def _changed(job: QueuedJob, ensured: Ensured, facts: Facts) -> Outcome:
         if quiet is not None:
             return quiet
     notes = (Note("Normal", ensured.event, ensured.message),) if ensured.event else ()
-    return Outcome(Verdict.WAITING, ensured.event, ensured.message, steps=ensured.steps, notes=notes)
+    reason = ensured.reason or ensured.event
+    return Outcome(Verdict.WAITING, reason, ensured.message, steps=ensured.steps, notes=notes)
 
 
 def _finished(job: QueuedJob, workload: Obj) -> Outcome:
     """Its quota is gone, whoever declared it; a job out of sync with a prebuilt Workload has none."""
     ended = condition(workload, "Finished") or {}
     reason, message = str(ended.get("reason") or ""), str(ended.get("message") or "")
-    if reason == "OutOfSync" and job.finished() is None:
+    if reason == OUT_OF_SYNC and job.finished() is None:
         stopping = _stop(job, workload, "NoMatchingWorkload", message)
         if stopping is not None:
             return stopping

@@ -72,3 +72,7 @@ class Outcome:
     steps: tuple[Step, ...] = ()
     notes: tuple[Note, ...] = ()
     retry: bool = False
+    workload: Obj | None = None
+    """Of STARTING: the Workload as it was confirmed."""
+    ancestor: Ancestor | None = None
+    """Of NESTED."""

@@ -12,6 +12,8 @@ from fournos.queueing.kinds import GROUP, WORKLOAD
 
 QUEUE_NAME_LABEL = "kueue.x-k8s.io/queue-name"
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
+HELD_BACK = "fournos.dev/held-back"
+"""The annotation of a Workload that its job has deactivated: one that somebody else deactivated stays so."""
 IN_USE = "kueue.x-k8s.io/resource-in-use"
 """The finalizer of Kueue's own job kinds: whoever runs the job takes it off."""
 _GENERIC_NAME_MAX = 247

@@ -24,9 +24,6 @@ class Managed(Toy):
     def managed_by(self) -> str | None:
         return self.by
 
-    def may_default_managed_by(self) -> bool:
-        return self.by is None
-
 
 def test_the_field() -> None:
     assert managed_elsewhere({"managedBy": "kueue.x-k8s.io/multikueue"})

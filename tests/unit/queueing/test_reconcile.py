@@ -11,7 +11,7 @@ import pytest
 
 from fournos.api.conditions import Condition, condition, upsert
 from fournos.kube.resource import Key, Obj, Resource, key_of
-from fournos.queueing.job import Ended, OnFinish, Options
+from fournos.queueing.job import Ended, Options
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.podsets import PodSetInfo, PodSetInfoError, infos_of, placed
 from fournos.queueing.reconcile import reconcile
@@ -151,8 +151,6 @@ def test_the_workload_that_is_made() -> None:
     assert meta["ownerReferences"][0]["controller"] is True
     assert spec["maximumExecutionTimeSeconds"] == 60
     assert spec["podSets"][0]["minCount"] == 1
-    own = go(Toy(), options=Options(name=lambda job: job.obj["metadata"]["name"])).steps[0]
-    assert isinstance(own, Create) and own.body["metadata"]["name"] == "toy"
 
 
 def test_a_job_that_runs_without_a_workload_is_stopped_first() -> None:
@@ -220,13 +218,13 @@ def test_a_released_one_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(("succeeded", "reason"), [(True, "Succeeded"), (False, "Failed")])
-def test_the_end_is_told_or_the_workload_deleted(succeeded: bool, reason: str) -> None:
+def test_the_end_is_written_into_the_workload(succeeded: bool, reason: str) -> None:
     job = Toy(ended=Ended(succeeded, "over"))
     workload = made(job, QUOTA, ADMITTED)
     told = condition(patch_of(go(job, workload)).body, "Finished")
     assert told is not None and (told["reason"], told["message"]) == (reason, "over")
-    (step,) = go(job, workload, options=Options(on_finish=OnFinish.DELETE)).steps
-    assert isinstance(step, Delete)
+    own = condition(patch_of(go(Toy(ended=Ended(succeeded, "over", "Own")), workload)).body, "Finished")
+    assert own is not None and own["reason"] == "Own"
     done = made(job, QUOTA, ADMITTED, Condition("Finished", "True", reason, "over"))
     assert patch_of(go(job, done)).body["metadata"]["finalizers"] is None
 
