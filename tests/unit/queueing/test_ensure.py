@@ -248,7 +248,8 @@ def test_a_prebuilt_one_that_is_ours_is_used_unless_it_is_out_of_sync() -> None:
     assert taking(ours) == Ensured(ours)
     text = "The prebuilt workload is out of sync with its user job"
     wrong = prebuilt(owner=REFERENCE, cpu="9")
-    assert taking(wrong) == Ensured(steps=(finish_patch(wrong, "OutOfSync", text, NOW),), message=text)
+    finished = finish_patch(wrong, "OutOfSync", text, NOW)
+    assert taking(wrong) == Ensured(steps=(finished,), reason="OutOfSync", message=text)
     over = prebuilt(FINISHED, owner=REFERENCE, cpu="9")
     assert taking(over) == Ensured(over)
 
