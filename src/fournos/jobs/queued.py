@@ -112,11 +112,10 @@ class QueuedFournosJob:
         )
 
     def workload_priority_class(self) -> str:
-        """Hearth raises the priority of a lock that is admitted."""
+        """Not of one that holds quota: Hearth raises the priority of a lock that is admitted."""
         workload = self.ctx.workload
-        if workload is not None and view(workload).state is not QueueState.WAITING:
-            return ""
-        return self.ctx.spec.priority or ""
+        free = workload is None or view(workload).state in (QueueState.WAITING, QueueState.RELEASED)
+        return self.ctx.spec.priority or "" if free else ""
 
     def fits(self, workload: Obj) -> bool:
         """Another client may have made it, in another queue or with a priority of its own.  One that was made
