@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from fournos.api.conditions import is_true
 from fournos.appwrappers import names
@@ -18,10 +19,15 @@ from fournos.kube.resource import Key, Obj, controls, key_of
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.observe import queue_watches, surroundings
 from fournos.queueing.surroundings import Surroundings
-from fournos.runtime.projection import metadata
+from fournos.runtime.projection import indexed, metadata, of_label, of_owners, own_key, waking
 from fournos.runtime.system import Caches, Watch
 
 NODE_NAME, WRAPPER = "node", "wrapper"
+
+
+_labelled = partial(of_label, label=names.LABEL)
+_owners = partial(of_owners, resource=APPWRAPPER)
+"""Workloads of an earlier AppWrapper of the same name count: they have to go."""
 
 
 def watches(settings: AppWrapperSettings) -> tuple[Watch, ...]:
@@ -30,8 +36,8 @@ def watches(settings: AppWrapperSettings) -> tuple[Watch, ...]:
         Watch(
             kind.resource,
             selector=names.LABEL,
-            wakes=_labelled,
-            indexes={WRAPPER: _wrapper, NODE_NAME: _node_name} if kind.resource == POD else {},
+            wakes=waking(_labelled),
+            indexes={WRAPPER: indexed(_labelled), NODE_NAME: _node_name} if kind.resource == POD else {},
             project=project_pod if kind.resource == POD else project_component,
             required=False,
         )
@@ -39,10 +45,14 @@ def watches(settings: AppWrapperSettings) -> tuple[Watch, ...]:
     )
     nodes = (Watch(NODE, wakes=_on_node, project=project_node),) if settings.monitor_nodes else ()
     return (
-        Watch(APPWRAPPER, wakes=lambda wrapper, caches: (key_of(wrapper),)),
+        Watch(APPWRAPPER, wakes=own_key),
         *components,
         *nodes,
-        *(queue_watches(wakes=_owner, owners=_owner_name) if settings.workloads == "own" else ()),
+        *(
+            queue_watches(wakes=waking(_owners), owners=indexed(_owners))
+            if settings.workloads == "own"
+            else ()
+        ),
     )
 
 
@@ -54,7 +64,7 @@ def follow(wrapper: Obj) -> tuple[Watch, ...]:
     templates = [component["template"] for component in spec.get("components") or ()]
     unknown = {resource_of(one): None for one in templates if wrapped_kind(one) is None}
     return tuple(
-        Watch(resource, selector=names.LABEL, wakes=_labelled, project=project_other, required=False)
+        Watch(resource, selector=names.LABEL, wakes=waking(_labelled), project=project_other, required=False)
         for resource in unknown
     )
 
@@ -108,40 +118,17 @@ def _size(wrapper: Obj) -> int:
 # --- indexes -----------------------------------------------------------------------------------------
 
 
-def _wrapper(obj: Obj) -> Iterable[str]:
-    name = (obj["metadata"].get("labels") or {}).get(names.LABEL)
-    return (str(Key(obj["metadata"]["namespace"], name)),) if name else ()
-
-
 def _node_name(pod: Obj) -> Iterable[str]:
     name = (pod.get("spec") or {}).get("nodeName")
     return (name,) if name else ()
 
 
-def _owner_name(obj: Obj) -> Iterable[str]:
-    """Workloads of an earlier AppWrapper of the same name count: they have to go."""
-    return tuple(str(key) for key in _owner(obj, None))
-
-
 # --- who wakes whom ----------------------------------------------------------------------------------
-
-
-def _labelled(obj: Obj, caches: Caches) -> Iterable[Key]:
-    name = (obj["metadata"].get("labels") or {}).get(names.LABEL)
-    return (Key(obj["metadata"]["namespace"], name),) if name else ()
-
-
-def _owner(obj: Obj, caches: Caches | None) -> Iterable[Key]:
-    return tuple(
-        Key(obj["metadata"]["namespace"], reference["name"])
-        for reference in obj["metadata"].get("ownerReferences") or ()
-        if reference["kind"] == APPWRAPPER.kind and reference["apiVersion"] == APPWRAPPER.api_version
-    )
 
 
 def _on_node(node: Obj, caches: Caches) -> Iterable[Key]:
     pods = caches[POD].by(NODE_NAME, node["metadata"]["name"])
-    return tuple(dict.fromkeys(key for pod in pods for key in _labelled(pod, caches)))
+    return tuple(dict.fromkeys(key for pod in pods for key in _labelled(pod)))
 
 
 # --- projections: what decisions read, and no more ----------------------------------------------------

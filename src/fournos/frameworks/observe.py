@@ -9,13 +9,13 @@ from fournos.frameworks.context import Observed
 from fournos.frameworks.table import Framework
 from fournos.kube.kinds import POD
 from fournos.kube.patches import only
-from fournos.kube.resource import Key, Obj, Resource, key_of
+from fournos.kube.resource import Key, Obj, key_of
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.observe import CONTROLLER, OWNERS, queue_watches, surroundings
 from fournos.queueing.surroundings import Surroundings
 from fournos.queueing.workload import QUEUE_NAME_LABEL
-from fournos.runtime.projection import controller_uid, metadata, project_metadata
+from fournos.runtime.projection import controller_uid, metadata, of_owners, project_metadata
 from fournos.runtime.system import Caches, Watch
 
 KUEUE_MANAGED_LABEL = "kueue.x-k8s.io/managed"
@@ -75,7 +75,7 @@ def left_over(framework: Framework) -> Callable[[Caches], Iterable[Key]]:
 
     def keys(caches: Caches) -> Iterable[Key]:
         for workload in caches[WORKLOAD]:
-            for key in _owned_by(resource, workload):
+            for key in of_owners(workload, resource):
                 if caches[resource].get(key) is None:
                     yield key
 
@@ -127,7 +127,7 @@ def _workload_wakes(framework: Framework) -> Callable[[Obj, Caches], Iterable[Ke
     resource = framework.resource
 
     def wakes(workload: Obj, caches: Caches) -> Iterable[Key]:
-        yield from _owned_by(resource, workload)
+        yield from of_owners(workload, resource)
         for obj in caches[resource].by(PREBUILT, str(key_of(workload))):
             yield key_of(obj)
         for uid in controller_uid(workload):
@@ -135,13 +135,6 @@ def _workload_wakes(framework: Framework) -> Callable[[Obj, Caches], Iterable[Ke
                 yield key_of(obj)
 
     return wakes
-
-
-def _owned_by(resource: Resource, workload: Obj) -> Iterable[Key]:
-    namespace = workload["metadata"]["namespace"]
-    for one in workload["metadata"].get("ownerReferences") or ():
-        if one["kind"] == resource.kind and one["apiVersion"] == resource.api_version:
-            yield Key(namespace, one["name"])
 
 
 # --- projections: what decisions read, and no more ----------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from fournos.api.minicluster import DEFAULT_HEADLESS_NAME
@@ -13,7 +14,15 @@ from fournos.miniclusters import names
 from fournos.miniclusters.context import Observed
 from fournos.miniclusters.kinds import MINICLUSTER, SERVICE
 from fournos.queueing.observe import queue_watches, surroundings
-from fournos.runtime.projection import metadata, project_metadata
+from fournos.runtime.projection import (
+    indexed,
+    metadata,
+    of_label,
+    of_owners,
+    own_key,
+    project_metadata,
+    waking,
+)
 from fournos.runtime.system import Caches, Watch
 
 OF = "minicluster"
@@ -23,6 +32,11 @@ QUORUM = "quorum"
 """What a projected ConfigMap has in place of its data."""
 
 
+_labelled = partial(of_label, label=names.MINICLUSTER_LABEL)
+_owners = partial(of_owners, resource=MINICLUSTER)
+"""Workloads of an earlier MiniCluster of the same name count: they have to go."""
+
+
 def watches() -> tuple[Watch, ...]:
     """All namespaces; of other kinds only what carries the label.
 
@@ -30,19 +44,19 @@ def watches() -> tuple[Watch, ...]:
     Services shows both.
     """
     return (
-        Watch(MINICLUSTER, wakes=lambda found, caches: (key_of(found),)),
+        Watch(MINICLUSTER, wakes=own_key),
         *(
             Watch(
                 resource,
                 selector=names.MINICLUSTER_LABEL,
-                wakes=_labelled,
-                indexes={OF: _minicluster},
+                wakes=waking(_labelled),
+                indexes={OF: indexed(_labelled)},
                 project=project,
             )
             for resource, project in _MADE.items()
         ),
-        Watch(SERVICE, wakes=_of_service, indexes={OF: _minicluster}, project=project_service),
-        *queue_watches(wakes=_owner, owners=_owner_name),
+        Watch(SERVICE, wakes=_of_service, indexes={OF: indexed(_labelled)}, project=project_service),
+        *queue_watches(wakes=waking(_owners), owners=indexed(_owners)),
     )
 
 
@@ -72,33 +86,11 @@ def headless_name(minicluster: Obj) -> str:
 # --- indexes and wakes -------------------------------------------------------------------------------
 
 
-def _minicluster(obj: Obj) -> Iterable[str]:
-    return tuple(str(key) for key in _labelled(obj, None))
-
-
-def _labelled(obj: Obj, caches: Caches | None) -> Iterable[Key]:
-    name = (obj["metadata"].get("labels") or {}).get(names.MINICLUSTER_LABEL)
-    return (Key(obj["metadata"]["namespace"], name),) if name else ()
-
-
 def _of_service(service: Obj, caches: Caches) -> Iterable[Key]:
     """A headless Service that is gone concerns all that share it; each new owner concerns only itself."""
-    if mine := tuple(_labelled(service, caches)):
+    if mine := _labelled(service):
         return mine
-    return _owner(service, caches) if caches[SERVICE].get(key_of(service)) is None else ()
-
-
-def _owner_name(obj: Obj) -> Iterable[str]:
-    """Workloads of an earlier MiniCluster of the same name count: they have to go."""
-    return tuple(str(key) for key in _owner(obj, None))
-
-
-def _owner(obj: Obj, caches: Caches | None) -> Iterable[Key]:
-    return tuple(
-        Key(obj["metadata"]["namespace"], reference["name"])
-        for reference in obj["metadata"].get("ownerReferences") or ()
-        if reference["kind"] == MINICLUSTER.kind and reference["apiVersion"] == MINICLUSTER.api_version
-    )
+    return _owners(service) if caches[SERVICE].get(key_of(service)) is None else ()
 
 
 # --- projections: what decisions read, and no more ----------------------------------------------------

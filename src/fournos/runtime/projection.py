@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from fournos.kube.resource import Key, Obj, controller_of, key_of
-from fournos.runtime.system import Caches
+from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of
+from fournos.runtime.system import Caches, IndexFunction
 
 METADATA = (
     "name",
@@ -44,6 +44,31 @@ def controller_uid(obj: Obj) -> Iterable[str]:
 def own_key(obj: Obj, caches: Caches) -> Iterable[Key]:
     """Wakes the object itself: of the primary kind."""
     return (key_of(obj),)
+
+
+def of_label(obj: Obj, label: str) -> tuple[Key, ...]:
+    """The object that this label names, in the same namespace."""
+    name = (obj["metadata"].get("labels") or {}).get(label)
+    return (Key(obj["metadata"]["namespace"], name),) if name else ()
+
+
+def of_owners(obj: Obj, resource: Resource) -> tuple[Key, ...]:
+    """Its owners of this type by name, also one that is gone."""
+    return tuple(
+        Key(obj["metadata"]["namespace"], one["name"])
+        for one in obj["metadata"].get("ownerReferences") or ()
+        if one["kind"] == resource.kind and one["apiVersion"] == resource.api_version
+    )
+
+
+def indexed(keys: Callable[[Obj], Iterable[Key]]) -> IndexFunction:
+    """An index: objects by the keys that they lead to."""
+    return lambda obj: tuple(str(key) for key in keys(obj))
+
+
+def waking(keys: Callable[[Obj], Iterable[Key]]) -> Callable[[Obj, Caches], Iterable[Key]]:
+    """Wakes the keys that an object leads to."""
+    return lambda obj, caches: keys(obj)
 
 
 def nobody(obj: Obj, caches: Caches) -> Iterable[Key]:

@@ -351,7 +351,8 @@ def test_pods_that_cannot_be_seen_are_gone_when_their_owner_is(template: Any, ho
     conditions = [
         {"type": "ResourcesDeployed", "status": "True", "lastTransitionTime": "2030-01-01T00:00:00Z"}
     ]
-    component = {"name": "x", "podSets": [{"path": "template"}], "conditions": conditions}
+    kind = {"kind": made["spec"]["components"][0]["template"]["kind"], "apiVersion": "any/v1"}
+    component = {"name": "x", **kind, "podSets": [{"path": "template"}], "conditions": conditions}
     made["status"] = {"phase": "Suspending", "conditions": conditions, "componentStatus": [component]}
     live = {"metadata": {"name": "x", "uid": "c", "ownerReferences": [{"uid": "u", "controller": True}]}}
     empty = Context(Observed(Key(NS, "aw"), made, (None,), (True,)), Facts(), NOW, OWN)

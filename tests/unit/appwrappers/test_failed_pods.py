@@ -148,12 +148,14 @@ def decided(kind: str, status: Any, *pods: Any, grace: str = "0s", **annotations
     made["metadata"] |= {"uid": "u", "resourceVersion": "1"}
     made["spec"]["suspend"] = False
     deployed = {"type": "ResourcesDeployed", "status": "True", "lastTransitionTime": SINCE}
-    pod_sets = [{"path": one.path, "replicas": one.replicas} for one in infer(template)]
-    made["status"] = {
-        "phase": "Running",
+    component = {
+        "name": "x",
+        "kind": kind,
+        "apiVersion": resource.api_version,
+        "podSets": [{"path": one.path, "replicas": one.replicas} for one in infer(template)],
         "conditions": [deployed],
-        "componentStatus": [{"name": "x", "podSets": pod_sets, "conditions": [deployed]}],
     }
+    made["status"] = {"phase": "Running", "conditions": [deployed], "componentStatus": [component]}
     live = {
         "metadata": {"name": "x", "uid": "c", "ownerReferences": [{"uid": "u", "controller": True}]},
         "spec": template["spec"],
