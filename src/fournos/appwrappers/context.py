@@ -16,7 +16,7 @@ from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.status import StatusDraft
 from fournos.appwrappers.tolerance import Tolerance, tolerance
 from fournos.kube.kinds import POD
-from fournos.kube.resource import Key, Obj, controls
+from fournos.kube.resource import Key, Obj
 from fournos.queueing.surroundings import Surroundings
 from fournos.runtime.context import PassContext
 from fournos.runtime.decision import (
@@ -126,9 +126,6 @@ class Context(PassContext):
         """The condition ResourcesDeployed of a component."""
         found = self.draft.component(index)
         return found.condition("ResourcesDeployed") if found is not None else None
-
-    def owns(self, obj: Obj) -> bool:
-        return controls(self.wrapper, obj)
 
     # --- what is there: as the API server says it, where this pass has asked ---
 

@@ -63,9 +63,6 @@ class Context(PassContext):
     def suspended(self) -> bool:
         return bool(self.spec.get("suspend"))
 
-    def owns(self, obj: Obj) -> bool:
-        return controls(self.minicluster, obj)
-
     # --- what is there: as the API server says it, where this pass has asked ---
 
     def part(self, resource: Resource, name: str) -> Obj | None:

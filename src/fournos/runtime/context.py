@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import ClassVar
 
-from fournos.kube.resource import Obj, Resource, is_terminating, key_of
+from fournos.kube.resource import Obj, Resource, controls, is_terminating, key_of
 from fournos.runtime.decision import Decision, Facts, LiveGet, Present
 from fournos.runtime.draft import Draft
 from fournos.runtime.finalizer import holds, switched
@@ -43,6 +43,9 @@ class PassContext:
     @property
     def holds_finalizer(self) -> bool:
         return holds(self.obj, self.finalizer_name)
+
+    def owns(self, obj: Obj) -> bool:
+        return controls(self.obj, obj)
 
     def finalizer(self, *, on: bool) -> tuple[Step, ...]:
         """Puts ours on, or takes it off; nothing if it is so already."""
