@@ -26,6 +26,7 @@ import devcluster
 from bench.fleet import FOO, FOO_CRD
 from bench.fleet import FRAMEWORKS as BENCHED
 from devcluster import Cluster
+from fournos.api.conditions import is_true
 from fournos.api.crd import crd
 from fournos.app.crds import KINDS
 from fournos.appwrappers.names import APPWRAPPER
@@ -244,6 +245,15 @@ class Fleet:
             self._process = subprocess.Popen(
                 [sys.executable, *words], cwd=ROOT, env=environment, stdout=out, stderr=out
             )
+
+    async def active(self) -> None:
+        """Returns when the operator has found a worker that can be used."""
+
+        async def told() -> bool:
+            check = await self.manager.client.get(ADMISSION_CHECK, Key("", self.check))
+            return is_true(check, "Active")
+
+        await self.until(told, "no worker can be used", limit=60)
 
     def stop(self, *, kill: bool = False) -> None:
         if self._process is not None:

@@ -41,6 +41,7 @@ async def fleet(request: pytest.FixtureRequest, sites: Fleet, staff: list[Operat
     await sites.furnish(controller=request.param)
     if request.param == names.CONTROLLER:
         sites.start()
+        await sites.active()
     yield sites
     await sites.vanish()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fournos.kube.errors import ConflictError, InvalidError, KubeError, ServerError
+from fournos.kube.errors import ConflictError, ConnectionLostError, InvalidError, KubeError, ServerError
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.multikueue import names
 from fournos.multikueue.remote_clients import RemoteClients
@@ -111,12 +111,12 @@ async def rig() -> AsyncIterator[Rig]:
             await task
 
 
-def body(name: str, *, attempt: str = "1", origin: str = "fournos") -> Obj:
+def body(name: str, *, attempt: str = "1", origin: str = "fournos", worker: str = "w1") -> Obj:
     meta = {
         "name": name,
         "namespace": NS,
         "labels": {names.ORIGIN_LABEL: origin},
-        "annotations": {names.ATTEMPT: attempt},
+        "annotations": {names.ATTEMPT: attempt, names.WORKER: worker},
     }
     return {"metadata": meta, "spec": {"active": True}}
 
@@ -143,13 +143,18 @@ async def test_a_worker_that_hangs_holds_up_nobody() -> None:
         assert found.workers.busy("w1", Key(NS, "h0")), "asked once only"
 
 
-async def test_what_failed_waits_longer_each_time_and_is_woken() -> None:
+@pytest.mark.parametrize(
+    "failure",
+    [ServerError("etcdserver: timeout", status=500), ConnectionLostError("no answer within 30 s")],
+    ids=["an error", "no answer"],
+)
+async def test_what_failed_waits_longer_each_time_and_is_woken(failure: KubeError) -> None:
     async with rig() as found:
         remote = found.connect("w1")
         await asyncio.sleep(1)  # that it can be used now ends all waiting
         waits = []
         for _ in range(3):
-            remote.fails = [ServerError("etcdserver: timeout", status=500)]
+            remote.fails = [failure]
             await found.send("w1", A, creation(WORKLOAD, body("a")))
             await asyncio.sleep(0.001)
             began = asyncio.get_running_loop().time()
@@ -172,12 +177,15 @@ async def test_a_name_that_is_taken() -> None:
         remote.server.create(WORKLOAD, body("a"))
         remote.server.create(WORKLOAD, body("b", attempt="0"))
         remote.server.create(WORKLOAD, body("c", origin="another"))
-        for name in "abc":
+        remote.server.create(WORKLOAD, body("d", worker="w0"))
+        for name in "abcd":
             await found.send("w1", Key(NS, name), creation(WORKLOAD, body(name)))
         await asyncio.sleep(0.01)
         assert found.workers.failure("w1", A) is None and found.in_store("w1", WORKLOAD, A) is not None
         waits, foreign = found.workers.failure("w1", B), found.workers.failure("w1", Key(NS, "c"))
         assert waits is not None and not waits.permanent and found.workers.busy("w1", B)
+        renamed = found.workers.failure("w1", Key(NS, "d"))
+        assert renamed is not None and "of another worker's name" in renamed.message
         assert (
             foreign is not None
             and foreign.permanent
@@ -420,3 +428,80 @@ async def test_steps_are_not_part_of_the_pass_that_sends_them() -> None:
         await found.send("w1", A, creation(WORKLOAD, body("a")))
         await asyncio.sleep(0.01)
     assert seen == [""]
+
+
+async def wait_after(found: Rig, key: Key) -> float:
+    """For how long a Workload waits after one more failure."""
+    found.remotes["w1"].fails = [ServerError("down", status=503)]
+    await found.send("w1", key, Patch(FOO, key, {"spec": {}}))
+    await asyncio.sleep(0.001)
+    began = asyncio.get_running_loop().time()
+    while found.workers.busy("w1", key):  # noqa: ASYNC110 - virtual time
+        await asyncio.sleep(0.05)
+    return round(asyncio.get_running_loop().time() - began, 1)
+
+
+async def test_a_success_ends_the_count_of_failures() -> None:
+    async with rig() as found:
+        found.connect("w1")
+        await asyncio.sleep(1)
+        assert [await wait_after(found, A) for _ in range(3)] == [0.2, 0.4, 0.8]
+        await found.send("w1", A, creation(FOO, body("a")))
+        await asyncio.sleep(0.01)
+        assert await wait_after(found, A) == 0.2
+
+
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["afterwards", "while it waits"])
+async def test_of_a_workload_that_is_forgotten_no_count_stays(
+    meanwhile: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fournos.multikueue.remote_client._REMEMBERED", 1)
+    async with rig() as found:
+        remote = found.connect("w1")
+        await asyncio.sleep(1)
+        assert [await wait_after(found, A) for _ in range(2)] == [0.2, 0.4]
+        if meanwhile:
+            remote.fails = [ServerError("down", status=503)] * 2
+            for key in (A, B):
+                await found.send("w1", key, Patch(FOO, key, {"spec": {}}))
+            await asyncio.sleep(5)
+        else:
+            await wait_after(found, B)
+        assert found.workers.failure("w1", A) is None
+        assert await wait_after(found, A) == 0.2
+
+
+async def test_a_refusal_for_good_is_known_until_another_takes_its_place() -> None:
+    """What succeeds for the same Workload, such as a deletion, does not make the worker take it."""
+    async with rig() as found:
+        found.connect("w1").fails = [InvalidError("spec.x: no", status=422)]
+        await found.send("w1", A, creation(FOO, body("a")))
+        await asyncio.sleep(0.01)
+        await found.send("w1", A, Delete(FOO, A, "u"))
+        await asyncio.sleep(0.01)
+        failure = found.workers.failure("w1", A)
+        assert failure is not None and failure.permanent and failure.attempt == "1"
+
+
+async def test_an_object_of_another_origin_is_not_kept() -> None:
+    """No watch of ours would ever take it out of the store again."""
+    async with rig() as found:
+        remote = found.connect("w1")
+        remote.server.create(FOO, body("a", origin="another"))
+        await asyncio.sleep(1)
+        await found.send("w1", A, Read(FOO, A, "7"))
+        await asyncio.sleep(0.01)
+        assert found.workers.last_read("w1", A) == "7" and found.in_store("w1", FOO, A) is None
+
+
+async def test_a_name_whose_object_is_being_deleted_is_waited_for() -> None:
+    async with rig() as found:
+        remote = found.connect("w1")
+        held = body("a")
+        held["metadata"] = {**held["metadata"], "finalizers": ["example.com/held"]}
+        uid = remote.server.create(FOO, held)["metadata"]["uid"]
+        await remote.delete(FOO, A, uid=uid)
+        await found.send("w1", A, creation(FOO, body("a")))
+        await asyncio.sleep(0.01)
+        failure = found.workers.failure("w1", A)
+        assert failure is not None and not failure.permanent and found.workers.busy("w1", A)

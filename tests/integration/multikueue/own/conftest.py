@@ -41,5 +41,6 @@ async def fleet(sites: Fleet, staff: list[Operator]) -> AsyncIterator[Fleet]:
     sites.shared = staff
     await sites.furnish(controller=names.CONTROLLER)
     sites.start()
+    await sites.active()
     yield sites
     await sites.vanish()
