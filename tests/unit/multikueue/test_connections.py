@@ -238,4 +238,4 @@ async def test_a_check_gets_active_before_there_is_any_job() -> None:
         SETTINGS, clock=VirtualClock(), wake=lambda name, key: woken.append((name, key))
     )
     workers.refuse("w1", "1", "no")
-    assert ("multikueue-checks", None) in woken
+    assert woken == [("multikueue-checks", None), ("multikueue", None)], "and all Workloads look again"

@@ -487,8 +487,8 @@ async def test_an_object_of_another_origin_is_not_kept() -> None:
     """No watch of ours would ever take it out of the store again."""
     async with rig() as found:
         remote = found.connect("w1")
-        remote.server.create(FOO, body("a", origin="another"))
         await asyncio.sleep(1)
+        remote.server.create(FOO, body("a", origin="another"))
         await found.send("w1", A, Read(FOO, A, "7"))
         await asyncio.sleep(0.01)
         assert found.workers.last_read("w1", A) == "7" and found.in_store("w1", FOO, A) is None
