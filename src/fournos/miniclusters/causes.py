@@ -12,8 +12,8 @@ from typing import Final
 
 from fournos.api.times import parse_time
 from fournos.kube.kinds import EVENT
-from fournos.kube.resource import Obj, is_terminating
-from fournos.miniclusters.context import Context, index_of, terminal
+from fournos.kube.resource import Obj, is_terminating, uid_of
+from fournos.miniclusters.context import Context, index_of, over, terminal
 from fournos.miniclusters.judge import cause_of
 from fournos.runtime.decision import LiveList, Present
 
@@ -35,9 +35,8 @@ def cause(ctx: Context, job: Obj) -> Cause:
     since = parse_time(held["metadata"].get("creationTimestamp") or job["metadata"]["creationTimestamp"])
     if ctx.now < since + _PATIENCE:
         return Cause(look_at=since + _PATIENCE)
-    question = LiveList(
-        EVENT, ctx.namespace, fields=f"regarding.name={held['metadata']['name']},type=Warning"
-    )
+    # Not by its name: an earlier Job had the same, and the MiniCluster has it.
+    question = LiveList(EVENT, ctx.namespace, fields=f"regarding.uid={uid_of(held)},type=Warning")
     answer = ctx.facts.require(question)
     found = answer.value if isinstance(answer, Present) else ()
     newest = max(found, key=_time, default=None)
@@ -46,12 +45,15 @@ def cause(ctx: Context, job: Obj) -> Cause:
 
 
 def _held(ctx: Context, job: Obj) -> Obj | None:
-    """The Job, if a pod of it is not there, else the first pod that waits without a reason."""
+    """The Job, if it has yet to make a pod, else the first pod that waits without a reason."""
     if job["spec"].get("suspend") or is_terminating(job):
         return None
     pods = {index_of(pod): pod for pod in sorted(ctx.pods, key=lambda pod: not terminal(pod))}
+    ended = over(job)
     for index in range(int(job["spec"].get("parallelism", 1))):
         pod = pods.get(index)
+        if pod is None and index in ended:
+            continue
         if pod is None:
             return job
         if terminal(pod) or is_terminating(pod) or cause_of(pod):

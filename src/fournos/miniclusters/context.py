@@ -134,3 +134,13 @@ def terminal(pod: Obj) -> bool:
 def index_of(pod: Obj) -> int | None:
     """None: the services pod."""
     return parse_count((pod["metadata"].get("labels") or {}).get(names.COMPLETION_INDEX_LABEL))
+
+
+def over(job: Obj) -> set[int]:
+    """Indexes that the Job does not run again, from what its status lists like "1,3-5"."""
+    status, indexes = job.get("status") or {}, set[int]()
+    for key in ("completedIndexes", "failedIndexes"):
+        for part in filter(None, str(status.get(key) or "").split(",")):
+            first, _, last = part.partition("-")
+            indexes.update(range(int(first), int(last or first) + 1))
+    return indexes

@@ -8,11 +8,11 @@ it begins again.
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from fournos.api.conditions import condition
 from fournos.api.times import parse_time
-from fournos.miniclusters.context import Context, index_of, terminal
+from fournos.miniclusters.context import Context, index_of, over, terminal
 from fournos.miniclusters.judge import broker_up, ended_well, lead_of
 from fournos.miniclusters.remove import remove
 from fournos.miniclusters.status import READY, RUNNING
@@ -42,19 +42,8 @@ def _without_pods(ctx: Context) -> set[int]:
     job = ctx.job
     if job is None:
         return set()
-    status = job.get("status") or {}
-    over = _indexes(status.get("completedIndexes")) | _indexes(status.get("failedIndexes"))
     size = int(job["spec"].get("parallelism", 1))
-    return {index for index in over if 0 < index < size} - {index_of(pod) for pod in ctx.pods}
-
-
-def _indexes(found: Any) -> set[int]:
-    """Of a Job's status, like "1,3-5" (Kubernetes' API: JobStatus.completedIndexes)."""
-    indexes: set[int] = set()
-    for part in filter(None, str(found or "").split(",")):
-        first, _, last = part.partition("-")
-        indexes.update(range(int(first), int(last or first) + 1))
-    return indexes
+    return {index for index in over(job) if 0 < index < size} - {index_of(pod) for pod in ctx.pods}
 
 
 def _not_ready_since(ctx: Context) -> datetime:

@@ -11,6 +11,7 @@ from fournos.kube.kinds import CONFIG_MAP, EVENT, JOB, POD
 from fournos.kube.resource import Key, key_of, uid_of
 from fournos.miniclusters import names
 from fournos.miniclusters.judge import broker_up
+from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
 from tests.unit.miniclusters.actors import NS, Cluster, get, submit
 from tests.unit.miniclusters.stories import ends_with, resized, story
@@ -194,10 +195,13 @@ async def test_a_change_of_the_quorum_starts_nothing_anew() -> None:
 # --- what only Events say --------------------------------------------------------------------------------
 
 
-def warned(name: str, note: str, at: str) -> Any:
+def warned(name: str, note: str, at: str, *, kind: Any = POD, uid: str = "") -> Any:
+    """A warning about the object of this name; with `uid` about another that had the name."""
+
     def act(server: Server) -> None:
         meta = {"namespace": NS, "name": f"{name}.{note}"}
-        regarding, said = {"name": name}, {"reason": "FailedMount", "note": note, "type": "Warning"}
+        regarding = {"name": name, "uid": uid or uid_of(server.get(kind, Key(NS, name)))}
+        said = {"reason": "FailedMount", "note": note, "type": "Warning"}
         server.create(
             EVENT, {"metadata": meta, "regarding": regarding, "deprecatedLastTimestamp": at, **said}
         )
@@ -208,9 +212,45 @@ def warned(name: str, note: str, at: str) -> Any:
 async def test_what_only_events_say_is_in_the_message() -> None:
     stuck = Cluster(stuck={"flux-1"})
     old, new = warned("flux-1", "old", "2026-01-01"), warned("flux-1", "no such directory", "2026-01-02")
-    other = warned("other", "of another", "2026-01-03")
-    server = (await run(story(old, new, other, world=lambda: stuck))).server
+    other = warned("flux-0", "of another", "2026-01-03")
+    earlier = warned("flux-1", "of an earlier one", "2026-01-04", uid="earlier")
+    server = (await run(story(old, new, other, earlier, world=lambda: stuck))).server
     assert get(server)["status"]["message"].endswith(": FailedMount: no such directory")
+
+
+async def test_only_events_of_the_job_say_why_a_pod_is_not_there() -> None:
+    """An earlier Job and the MiniCluster have the same name."""
+
+    def without_its_worker(server: Server) -> None:
+        server.delete(POD, Key(NS, "flux-1"))
+
+    class Refusing(Cluster):
+        def _kept_up(self, server: Server, job: Any) -> bool:
+            return not server.list(EVENT) and super()._kept_up(server, job)
+
+    refused = warned("flux", "quota", "2026-01-01", kind=JOB)
+    others = (
+        warned("flux", "of an earlier Job", "2026-01-02", uid="earlier"),
+        warned("flux", "of the MiniCluster", "2026-01-03", kind=MINICLUSTER),
+    )
+    server = (await run(story(refused, *others, without_its_worker, world=Refusing))).server
+    assert get(server)["status"]["message"].endswith(": FailedMount: quota")
+
+
+async def test_a_worker_that_has_completed_is_not_missed() -> None:
+    """What failed before is no reason for its absence."""
+
+    def completed(server: Server) -> None:
+        job = server.list(JOB)[0]
+        server.patch(JOB, key_of(job), {"status": {"completedIndexes": "1"}}, subresource="status")
+        server.delete(POD, Key(NS, "flux-1"))
+
+    def completing(server: Server) -> None:
+        submit(server, flux={"completeWorkers": True})
+
+    warning = warned("flux", "of a pod before", "2026-01-01", kind=JOB)
+    server = (await run(story(warning, completed, setup=completing))).server
+    assert get(server)["status"]["message"] == "1 of 2 pods run, 1 are ready"
 
 
 async def test_no_event_is_asked_for_where_pods_run() -> None:
