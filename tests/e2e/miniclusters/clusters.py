@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -55,15 +56,26 @@ class Clusters(Hub):
 
     def reaches(self, name: str, phase: str, *, limit: float = LIMIT, **fields: Any) -> dict[str, Any]:
         """The status once the phase, and these fields of it, are so."""
-
-        def look() -> dict[str, Any] | None:
+        wanted, end = {"phase": phase, **fields}, time.monotonic() + limit
+        while (left := end - time.monotonic()) > 0:
             status = self.stand(name)
-            same = all(status.get(key) == value for key, value in fields.items())
-            return status if status.get("phase") == phase and same else None
+            others = [key for key, value in wanted.items() if status.get(key) != value]
+            if not others:
+                return status
+            self.sees_field(f"{KIND}/{name}", f".status.{others[0]}", wanted[others[0]], limit=left)
+        raise AssertionError(f"{name} is not {phase} {fields}: {self.explain(name)}")
 
-        return self.until(
-            look, lambda: f"{name} is not {phase} {fields}: {self.explain(name)}", timeout=limit
-        )
+    def sees_field(self, what: str, path: str, value: Any, *, limit: float) -> None:
+        """Waits until a field has this value, or for so long: one process that watches takes less of a small
+        machine than many that look."""
+        words = ("wait", what, f"--for=jsonpath={{{path}}}={value}", f"--timeout={limit:.0f}s")
+        self.run(*words, check=False, timeout=limit + 30)
+
+    def completed(self, name: str, indexes: str, *, limit: float = LIMIT) -> None:
+        """Its Job counts these indexes as done."""
+        self.sees_field(f"job/{name}", ".status.completedIndexes", indexes, limit=limit)
+        words = ("get", "job", name, "-o", "jsonpath={.status.completedIndexes}")
+        assert self.run(*words) == indexes, self.explain(name)
 
     def explain(self, name: str) -> str:
         selector = f"{names.MINICLUSTER_LABEL}={name}"

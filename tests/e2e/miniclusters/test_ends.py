@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +17,10 @@ LAUNCHED = {"launcher": True}
 MADE: dict[str, dict[str, Any]] = {
     "drained": {},
     "emptied": {},
-    "works": {"backoffLimit": 0, "container": {**LAUNCHED, "command": "sleep 20"}},
+    "works": {
+        "backoffLimit": 0,
+        "container": {**LAUNCHED, "command": "bash -c 'until [[ -e /tmp/enough ]]; do sleep 1; done'"},
+    },
     "worker": {},
     "lead": {},
     "again": {"backoffLimit": 1, "container": {**LAUNCHED, "command": "bash -c 'exit 3'"}},
@@ -56,23 +60,21 @@ def ends(clusters: Clusters) -> Iterator[Ends]:
     for name, spec in MADE.items():
         beside = [{"image": clusters.image, **one} for one in spec.get("containers", ())]
         clusters.make(name, **{**spec, **({"containers": beside} if beside else {})})
-    found = Ends(clusters, {})
-    for name in ("drained", "emptied", "works", "worker", "lead", "completes"):
+
+    def act(name: str) -> list[dict[str, Any]]:
         clusters.reaches(name, "Ready", ready=2)
-        found.before[name] = clusters.alive(name)
-        if name == "drained":
-            _drain(clusters, found.before[name])
-        elif name == "emptied":
-            _empty(clusters, name, found.before[name])
-        else:
-            _delete(clusters, found.before[name][1 if name in ("worker", "completes") else 0])
-    yield found
+        pods = clusters.alive(name)
+        ACTS[name](clusters, name, pods)
+        return pods
+
+    with ThreadPoolExecutor(len(ACTS)) as pool:
+        yield Ends(clusters, dict(zip(ACTS, pool.map(act, ACTS), strict=True)))
     clusters.run("delete", "miniclusters", *MADE, "--wait=false", check=False)
 
 
-def _drain(clusters: Clusters, pods: list[dict[str, Any]]) -> None:
+def _drain(clusters: Clusters, name: str, pods: list[dict[str, Any]]) -> None:
     nodes = {pod["spec"]["nodeName"] for pod in pods}
-    words = (f"--pod-selector={names.MINICLUSTER_LABEL}=drained", "--ignore-daemonsets", "--force")
+    words = (f"--pod-selector={names.MINICLUSTER_LABEL}={name}", "--ignore-daemonsets", "--force")
     try:
         for node in nodes:
             clusters.kubectl("drain", node, *words, "--delete-emptydir-data", "--timeout=120s", timeout=130)
@@ -84,8 +86,7 @@ def _drain(clusters: Clusters, pods: list[dict[str, Any]]) -> None:
 def _empty(clusters: Clusters, name: str, pods: list[dict[str, Any]]) -> None:
     lead, worker = pods
     _delete(clusters, lead)
-    words = ("get", "job", name, "-o", "jsonpath={.status.completedIndexes}")
-    clusters.until(lambda: clusters.run(*words) == "1", lambda: clusters.explain(name))
+    clusters.completed(name, "1")
     _delete(clusters, worker)
 
 
@@ -94,8 +95,31 @@ def _delete(clusters: Clusters, pod: dict[str, Any]) -> None:
     clusters.run("delete", "pod", pod["metadata"]["name"], "--wait=false")
 
 
+def _delete_lead(clusters: Clusters, _: str, pods: list[dict[str, Any]]) -> None:
+    _delete(clusters, pods[0])
+
+
+def _delete_worker(clusters: Clusters, _: str, pods: list[dict[str, Any]]) -> None:
+    _delete(clusters, pods[1])
+
+
+ACTS: dict[str, Callable[[Clusters, str, list[dict[str, Any]]], None]] = {
+    "drained": _drain,
+    "emptied": _empty,
+    "works": _delete_lead,
+    "worker": _delete_worker,
+    "lead": _delete_lead,
+    "completes": _delete_worker,
+}
+"""What happens to them as soon as they are Ready."""
+
+
 def test_a_lead_that_is_told_to_stop_runs_its_command_again_free_of_charge(ends: Ends) -> None:
     clusters = ends.clusters
+    ends.come_back("works", 0)
+    clusters.run(
+        "exec", clusters.lead("works")["metadata"]["name"], "-c", "works", "--", "touch", "/tmp/enough"
+    )
     status = clusters.reaches("works", "Finished")
     assert status["exitCode"] == 0, clusters.explain("works")
     uids = [pod["metadata"]["uid"] for pod in clusters.pods("works") if _index(pod) == 0]
@@ -122,8 +146,7 @@ def test_a_worker_that_its_lead_ended_before_it_was_deleted_comes_back(ends: End
 
 def test_with_complete_workers_a_stopped_pod_is_not_replaced(ends: Ends) -> None:
     clusters = ends.clusters
-    words = ("get", "job", "completes", "-o", "jsonpath={.status.completedIndexes}")
-    clusters.until(lambda: clusters.run(*words) == "1", lambda: clusters.explain("completes"))
+    clusters.completed("completes", "1")
     _delete(clusters, ends.before["completes"][0])
     assert clusters.reaches("completes", "Finished")["exitCode"] == 0
 
