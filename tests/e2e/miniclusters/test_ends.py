@@ -30,6 +30,13 @@ MADE: dict[str, dict[str, Any]] = {
     },
     "mount": {"container": {"volumes": {"data": {"path": "/data", "hostPath": "/nowhere"}}}},
     "completes": {"flux": {"completeWorkers": True}},
+    "lingers": {
+        "container": {
+            "command": "echo once",
+            # Longer than a lead that waits in vain for workers is left alone.
+            "commands": {"post": "[[ $HOSTNAME != lingers-0 ]] || sleep 20"},
+        }
+    },
 }
 
 
@@ -157,6 +164,14 @@ def test_a_failed_command_is_run_again_as_often_as_asked_for(ends: Ends) -> None
     leads = [pod for pod in ends.clusters.pods("again") if _index(pod) == 0]
     assert len(leads) == 2
     assert [_ended(pod) for pod in leads] == [3, 3]
+
+
+def test_a_command_is_not_run_again_while_its_lead_takes_long_to_end(ends: Ends) -> None:
+    """Its workers have ended, and it looks as if it were up."""
+    clusters = ends.clusters
+    assert clusters.reaches("lingers", "Finished")["exitCode"] == 0
+    assert "Restarted" not in clusters.run("get", "events", "--field-selector=involvedObject.name=lingers")
+    assert clusters.log("lingers").replace("\r", "") == "once\n"
 
 
 def test_a_failure_beside_flux_is_said_and_changes_nothing(ends: Ends) -> None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.times import format_time
 from fournos.kube.kinds import CONFIG_MAP, EVENT, JOB, POD
 from fournos.kube.resource import Key, key_of, uid_of
 from fournos.miniclusters import names
 from fournos.miniclusters.judge import broker_up
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
-from tests.unit.miniclusters.actors import NS, Cluster, get, submit
+from tests.unit.miniclusters.actors import NS, Cluster, change, get, submit
 from tests.unit.miniclusters.stories import ends_with, resized, story
 from tests.world.harness import run
 from tests.world.server import Server
@@ -127,6 +129,7 @@ async def test_workers_that_ended_well_and_were_deleted_begin_again_with_their_l
         job = server.list(JOB)[0]
         seen.append(uid_of(job))
         server.patch(JOB, key_of(job), {"status": {"completedIndexes": completed}}, subresource="status")
+        server.clock.advance(60)
         server.delete(POD, Key(NS, "flux-1"))
         server.delete(POD, Key(NS, "flux-0"))
 
@@ -152,6 +155,52 @@ async def test_indexes_that_are_not_waited_for_begin_nothing_again(found: str, s
 
     server = (await run(story(counted, setup=lambda world: submit(world, **spec)))).server
     assert [uid_of(job) for job in server.list(JOB)] == seen
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_a_lead_that_takes_long_to_end_is_not_begun_again(deleted: bool) -> None:
+    """Its workers end first; then it may write an archive, or run the user's `post`."""
+    seen: list[str] = []
+
+    def ending(server: Server) -> None:
+        job = server.list(JOB)[0]
+        seen.append(uid_of(job))
+        server.clock.advance(60)
+        _completed(server, at=server.clock.now())
+        if deleted:
+            server.delete(POD, Key(NS, "flux-1"))
+
+    def later(server: Server) -> None:
+        server.clock.advance(600)
+        change(server, deadlineSeconds=9000)
+
+    server = (await run(story(ending, later))).server
+    assert [uid_of(job) for job in server.list(JOB)] == seen
+
+
+def _completed(server: Server, *, at: datetime, message: str = "") -> None:
+    """Worker 1 has ended well at this time, and is not run again."""
+    (job,) = server.list(JOB)
+    server.patch(JOB, key_of(job), {"status": {"completedIndexes": "1"}}, subresource="status")
+    ended = container("flux", 0, message=message)
+    ended["state"]["terminated"]["finishedAt"] = format_time(at)
+    set_status(1, status("Succeeded", ended))(server)
+
+
+@pytest.mark.parametrize(("told", "again"), [(-1, True), (0, True), (1, False)])
+async def test_when_the_broker_of_a_worker_ended_counts_not_its_container(told: int, again: bool) -> None:
+    """Seconds between the begin of the lead and the end of the broker; code of the user's ran on after it."""
+    seen: list[str] = []
+
+    def killed(server: Server) -> None:
+        seen.append(uid_of(server.list(JOB)[0]))
+        server.clock.advance(60)
+        now = server.clock.now()
+        _completed(server, at=now + timedelta(seconds=30), message=str(int(now.timestamp()) + told))
+        server.delete(POD, Key(NS, "flux-0"))
+
+    server = (await run(story(killed))).server
+    assert ([uid_of(job) for job in server.list(JOB)] != seen) is again
 
 
 # --- between Ready and Finished --------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,14 @@ def test_a_worker_starts_its_broker_again_until_it_ends_well(stage: Stage) -> No
     assert found.code == 0
     assert [call[0] for call in found.calls].count("start") == 3
     assert found.out.endswith("The follower worker exited cleanly. Goodbye!\n")
-    assert not (stage.root / "termination").exists()
+    assert not (stage.mount / "flux-operator-result").exists()
+
+
+def test_a_worker_tells_when_its_broker_ended_not_its_container(stage: Stage) -> None:
+    before = int(time.time())
+    assert ran(stage, {"commands": {"post": 'date +%s >"$STAGE/after"; sleep 2'}}, size=2, index=1).code == 0
+    told, after = int((stage.root / "termination").read_text()), int((stage.root / "after").read_text())
+    assert before <= told <= after < time.time() - 1
 
 
 def test_a_failing_post_of_a_worker_fails_nothing(stage: Stage) -> None:

@@ -34,6 +34,8 @@ while [[ $stopping == false ]]; do
   if [[ $stays == false && ($result -eq 0 || $complete_workers == true) ]]; then
     say "The follower worker exited cleanly. Goodbye!"
     result=0
+    # When: a lead that begins later needs this worker again, whatever is still to be done here.
+    printf '%(%s)T' -1 >/dev/termination-log 2>/dev/null || true
     break
   fi
   say "Return value for follower worker is $result: it starts again in 5 seconds"
