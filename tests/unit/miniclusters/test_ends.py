@@ -48,10 +48,20 @@ def status(phase: str, *containers: dict[str, Any], ready: bool = False) -> dict
         (status("Running", container("flux"), container("side", 4)), True),
         (status("Running", container("flux", ready=False), container("side", 0)), False),
         (status("Running", container("flux"), container("side", ready=False), container("more", 0)), False),
+        (status("Running", container("flux"), container("side"), container("more", 0)), True),
         (status("Running", container("flux")), False),
         (status("Failed", container("flux", 0), container("side", 4)), False),
     ],
-    ids=["all run", "ended", "failed", "not yet up", "another is not ready", "node lost", "over"],
+    ids=[
+        "all run",
+        "ended",
+        "failed",
+        "not yet up",
+        "another is not ready",
+        "another is ready",
+        "node lost",
+        "over",
+    ],
 )
 def test_a_container_beside_flux_that_has_ended_takes_no_broker_away(found: Any, up: bool) -> None:
     assert broker_up({"metadata": {}, "status": found}, "flux") is up
