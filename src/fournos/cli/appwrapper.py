@@ -15,17 +15,18 @@ from fournos.appwrappers.kinds import resource_of, wrapped_kind
 from fournos.appwrappers.names import APPWRAPPER, LABEL, USER_LABEL
 from fournos.appwrappers.pods import component_of, count
 from fournos.appwrappers.pods import phase_of as pod_phase
-from fournos.cli.appwrapper_reasons import Members, explain, why
-from fournos.cli.explain import data
 from fournos.cli.explain import view as explanation
-from fournos.cli.facts import queue_facts
 from fournos.cli.find import completion, find_one
+from fournos.cli.formatting import phase_text
 from fournos.cli.get import condition_table, indented
 from fournos.cli.listing import EverywhereOption, SelectorOption, show_list
 from fournos.cli.output import table
-from fournos.cli.timeline import headline
+from fournos.cli.progress import headline
 from fournos.cli.verbs import Cli, Session, verb
-from fournos.cli.words import created, name_of, phase_of, phase_text, since, spec_of, status_of
+from fournos.insight.appwrapper_reasons import Members, explain, why
+from fournos.insight.explanation import as_data
+from fournos.insight.facts import queue_facts
+from fournos.insight.values import created, name_of, phase_of, since, spec_of, status_of
 from fournos.kube.api import Api
 from fournos.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
 from fournos.kube.kinds import POD
@@ -215,7 +216,7 @@ async def explain_appwrapper(cli: Cli, name: NameArgument) -> None:
         facts = await queue_facts(session.api, wrapper, queue) if queue else None
     told = explain(wrapper, found, facts, cli.world.now())
     if cli.output.structured:
-        cli.output.data(data(wrapper, told))
+        cli.output.data(as_data(wrapper, told))
     else:
         cli.output.lines(explanation(wrapper, told, cli.world.now(), width=cli.output.width))
 

@@ -17,9 +17,9 @@ from fournos.api.times import format_time, parse_time
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.output import Format, table
 from fournos.cli.verbs import Cli, Session, verb
-from fournos.cli.words import created, name_of, since, spec_of, status_of
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.names import DISCOVER_ANNOTATION
+from fournos.insight.values import created, name_of, since, spec_of, status_of
 from fournos.kube.errors import NotFoundError
 from fournos.kube.resource import Key, Obj
 

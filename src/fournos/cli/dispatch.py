@@ -14,8 +14,8 @@ from fournos.cli.dispatch_check import Line, inspect, kinds_of, problems
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.output import Format, table
 from fournos.cli.verbs import Cli, Session, verb
-from fournos.cli.words import created, since
 from fournos.cli.workers import KUEUE_NAMESPACE, DispatchCheck, checks, worker
+from fournos.insight.values import created, since
 from fournos.kube.errors import KubeError, NotFoundError
 from fournos.kube.resource import Key, Obj, controller_of
 from fournos.queueing.external import BadNameError

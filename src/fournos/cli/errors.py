@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from fournos.insight.errors import FournosError, MissingError, NoLogError
 from fournos.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -105,3 +106,9 @@ def from_kube(error: KubeError) -> Fail:
             return Fail(f"the API server has a problem: {error.message}", fix="try again", code=Exit.SERVER)
         case _:
             return Fail(error.message, code=Exit.SERVER)
+
+
+def from_insight(error: FournosError) -> Fail:
+    """The same for what insight and the client raise."""
+    gone = isinstance(error, NoLogError | MissingError)
+    return Fail(error.message, fix=error.fix, code=Exit.NOT_FOUND if gone else Exit.USAGE)

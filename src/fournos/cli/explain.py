@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 import typer
 from rich.text import Text
 
-from fournos.cli.facts import gather
 from fournos.cli.find import NameArgument, find_job
+from fournos.cli.formatting import phase_text
 from fournos.cli.output import table
-from fournos.cli.quota import rows
-from fournos.cli.reasons import explain
-from fournos.cli.shortage import Explanation
-from fournos.cli.timeline import headline
+from fournos.cli.progress import headline
 from fournos.cli.verbs import Cli, verb
-from fournos.cli.words import between, name_of, phase_of, phase_text, spec_of, status_of
+from fournos.insight.explanation import Explanation, as_data
+from fournos.insight.facts import gather
+from fournos.insight.quota import rows
+from fournos.insight.reasons import explain
+from fournos.insight.values import between, phase_of, spec_of, status_of
 from fournos.kube.resource import Obj, key_of
 
 
@@ -37,10 +37,10 @@ async def explain_job(cli: Cli, name: NameArgument) -> None:
     """
     async with cli.session() as session:
         job = await find_job(cli, session, name)
-        facts = await gather(session.api, job)
+        facts = await gather(session.api, job, queue=cli.queue)
     found = explain(facts, cli.world.now())
     if cli.output.structured:
-        cli.output.data(data(job, found))
+        cli.output.data(as_data(job, found))
     else:
         cli.output.lines(view(job, found, cli.world.now(), width=cli.output.width))
 
@@ -80,22 +80,3 @@ def _holders(holders: Sequence[Obj], now: datetime) -> list[tuple[str | Text, ..
         )
         for holder in holders
     ]
-
-
-def data(job: Obj, found: Explanation) -> dict[str, Any]:
-    """For programs."""
-    result: dict[str, Any] = {
-        "name": name_of(job),
-        "namespace": job["metadata"].get("namespace"),
-        "phase": phase_of(job),
-        "verdict": found.verdict,
-        "because": list(found.because),
-        "advice": list(found.advice),
-        "holders": [str(key_of(holder)) for holder in found.holders],
-    }
-    if found.ahead is not None:
-        result |= {"position": len(found.ahead) + 1, "waiting": found.in_line, "ahead": list(found.ahead)}
-    if found.quota:
-        keys = ("flavor", "resource", "asks", "free", "used", "nominal")
-        result["quota"] = [dict(zip(keys, row, strict=True)) for row in rows(found.quota)]
-    return result

@@ -12,7 +12,7 @@ import typer
 
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.verbs import Cli, Root, Session
-from fournos.cli.words import created, name_of, phase_of, spec_of
+from fournos.insight.values import created, name_of, phase_of, spec_of
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import NotFoundError
 from fournos.kube.resource import Key, Obj, Resource

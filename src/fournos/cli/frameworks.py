@@ -10,15 +10,15 @@ from typing import Annotated
 import typer
 
 from fournos.cli.errors import Exit, Fail
-from fournos.cli.explain import data
 from fournos.cli.explain import view as explanation
-from fournos.cli.facts import queue_facts
-from fournos.cli.frameworks_reasons import Found, explain, phase
 from fournos.cli.output import table
 from fournos.cli.verbs import Cli, Session, verb
-from fournos.cli.words import name_of
 from fournos.frameworks.kinds import TableError, load
 from fournos.frameworks.table import FinishRule, Framework
+from fournos.insight.explanation import as_data
+from fournos.insight.facts import queue_facts
+from fournos.insight.frameworks_reasons import Found, explain, phase
+from fournos.insight.values import name_of
 from fournos.kube.api import Api
 from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
@@ -87,7 +87,7 @@ async def explain_object(
     told = explain(found)
     shown = {**obj, "status": {"phase": phase(found)}}
     if cli.output.structured:
-        cli.output.data(data(shown, told))
+        cli.output.data(as_data(shown, told))
     else:
         cli.output.lines(explanation(shown, told, cli.world.now(), width=cli.output.width))
 

@@ -9,14 +9,15 @@ import typer
 from rich.text import Text
 
 from fournos.api.conditions import condition, is_true
-from fournos.cli.children import Children, children
 from fournos.cli.find import NameArgument, find_job
+from fournos.cli.formatting import STYLES
 from fournos.cli.output import table
-from fournos.cli.tasks import tasks
-from fournos.cli.timeline import headline, task_lines, timeline
+from fournos.cli.progress import headline, task_lines
 from fournos.cli.verbs import Cli, verb
-from fournos.cli.words import (
-    STYLES,
+from fournos.insight.children import Children, children
+from fournos.insight.tasks import tasks
+from fournos.insight.timeline import timeline
+from fournos.insight.values import (
     between,
     created,
     hardware,

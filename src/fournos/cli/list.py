@@ -12,9 +12,10 @@ from rich.text import Text
 from fournos.api.fournosjob import Phase
 from fournos.cli.errors import Fail
 from fournos.cli.find import newest_first
+from fournos.cli.formatting import phase_text
 from fournos.cli.output import Format, table
 from fournos.cli.verbs import Cli, verb
-from fournos.cli.words import (
+from fournos.insight.values import (
     NEW,
     between,
     created,
@@ -23,7 +24,6 @@ from fournos.cli.words import (
     name_of,
     one_line,
     phase_of,
-    phase_text,
     since,
     spec_of,
     status_of,

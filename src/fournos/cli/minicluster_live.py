@@ -11,13 +11,15 @@ from rich.text import Text
 
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import completion, find_one
+from fournos.cli.formatting import phase_text
 from fournos.cli.get import condition_table, indented
 from fournos.cli.listing import EverywhereOption, SelectorOption, show_list
-from fournos.cli.logs import Printer, Source, copy
+from fournos.cli.logs import Printer, copy
 from fournos.cli.output import table
-from fournos.cli.timeline import headline
+from fournos.cli.progress import headline
 from fournos.cli.verbs import Cli, Session, verb
-from fournos.cli.words import between, created, name_of, one_line, phase_text, since, spec_of, status_of
+from fournos.insight.log_sources import LogSource
+from fournos.insight.values import between, created, name_of, one_line, since, spec_of, status_of
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Obj, key_of
 from fournos.miniclusters import names
@@ -222,7 +224,7 @@ async def logs(
                 code=Exit.NOT_FOUND,
             )
         newest = max(found, key=created)
-        source = Source(key_of(newest), container or name_of(one), f"rank {rank}", started=True)
+        source = LogSource(key_of(newest), container or name_of(one), f"rank {rank}", started=True)
         if not await copy(session.api, source, Printer(cli), tail, follow=follow):
             cli.output.hint("No lines: the container has printed nothing, or has not begun.")
 

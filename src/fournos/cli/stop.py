@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -11,7 +9,8 @@ import typer
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import NamesArgument, find_job
 from fournos.cli.verbs import Cli, Session, verb
-from fournos.cli.words import count, is_terminal, name_of, phase_of, since, spec_of, status_of
+from fournos.insight.stopping import decide_stop
+from fournos.insight.values import count, name_of, phase_of
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.names import HOLDING
 from fournos.kube.resource import Obj, key_of, uid_of
@@ -22,16 +21,6 @@ YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 def install(app: typer.Typer) -> None:
     verb(app, "stop")(stop)
     verb(app, "delete", "rm")(delete)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What stopping a job comes to."""
-
-    message: str
-    shutdown: str | None = None
-    """The value to write; None: nothing is to be done."""
-    code: Exit = Exit.OK
 
 
 async def stop(
@@ -63,30 +52,10 @@ async def stop(
             if verdict.shutdown:
                 # Unconditional: stopping is right whatever else changed, and Terminate is never lowered.
                 await session.api.patch(FOURNOS_JOB, key_of(job), {"spec": {"shutdown": verdict.shutdown}})
-            report = cli.output.say if verdict.code is Exit.OK else cli.output.warn
+            report = cli.output.warn if verdict.ended else cli.output.say
             report(verdict.message)
-            worst = max(worst, verdict.code)
+            worst = max(worst, Exit.FINISHED if verdict.ended else Exit.OK)
     return worst
-
-
-def decide_stop(job: Obj, *, now: bool, clock: datetime) -> Verdict:
-    name, phase = name_of(job), phase_of(job)
-    wanted = "Terminate" if now else "Stop"
-    current = spec_of(job).get("shutdown")
-    if is_terminal(job):
-        finished = (status_of(job).get("phaseTimes") or {}).get("finished")
-        ago = f" {since(finished, clock)} ago" if finished else ""
-        return Verdict(f"{name} has ended already: {phase}{ago}. Nothing to stop.", code=Exit.FINISHED)
-    if job["metadata"].get("deletionTimestamp"):
-        return Verdict(f"{name} is being deleted, which stops it.")
-    if current == wanted:
-        return Verdict(f"{name} is being stopped already ({current}).")
-    if current == "Terminate":
-        return Verdict(f"{name} is being terminated already; a gentler stop is no longer possible.")
-    how = "terminating, finally tasks are skipped" if now else "stopping, its finally tasks run"
-    if phase not in HOLDING:
-        how = "stopping, nothing of it runs yet"
-    return Verdict(f"{name}: {how}. Follow it: fournos watch {name}", shutdown=wanted)
 
 
 async def delete(cli: Cli, names: NamesArgument, yes: YesOption = False) -> None:

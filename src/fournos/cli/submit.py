@@ -8,12 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from fournos.cli import manifest as m
 from fournos.cli.errors import Fail
+from fournos.cli.manifest import put, read
 from fournos.cli.output import Format
 from fournos.cli.verbs import Cli, Session, verb
 from fournos.cli.watch import follow_to_end
-from fournos.cli.words import name_of
+from fournos.insight import manifests as m
+from fournos.insight.values import name_of
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.resource import Obj
 
@@ -134,7 +135,7 @@ def _read(files: list[str] | tuple[()]) -> list[tuple[str, dict[str, Any]]]:
     found = []
     for file in files:
         source = "standard input" if file == "-" else file
-        found += [(source, document) for document in m.parse(m.read(file), source)]
+        found += [(source, document) for document in m.parse(read(file), source)]
     return found
 
 
@@ -158,9 +159,9 @@ def prepare(
     for source, original in found:
         manifest = copy.deepcopy(original)
         for assignment in assignments:
-            m.put(manifest, assignment)
+            put(manifest, assignment)
         for assignment in texts:
-            m.put(manifest, assignment, text=True)
+            put(manifest, assignment, text=True)
         m.rename(manifest, name=name, generate_name=generate_name)
         spec = manifest.get("spec")
         if owner and isinstance(spec, dict) and not spec.get("owner"):

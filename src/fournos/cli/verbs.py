@@ -22,8 +22,10 @@ import typer
 from rich.text import Text
 
 from fournos.cli.connect import World
-from fournos.cli.errors import Exit, Fail, from_kube
+from fournos.cli.errors import Exit, Fail, from_insight, from_kube
 from fournos.cli.output import Format, Output
+from fournos.insight.errors import FournosError
+from fournos.insight.facts import DEFAULT_QUEUE
 from fournos.kube.api import Api
 from fournos.kube.errors import KubeError
 
@@ -120,6 +122,11 @@ class Cli:
         """Whose jobs are "mine"; "" if that is not known."""
         return os.environ.get("FOURNOS_OWNER", "")
 
+    @property
+    def queue(self) -> str:
+        """The LocalQueue of jobs that have no Workload yet."""
+        return os.environ.get("FOURNOS_KUEUE_LOCAL_QUEUE_NAME", DEFAULT_QUEUE)
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -173,6 +180,8 @@ def run(cli: Cli, command: Callable[[], Any]) -> int:
         return _report(cli, failure)
     except KubeError as error:
         return _report(cli, from_kube(error))
+    except FournosError as error:
+        return _report(cli, from_insight(error))
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:

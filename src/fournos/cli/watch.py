@@ -15,18 +15,12 @@ from rich.text import Text
 from fournos.api.durations import parse_duration
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import NameArgument, find_job
-from fournos.cli.follow import Follower
-from fournos.cli.tasks import Task, tasks
-from fournos.cli.timeline import progress
+from fournos.cli.formatting import phase_text
+from fournos.cli.progress import progress
 from fournos.cli.verbs import Cli, Session, verb
-from fournos.cli.words import (
-    is_terminal,
-    name_of,
-    one_line,
-    phase_of,
-    phase_text,
-    status_of,
-)
+from fournos.client.follow import Follower
+from fournos.insight.tasks import Task, tasks
+from fournos.insight.values import is_terminal, name_of, one_line, phase_of, status_of
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.kube.resource import Obj
 

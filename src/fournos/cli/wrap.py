@@ -11,8 +11,9 @@ from fournos.appwrappers.admission import problems
 from fournos.appwrappers.wrap import WrapError
 from fournos.appwrappers.wrap import wrap as wrap_manifests
 from fournos.cli.errors import Fail
-from fournos.cli.manifest import documents, read
+from fournos.cli.manifest import read
 from fournos.cli.verbs import Cli, verb
+from fournos.insight.manifests import documents
 
 
 def install(app: typer.Typer) -> None:

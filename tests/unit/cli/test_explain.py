@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from fournos.cli.facts import in_line
-from fournos.cli.quota import quota
+from fournos.insight.facts import in_line
+from fournos.insight.quota import quota
 from fournos.kube.errors import ForbiddenError, NoSuchResourceError
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key

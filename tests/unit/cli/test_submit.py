@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from fournos.cli import manifest as m
-from fournos.cli.errors import Fail
+from fournos.cli.manifest import put
+from fournos.insight import manifests as m
+from fournos.insight.errors import ManifestError
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import InvalidError
 from tests.unit.cli.api import Api, Program
@@ -159,7 +160,7 @@ def test_wrong_usage(arguments: tuple[str, ...], told: str) -> None:
     ],
 )
 def test_what_is_no_manifest(text: str, told: str) -> None:
-    with pytest.raises(Fail) as failure:
+    with pytest.raises(ManifestError) as failure:
         m.parse(text, "x.yaml")
     assert told in failure.value.message
 
@@ -181,11 +182,11 @@ def test_lists_are_unpacked() -> None:
 )
 def test_set(assignment: str, expected: dict[str, Any]) -> None:
     manifest: dict[str, Any] = {}
-    m.put(manifest, assignment)
+    put(manifest, assignment)
     assert manifest == expected
 
 
 def test_set_to_nothing_removes_the_field() -> None:
     manifest = {"spec": {"priority": "high", "cluster": "c1"}}
-    m.put(manifest, "priority=")
+    put(manifest, "priority=")
     assert manifest == {"spec": {"cluster": "c1"}}

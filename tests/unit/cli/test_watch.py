@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from fournos.cli.errors import Fail
-from fournos.cli.follow import LASTING, Follower
-from fournos.cli.tasks import Task, tasks
 from fournos.cli.watch import changes, seconds
+from fournos.client.follow import LASTING, Follower
+from fournos.insight.tasks import Task, tasks
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import ConnectionLostError, ForbiddenError
 from tests.unit.cli.api import Api, Program

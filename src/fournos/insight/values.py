@@ -1,4 +1,4 @@
-"""Values as people read them: ages, phases, GPUs.  Pure."""
+"""Values of objects, and ages, phases and GPUs as texts.  Pure."""
 
 from __future__ import annotations
 
@@ -6,34 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from rich.text import Text
-
 from fournos.api.times import parse_time
 from fournos.jobs.names import TERMINAL
 from fournos.kube.resource import Obj
 
-STYLES: Final = {
-    "Resolving": "cyan",
-    "Pending": "yellow",
-    "Admitted": "blue",
-    "Running": "bold blue",
-    "Succeeded": "green",
-    "Failed": "bold red",
-    "Stopping": "magenta",
-    "Stopped": "magenta",
-    # of AppWrappers
-    "Suspended": "yellow",
-    "Resuming": "blue",
-    "Resetting": "magenta",
-    "Suspending": "magenta",
-    "Terminating": "magenta",
-    # of MiniClusters
-    "Waiting": "yellow",
-    "Ready": "green",
-    "Finished": "dim",
-}
 NEW: Final = "New"
-"""ServingCertificate for a job that the operator has not seen yet."""
+"""Stands for the phase of an object that its operator has not seen yet."""
 
 
 def phase_of(job: Obj) -> str:
@@ -42,10 +20,6 @@ def phase_of(job: Obj) -> str:
 
 def is_terminal(job: Obj) -> bool:
     return phase_of(job) in TERMINAL
-
-
-def phase_text(phase: str) -> Text:
-    return Text(phase, style=STYLES.get(phase, "dim"))
 
 
 def spec_of(job: Obj) -> Mapping[str, Any]:

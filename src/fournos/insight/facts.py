@@ -1,24 +1,24 @@
-"""What `fournos explain` looks at."""
+"""The facts that bear on why a job, or any queued object, waits."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from fournos.api.conditions import condition, is_true
-from fournos.cli.children import Children, children
-from fournos.cli.words import created, is_terminal, phase_of, spec_of, status_of
+from fournos.insight.children import Children, children
+from fournos.insight.source import Source
+from fournos.insight.values import created, is_terminal, phase_of, spec_of, status_of
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.names import HOLDING
-from fournos.kube.api import Api
 from fournos.kube.errors import ForbiddenError, KubeError
 from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 
 _VISIBILITY: Final = ("visibility.kueue.x-k8s.io", "v1beta2")
-_QUEUE_VARIABLE: Final = "FOURNOS_KUEUE_LOCAL_QUEUE_NAME"
+DEFAULT_QUEUE: Final = "fournos-queue"
+"""The LocalQueue of jobs, unless the operator is configured otherwise."""
 
 T = TypeVar("T")
 
@@ -37,7 +37,7 @@ class Facts:
 
     job: Obj
     found: Children = field(default_factory=Children)
-    queue_name: str = "fournos-queue"
+    queue_name: str = DEFAULT_QUEUE
     local_queue: Obj | KubeError | None = None
     cluster_queue: Obj | KubeError | None = None
     flavors: tuple[Obj, ...] = ()
@@ -53,29 +53,28 @@ class Facts:
         return live[-1] if live else None
 
 
-async def gather(api: Api, job: Obj) -> Facts:
-    found = await children(api, job)
+async def gather(source: Source, job: Obj, *, queue: str = DEFAULT_QUEUE) -> Facts:
+    """`queue`: the LocalQueue that a job without a Workload will be queued in."""
+    found = await children(source, job)
     draft = Facts(job, found)
     if is_terminal(job) or phase_of(job) in ("New", "Resolving"):
         return draft
     workload = draft.workload
-    name = str(
-        spec_of(workload).get("queueName") if workload else os.environ.get(_QUEUE_VARIABLE, draft.queue_name)
-    )
-    return replace(await queue_facts(api, job, name), found=found, holders=await _holders(api, job))
+    name = str(spec_of(workload).get("queueName") if workload else queue)
+    return replace(await queue_facts(source, job, name), found=found, holders=await _holders(source, job))
 
 
-async def queue_facts(api: Api, obj: Obj, name: str) -> Facts:
+async def queue_facts(source: Source, obj: Obj, name: str) -> Facts:
     """Of whatever is queued there: the queues, the flavors, and who waits."""
     namespace, _ = key_of(obj)
-    local = await _or_error(api.get(LOCAL_QUEUE, Key(namespace, name)))
+    local = await _or_error(source.get(LOCAL_QUEUE, Key(namespace, name)))
     cluster: Obj | KubeError | None = None
     line: tuple[Waiting, ...] = ()
     if not isinstance(local, KubeError):
         above = str(spec_of(local).get("clusterQueue") or "")
-        cluster = await _or_error(api.get(CLUSTER_QUEUE, Key("", above)))
-        line = await _line(api, namespace, above)
-    flavors = await _or_error(api.list(RESOURCE_FLAVOR))
+        cluster = await _or_error(source.get(CLUSTER_QUEUE, Key("", above)))
+        line = await _line(source, namespace, above)
+    flavors = await _or_error(source.list(RESOURCE_FLAVOR))
     return Facts(
         obj,
         queue_name=name,
@@ -93,16 +92,16 @@ async def _or_error(call: Awaitable[T]) -> T | KubeError:
         return error
 
 
-async def _everywhere(api: Api, resource: Resource, namespace: str) -> list[Obj]:
+async def _everywhere(source: Source, resource: Resource, namespace: str) -> list[Obj]:
     """Of all namespaces, or of ours where we may not see the others."""
     try:
-        return (await api.list(resource)).items
+        return (await source.list(resource)).items
     except ForbiddenError:
-        return (await api.list(resource, namespace=namespace)).items
+        return (await source.list(resource, namespace=namespace)).items
 
 
-async def _holders(api: Api, job: Obj) -> tuple[Obj, ...]:
-    jobs = await _everywhere(api, FOURNOS_JOB, job["metadata"]["namespace"])
+async def _holders(source: Source, job: Obj) -> tuple[Obj, ...]:
+    jobs = await _everywhere(source, FOURNOS_JOB, job["metadata"]["namespace"])
     return tuple(
         other
         for other in sorted(jobs, key=created)
@@ -110,7 +109,7 @@ async def _holders(api: Api, job: Obj) -> tuple[Obj, ...]:
     )
 
 
-async def _line(api: Api, namespace: str, cluster_queue: str) -> tuple[Waiting, ...]:
+async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[Waiting, ...]:
     """Kueue's own answer where its visibility API is served to us, else by priority and age."""
     pending = Resource(
         *_VISIBILITY,
@@ -118,13 +117,13 @@ async def _line(api: Api, namespace: str, cluster_queue: str) -> tuple[Waiting, 
         f"clusterqueues/{cluster_queue}/pendingworkloads",
         namespaced=False,
     )
-    told = await _or_error(api.list(pending))
+    told = await _or_error(source.list(pending))
     if not isinstance(told, KubeError):
         items = sorted(told.items, key=lambda item: int(item.get("positionInClusterQueue") or 0))
         return tuple(Waiting(key_of(item), int(item.get("priority") or 0)) for item in items)
     try:
-        queues = await _everywhere(api, LOCAL_QUEUE, namespace)
-        workloads = await _everywhere(api, WORKLOAD, namespace)
+        queues = await _everywhere(source, LOCAL_QUEUE, namespace)
+        workloads = await _everywhere(source, WORKLOAD, namespace)
     except KubeError:
         return ()
     return in_line(workloads, queues, cluster_queue)

@@ -2,32 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
 
-from fournos.cli.facts import Facts
-from fournos.cli.quota import Line, Quota, amount
-from fournos.cli.words import count, hardware, name_of, spec_of, status_of
+from fournos.insight.explanation import Explanation
+from fournos.insight.facts import Facts
+from fournos.insight.quota import Line, Quota, amount
+from fournos.insight.values import count, hardware, name_of, spec_of, status_of
 from fournos.jobs.names import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 from fournos.kube.resource import Obj, key_of
 from fournos.queueing.slots import no_jobs
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    verdict: str
-    """One sentence."""
-    because: tuple[str, ...] = ()
-    """What the objects themselves say."""
-    advice: tuple[str, ...] = ()
-    """What to do, the best first."""
-    holders: tuple[Obj, ...] = ()
-    """Jobs on the clusters in question."""
-    quota: Quota | None = None
-    ahead: tuple[str, ...] | None = None
-    """Who is served first; None: it is not in line, or that is not known."""
-    in_line: int = 0
-    """How many wait, this one included."""
 
 
 def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -> Explanation:

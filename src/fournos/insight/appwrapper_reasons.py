@@ -11,11 +11,11 @@ from fournos.appwrappers.judge import State
 from fournos.appwrappers.kinds import wrapped_kind
 from fournos.appwrappers.names import ANNOTATION, APPWRAPPER
 from fournos.appwrappers.pods import alive
-from fournos.cli.facts import Facts
-from fournos.cli.queue_reasons import Words, in_queue
-from fournos.cli.reasons import patch_command, pod_trouble
-from fournos.cli.shortage import Explanation
-from fournos.cli.words import name_of, one_line, phase_of, since, spec_of, status_of
+from fournos.insight.explanation import Explanation
+from fournos.insight.facts import Facts
+from fournos.insight.queue_reasons import Words, in_queue
+from fournos.insight.reasons import patch_command, pod_trouble
+from fournos.insight.values import name_of, one_line, phase_of, since, spec_of, status_of
 from fournos.kube.resource import Obj, key_of
 from fournos.queueing.podsets import queue_name
 

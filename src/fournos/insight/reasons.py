@@ -6,11 +6,12 @@ from dataclasses import replace
 from datetime import datetime
 
 from fournos.api.conditions import condition, is_true
-from fournos.cli.facts import Facts
-from fournos.cli.quota import quota
-from fournos.cli.shortage import Explanation, short
-from fournos.cli.tasks import FAILED, RUNNING, tasks
-from fournos.cli.words import (
+from fournos.insight.explanation import Explanation
+from fournos.insight.facts import Facts
+from fournos.insight.quota import quota
+from fournos.insight.shortage import short
+from fournos.insight.tasks import FAILED, RUNNING, tasks
+from fournos.insight.values import (
     between,
     moment,
     name_of,

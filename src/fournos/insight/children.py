@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from fournos.cli.words import created, name_of, status_of
+from fournos.insight.source import Source
+from fournos.insight.values import created, name_of, status_of
 from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.jobs.names import JOB_NAME_LABEL
-from fournos.kube.api import Api
 from fournos.kube.errors import ForbiddenError, NoSuchResourceError
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Obj, Resource, key_of, owner_uids, uid_of
@@ -41,13 +41,13 @@ def selector(job: Obj) -> str:
     return f"{JOB_NAME_LABEL}={name_of(job)}"
 
 
-async def children(api: Api, job: Obj) -> Children:
+async def children(source: Source, job: Obj) -> Children:
     """What is there now; kinds that are not installed, or not ours to see, count as having none."""
     namespace, _ = key_of(job)
 
     async def listed(resource: Resource) -> list[Obj]:
         try:
-            return (await api.list(resource, namespace=namespace, selector=selector(job))).items
+            return (await source.list(resource, namespace=namespace, selector=selector(job))).items
         except (NoSuchResourceError, ForbiddenError):
             return []
 

@@ -1,29 +1,19 @@
-"""A job's life as a list of phases with their lengths.  Pure."""
+"""A job's phases and tasks as lines."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from rich.text import Text
 
-from fournos.cli import tasks as t
-from fournos.cli.tasks import Task
-from fournos.cli.words import (
-    STYLES,
-    between,
-    moment,
-    name_of,
-    one_line,
-    phase_of,
-    phase_text,
-    short,
-    status_of,
-)
+from fournos.cli.formatting import STYLES, phase_text
+from fournos.insight import tasks as t
+from fournos.insight.tasks import Task
+from fournos.insight.timeline import timeline
+from fournos.insight.values import between, name_of, one_line, phase_of, short, status_of
 from fournos.kube.resource import Obj
 
-_PHASES: Final = ("resolving", "pending", "admitted", "running", "stopping", "finished")
 _MARKS: Final = {
     t.SUCCEEDED: ("✓", "green"),
     t.FAILED: ("✗", "bold red"),
@@ -32,28 +22,6 @@ _MARKS: Final = {
     t.RUNNING: ("▶", "bold blue"),
     t.WAITING: ("·", "dim"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    phase: str
-    length: timedelta
-    current: bool
-
-
-def timeline(job: Obj, now: datetime) -> list[Entry]:
-    """The phases that the job has been in, by the time of entering each (of its last time, if several)."""
-    times = status_of(job).get("phaseTimes") or {}
-    entered = [(at, name) for name in _PHASES if (at := moment(times.get(name)))]
-    # The order of phases breaks ties: times are whole seconds.
-    entered.sort(key=lambda pair: (pair[0], _PHASES.index(pair[1])))
-    result = []
-    for index, (at, name) in enumerate(entered):
-        if name == "finished":
-            continue
-        following = entered[index + 1][0] if index + 1 < len(entered) else None
-        result.append(Entry(name.capitalize(), (following or now) - at, following is None))
-    return result
 
 
 def headline(job: Obj) -> Text:

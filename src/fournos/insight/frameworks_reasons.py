@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fournos.api.conditions import is_true
-from fournos.cli.facts import Facts
-from fournos.cli.queue_reasons import Words, in_queue
-from fournos.cli.reasons import with_kueue
-from fournos.cli.shortage import Explanation
-from fournos.cli.words import created, name_of, one_line
 from fournos.frameworks import names
 from fournos.frameworks.queued import QueuedObject, annotations_of, queued
 from fournos.frameworks.table import Framework
+from fournos.insight.explanation import Explanation
+from fournos.insight.facts import Facts
+from fournos.insight.queue_reasons import Words, in_queue
+from fournos.insight.reasons import with_kueue
+from fournos.insight.values import created, name_of, one_line
 from fournos.kube.resource import Obj, is_terminating, key_of
 from fournos.queueing.managed import runs_elsewhere
 from fournos.queueing.nested import ancestor_among

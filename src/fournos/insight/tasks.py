@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from fournos.api.conditions import condition
-from fournos.cli.children import TASK_LABEL
-from fournos.cli.words import name_of, one_line, status_of
+from fournos.insight.children import TASK_LABEL
+from fournos.insight.values import name_of, one_line, status_of
 from fournos.kube.resource import Obj
 
 WAITING: Final = "Waiting"

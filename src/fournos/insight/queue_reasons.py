@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fournos.api.conditions import is_true
-from fournos.cli.facts import Facts
-from fournos.cli.quota import Quota, amount, quota
-from fournos.cli.reasons import patch_command, queue_trouble, with_kueue
-from fournos.cli.shortage import Explanation
-from fournos.cli.words import count, name_of
+from fournos.insight.explanation import Explanation
+from fournos.insight.facts import Facts
+from fournos.insight.quota import Quota, amount, quota
+from fournos.insight.reasons import patch_command, queue_trouble, with_kueue
+from fournos.insight.values import count, name_of
 from fournos.kube.resource import Obj, key_of
 from fournos.queueing.state import QueueState, view
 

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
 from typing import Any, Final, cast
 
-from fournos.cli import children as c
-from fournos.cli.errors import Exit, Fail
+from fournos.insight import children as c
+from fournos.insight.errors import MissingError
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.api import Api, Listing, WatchEvent
 from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
@@ -101,7 +101,7 @@ class Follower:
 
     @property
     def job(self) -> Obj:
-        """As last seen.  Raises Fail when it was deleted, KubeError when the way to it is closed."""
+        """As last seen.  Raises MissingError when it was deleted, KubeError when the way to it is closed."""
         store = self._stores[FOURNOS_JOB]
         error = self._reflectors[0].error
         if isinstance(error, ForbiddenError | NoSuchResourceError):
@@ -110,7 +110,7 @@ class Follower:
             return self._first
         found = store.get(self._key)
         if found is None or uid_of(found) != uid_of(self._first):
-            raise Fail(f"job {self._key.name} was deleted", code=Exit.NOT_FOUND)
+            raise MissingError(f"job {self._key.name} was deleted")
         return found
 
     @property

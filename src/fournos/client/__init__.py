@@ -1,0 +1,1 @@
+"""Programs speak to Fournos through this."""

@@ -1,0 +1,46 @@
+"""Why something waits, and what to do: the answer, whatever kind was asked about.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from fournos.insight.quota import Quota, rows
+from fournos.insight.values import name_of, phase_of
+from fournos.kube.resource import Obj, key_of
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    verdict: str
+    """One sentence."""
+    because: tuple[str, ...] = ()
+    """What the objects themselves say."""
+    advice: tuple[str, ...] = ()
+    """What to do, the best first."""
+    holders: tuple[Obj, ...] = ()
+    """Jobs on the clusters in question."""
+    quota: Quota | None = None
+    ahead: tuple[str, ...] | None = None
+    """Who is served first; None: it is not in line, or that is not known."""
+    in_line: int = 0
+    """How many wait, this one included."""
+
+
+def as_data(obj: Obj, found: Explanation) -> dict[str, Any]:
+    """For programs, as plain values."""
+    result: dict[str, Any] = {
+        "name": name_of(obj),
+        "namespace": obj["metadata"].get("namespace"),
+        "phase": phase_of(obj),
+        "verdict": found.verdict,
+        "because": list(found.because),
+        "advice": list(found.advice),
+        "holders": [str(key_of(holder)) for holder in found.holders],
+    }
+    if found.ahead is not None:
+        result |= {"position": len(found.ahead) + 1, "waiting": found.in_line, "ahead": list(found.ahead)}
+    if found.quota:
+        keys = ("flavor", "resource", "asks", "free", "used", "nominal")
+        result["quota"] = [dict(zip(keys, row, strict=True)) for row in rows(found.quota)]
+    return result

@@ -1,0 +1,105 @@
+"""The containers whose logs a job's are.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from fournos.insight.children import RUN_LABEL, TASK_LABEL, Children
+from fournos.insight.errors import NoLogError
+from fournos.insight.values import created, name_of, phase_of, status_of
+from fournos.jobs.names import attempt_name
+from fournos.kube.resource import Key, Obj, key_of, owner_uids, uid_of
+
+_STEP: Final = "step-"
+RESOLVER: Final = "resolver"
+
+
+@dataclass(frozen=True, slots=True)
+class LogSource:
+    """A container whose log is asked for."""
+
+    pod: Key
+    container: str
+    prefix: str
+    started: bool
+    """There is a log to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    resolver: bool = False
+    tasks: bool = True
+    task: str | None = None
+    attempt: int | None = None
+
+
+def sources(job: Obj, found: Children, wanted: Wanted) -> list[LogSource]:
+    """The containers in question, in the order of starting; steps of a task in the task's order."""
+    found_sources: list[LogSource] = []
+    if wanted.resolver:
+        makers = frozenset(map(uid_of, found.resolve_jobs))
+        pods = [pod for pod in found.pods if owner_uids(pod) & makers]
+        found_sources = [source for pod in pods for source in _containers(pod, RESOLVER)]
+    if not wanted.tasks:
+        return found_sources
+    run = _run_of(job, wanted.attempt) if wanted.attempt else str(status_of(job).get("pipelineRun") or "")
+    pods = [pod for pod in found.pods if run and _label(pod, RUN_LABEL) == run]
+    if wanted.task:
+        pods = [pod for pod in pods if _label(pod, TASK_LABEL) == wanted.task]
+    pods.sort(key=lambda pod: (str(status_of(pod).get("startTime") or created(pod)), name_of(pod)))
+    for pod in pods:
+        found_sources += _containers(pod, _label(pod, TASK_LABEL) or name_of(pod))
+    return found_sources
+
+
+def _run_of(job: Obj, attempt: int) -> str:
+    attempts = status_of(job).get("attempts") or ()
+    written = next((one.get("pipelineRun") for one in attempts if one["number"] == attempt), None)
+    return str(written or attempt_name(name_of(job), attempt))
+
+
+def _label(obj: Obj, name: str) -> str:
+    return str((obj["metadata"].get("labels") or {}).get(name) or "")
+
+
+def _containers(pod: Obj, prefix: str) -> Iterable[LogSource]:
+    names = [container["name"] for container in (pod.get("spec") or {}).get("containers") or ()]
+    states = {c["name"]: c.get("state") or {} for c in status_of(pod).get("containerStatuses") or ()}
+    for name in names:
+        state = states.get(name) or {}
+        started = "running" in state or "terminated" in state
+        step = name.removeprefix(_STEP)
+        label = f"{prefix}/{step}" if len(names) > 1 else prefix
+        yield LogSource(key_of(pod), name, label, started)
+
+
+def nothing(job: Obj, found: Children, wanted: Wanted) -> NoLogError:
+    """Why there is no log."""
+    name, phase = name_of(job), phase_of(job)
+    if wanted.task:
+        tasks = sorted({_label(t, TASK_LABEL) for t in found.task_runs} - {""})
+        if tasks and wanted.task not in tasks:
+            fix = f"tasks that have begun: {', '.join(tasks)}"
+            return NoLogError(f"task {wanted.task} of {name} has not begun", fix=fix)
+    if not wanted.tasks and not found.resolve_jobs:
+        return NoLogError(
+            f"{name} has no resolve Job: {'it has not begun' if phase == 'New' else 'it was removed'}",
+            fix=f"see the job: fournos get {name}",
+        )
+    if phase in ("New", "Resolving", "Pending", "Admitted"):
+        return NoLogError(
+            f"{name} is {phase}: no task has begun",
+            fix=f"why it waits: fournos explain {name}; wait for lines: fournos logs -f {name}",
+        )
+    if not status_of(job).get("pipelineRun"):
+        return NoLogError(
+            f"{name} ended before a task began",
+            fix=f"what the resolver printed: fournos logs --resolver {name}; why: fournos explain {name}",
+        )
+    return NoLogError(
+        f"the pods of {name} are gone, and their logs with them",
+        fix="look where your cluster keeps logs"
+        + (f"; the run's page: {url}" if (url := status_of(job).get("dashboardURL")) else ""),
+    )

@@ -1,0 +1,150 @@
+"""Manifests of jobs: taken from texts, changed, named, checked.  Pure."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import yaml
+
+from fournos.api.fournosjob import DEFAULT_PIPELINE
+from fournos.api.rules import Violation
+from fournos.insight.errors import ManifestError
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.jobs.rules import check_manifest
+
+_SUFFIX: Final = "x7k2m"
+"""Stands for what the API server adds to a generateName."""
+_ROOTS: Final = ("spec", "metadata")
+_PART: Final = re.compile(r"(?:[^.\\]|\\.)+")
+
+
+def documents(text: str, source: str) -> list[dict[str, Any]]:
+    """The objects of a YAML or JSON text; Lists are unpacked.  Raises ManifestError."""
+    try:
+        read_ = [document for document in yaml.safe_load_all(text) if document is not None]
+    except yaml.YAMLError as error:
+        raise ManifestError(f"{source} is no YAML: {yaml_problem(error)}", fix="correct the file") from None
+    found: list[dict[str, Any]] = []
+    for document in read_:
+        if not isinstance(document, dict):
+            raise ManifestError(
+                f"{source} holds {document!r:.60}, which is no object", fix="write a manifest"
+            )
+        if document.get("kind") == "List":
+            found += [item for item in document.get("items") or () if isinstance(item, dict)]
+        else:
+            found.append(document)
+    return found
+
+
+def parse(text: str, source: str) -> list[dict[str, Any]]:
+    """The FournosJobs of a YAML or JSON text; Lists are unpacked.  Raises ManifestError."""
+    found = documents(text, source)
+    for document in found:
+        if document.get("kind") != FOURNOS_JOB.kind:
+            raise ManifestError(
+                f"{source} holds a {document.get('kind') or 'document without a kind'}, "
+                "fournos submit takes FournosJobs",
+                fix=f"write apiVersion: {FOURNOS_JOB.api_version} and kind: {FOURNOS_JOB.kind}; "
+                "other kinds go in with kubectl apply",
+            )
+    if not found:
+        raise ManifestError(f"{source} holds no FournosJob", fix="write one, or name another file")
+    return found
+
+
+def yaml_problem(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = str(getattr(error, "problem", None) or error).strip()
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else problem
+
+
+def skeleton() -> dict[str, Any]:
+    """What --set alone builds on."""
+    return {"apiVersion": FOURNOS_JOB.api_version, "kind": FOURNOS_JOB.kind, "metadata": {}, "spec": {}}
+
+
+def field_path(text: str) -> list[str]:
+    """The parts of a path such as hardware.gpuCount; `\\.` is a dot within a name; [] for no path.
+
+    A path starts at spec unless it says metadata.
+    """
+    parts = [part.replace("\\.", ".").replace("\\\\", "\\") for part in _PART.findall(text.strip())]
+    return parts if not parts or parts[0] in _ROOTS else ["spec", *parts]
+
+
+def assign(manifest: dict[str, Any], parts: Sequence[str], value: object, *, asked: str) -> None:
+    """Set the field at a path; None takes it away.  Raises ManifestError; `asked` is the request."""
+    node = manifest
+    for index, part in enumerate(parts[:-1]):
+        inner = node.get(part)
+        if inner is None:
+            inner = node[part] = {}
+        if not isinstance(inner, dict):
+            at = ".".join(parts[: index + 1])
+            raise ManifestError(f"{asked}: {at} is no map", fix=f"set {at} itself")
+        node = inner
+    if value is None:
+        node.pop(parts[-1], None)
+    else:
+        node[parts[-1]] = value
+
+
+def rename(manifest: dict[str, Any], *, name: str | None, generate_name: str | None) -> None:
+    """Give the name asked for; where nobody names the job, generate one from the pipeline's."""
+    meta = manifest.setdefault("metadata", {})
+    if name:
+        meta.pop("generateName", None)
+        meta["name"] = name
+    elif generate_name:
+        meta.pop("name", None)
+        meta["generateName"] = generate_name if generate_name.endswith("-") else f"{generate_name}-"
+    elif not meta.get("name") and not meta.get("generateName"):
+        spec = manifest.get("spec")
+        pipeline = spec.get("pipeline") if isinstance(spec, dict) else None
+        meta["generateName"] = f"{pipeline or DEFAULT_PIPELINE}-"
+
+
+def place(
+    manifest: dict[str, Any],
+    *,
+    asked: str | None,
+    otherwise: str,
+    asker: tuple[str, str] = ("the command line", "-n"),
+) -> None:
+    """Settle the namespace: the one asked for, else the manifest's own, else the default.
+
+    `asker` says who asks, and by which option.  Raises ManifestError if two differ.
+    """
+    (who, option), meta = asker, manifest["metadata"]
+    own = meta.get("namespace")
+    if asked and own and asked != own:
+        raise ManifestError(
+            f"the manifest says namespace {own}, {who} says {asked}",
+            fix=f"remove metadata.namespace from the manifest, or leave {option} out",
+        )
+    meta["namespace"] = asked or own or otherwise
+
+
+def check(manifest: dict[str, Any]) -> list[Violation]:
+    """What the API server would refuse, and misspelt fields, without a cluster."""
+    candidate = copy.deepcopy(manifest)
+    meta = candidate.get("metadata") or {}
+    if not meta.get("name") and meta.get("generateName"):
+        # A long generateName is cut by the API server to leave room for its suffix, but only at 63.
+        meta["name"] = f"{meta['generateName']}{_SUFFIX}"
+    return check_manifest(candidate)
+
+
+def refused(manifest: dict[str, Any], found: Iterable[Violation], source: str) -> ManifestError:
+    meta, found = manifest.get("metadata") or {}, tuple(found)
+    name = meta.get("name") or f"{meta.get('generateName')}…"
+    lines = "".join(f"\n  {violation.field}: {violation.message}" for violation in found)
+    return ManifestError(
+        f"{name} ({source}) would be refused:{lines}",
+        fix="correct these fields and submit again",
+        violations=found,
+    )

@@ -1,0 +1,21 @@
+"""Where insight reads objects."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from fournos.kube.api import Listing
+from fournos.kube.resource import Key, Obj, Resource
+
+
+class Source(Protocol):
+    """The reading half of an Api: live calls, or caches that watches keep fresh.
+
+    Both methods raise the errors of `fournos.kube.errors`.
+    """
+
+    async def get(self, resource: Resource, key: Key) -> Obj: ...
+
+    async def list(self, resource: Resource, *, namespace: str = "", selector: str = "") -> Listing:
+        """`namespace` "" means all namespaces."""
+        ...

@@ -1,0 +1,42 @@
+"""How a job is stopped.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from fournos.insight.values import is_terminal, name_of, phase_of, since, spec_of, status_of
+from fournos.jobs.names import HOLDING
+from fournos.kube.resource import Obj
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What stopping a job comes to."""
+
+    message: str
+    shutdown: str | None = None
+    """The value to write; None: nothing is to be done."""
+    ended: bool = False
+    """There is nothing to stop any more."""
+
+
+def decide_stop(job: Obj, *, now: bool, clock: datetime) -> Verdict:
+    """What to write, and in words what follows from it; `clock` is now."""
+    name, phase = name_of(job), phase_of(job)
+    wanted = "Terminate" if now else "Stop"
+    current = spec_of(job).get("shutdown")
+    if is_terminal(job):
+        finished = (status_of(job).get("phaseTimes") or {}).get("finished")
+        ago = f" {since(finished, clock)} ago" if finished else ""
+        return Verdict(f"{name} has ended already: {phase}{ago}. Nothing to stop.", ended=True)
+    if job["metadata"].get("deletionTimestamp"):
+        return Verdict(f"{name} is being deleted, which stops it.")
+    if current == wanted:
+        return Verdict(f"{name} is being stopped already ({current}).")
+    if current == "Terminate":
+        return Verdict(f"{name} is being terminated already; a gentler stop is no longer possible.")
+    how = "terminating, finally tasks are skipped" if now else "stopping, its finally tasks run"
+    if phase not in HOLDING:
+        how = "stopping, nothing of it runs yet"
+    return Verdict(f"{name}: {how}. Follow it: fournos watch {name}", shutdown=wanted)
