@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -12,7 +11,8 @@ import typer
 
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.verbs import Cli, Root, Session
-from fournos.insight.values import created, name_of, phase_of, spec_of
+from fournos.insight.selection import last, missing, newest_first
+from fournos.insight.values import name_of, phase_of
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import NotFoundError
 from fournos.kube.resource import Key, Obj, Resource
@@ -100,33 +100,3 @@ async def find_one(session: Session, resource: Resource, name: str, *, command: 
             ),
             code=Exit.NOT_FOUND,
         ) from None
-
-
-def missing(
-    name: str, others: Sequence[str], namespace: str, *, command: str = "fournos", what: str = "jobs"
-) -> str:
-    """What to do about a name that is not there."""
-    near = difflib.get_close_matches(name, others, n=3, cutoff=0.6)
-    if near:
-        return "did you mean " + " or ".join(near) + "?"
-    if not others:
-        return f"namespace {namespace} has no {what}: choose another with -n, or submit one"
-    return f"see what there is: {command} list; other namespaces: {command} list -A"
-
-
-def newest_first(jobs: Iterable[Obj]) -> list[Obj]:
-    """By creation; jobs of the same second by name, as the generated ones sort."""
-    return sorted(sorted(jobs, key=name_of), key=created, reverse=True)
-
-
-def last(jobs: Sequence[Obj], *, owner: str, namespace: str) -> Obj:
-    """The newest job, of the owner if one is known.  Raises Fail."""
-    mine = [job for job in jobs if not owner or spec_of(job).get("owner") == owner]
-    if not mine:
-        whose = f" of {owner} (FOURNOS_OWNER)" if owner else ""
-        raise Fail(
-            f"no job{whose} in namespace {namespace}",
-            fix="choose another namespace with -n, or submit a job",
-            code=Exit.NOT_FOUND,
-        )
-    return newest_first(mine)[0]

@@ -9,14 +9,11 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from fournos.api.fournosjob import Phase
-from fournos.cli.errors import Fail
-from fournos.cli.find import newest_first
 from fournos.cli.formatting import phase_text
 from fournos.cli.output import Format, table
 from fournos.cli.verbs import Cli, verb
+from fournos.insight.selection import cluster_of, matches, newest_first, wanted_phases
 from fournos.insight.values import (
-    NEW,
     between,
     created,
     hardware,
@@ -86,33 +83,6 @@ async def list_jobs(
     wide = cli.output.form is Format.WIDE
     rows = view(jobs, now=cli.world.now(), wide=wide, namespaces=everywhere, width=cli.output.width)
     cli.output.lines(rows)
-
-
-def wanted_phases(given: Sequence[str]) -> frozenset[str]:
-    """Names of phases; empty: all.  Raises Fail for what is no phase."""
-    known = {phase.value.lower(): phase.value for phase in Phase} | {NEW.lower(): NEW}
-    result: set[str] = set()
-    for word in (part.strip() for text in given for part in text.split(",") if part.strip()):
-        if word.lower() == "active":
-            result |= {phase.value for phase in Phase if not phase.terminal} | {NEW}
-        elif word.lower() in known:
-            result.add(known[word.lower()])
-        else:
-            raise Fail(f"{word} is no phase", fix="write one of active, " + ", ".join(known.values()))
-    return frozenset(result)
-
-
-def matches(job: Obj, *, phases: frozenset[str], owner: str | None, cluster: str | None) -> bool:
-    if phases and phase_of(job) not in phases:
-        return False
-    if owner and spec_of(job).get("owner") != owner:
-        return False
-    return not cluster or cluster in (cluster_of(job), spec_of(job).get("cluster"))
-
-
-def cluster_of(job: Obj) -> str:
-    """Where it is, else where it wants to go, else "-"."""
-    return str(status_of(job).get("cluster") or spec_of(job).get("cluster") or "-")
 
 
 def view(

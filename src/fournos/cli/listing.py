@@ -9,9 +9,9 @@ from typing import Annotated, Protocol
 import typer
 from rich.text import Text
 
-from fournos.cli.find import newest_first
 from fournos.cli.output import Format
 from fournos.cli.verbs import Cli
+from fournos.insight.selection import newest_first
 from fournos.kube.resource import Obj, Resource
 
 SelectorOption = Annotated[

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
-from typing import Annotated, Final
+from contextlib import AsyncExitStack, aclosing
+from typing import Annotated, Any, Final, cast
 
 import typer
 from rich.text import Text
 
 from fournos.cli.errors import Fail
 from fournos.cli.find import NameArgument, find_job
-from fournos.cli.verbs import Cli, Session, verb
+from fournos.cli.verbs import Cli, verb
 from fournos.cli.workers import on_worker
-from fournos.client.follow import Follower
-from fournos.insight.children import Children, children
-from fournos.insight.log_sources import LogSource, Wanted, nothing, sources
-from fournos.insight.values import is_terminal, name_of, phase_of, spec_of
-from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.kube.api import Api
-from fournos.kube.errors import ConnectionLostError, InvalidError, NotFoundError
-from fournos.kube.kinds import JOB, POD
-from fournos.kube.resource import Obj
+from fournos.client.logs import LogLine, followed_lines, printed_lines
+from fournos.insight.log_sources import Wanted
+from fournos.insight.values import is_terminal, phase_of, spec_of
 from fournos.multikueue.names import MULTIKUEUE
 
 _COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;:]*m")
@@ -81,77 +74,17 @@ async def logs(
             task=task,
             attempt=attempt,
         )
-        if follow and not is_terminal(job):
-            await _follow(cli, session, job, wanted, tail)
-        else:
-            await _print(cli, session, job, wanted, tail)
+        reader = followed_lines if follow and not is_terminal(job) else printed_lines
+        await show(reader(session.api, job, wanted, tail), Printer(cli))
 
 
-async def _print(cli: Cli, session: Session, job: Obj, wanted: Wanted, tail: int | None) -> None:
-    found = await children(session.api, job)
-    printer = Printer(cli)
-    asked = sources(job, found, wanted)
+async def show(lines: AsyncIterator[LogLine], printer: Printer) -> bool:
+    """Whether anything was printed."""
     printed = False
-    for source in asked:
-        if source.started:
-            printed = await copy(session.api, source, printer, tail, follow=False) or printed
-    if not asked:
-        raise nothing(job, found, wanted)
-    if not printed:
-        cli.output.hint("No lines yet: the containers have not begun. Wait for them with -f.")
-
-
-async def _follow(cli: Cli, session: Session, job: Obj, wanted: Wanted, tail: int | None) -> None:
-    """Every container is read as soon as it has begun, until the job, or its resolving, is over."""
-    printer = Printer(cli)
-    readers: dict[LogSource, asyncio.Task[bool]] = {}
-    told = False
-
-    def read(job: Obj, found: Children) -> list[LogSource]:
-        asked = sources(job, found, wanted)
-        for source in asked:
-            if source.started and source not in readers:
-                reading = copy(session.api, source, printer, tail, follow=True)
-                readers[source] = asyncio.create_task(reading)
-        return asked
-
-    try:
-        async with Follower(session.api, job, (JOB, PIPELINE_RUN, TASK_RUN, POD)) as follower:
-            while True:
-                job = follower.job
-                asked = read(job, follower.children)
-                if is_terminal(job) or (not wanted.tasks and phase_of(job) not in ("New", "Resolving")):
-                    break
-                if not asked and not told:
-                    told = True
-                    cli.output.hint(f"{name_of(job)} is {phase_of(job)}: waiting for the first line.")
-                await follower.change()
-        # The job's end may overtake the news of a container that was quick.
-        found = await children(session.api, job)
-        read(job, found)
-        await asyncio.gather(*readers.values())
-    finally:
-        for reader in readers.values():
-            reader.cancel()
-    if not readers:
-        raise nothing(job, found, wanted)
-    cli.output.hint(f"{name_of(job)} is {phase_of(job)}.")
-
-
-async def copy(api: Api, source: LogSource, printer: Printer, tail: int | None, *, follow: bool) -> bool:
-    """Print one container's log; False if there was nothing to print."""
-    printed = False
-    try:
-        lines: AsyncIterator[str] = await api.logs(
-            source.pod, container=source.container, tail=tail, follow=follow
-        )
-        async for line in lines:
-            printed = True
-            printer.line(source.prefix, line)
-    except (NotFoundError, InvalidError):
-        printer.note(source.prefix, "its pod is gone, and the log with it")
-    except ConnectionLostError:
-        printer.note(source.prefix, "the connection was lost; lines may be missing")
+    async with aclosing(cast(Any, lines)) as found:
+        async for line in found:
+            printer.show(line)
+            printed = printed or not line.notice
     return printed
 
 
@@ -169,5 +102,8 @@ class Printer:
         body = Text.from_ansi(line) if terminal else Text(_COLOUR_CODE.sub("", line))
         self._output.say(Text.assemble((f"[{prefix}] ", colour), body))
 
-    def note(self, prefix: str, text: str) -> None:
-        self._output.hint(f"[{prefix}] {text}")
+    def show(self, line: LogLine) -> None:
+        if not line.notice:
+            self.line(line.source, line.text)
+        else:
+            self._output.hint(f"[{line.source}] {line.text}" if line.source else line.text)

@@ -14,10 +14,11 @@ from fournos.cli.find import completion, find_one
 from fournos.cli.formatting import phase_text
 from fournos.cli.get import condition_table, indented
 from fournos.cli.listing import EverywhereOption, SelectorOption, show_list
-from fournos.cli.logs import Printer, copy
+from fournos.cli.logs import Printer, show
 from fournos.cli.output import table
 from fournos.cli.progress import headline
 from fournos.cli.verbs import Cli, Session, verb
+from fournos.client.logs import container_lines
 from fournos.insight.log_sources import LogSource
 from fournos.insight.values import between, created, name_of, one_line, since, spec_of, status_of
 from fournos.kube.kinds import POD
@@ -225,7 +226,7 @@ async def logs(
             )
         newest = max(found, key=created)
         source = LogSource(key_of(newest), container or name_of(one), f"rank {rank}", started=True)
-        if not await copy(session.api, source, Printer(cli), tail, follow=follow):
+        if not await show(container_lines(session.api, source, tail, follow=follow), Printer(cli)):
             cli.output.hint("No lines: the container has printed nothing, or has not begun.")
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from fournos.cli.errors import Fail
 from fournos.cli.watch import changes, seconds
-from fournos.client.follow import LASTING, Follower
 from fournos.insight.tasks import Task, tasks
 from fournos.jobs.kinds import FOURNOS_JOB
-from fournos.kube.errors import ConnectionLostError, ForbiddenError
+from fournos.kube.errors import ForbiddenError
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NOW, ago, job, run, task_run
 
@@ -106,17 +103,3 @@ def test_task_states() -> None:
         "extra": ("Running", "", False),
     }
     assert tasks(None, runs) == []
-
-
-async def test_a_broken_connection_is_told_only_when_it_lasts() -> None:
-    api = Api(job("one", "Running"))
-    async with Follower(api, job("one", "Running")) as follower:  # type: ignore[arg-type]
-        api.fails["list", FOURNOS_JOB] = ConnectionLostError("cut")
-        for _ in range(10):
-            await follower.change(within=0)
-        assert follower.trouble is None
-        follower._cut_at = asyncio.get_running_loop().time() - LASTING
-        assert str(follower.trouble) == "cut"
-        follower._reflectors[0].error = None
-        await follower.change(within=0)
-        assert follower.trouble is None

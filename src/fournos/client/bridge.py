@@ -1,0 +1,143 @@
+"""Asynchronous calls for synchronous callers: one event loop in one thread, for all clients."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
+
+P = ParamSpec("P")
+T = TypeVar("T")
+S = TypeVar("S")
+_END: Final = object()
+
+
+class Loop:
+    """An event loop in a thread of its own, started by the first call.
+
+    The caller's thread may have a running loop of its own, as in notebooks: it is not touched, only held up.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def run(self, call: Coroutine[Any, Any, T]) -> T:
+        """The result.  When the caller is interrupted (Ctrl-C) the call is cancelled, and over on return."""
+        loop = self._started()
+        if threading.current_thread() is self._thread:
+            call.close()
+            raise RuntimeError("a synchronous call within an asynchronous one: use AsyncClient there")
+        over = threading.Event()
+        tasks: list[asyncio.Task[T]] = []
+
+        def start() -> None:
+            tasks.append(loop.create_task(call))
+            tasks[0].add_done_callback(lambda _: over.set())
+
+        def cancel() -> None:
+            tasks[0].cancel()
+
+        loop.call_soon_threadsafe(start)
+        try:
+            over.wait()
+        except BaseException:
+            loop.call_soon_threadsafe(cancel)
+            over.wait()
+            _ = tasks[0].cancelled() or tasks[0].exception()  # looked at, so that asyncio does not warn
+            raise
+        return tasks[0].result()
+
+    def _started(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._loop is None or self._thread is None or not self._thread.is_alive():
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(
+                    target=self._loop.run_forever, name="fournos-client", daemon=True
+                )
+                self._thread.start()
+            return self._loop
+
+
+LOOP: Final = Loop()
+
+
+class Facade(Protocol):
+    """The synchronous face of an asynchronous object."""
+
+    _async: Any
+
+
+def unwrapped(value: Any) -> Any:
+    """Facades among arguments stand for their asynchronous objects."""
+    if isinstance(value, list | tuple):
+        return [unwrapped(one) for one in value]
+    return getattr(value, "_async", value)
+
+
+def _call(method: Callable[..., Any], self: Facade, args: Any, kwargs: Any) -> Any:
+    given = {name: unwrapped(value) for name, value in kwargs.items()}
+    return method(self._async, *map(unwrapped, args), **given)
+
+
+def blocking(
+    method: Callable[Concatenate[Any, P], Awaitable[T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """A method of a facade that waits for the result of the asynchronous one."""
+
+    @functools.wraps(method)
+    def call(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return cast(T, LOOP.run(_call(method, self, args, kwargs)))
+
+    return call
+
+
+def one_of(
+    method: Callable[Concatenate[Any, P], Awaitable[Any]], face: Callable[[Any], S]
+) -> Callable[Concatenate[Any, P], S]:
+    """The same for a method that returns a handle."""
+
+    @functools.wraps(method)
+    def call(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> S:
+        return face(LOOP.run(_call(method, self, args, kwargs)))
+
+    return call
+
+
+def many_of(
+    method: Callable[Concatenate[Any, P], Awaitable[list[Any]]], face: Callable[[Any], S]
+) -> Callable[Concatenate[Any, P], list[S]]:
+    """The same for a method that returns several."""
+
+    @functools.wraps(method)
+    def call(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> list[S]:
+        return [face(one) for one in LOOP.run(_call(method, self, args, kwargs))]
+
+    return call
+
+
+async def _next(items: AsyncGenerator[T, None]) -> T | object:
+    return await anext(items, _END)
+
+
+def iterating(
+    method: Callable[Concatenate[Any, P], AsyncIterator[T]],
+) -> Callable[Concatenate[Any, P], Iterator[T]]:
+    """An iterator that takes one item at a time, and closes the asynchronous one when it is left."""
+
+    @functools.wraps(method)
+    def iterate(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        items = cast(AsyncGenerator[T, None], _call(method, self, args, kwargs))
+        try:
+            while True:
+                item = LOOP.run(_next(items))
+                if item is _END:
+                    return
+                yield cast(T, item)
+        finally:
+            LOOP.run(items.aclose())
+
+    return iterate

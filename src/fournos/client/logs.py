@@ -1,0 +1,132 @@
+"""Lines of a job's logs, one at a time: of what is there, or of what comes until the job ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from fournos.client.follow import Follower
+from fournos.client.watches import Watches
+from fournos.insight.children import Children, children
+from fournos.insight.log_sources import LogSource, Wanted, nothing, sources
+from fournos.insight.values import is_terminal, name_of, phase_of
+from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
+from fournos.kube.api import Api
+from fournos.kube.errors import ConnectionLostError, InvalidError, NotFoundError
+from fournos.kube.kinds import JOB, POD
+from fournos.kube.resource import Obj
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    source: str
+    """The task that printed it; task and step where a task has several."""
+    text: str
+    notice: bool = False
+    """It is about the log, not of it: that the pod is gone, that lines may be missing."""
+
+
+async def container_lines(
+    api: Api, source: LogSource, tail: int | None, *, follow: bool
+) -> AsyncIterator[LogLine]:
+    """One container's log."""
+    try:
+        async for line in await api.logs(source.pod, container=source.container, tail=tail, follow=follow):
+            yield LogLine(source.prefix, line)
+    except (NotFoundError, InvalidError):
+        yield LogLine(source.prefix, "its pod is gone, and the log with it", notice=True)
+    except ConnectionLostError:
+        yield LogLine(source.prefix, "the connection was lost; lines may be missing", notice=True)
+
+
+async def printed_lines(api: Api, job: Obj, wanted: Wanted, tail: int | None) -> AsyncIterator[LogLine]:
+    """What is there now, a container after the other.  Raises NoLogError."""
+    found = await children(api, job)
+    asked = sources(job, found, wanted)
+    if not asked:
+        raise nothing(job, found, wanted)
+    printed = False
+    for source in asked:
+        if source.started:
+            async for line in container_lines(api, source, tail, follow=False):
+                printed = printed or not line.notice
+                yield line
+    if not printed:
+        text = "No lines yet: the containers have not begun. Wait for them with -f."
+        yield LogLine("", text, notice=True)
+
+
+async def followed_lines(
+    api: Api, job: Obj, wanted: Wanted, tail: int | None, watches: Watches | None = None
+) -> AsyncIterator[LogLine]:
+    """Of every container as soon as it has begun, until the job, or its resolving, is over.
+
+    Raises NoLogError when nothing had begun by then.  No line is read before the one in hand was taken.
+    """
+    lines: asyncio.Queue[LogLine | None] = asyncio.Queue(maxsize=1)
+    reading = asyncio.create_task(_Reading(api, wanted, tail, lines).run(job, watches))
+    try:
+        while (line := await lines.get()) is not None:
+            yield line
+        await reading
+    finally:
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+
+
+class _Reading:
+    """All containers at once; None ends the lines."""
+
+    def __init__(
+        self, api: Api, wanted: Wanted, tail: int | None, lines: asyncio.Queue[LogLine | None]
+    ) -> None:
+        self._api = api
+        self._wanted = wanted
+        self._tail = tail
+        self._lines = lines
+        self._readers: dict[LogSource, asyncio.Task[None]] = {}
+
+    async def run(self, job: Obj, watches: Watches | None) -> None:
+        try:
+            job = await self._to_end(job, watches)
+            # The job's end may overtake the news of a container that was quick.
+            found = await children(self._api, job)
+            self._start(job, found)
+            await asyncio.gather(*self._readers.values())
+            if not self._readers:
+                raise nothing(job, found, self._wanted)
+            await self._lines.put(LogLine("", f"{name_of(job)} is {phase_of(job)}.", notice=True))
+        finally:
+            for reader in self._readers.values():
+                reader.cancel()
+            await asyncio.gather(*self._readers.values(), return_exceptions=True)
+            if not (task := asyncio.current_task()) or not task.cancelling():
+                await self._lines.put(None)
+
+    async def _to_end(self, job: Obj, watches: Watches | None) -> Obj:
+        told = False
+        kinds = (JOB, PIPELINE_RUN, TASK_RUN, POD)
+        async with Follower(self._api, job, kinds, watches=watches) as follower:
+            while True:
+                job = follower.job
+                asked = self._start(job, follower.children)
+                resolved = phase_of(job) not in ("New", "Resolving")
+                if is_terminal(job) or (not self._wanted.tasks and resolved):
+                    return job
+                if not asked and not told:
+                    told = True
+                    text = f"{name_of(job)} is {phase_of(job)}: waiting for the first line."
+                    await self._lines.put(LogLine("", text, notice=True))
+                await follower.change()
+
+    def _start(self, job: Obj, found: Children) -> list[LogSource]:
+        asked = sources(job, found, self._wanted)
+        for source in asked:
+            if source.started and source not in self._readers:
+                self._readers[source] = asyncio.create_task(self._read(source))
+        return asked
+
+    async def _read(self, source: LogSource) -> None:
+        async for line in container_lines(self._api, source, self._tail, follow=True):
+            await self._lines.put(line)

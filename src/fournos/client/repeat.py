@@ -1,0 +1,70 @@
+"""A job once more: what is taken over from the one before, and what is found out anew.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fournos.api.fournosjob import FournosJobSpec
+from fournos.client.submission import changed
+from fournos.insight.errors import ManifestError
+from fournos.insight.manifests import skeleton
+from fournos.insight.values import name_of, spec_of
+from fournos.kube.resource import Obj
+
+RETRY_OF_ANNOTATION: Final = "fournos.dev/retry-of"
+_NEVER: Final = frozenset({"shutdown", "suspend", "managedBy"})
+"""Fields that ended or held the job before; where it runs is decided by whoever receives it."""
+_NAME_ROOM: Final = 44
+"""Of the earlier name; the API server adds five characters to at most 50."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """Where a job that repeats another one comes from."""
+
+    of: str
+    taken_over: tuple[str, ...]
+    """Fields of the spec, among them hardware and secretRefs as Resolving filled them in."""
+    changed: tuple[str, ...]
+    """Paths that were asked to differ."""
+    found_anew: tuple[str, ...]
+    """What is looked up when the job runs, so that it may differ from the run before."""
+
+
+def repeat(job: Obj, changes: Mapping[str, Any]) -> tuple[dict[str, Any], Repeat]:
+    """The manifest of a job with the same spec, but for the changes.  Raises ManifestError."""
+    meta, name = job["metadata"], name_of(job)
+    spec = {field: value for field, value in spec_of(job).items() if field not in _NEVER}
+    made = skeleton()
+    made["metadata"] = {
+        "generateName": f"{name[:_NAME_ROOM].rstrip('-.')}-",
+        "namespace": meta["namespace"],
+        "labels": dict(meta.get("labels") or {}),
+        "annotations": {RETRY_OF_ANNOTATION: f"{name}/{meta['uid']}"},
+    }
+    made["spec"] = spec
+    made = changed(made, changes)
+    roots = {path.split(".")[0] for path in changes}
+    taken = tuple(sorted(field for field in made["spec"] if field not in roots))
+    return made, Repeat(name, taken, tuple(sorted(changes)), _anew(made["spec"]))
+
+
+def _anew(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    found = ["the Pipeline and its images", "the content of the secrets"]
+    found += ["the cluster"] if not spec.get("cluster") and not spec.get("clusterless") else []
+    found += ["hardware"] if not spec.get("hardware") and not spec.get("lockOnly") else []
+    found += ["secretRefs"] if not spec.get("secretRefs") else []
+    return tuple(found)
+
+
+def fields(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments in the names of the typed spec, or of its JSON.  Raises ManifestError."""
+    names = {name: field.alias or name for name, field in FournosJobSpec.model_fields.items()}
+    known = {**names, **{alias: alias for alias in names.values()}}
+    if unknown := [name for name in changes if name not in known]:
+        raise ManifestError(
+            f"no field of a job's spec: {', '.join(unknown)}", fix=f"known are {', '.join(names)}"
+        )
+    return {known[name]: value for name, value in changes.items()}

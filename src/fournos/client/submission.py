@@ -1,0 +1,134 @@
+"""From what a program has in hand to the manifest that is sent.  Pure, but for `read`."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from itertools import product
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from fournos.api.fournosjob import FournosJob, FournosJobSpec
+from fournos.client.errors import KeyConflict, ManifestError
+from fournos.client.views import values_of
+from fournos.insight.manifests import assign, check, field_path, parse, refused, rename, skeleton
+from fournos.insight.values import name_of, spec_of
+from fournos.jobs.rules_fields import MAX_NAME
+from fournos.kube.resource import Obj, is_terminating
+
+JobSpec: TypeAlias = FournosJobSpec | FournosJob | Mapping[str, Any] | str | Path
+"""A typed spec or job, a manifest or the spec alone as a mapping, or the path of a file with one manifest."""
+
+KEY_ANNOTATION: Final = "fournos.dev/submit-key"
+DIGEST_ANNOTATION: Final = "fournos.dev/submit-digest"
+"""Of the spec as it was submitted: the server adds defaults to the stored one, the resolver what it found."""
+MATRIX_LABEL: Final = "fournos.dev/matrix"
+_DIGEST: Final = 10
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The one FournosJob of a file.  Raises ManifestError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no text in UTF-8"
+        raise ManifestError(f"cannot read {path}: {why}", fix="name a YAML or JSON file") from None
+    found = parse(text, str(path))
+    if len(found) > 1:
+        raise ManifestError(f"{path} holds {len(found)} jobs", fix="submit them one by one")
+    return found[0]
+
+
+def manifest(what: JobSpec, *, owner: str, name: str | None, key: str | None) -> dict[str, Any]:
+    """The manifest, named and checked.  Raises ManifestError, with every violation."""
+    made = _document(what)
+    spec = made.get("spec")
+    if owner and isinstance(spec, dict) and not spec.get("owner"):
+        spec["owner"] = owner
+    if key is not None:
+        if name or (made.get("metadata") or {}).get("name"):
+            raise ManifestError("a job with a key gets its name from it", fix="leave the name or the key out")
+        name = _key_name(str(spec.get("owner") or "") if isinstance(spec, dict) else "", key)
+        marks = {KEY_ANNOTATION: key, DIGEST_ANNOTATION: _digest(spec)}
+        meta = made.setdefault("metadata", {})
+        meta["annotations"] = {**(meta.get("annotations") or {}), **marks}
+    rename(made, name=name, generate_name=None)
+    if found := check(made):
+        raise refused(made, found, "submit")
+    return made
+
+
+def _document(what: JobSpec) -> dict[str, Any]:
+    if isinstance(what, str | Path):
+        return read(Path(what))
+    if isinstance(what, FournosJobSpec):
+        return {**skeleton(), "spec": values_of(what)}
+    if isinstance(what, FournosJob):
+        return {**skeleton(), "spec": values_of(what).get("spec") or {}}
+    given = copy.deepcopy(dict(what))
+    return given if {"kind", "apiVersion", "spec"} & given.keys() else {**skeleton(), "spec": given}
+
+
+def _key_name(owner: str, key: str) -> str:
+    """Readable as far as there is room; the digest of both, unabridged, makes it theirs alone."""
+    digest = sha256(f"{owner}\0{key}".encode()).hexdigest()[:_DIGEST]
+    words = re.sub(r"[^a-z0-9]+", "-", f"{owner}-{key}".lower()).strip("-")[: MAX_NAME - _DIGEST - 1]
+    return f"{words.strip('-') or 'job'}-{digest}"
+
+
+def _digest(spec: object) -> str:
+    text = json.dumps(spec, sort_keys=True, separators=(",", ":"), default=str)
+    return sha256(text.encode()).hexdigest()[:32]
+
+
+def same_submission(wanted: Obj, there: Obj) -> None:
+    """Whether what holds the name is what a repeat of this submission would be.  Raises KeyConflict."""
+    mine = wanted["metadata"]["annotations"]
+    other = there["metadata"].get("annotations") or {}
+    name, key = name_of(there), mine[KEY_ANNOTATION]
+    if other.get(KEY_ANNOTATION) != key:
+        raise KeyConflict(
+            f"a job {name} is there, which was not submitted with the key {key!r}",
+            fix="choose another key, or delete that job",
+        )
+    if other.get(DIGEST_ANNOTATION) != mine[DIGEST_ANNOTATION]:
+        old, new = spec_of(there), spec_of(wanted)
+        fields = ", ".join(sorted(name for name in new if old.get(name) != new[name]))
+        raise KeyConflict(
+            f"the key {key!r} was used for {name}, with another spec"
+            + (f" (differs now: {fields})" if fields else ""),
+            fix="use a key of its own for each spec; it may name what varies",
+        )
+    if is_terminating(there):
+        raise KeyConflict(
+            f"{name}, the job of the key {key!r}, is being deleted", fix="try again when it is gone"
+        )
+
+
+def changed(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy with fields set by path, such as {"hardware.gpuCount": 4}; None takes one away."""
+    made = copy.deepcopy(dict(given))
+    for path, value in changes.items():
+        parts = field_path(path)
+        if len(parts) < 2:
+            raise ManifestError(f"{path!r} names no field", fix="write a path such as hardware.gpuCount")
+        assign(made, parts, copy.deepcopy(value), asked=f"the change of {path}")
+    return made
+
+
+def combinations(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Path → value, one for each combination, in the order of the axes.  Raises ManifestError."""
+    for path, values in axes.items():
+        if isinstance(values, str) or not values:
+            raise ManifestError(
+                f"the axis {path} has no list of values", fix=f'write {{"{path}": [..., ...]}}'
+            )
+    return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+
+def base_document(what: JobSpec) -> dict[str, Any]:
+    """What a matrix varies: a manifest of its own, to be changed."""
+    return _document(what)

@@ -1,0 +1,115 @@
+"""The client for programs without an event loop: the asynchronous one, method by method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from fournos.client.asynchronous import AsyncClient
+from fournos.client.bridge import LOOP, blocking, iterating, many_of, one_of
+from fournos.client.jobs import AsyncJob, Seconds
+from fournos.client.repeat import Repeat
+from fournos.client.views import JobView
+from fournos.kube.api import Api
+from fournos.kube.credentials import Credentials
+from fournos.kube.resource import Obj
+
+
+def _job(job: AsyncJob) -> Job:
+    return Job(job)
+
+
+class Job(JobView):
+    """See `AsyncJob`."""
+
+    def __init__(self, job: AsyncJob) -> None:
+        self._async = job
+
+    @property
+    def raw(self) -> Obj:
+        return self._async.raw
+
+    @property
+    def repeats(self) -> Repeat | None:
+        """What it took over from the job that it repeats, and what is found out anew."""
+        return self._async.repeats
+
+    refresh = blocking(AsyncJob.refresh)
+    watch = iterating(AsyncJob.watch)
+    wait = blocking(AsyncJob.wait)
+    settle = blocking(AsyncJob.settle)
+    logs = iterating(AsyncJob.logs)
+    tasks = blocking(AsyncJob.tasks)
+    explain = blocking(AsyncJob.explain)
+    stop = blocking(AsyncJob.stop)
+    delete = blocking(AsyncJob.delete)
+    retry = one_of(AsyncJob.retry, _job)
+    resubmit = one_of(AsyncJob.resubmit, _job)
+
+
+class Client:
+    """See `AsyncClient`."""
+
+    def __init__(
+        self,
+        *,
+        kubeconfig: str | Path | None = None,
+        context: str | None = None,
+        namespace: str | None = None,
+        owner: str | None = None,
+        in_cluster: bool = False,
+        credentials: Credentials | None = None,
+        api: Api | None = None,
+    ) -> None:
+        self._async = AsyncClient(
+            kubeconfig=kubeconfig,
+            context=context,
+            namespace=namespace,
+            owner=owner,
+            in_cluster=in_cluster,
+            credentials=credentials,
+            api=api,
+        )
+
+    @property
+    def namespace(self) -> str:
+        return self._async.namespace
+
+    @property
+    def owner(self) -> str:
+        return self._async.owner
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        LOOP.run(self._async.close())
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} namespace={self.namespace!r} owner={self.owner!r}>"
+
+    close = blocking(AsyncClient.close)
+    submit = one_of(AsyncClient.submit, Job)
+    job = one_of(AsyncClient.job, Job)
+    jobs = many_of(AsyncClient.jobs, Job)
+    submit_matrix = many_of(AsyncClient.submit_matrix, Job)
+
+    def wait_all(
+        self,
+        jobs: Iterable[Job],
+        *,
+        timeout: Seconds | None = None,
+        progress: Callable[[int, int, Job], None] | None = None,
+    ) -> None:
+        """See `AsyncClient.wait_all`; `progress` is called in the client's own thread."""
+        faces = {job._async: job for job in jobs}
+
+        def told(ended: int, of: int, job: AsyncJob) -> None:
+            if progress is not None:
+                progress(ended, of, faces[job])
+
+        LOOP.run(self._async.wait_all(faces, timeout=timeout, progress=told))

@@ -1,0 +1,147 @@
+"""What a handle of a job knows without asking: the object as last seen, typed.  Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from fournos.api.fournosjob import Attempt, FournosJob, FournosJobSpec, FournosJobStatus
+from fournos.api.model import StatusCondition
+from fournos.insight.timeline import Entry, timeline
+from fournos.insight.values import created, hardware, is_terminal, name_of, one_line, phase_of, short, since
+from fournos.jobs.names import display_name
+from fournos.kube.resource import Obj, key_of, uid_of
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+_COLOURS = {
+    "Succeeded": "green",
+    "Failed": "red",
+    "Stopped": "purple",
+    "Stopping": "purple",
+    "Running": "blue",
+}
+
+
+class JobView:
+    """A job as it was last seen; `raw` is the whole object."""
+
+    @property
+    def raw(self) -> Obj:
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        return name_of(self.raw)
+
+    @property
+    def namespace(self) -> str:
+        return key_of(self.raw).namespace
+
+    @property
+    def uid(self) -> str:
+        """What the handle stands for: a job that takes the name later is another one."""
+        return uid_of(self.raw)
+
+    @property
+    def display_name(self) -> str:
+        return display_name(self.raw)
+
+    @property
+    def spec(self) -> FournosJobSpec:
+        return FournosJob.model_validate(self.raw).spec
+
+    @property
+    def status(self) -> FournosJobStatus:
+        return FournosJob.model_validate({"status": self.raw.get("status") or {}}).status
+
+    @property
+    def phase(self) -> str:
+        """Such as Running; New while no operator has seen the job."""
+        return phase_of(self.raw)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has succeeded, failed or was stopped."""
+        return is_terminal(self.raw)
+
+    @property
+    def succeeded(self) -> bool:
+        return self.phase == "Succeeded"
+
+    @property
+    def message(self) -> str:
+        """What it waits for, or why it ended."""
+        return one_line((self.raw.get("status") or {}).get("message"))
+
+    @property
+    def cluster(self) -> str | None:
+        """Where it runs or ran; None while no cluster is assigned."""
+        return self.status.cluster
+
+    @property
+    def hardware(self) -> str:
+        """Such as "2 x a100"; "-" where none is asked for."""
+        return hardware(self.raw)
+
+    @property
+    def attempts(self) -> tuple[Attempt, ...]:
+        return self.status.attempts
+
+    @property
+    def conditions(self) -> tuple[StatusCondition, ...]:
+        return self.status.conditions
+
+    @property
+    def timeline(self) -> list[Entry]:
+        """The phases that it has been in, with their lengths; the current one up to now."""
+        return timeline(self.raw, datetime.now(UTC))
+
+    @property
+    def dashboard_url(self) -> str | None:
+        return self.status.dashboard_url
+
+    # --- as notebooks and terminals show it ------------------------------------------------------------
+
+    def _facts(self) -> list[tuple[str, str]]:
+        now = datetime.now(UTC)
+        phases = ", ".join(f"{entry.phase} {short(entry.length)}" for entry in self.timeline)
+        rows = [
+            ("Cluster", self.cluster or "-"),
+            ("Hardware", self.hardware),
+            ("Phases", phases or "-"),
+            ("Created", f"{since(created(self.raw), now)} ago"),
+            ("Message", self.message or "-"),
+        ]
+        return [(name, text) for name, text in rows if text != "-"]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.namespace}/{self.name} {self.phase}>"
+
+    def _repr_html_(self) -> str:
+        """Everything in it comes from the object and is escaped: names and messages are others' texts."""
+        colour = _COLOURS.get(self.phase, "inherit")
+        rows = [f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in self._facts()]
+        url = str(self.dashboard_url or "")
+        if url.startswith(("https://", "http://")):
+            link = f'<a href="{escape(url)}" rel="noopener noreferrer">{escape(url)}</a>'
+            rows.append(f"<tr><th>Run</th><td>{link}</td></tr>")
+        head = f'<b>{escape(self.name)}</b> <span style="color:{colour}">{escape(self.phase)}</span>'
+        return f"<div>{head}<table>{''.join(rows)}</table></div>"
+
+    def __rich__(self) -> Text:
+        from rich.text import Text
+
+        from fournos.api.text import escaped_line
+
+        lines = [Text.assemble((self.name, "bold"), "  ", self.phase)]
+        lines += [Text.assemble((f"  {name:<9} ", "dim"), escaped_line(text)) for name, text in self._facts()]
+        return Text("\n").join(lines)
+
+
+def values_of(model: Any) -> dict[str, Any]:
+    """The fields of a typed model that were set, as JSON has them."""
+    found: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return found

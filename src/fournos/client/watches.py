@@ -1,0 +1,199 @@
+"""Watches that many wait for share: one list and one watch for each kind and namespace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
+from typing import Any, Final, cast
+
+from fournos.kube.api import Api, Listing, WatchEvent
+from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
+from fournos.kube.reflector import Reflector
+from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
+from fournos.kube.store import Store, version_of
+
+LASTING: Final = 5.0
+"""Seconds after which a broken watch counts as trouble: watches that are renewed are no news."""
+FEW: Final = 20
+"""Objects up to which each is read by itself; more are found by one list of the namespace."""
+_NOTHING: Final = "fournos.dev/no-such-label"
+
+
+class Following:
+    """One object, kept fresh by a watch."""
+
+    def __init__(self, shared: SharedWatch, first: Obj) -> None:
+        self._shared = shared
+        self._latest = first
+        self._uid = uid_of(first)
+        self._gone = False
+        self._changed = asyncio.Event()
+        self._cut_at: float | None = None
+        """When the watch was first seen broken."""
+
+    @property
+    def key(self) -> Key:
+        return key_of(self._latest)
+
+    @property
+    def object(self) -> Obj | None:
+        """As last seen; None: it was deleted.  Raises KubeError when the way to it is closed for good."""
+        error = self._shared.error
+        if not self._gone and isinstance(error, ForbiddenError | NoSuchResourceError):
+            raise error
+        return None if self._gone else self._latest
+
+    @property
+    def trouble(self) -> KubeError | None:
+        """What has stood between us and the object for a while."""
+        lasting = self._cut_at is not None and self._now() - self._cut_at >= LASTING
+        return self._shared.error if lasting else None
+
+    async def change(self, *, within: float = LASTING) -> None:
+        """Wait for the next change, at most so many seconds; several at once count as one.
+
+        The limit is for looking at `trouble`, which is no change; nothing is asked of the API server.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._changed.wait()
+        self._changed.clear()
+        if self._shared.error is None:
+            self._cut_at = None
+        elif self._cut_at is None:
+            self._cut_at = self._now()
+
+    def take(self, obj: Obj | None) -> None:
+        """The object as a list or an event has it; another UID means that ours is gone."""
+        if obj is None or uid_of(obj) != self._uid:
+            self._gone = True
+        elif version_of(obj) and version_of(obj) < version_of(self._latest):
+            return
+        else:
+            self._latest = obj
+        self._changed.set()
+
+    def wake(self) -> None:
+        self._changed.set()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+class SharedWatch:
+    """The objects of one kind and namespace that somebody waits for."""
+
+    def __init__(self, api: Api, resource: Resource, namespace: str) -> None:
+        self._api = api
+        self._resource = resource
+        self._namespace = namespace
+        self._followed: dict[str, list[Following]] = {}
+        """Name → who follows it."""
+        self._reflector = Reflector(
+            cast(Api, _Tap(self)), resource, Store(), namespace=namespace, on_state=self._wake_all
+        )
+        self._task: asyncio.Task[None] | None = None
+        self._began = False
+        """The first list is under way or done: it may have missed who comes later."""
+
+    @property
+    def error(self) -> KubeError | None:
+        return self._reflector.error
+
+    async def add(self, following: Following) -> None:
+        self._followed.setdefault(following.key.name, []).append(following)
+        if self._task is None:
+            self._task = asyncio.create_task(self._reflector.run())
+        if not self._began:
+            return
+        try:
+            following.take(await self._api.get(self._resource, following.key))
+        except NotFoundError:
+            following.take(None)
+
+    def remove(self, following: Following) -> bool:
+        """Whether that was the last one."""
+        name = following.key.name
+        self._followed[name].remove(following)
+        if not self._followed[name]:
+            del self._followed[name]
+        return not self._followed
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def _wake_all(self) -> None:
+        for followings in self._followed.values():
+            for following in followings:
+                following.wake()
+
+    def tell(self, name: str, obj: Obj | None) -> None:
+        for following in tuple(self._followed.get(name, ())):
+            following.take(obj)
+
+    async def list(self, keep: Callable[[Obj], Obj] | None) -> Listing:
+        """The version comes from a list that selects nothing: it costs the same with 10,000 objects."""
+        self._began = True
+        names = tuple(self._followed)
+        if len(names) > FEW:
+            listed = await self._api.list(self._resource, namespace=self._namespace, keep=keep)
+            version, found = listed.resource_version, {key_of(obj).name: obj for obj in listed.items}
+        else:
+            empty = await self._api.list(self._resource, namespace=self._namespace, selector=_NOTHING)
+            version, found = empty.resource_version, {}
+            for name in names:
+                with suppress(NotFoundError):
+                    found[name] = await self._api.get(self._resource, Key(self._namespace, name))
+        for name in names:
+            self.tell(name, found.get(name))
+        return Listing([], version)
+
+    async def watch(self, options: dict[str, Any]) -> AsyncIterator[WatchEvent]:
+        async with aclosing(cast(Any, self._api.watch(self._resource, **options))) as events:
+            async for event in events:
+                if event.type in ("BOOKMARK", "ERROR"):
+                    yield event
+                    continue
+                self.tell(key_of(event.object).name, None if event.type == "DELETED" else event.object)
+                # The reflector needs where the watch is, not the object.
+                yield WatchEvent("BOOKMARK", event.object)
+
+
+class _Tap:
+    """The part of an Api that the reflector uses: what passes is handed to the followings."""
+
+    def __init__(self, shared: SharedWatch) -> None:
+        self._shared = shared
+
+    async def list(self, *_: object, keep: Callable[[Obj], Obj] | None = None, **__: object) -> Listing:
+        return await self._shared.list(keep)
+
+    def watch(self, _: Resource, **options: Any) -> AsyncIterator[WatchEvent]:
+        return self._shared.watch(options)
+
+
+class Watches:
+    """All shared watches of one API server."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._shared: dict[tuple[Resource, str], SharedWatch] = {}
+
+    @asynccontextmanager
+    async def follow(self, resource: Resource, first: Obj) -> AsyncIterator[Following]:
+        """The object, as long as the context lasts."""
+        where = (resource, key_of(first).namespace)
+        shared = self._shared.get(where)
+        if shared is None:
+            shared = self._shared[where] = SharedWatch(self._api, *where)
+        following = Following(shared, first)
+        try:
+            await shared.add(following)
+            yield following
+        finally:
+            if shared.remove(following):
+                del self._shared[where]
+                await shared.close()

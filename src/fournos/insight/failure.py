@@ -1,0 +1,156 @@
+"""How a job failed: whose fault it is, and the first error of the chain.  Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from fournos.api.conditions import condition
+from fournos.insight.children import TASK_LABEL, Children
+from fournos.insight.values import name_of, one_line, status_of
+from fournos.kube.resource import Obj
+
+
+class Category(StrEnum):
+    BENCHMARK = "benchmark"
+    """A task of the Pipeline ended with an error of its own."""
+    REQUEST = "request"
+    """The job asks for something that does not exist or that it may not have."""
+    RESOLVER = "resolver"
+    IMAGE_PULL = "image-pull"
+    NODE_LOST = "node-lost"
+    EVICTED = "evicted"
+    TIMEOUT = "timeout"
+    INFRASTRUCTURE = "infrastructure"
+    """Anything else that no change of the benchmark would mend."""
+
+    @property
+    def infrastructure(self) -> bool:
+        """Whether the same job may succeed when it is tried again."""
+        return self not in (Category.BENCHMARK, Category.REQUEST, Category.RESOLVER)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    category: Category
+    message: str
+    """The first error, not the last: what follows from it is left out."""
+    task: str = ""
+    """The task of the Pipeline that failed first, where one did."""
+    pod: str = ""
+
+
+_SIGNS: Final = (
+    (Category.IMAGE_PULL, re.compile(r"ImagePull|ErrImage|InvalidImageName|failed to pull image", re.I)),
+    (
+        Category.NODE_LOST,
+        re.compile(r"NodeLost|NodeShutdown|node was (lost|deleted)", re.I),
+    ),
+    (Category.EVICTED, re.compile(r"Evicted|Preempt|DisruptionTarget", re.I)),
+    (Category.TIMEOUT, re.compile(r"Timeout|TimedOut|DeadlineExceeded|failed to finish within", re.I)),
+    (Category.INFRASTRUCTURE, re.compile(r"CreationFailed|CreateContainer|CouldntGet|Quota", re.I)),
+)
+"""Words of the kubelet and of Tekton, in reasons and messages; the first that fits counts."""
+
+_CONDITIONS: Final = {
+    "Resolved": {"Failed": Category.RESOLVER, "CreateFailed": Category.INFRASTRUCTURE},
+    "WorkloadAdmitted": {
+        "PendingTimeout": Category.TIMEOUT,
+        "NoFlavorAssigned": Category.INFRASTRUCTURE,
+        "WorkloadFailed": Category.INFRASTRUCTURE,
+    },
+    "PipelineRunReady": {
+        "Failed": Category.BENCHMARK,
+        "NotFound": Category.INFRASTRUCTURE,
+        "CreateFailed": Category.INFRASTRUCTURE,
+        "KubeconfigNotFound": Category.INFRASTRUCTURE,
+    },
+}
+"""Condition → reason → category; any other reason of a False one names what the job asked for in vain."""
+
+
+def failure(job: Obj, found: Children) -> Failure:
+    """Of a job in phase Failed; `found` is what is left of what was made for it."""
+    run = found.run(job)
+    if run is not None and (first := _first_task(run, found)):
+        return first
+    told = one_line(status_of(job).get("message")) or "no reason is given"
+    if run is not None:
+        verdict = condition(run, "Succeeded") or {}
+        reason, text = str(verdict.get("reason") or ""), one_line(verdict.get("message"))
+        if category := _sign(reason):
+            return Failure(category, text or told)
+    for type_, reasons in reversed(_CONDITIONS.items()):
+        verdict = condition(job, type_) or {}
+        if verdict.get("status") == "False":
+            text = one_line(verdict.get("message")) or told
+            category = reasons.get(str(verdict.get("reason")), Category.REQUEST)
+            if category in (Category.RESOLVER, Category.BENCHMARK):
+                category = _sign(text) or category
+            return Failure(category, text)
+    return Failure(_sign(told) or Category.INFRASTRUCTURE, told)
+
+
+def _first_task(run: Obj, found: Children) -> Failure | None:
+    """Of the current attempt: the task that failed first, and what its pod or its steps say."""
+    failed = [task for task in found.task_runs if _of(task, run) and _failed(task)]
+    failed.sort(key=lambda task: (str(status_of(task).get("completionTime") or "~"), name_of(task)))
+    if not failed:
+        return None
+    task = failed[0]
+    verdict = condition(task, "Succeeded") or {}
+    pod = next((one for one in found.pods if name_of(one) == status_of(task).get("podName")), None)
+    reason, text = str(verdict.get("reason") or ""), one_line(verdict.get("message"))
+    category, cause = _of_pod(pod) if pod is not None else (None, "")
+    category = category or _sign(reason) or Category.BENCHMARK
+    if category is Category.BENCHMARK:
+        cause = _of_steps(status_of(task).get("steps") or ())
+        category = _sign(cause) or category
+    labels = task["metadata"].get("labels") or {}
+    name = str(labels.get(TASK_LABEL) or name_of(task))
+    return Failure(category, cause or text or reason, name, str(status_of(task).get("podName") or ""))
+
+
+def _of(task: Obj, run: Obj) -> bool:
+    return any(one.get("uid") == run["metadata"]["uid"] for one in task["metadata"]["ownerReferences"])
+
+
+def _failed(task: Obj) -> bool:
+    verdict = condition(task, "Succeeded") or {}
+    return verdict.get("status") == "False" and verdict.get("reason") != "TaskRunCancelled"
+
+
+def _of_pod(pod: Obj) -> tuple[Category | None, str]:
+    """What ended the pod from outside."""
+    status = status_of(pod)
+    if category := _sign(str(status.get("reason") or "")):
+        return category, one_line(status.get("message")) or str(status["reason"])
+    for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        if category := _sign(str(waiting.get("reason") or "")):
+            return category, f"{waiting['reason']}: {one_line(waiting.get('message'))}".removesuffix(": ")
+    disrupted = condition(pod, "DisruptionTarget") or {}
+    if disrupted.get("status") == "True":
+        return Category.EVICTED, one_line(disrupted.get("message")) or str(disrupted.get("reason"))
+    return None, ""
+
+
+def _of_steps(steps: Iterable[Mapping[str, Any]]) -> str:
+    """The first step that ended with an error: those after it are skipped because of it."""
+    return next(_endings(steps), "")
+
+
+def _endings(steps: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for step in steps:
+        ended = step.get("terminated") or {}
+        code = ended.get("exitCode")
+        if code and ended.get("reason") != "Skipped":
+            why = f" ({ended['reason']})" if ended.get("reason") not in (None, "Error", "Completed") else ""
+            yield f"step {step.get('name')} ended with exit code {code}{why}"
+
+
+def _sign(text: str) -> Category | None:
+    return next((category for category, sign in _SIGNS if text and sign.search(text)), None)

@@ -1,0 +1,67 @@
+"""Which jobs are meant: by phase, owner and cluster, or by a name that may be misspelt.  Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+from fournos.api.fournosjob import Phase
+from fournos.insight.errors import FournosError, MissingError
+from fournos.insight.values import NEW, created, name_of, phase_of, spec_of, status_of
+from fournos.kube.resource import Obj
+
+
+def wanted_phases(given: Sequence[str]) -> frozenset[str]:
+    """Names of phases; empty: all.  Raises FournosError for what is no phase."""
+    known = {phase.value.lower(): phase.value for phase in Phase} | {NEW.lower(): NEW}
+    result: set[str] = set()
+    for word in (part.strip() for text in given for part in text.split(",") if part.strip()):
+        if word.lower() == "active":
+            result |= {phase.value for phase in Phase if not phase.terminal} | {NEW}
+        elif word.lower() in known:
+            result.add(known[word.lower()])
+        else:
+            raise FournosError(f"{word} is no phase", fix="write one of active, " + ", ".join(known.values()))
+    return frozenset(result)
+
+
+def matches(job: Obj, *, phases: frozenset[str], owner: str | None, cluster: str | None) -> bool:
+    if phases and phase_of(job) not in phases:
+        return False
+    if owner and spec_of(job).get("owner") != owner:
+        return False
+    return not cluster or cluster in (cluster_of(job), spec_of(job).get("cluster"))
+
+
+def cluster_of(job: Obj) -> str:
+    """Where it is, else where it wants to go, else "-"."""
+    return str(status_of(job).get("cluster") or spec_of(job).get("cluster") or "-")
+
+
+def missing(
+    name: str, others: Sequence[str], namespace: str, *, command: str = "fournos", what: str = "jobs"
+) -> str:
+    """What to do about a name that is not there."""
+    near = difflib.get_close_matches(name, others, n=3, cutoff=0.6)
+    if near:
+        return "did you mean " + " or ".join(near) + "?"
+    if not others:
+        return f"namespace {namespace} has no {what}: choose another with -n, or submit one"
+    return f"see what there is: {command} list; other namespaces: {command} list -A"
+
+
+def newest_first(jobs: Iterable[Obj]) -> list[Obj]:
+    """By creation; jobs of the same second by name, as the generated ones sort."""
+    return sorted(sorted(jobs, key=name_of), key=created, reverse=True)
+
+
+def last(jobs: Sequence[Obj], *, owner: str, namespace: str) -> Obj:
+    """The newest job, of the owner if one is known.  Raises MissingError."""
+    mine = [job for job in jobs if not owner or spec_of(job).get("owner") == owner]
+    if not mine:
+        whose = f" of {owner} (FOURNOS_OWNER)" if owner else ""
+        raise MissingError(
+            f"no job{whose} in namespace {namespace}",
+            fix="choose another namespace with -n, or submit a job",
+        )
+    return newest_first(mine)[0]

@@ -1,0 +1,230 @@
+"""The synchronous face: the same methods, from any thread, with or without a running loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fournos.client import AsyncClient, AsyncJob, Client, Job, MissingError, NotAllowedError, WaitTimeout
+from fournos.client.bridge import LOOP
+from fournos.jobs.kinds import FOURNOS_JOB
+from tests.unit.client.world import NS, SPEC, Api
+
+FACES = ((Client, AsyncClient), (Job, AsyncJob))
+SOURCES = Path(__file__).parents[3] / "src"
+
+
+@pytest.fixture
+def sync(api: Api) -> Iterator[Client]:
+    with Client(api=api, namespace=NS) as client:
+        yield client
+
+
+def public(face: type) -> dict[str, Any]:
+    return {name: value for name, value in inspect.getmembers(face) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(("face", "core"), FACES)
+def test_every_method_is_on_both_sides_with_the_same_parameters(face: type, core: type) -> None:
+    attributes = {"namespace", "owner", "repeats"}  # of the core's instances, not of its class
+    assert public(face).keys() - attributes == public(core).keys() - attributes
+    for name, method in public(core).items():
+        if not callable(method):
+            assert not callable(public(face)[name]), name
+            continue
+        mine, own = inspect.signature(public(face)[name]), inspect.signature(method)
+        assert [(p.name, p.kind, p.default) for p in mine.parameters.values()] == [
+            (p.name, p.kind, p.default) for p in own.parameters.values()
+        ], name
+        assert public(face)[name].__doc__, name
+    assert str(inspect.signature(face.__init__)) == str(inspect.signature(core.__init__)) or face is Job
+
+
+@pytest.mark.parametrize(("face", "core"), FACES)
+def test_no_method_returns_what_must_be_awaited(face: type, core: type) -> None:
+    for name, method in public(face).items():
+        assert not inspect.iscoroutinefunction(method), name
+        assert not inspect.isasyncgenfunction(method), name
+
+
+def operate(api: Api, *phases: str, name: str = "one", pause: float = 0.05) -> None:
+    """Writes phases from the client's own thread, as the watch events of a server would come."""
+
+    async def write() -> None:
+        for phase in phases:
+            await asyncio.sleep(pause)
+            api.set(name, phase)
+
+    LOOP.run(_started(write()))
+
+
+_tasks: list[asyncio.Task[None]] = []
+
+
+async def _started(coroutine: Any) -> None:
+    _tasks.append(asyncio.create_task(coroutine))
+
+
+def test_a_job_from_submitting_to_its_end(sync: Client, api: Api) -> None:
+    job = sync.submit(SPEC, name="one")
+    assert isinstance(job, Job)
+    operate(api, "Pending", "Running", "Succeeded")
+    job.wait(timeout=10)
+    assert job.succeeded
+    assert [event.phase for event in job.watch()] == ["Succeeded"]
+    again = job.retry()
+    assert isinstance(again, Job)
+    assert again.repeats is not None
+    assert {one.name for one in sync.jobs()} == {"one", again.name}
+    assert isinstance(sync.job("one"), Job)
+    with pytest.raises(WaitTimeout):
+        again.wait(timeout=0.01)
+    with pytest.raises(MissingError):
+        sync.job("two")
+
+
+def test_all_of_a_matrix(sync: Client, api: Api) -> None:
+    jobs = sync.submit_matrix(SPEC, {"env.N": ["a", "b"]})
+    for job in jobs:
+        operate(api, "Succeeded", name=job.name)
+    seen: list[tuple[int, int, Job]] = []
+    sync.wait_all(jobs, timeout=10, progress=lambda done, of, job: seen.append((done, of, job)))
+    assert [(done, of) for done, of, _ in seen] == [(1, 2), (2, 2)]
+    assert {job for _, _, job in seen} == set(jobs)
+
+
+def test_an_iterator_that_is_left_closes_its_watch(sync: Client, api: Api) -> None:
+    job = sync.submit(SPEC, name="one")
+    events = job.watch()
+    assert next(events).phase == "New"
+    deadline = time.monotonic() + 5
+    while not api.open[FOURNOS_JOB] and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert api.open[FOURNOS_JOB] == 1
+    events.close()  # type: ignore[attr-defined]
+    assert api.open[FOURNOS_JOB] == 0
+
+
+async def test_within_a_running_loop_as_in_a_notebook(api: Api) -> None:
+    with Client(api=api, namespace=NS) as client:
+        assert client.submit(SPEC, name="one").phase == "New"
+
+
+def test_many_threads_at_once(sync: Client) -> None:
+    def submit(number: int) -> None:
+        sync.submit(SPEC, name=f"job-{number}")
+
+    threads = [threading.Thread(target=submit, args=(number,)) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(sync.jobs()) == 20
+    assert sum(thread.name == "fournos-client" for thread in threading.enumerate()) == 1
+
+
+def test_a_call_from_the_clients_own_thread_is_refused(sync: Client) -> None:
+    async def wrong() -> None:
+        sync.jobs()
+
+    with pytest.raises(RuntimeError, match="use AsyncClient"):
+        LOOP.run(wrong())
+
+
+def test_ctrl_c_ends_the_call_and_leaves_nothing_behind(sync: Client, api: Api) -> None:
+    job = sync.submit(SPEC, name="one")
+    timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        job.wait(timeout=30)
+    assert api.open[FOURNOS_JOB] == 0
+    assert sync.job("one").phase == "New"  # the client still works
+
+
+def test_construction_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("FOURNOS_NAMESPACE", "here")
+    monkeypatch.setenv("FOURNOS_OWNER", "me")
+    assert repr(Client(api=Api())) == "<Client namespace='here' owner='me'>"
+    assert (
+        repr(AsyncClient(api=Api(), namespace="there", owner=""))
+        == "<AsyncClient namespace='there' owner=''>"
+    )
+    for options in ({"kubeconfig": tmp_path / "none"}, {"in_cluster": True}):
+        with pytest.raises(NotAllowedError) as refusal:
+            Client(**options)
+        assert "kubeconfig" in refusal.value.fix
+    config = tmp_path / "config"
+    config.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\n"
+        "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n"
+        "users: [{name: u, user: {token: t}}]\n"
+        "contexts:\n- {name: a, context: {cluster: c, user: u, namespace: from-a}}\n"
+        "- {name: b, context: {cluster: c, user: u, namespace: from-b}}\n"
+    )
+    monkeypatch.delenv("FOURNOS_NAMESPACE")
+    assert Client(kubeconfig=str(config)).namespace == "from-a"
+    assert Client(kubeconfig=config, context="b").namespace == "from-b"
+
+
+def python(code: str, *options: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *options, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(SOURCES)},
+        check=True,
+    )
+    return done.stdout
+
+
+def test_the_package_alone_is_cheap_and_the_client_is_at_its_top() -> None:
+    heavy = "('pydantic', 'aiohttp', 'fournos.kube', 'fournos.api', 'rich', 'typer')"
+    loaded = f"print([name for name in {heavy} if name in sys.modules])"
+    assert python(f"import sys, fournos; {loaded}") == "[]\n"
+    code = "import fournos; print(fournos.Client.__module__, fournos.AsyncClient.__name__, dir(fournos))"
+    out = python(code)
+    assert out.startswith("fournos.client.synchronous AsyncClient ")
+    assert "'Client'" in out
+    assert python(f"import sys, fournos.client; {loaded.replace('aiohttp', 'yaml')}").count("typer") == 0
+
+
+def test_a_consumers_types_are_checked(tmp_path: Path) -> None:
+    program = tmp_path / "consumer.py"
+    program.write_text(
+        "from fournos.client import AsyncClient, Client, Job, LogLine\n"
+        "def use(client: Client) -> list[str]:\n"
+        '    job: Job = client.submit({}, key="k")\n'
+        "    job.wait(timeout=3)\n"
+        "    lines: list[LogLine] = list(job.logs(follow=True))\n"
+        "    again: Job = job.retry(priority='high')\n"
+        "    return [line.text for line in lines] + [again.name] + [one.phase for one in client.jobs()]\n"
+        "async def core(client: AsyncClient) -> str:\n"
+        "    return (await (await client.submit({})).explain()).verdict\n"
+    )
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text(
+        "from fournos.client import Client\n"
+        "def use(client: Client) -> None:\n"
+        '    client.submit({}, kee="k")\n'
+        "    client.job('a').wait(timeout='long')\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
+    env = {**os.environ, "MYPYPATH": str(SOURCES)}
+    files = [str(program), str(wrong)]
+    done = subprocess.run(
+        [*command, *files], capture_output=True, text=True, env=env, cwd=tmp_path, check=False
+    )
+    found = [line for line in done.stdout.splitlines() if "error:" in line]
+    assert len(found) == 2, done.stdout
+    assert all(Path(line.partition(":")[0]).name == "wrong.py" for line in found)

@@ -1,0 +1,71 @@
+"""An API server in memory with what a client meets: names that it completes, and a count of watches."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.api import Listing, WatchEvent
+from fournos.kube.resource import Key, Obj, Resource
+from tests.world.server import Connection, Server
+
+NS = "bench"
+SPEC: dict[str, Any] = {
+    "cluster": "cluster-1",
+    "executionEngine": {"forge": {"project": "llmd"}},
+    "hardware": {"gpuType": "a100", "gpuCount": 2},
+}
+
+
+class Api(Connection):
+    def __init__(self, server: Server | None = None, **hooks: Callable[[int], None]) -> None:
+        super().__init__(server or Server(), **hooks)
+        self.calls: Counter[str] = Counter()
+        self.open: Counter[Resource] = Counter()
+        """Watches that are open now."""
+        self.on_watch: Callable[[int], WatchEvent | None] = lambda n: None
+        """May raise, or return an event, when the nth watch of all begins."""
+
+    async def get(self, resource: Resource, key: Key) -> Obj:
+        self.calls[f"get {resource}"] += 1
+        return await super().get(resource, key)
+
+    async def list(self, resource: Resource, **options: Any) -> Listing:
+        self.calls[f"list {resource}"] += 1
+        return await super().list(resource, **options)
+
+    async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+        meta = obj["metadata"]
+        if "name" not in meta:
+            self.calls["generated"] += 1
+            meta = {**meta, "name": f"{meta['generateName']}{self.calls['generated']:05}"}
+        return await super().create(resource, {**obj, "metadata": meta}, dry_run=dry_run)
+
+    async def watch(
+        self, resource: Resource, *, namespace: str = "", selector: str = "", resource_version: str
+    ) -> AsyncIterator[WatchEvent]:
+        self.calls["watch"] += 1
+        if (event := self.on_watch(self.calls["watch"])) is not None:
+            yield event
+        yield WatchEvent("BOOKMARK", {"metadata": {"resourceVersion": resource_version}})
+        self.open[resource] += 1
+        try:
+            events = super().watch(
+                resource, namespace=namespace, selector=selector, resource_version=resource_version
+            )
+            async for one in events:
+                yield one
+        finally:
+            self.open[resource] -= 1
+
+    # --- the operator's part -------------------------------------------------------------------------
+
+    def set(self, name: str, phase: str, **status: Any) -> None:
+        """Write a job's status, as the operator does."""
+        body = {"status": {"phase": phase, **status}}
+        self.server.patch(FOURNOS_JOB, Key(NS, name), body, subresource="status")
+
+    def job(self, name: str) -> dict[str, Any]:
+        return self.server.get(FOURNOS_JOB, Key(NS, name))
