@@ -10,6 +10,7 @@ from pydantic import Field, WithJsonSchema
 
 from fournos.api.crd import Column, Definition
 from fournos.api.model import Model, StatusCondition, described
+from fournos.api.phase import Phase as Phase
 
 DEFAULT_PIPELINE: Final = "fournos-full"
 MAX_ATTEMPTS_KEPT: Final = 20
@@ -32,21 +33,6 @@ Engine = Annotated[
 ]
 Name = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 253})]
 EnvValue = Annotated[str, WithJsonSchema({"type": "string", "maxLength": 32768})]
-
-
-class Phase(StrEnum):
-    RESOLVING = "Resolving"
-    PENDING = "Pending"
-    ADMITTED = "Admitted"
-    RUNNING = "Running"
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
-    STOPPING = "Stopping"
-    STOPPED = "Stopped"
-
-    @property
-    def terminal(self) -> bool:
-        return self in (Phase.SUCCEEDED, Phase.FAILED, Phase.STOPPED)
 
 
 class Shutdown(StrEnum):

@@ -25,7 +25,7 @@ from fournos.cli.connect import World
 from fournos.cli.errors import Exit, Fail, from_insight, from_kube
 from fournos.cli.output import Format, Output
 from fournos.insight.errors import FournosError
-from fournos.insight.facts import DEFAULT_QUEUE
+from fournos.insight.source import DEFAULT_QUEUE
 from fournos.kube.api import Api
 from fournos.kube.errors import KubeError
 

@@ -1,4 +1,7 @@
-"""The client: where the jobs are, and who asks."""
+"""The client: where the jobs are, and who asks.
+
+What only submissions need is imported there: it is most of what there is to load.
+"""
 
 from __future__ import annotations
 
@@ -9,23 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from fournos.client.errors import FournosError, MissingError, WaitTimeout, translated, typed
 from fournos.client.jobs import ENDED, AsyncJob, Progress, Seconds
-from fournos.client.submission import (
-    MATRIX_LABEL,
-    JobSpec,
-    base_document,
-    changed,
-    combinations,
-    manifest,
-    same_submission,
-)
 from fournos.client.watches import Watches
-from fournos.insight.facts import DEFAULT_QUEUE
-from fournos.insight.manifests import place
 from fournos.insight.selection import last, matches, missing, newest_first, wanted_phases
+from fournos.insight.source import DEFAULT_QUEUE
 from fournos.insight.values import name_of
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.api import Api
@@ -38,6 +31,9 @@ from fournos.kube.errors import (
     ServerError,
 )
 from fournos.kube.resource import Key, Obj, key_of
+
+if TYPE_CHECKING:
+    from fournos.client.submission import JobSpec
 
 LAST: Final = "@last"
 _QPS: Final = 1000
@@ -108,6 +104,9 @@ class AsyncClient:
         key: a repeat finds the job that is there, and with another spec it is KeyConflict.  Only a submission
         with a key is tried again when the connection breaks: without one a repeat could make a second job.
         """
+        from fournos.client.submission import manifest
+        from fournos.insight.manifests import place
+
         wanted = manifest(job, owner=self.owner if owner is None else owner, name=name, key=key)
         place(wanted, asked=self._asked, otherwise=self.namespace, asker=("the client", "namespace="))
         if key is None:
@@ -115,6 +114,8 @@ class AsyncClient:
         return AsyncJob(self, await self._create_once(wanted))
 
     async def _create_once(self, wanted: Obj) -> Obj:
+        from fournos.client.submission import same_submission
+
         pause = _PAUSE
         for attempt in range(1, _TRIES + 1):
             try:
@@ -176,6 +177,8 @@ class AsyncClient:
         All carry the label fournos.dev/matrix with the value `label`, which is made up where none is given.
         All are checked before the first is submitted.  With a `key` the whole may be repeated.
         """
+        from fournos.client.submission import MATRIX_LABEL, base_document, changed, combinations, manifest
+
         base, chosen = base_document(job), label or f"m-{secrets.token_hex(4)}"
         if key is None and (meta := base.get("metadata") or {}).get("name"):
             base["metadata"] = {**meta, "generateName": f"{meta['name']}-"}

@@ -1,4 +1,7 @@
-"""The handle of a job."""
+"""The handle of a job.
+
+What only some calls need is imported there: rules and reasons are most of what there is to load.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-from fournos.api.fournosjob import Phase
+from fournos.api.phase import Phase
 from fournos.client.errors import (
     DeletedError,
     FournosError,
@@ -22,15 +25,9 @@ from fournos.client.errors import (
     typed_iterator,
 )
 from fournos.client.logs import LogLine, followed_lines, printed_lines
-from fournos.client.repeat import Repeat, fields, repeat
-from fournos.client.submission import manifest
 from fournos.client.views import JobView
 from fournos.insight.children import Children, children
-from fournos.insight.explanation import Explanation
-from fournos.insight.facts import gather
-from fournos.insight.failure import failure
 from fournos.insight.log_sources import Wanted
-from fournos.insight.reasons import explain
 from fournos.insight.stopping import Verdict, decide_stop
 from fournos.insight.tasks import Task, tasks
 from fournos.insight.values import is_terminal, one_line, phase_of, spec_of, status_of
@@ -41,6 +38,8 @@ from fournos.multikueue.names import MULTIKUEUE
 
 if TYPE_CHECKING:
     from fournos.client.asynchronous import AsyncClient
+    from fournos.client.repeat import Repeat
+    from fournos.insight.explanation import Explanation
 
 ENDED: Final = "ended"
 Seconds: TypeAlias = float | timedelta
@@ -104,6 +103,8 @@ class AsyncJob(JobView):
         if until != ENDED and not _never_in(self._raw, until):
             return
         if self.phase == Phase.FAILED:
+            from fournos.insight.failure import failure
+
             raise JobFailed(self, failure(self._raw, await self._children()))
         if self.phase == Phase.STOPPED:
             raise JobStopped(self)
@@ -187,6 +188,9 @@ class AsyncJob(JobView):
     @typed
     async def explain(self) -> Explanation:
         """Why it waits, what it does or how it ended, and what to do."""
+        from fournos.insight.facts import gather
+        from fournos.insight.reasons import explain
+
         await self.refresh()
         facts = await gather(self._client.api, self._raw, queue=self._client.queue_name)
         return explain(facts, datetime.now(UTC))
@@ -222,6 +226,8 @@ class AsyncJob(JobView):
 
         Only a job that has ended; `repeats` of the new one has what it took over.
         """
+        from fournos.client.repeat import fields
+
         await self.refresh()
         if not self.ended:
             raise NotEndedError(f"{self.name} has not ended: it is {self.phase}", fix="wait, or resubmit()")
@@ -229,6 +235,9 @@ class AsyncJob(JobView):
 
     async def resubmit(self, changes: Mapping[str, Any] | None = None) -> AsyncJob:
         """The same spec as a new job, changed by path, such as {"hardware.gpuCount": 4}; None removes."""
+        from fournos.client.repeat import repeat
+        from fournos.client.submission import manifest
+
         made, came = repeat(self._raw, changes or {})
         wanted = manifest(made, owner="", name=None, key=None)
         with translated():

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.bridge import LOOP, blocking, iterating, many_of, one_of
 from fournos.client.jobs import AsyncJob, Seconds
-from fournos.client.repeat import Repeat
 from fournos.client.views import JobView
 from fournos.kube.api import Api
 from fournos.kube.credentials import Credentials
 from fournos.kube.resource import Obj
+
+if TYPE_CHECKING:
+    from fournos.client.repeat import Repeat
 
 
 def _job(job: AsyncJob) -> Job:

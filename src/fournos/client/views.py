@@ -6,8 +6,6 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from fournos.api.fournosjob import Attempt, FournosJob, FournosJobSpec, FournosJobStatus
-from fournos.api.model import StatusCondition
 from fournos.insight.timeline import Entry, timeline
 from fournos.insight.values import created, hardware, is_terminal, name_of, one_line, phase_of, short, since
 from fournos.jobs.names import display_name
@@ -15,6 +13,9 @@ from fournos.kube.resource import Obj, key_of, uid_of
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+    from fournos.api.fournosjob import Attempt, FournosJob, FournosJobSpec, FournosJobStatus
+    from fournos.api.model import StatusCondition
 
 _COLOURS = {
     "Succeeded": "green",
@@ -51,11 +52,11 @@ class JobView:
 
     @property
     def spec(self) -> FournosJobSpec:
-        return FournosJob.model_validate(self.raw).spec
+        return _typed({"spec": self.raw.get("spec") or {}}).spec
 
     @property
     def status(self) -> FournosJobStatus:
-        return FournosJob.model_validate({"status": self.raw.get("status") or {}}).status
+        return _typed({"status": self.raw.get("status") or {}}).status
 
     @property
     def phase(self) -> str:
@@ -139,6 +140,13 @@ class JobView:
         lines = [Text.assemble((self.name, "bold"), "  ", self.phase)]
         lines += [Text.assemble((f"  {name:<9} ", "dim"), escaped_line(text)) for name, text in self._facts()]
         return Text("\n").join(lines)
+
+
+def _typed(document: Obj) -> FournosJob:
+    # Only here: the models are a third of what importing the client takes.
+    from fournos.api.fournosjob import FournosJob
+
+    return FournosJob.model_validate(document)
 
 
 def values_of(model: Any) -> dict[str, Any]:

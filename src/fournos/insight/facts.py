@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from fournos.api.conditions import condition, is_true
 from fournos.insight.children import Children, children
-from fournos.insight.source import Source
+from fournos.insight.source import DEFAULT_QUEUE, Source
 from fournos.insight.values import created, is_terminal, phase_of, spec_of, status_of
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.names import HOLDING
@@ -17,8 +17,6 @@ from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 
 _VISIBILITY: Final = ("visibility.kueue.x-k8s.io", "v1beta2")
-DEFAULT_QUEUE: Final = "fournos-queue"
-"""The LocalQueue of jobs, unless the operator is configured otherwise."""
 
 T = TypeVar("T")
 

@@ -83,15 +83,19 @@ def failure(job: Obj, found: Children) -> Failure:
         reason, text = str(verdict.get("reason") or ""), one_line(verdict.get("message"))
         if category := _sign(reason):
             return Failure(category, text or told)
-    for type_, reasons in reversed(_CONDITIONS.items()):
-        verdict = condition(job, type_) or {}
-        if verdict.get("status") == "False":
-            text = one_line(verdict.get("message")) or told
-            category = reasons.get(str(verdict.get("reason")), Category.REQUEST)
-            if category in (Category.RESOLVER, Category.BENCHMARK):
-                category = _sign(text) or category
-            return Failure(category, text)
+    if verdicts := [one for type_ in _CONDITIONS if _is_false(one := condition(job, type_) or {})]:
+        # An earlier attempt may have left one; of the same second it is the later stage's.
+        verdict = max(reversed(verdicts), key=lambda one: str(one.get("lastTransitionTime") or ""))
+        text = one_line(verdict.get("message")) or told
+        category = _CONDITIONS[str(verdict["type"])].get(str(verdict.get("reason")), Category.REQUEST)
+        if category in (Category.RESOLVER, Category.BENCHMARK):
+            category = _sign(text) or category
+        return Failure(category, text)
     return Failure(_sign(told) or Category.INFRASTRUCTURE, told)
+
+
+def _is_false(verdict: Mapping[str, Any]) -> bool:
+    return verdict.get("status") == "False"
 
 
 def _first_task(run: Obj, found: Children) -> Failure | None:

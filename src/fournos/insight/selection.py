@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Sequence
 
-from fournos.api.fournosjob import Phase
+from fournos.api.phase import Phase
 from fournos.insight.errors import FournosError, MissingError
 from fournos.insight.values import NEW, created, name_of, phase_of, spec_of, status_of
 from fournos.kube.resource import Obj

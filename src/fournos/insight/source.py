@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from fournos.kube.api import Listing
 from fournos.kube.resource import Key, Obj, Resource
+
+DEFAULT_QUEUE: Final = "fournos-queue"
+"""The LocalQueue of jobs, unless the operator is configured otherwise."""
 
 
 class Source(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from fournos.api.fournosjob import Phase
+from fournos.api.phase import Phase
 from fournos.kube.resource import Obj
 from fournos.queueing.slots import CLUSTER_NODE_LABEL as CLUSTER_NODE_LABEL
 from fournos.queueing.slots import SLOT_RESOURCE as SLOT_RESOURCE

@@ -177,28 +177,6 @@ def test_construction_follows_the_environment(monkeypatch: pytest.MonkeyPatch, t
     assert Client(kubeconfig=config, context="b").namespace == "from-b"
 
 
-def python(code: str, *options: str) -> str:
-    done = subprocess.run(
-        [sys.executable, *options, "-c", code],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(SOURCES)},
-        check=True,
-    )
-    return done.stdout
-
-
-def test_the_package_alone_is_cheap_and_the_client_is_at_its_top() -> None:
-    heavy = "('pydantic', 'aiohttp', 'fournos.kube', 'fournos.api', 'rich', 'typer')"
-    loaded = f"print([name for name in {heavy} if name in sys.modules])"
-    assert python(f"import sys, fournos; {loaded}") == "[]\n"
-    code = "import fournos; print(fournos.Client.__module__, fournos.AsyncClient.__name__, dir(fournos))"
-    out = python(code)
-    assert out.startswith("fournos.client.synchronous AsyncClient ")
-    assert "'Client'" in out
-    assert python(f"import sys, fournos.client; {loaded.replace('aiohttp', 'yaml')}").count("typer") == 0
-
-
 def test_a_consumers_types_are_checked(tmp_path: Path) -> None:
     program = tmp_path / "consumer.py"
     program.write_text(
