@@ -9,8 +9,10 @@ import typer
 
 from fournos.cli import (
     about,
+    again,
     appwrapper,
     cluster,
+    compare,
     dispatch,
     explain,
     frameworks,
@@ -72,7 +74,7 @@ def build() -> typer.Typer:
         rich_markup_mode="rich",
     )
     app.callback()(_options)
-    for module in (submit, list_, get, explain, watch, logs, stop, wrap, run, about):
+    for module in (submit, list_, get, explain, watch, logs, stop, again, compare, wrap, run, about):
         module.install(app)
     for name, sub_app in SUB_APPS.items():
         app.add_typer(sub_app, name=name)

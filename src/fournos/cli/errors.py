@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from fournos.insight.errors import FournosError, MissingError, NoLogError
+from fournos.client.errors import ApiError, FournosError, MissingError, NoLogError, WaitTimeout
 from fournos.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -110,5 +110,13 @@ def from_kube(error: KubeError) -> Fail:
 
 def from_insight(error: FournosError) -> Fail:
     """The same for what insight and the client raise."""
-    gone = isinstance(error, NoLogError | MissingError)
-    return Fail(error.message, fix=error.fix, code=Exit.NOT_FOUND if gone else Exit.USAGE)
+    match error:
+        case ApiError():
+            return from_kube(error.cause)
+        case NoLogError() | MissingError():
+            code = Exit.NOT_FOUND
+        case WaitTimeout():
+            code = Exit.TIMEOUT
+        case _:
+            code = Exit.USAGE
+    return Fail(error.message, fix=error.fix, code=code)

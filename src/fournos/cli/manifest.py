@@ -26,18 +26,24 @@ def read(path: str) -> str:
         raise Fail(f"{path} is no text in UTF-8", fix="name a YAML or JSON file") from None
 
 
-def put(manifest: dict[str, Any], assignment: str, *, text: bool = False) -> None:
-    """Carry out one `path=value`.
+def put(manifest: dict[str, Any], given: str, *, text: bool = False) -> None:
+    """Carry out one assignment.  Raises Fail."""
+    path, value = assignment(given, text=text)
+    assign(manifest, field_path(path), value, asked=f"--set {path}")
+
+
+def assignment(given: str, *, text: bool = False) -> tuple[str, Any]:
+    """Path and value of one `path=value`.
 
     A path starts at spec unless it says metadata; `\\.` is a dot within a name.  The value is YAML, so
     that 2, true and [a, b] mean what they look like; `text` keeps it as it is.  An empty value with
     YAML is null and takes the field away.  Raises Fail.
     """
-    path, equals, value = assignment.partition("=")
+    path, equals, value = given.partition("=")
     parts = field_path(path)
     if not equals or not parts:
         raise Fail(
-            f"--set {assignment!r:.80} is no path=value",
+            f"--set {given!r:.80} is no path=value",
             fix="write it like --set hardware.gpuCount=4 or --set env.OCPCI_SUITE=regression",
         )
     if len(parts) == 1:
@@ -48,4 +54,4 @@ def put(manifest: dict[str, Any], assignment: str, *, text: bool = False) -> Non
         raise Fail(
             f"--set {path}: the value is no YAML: {yaml_problem(error)}", fix="use --set-string for a text"
         ) from None
-    assign(manifest, parts, parsed, asked=f"--set {path}")
+    return path, parsed

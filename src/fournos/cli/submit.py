@@ -90,7 +90,7 @@ async def submit(
     if name and generate_name:
         raise Fail("--name and --generate-name exclude one another", fix="leave one out")
     wanted = prepare(
-        _read(files or ()),
+        documents_of(files or ()),
         assignments=assignments or (),
         texts=texts or (),
         name=name,
@@ -131,7 +131,7 @@ async def _create(cli: Cli, session: Session, wanted: list[dict[str, Any]], *, w
     return 0
 
 
-def _read(files: list[str] | tuple[()]) -> list[tuple[str, dict[str, Any]]]:
+def documents_of(files: list[str] | tuple[()]) -> list[tuple[str, dict[str, Any]]]:
     found = []
     for file in files:
         source = "standard input" if file == "-" else file

@@ -1,0 +1,164 @@
+"""fournos retry, resubmit and matrix: jobs made of other jobs, or of one and what varies."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from fournos.cli import manifest as m
+from fournos.cli.errors import Fail
+from fournos.cli.find import NameArgument, find_job
+from fournos.cli.output import Format
+from fournos.cli.submit import documents_of
+from fournos.cli.verbs import Cli, verb
+from fournos.cli.watch import ENDS, follow_to_end
+from fournos.client.asynchronous import AsyncClient
+from fournos.client.jobs import AsyncJob
+from fournos.client.submission import MATRIX_LABEL
+from fournos.insight.values import count, is_terminal, phase_of
+from fournos.jobs.kinds import FOURNOS_JOB
+
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Change a field of spec (or metadata.…); the value is YAML, an empty one removes the field. "
+        "Repeatable.",
+    ),
+]
+WatchOption = Annotated[
+    bool, typer.Option("--watch", "-w", help="Follow the job; the exit code is then the job's.")
+]
+
+
+def install(app: typer.Typer) -> None:
+    verb(app, "retry")(retry)
+    verb(app, "resubmit")(resubmit)
+    verb(app, "matrix")(matrix)
+
+
+async def retry(
+    cli: Cli, name: NameArgument, assignments: SetOption = None, watch: WatchOption = False
+) -> int:
+    """Run a job that has ended once more, as a new job.
+
+    It says what the new job takes over and what is looked up anew: hardware and secrets stay as Resolving
+    filled them in, unless --set changes or removes them.
+
+    \b
+    fournos retry @last --watch
+    fournos retry nightly-x7k2m --set priority=high
+    """
+    return await _again(cli, name, assignments, watch=watch, only_ended=True)
+
+
+async def resubmit(
+    cli: Cli, name: NameArgument, assignments: SetOption = None, watch: WatchOption = False
+) -> int:
+    """Submit a job's spec once more, whether or not the job has ended.
+
+    \b
+    fournos resubmit nightly-x7k2m --set hardware.gpuCount=4 --set env.OCPCI_SUITE=regression
+    """
+    return await _again(cli, name, assignments, watch=watch, only_ended=False)
+
+
+async def _again(cli: Cli, name: str, assignments: list[str] | None, *, watch: bool, only_ended: bool) -> int:
+    changes = dict(m.assignment(one) for one in assignments or ())
+    async with cli.session() as session:
+        found = await find_job(cli, session, name)
+        if only_ended and not is_terminal(found):
+            raise Fail(
+                f"{found['metadata']['name']} has not ended: it is {phase_of(found)}",
+                fix="wait for it, or submit its spec beside it: fournos resubmit",
+            )
+        client = AsyncClient(api=session.api, namespace=session.namespace, owner=cli.me)
+        job = await AsyncJob(client, found).resubmit(changes)
+        if not cli.output.objects(FOURNOS_JOB, [job.raw], single=True):
+            _tell(cli, job)
+        if watch:
+            return await follow_to_end(cli, session, job.raw, quiet=cli.output.form is not Format.TABLE)
+    return 0
+
+
+def _tell(cli: Cli, job: AsyncJob) -> None:
+    came = job.repeats
+    assert came is not None
+    cli.output.say(f"{job.name} submitted to {job.namespace}, as {came.of} was")
+    for title, names in (
+        ("taken over", came.taken_over),
+        ("changed", came.changed),
+        ("looked up anew", came.found_anew),
+    ):
+        if names:
+            cli.output.say(f"  {title}: {', '.join(names)}")
+
+
+async def matrix(
+    cli: Cli,
+    axes: Annotated[
+        list[str],
+        typer.Option(
+            "--axis",
+            metavar="PATH=VALUES",
+            help="A field of spec (or metadata.…) and its values, in YAML, with commas. Repeatable.",
+        ),
+    ],
+    file: Annotated[
+        str, typer.Option("--file", "-f", metavar="FILE", help="The manifest; - is standard input.")
+    ],
+    label: Annotated[
+        str | None,
+        typer.Option("--label", metavar="NAME", help=f"Value of the label {MATRIX_LABEL}; default: made up."),
+    ] = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="KEY", help="So that the same command again makes no second jobs."),
+    ] = None,
+    wait: Annotated[
+        bool,
+        typer.Option("--wait", help="Wait until all have ended; the exit code is then that of the worst."),
+    ] = False,
+) -> int:
+    """Submit one job for each combination of values.
+
+    All are checked before the first is submitted, and carry a label to find them by.
+
+    \b
+    fournos matrix -f job.yaml --axis hardware.gpuCount=1,2,4 --axis env.MODEL=a,b --label sweep-1
+    fournos list -l fournos.dev/matrix=sweep-1
+    """
+    found = documents_of([file])
+    if len(found) != 1:
+        raise Fail(f"{file} holds {len(found)} jobs", fix="name a file with one")
+    varied = dict(_axis(one) for one in axes)
+    async with cli.session() as session:
+        client = AsyncClient(api=session.api, namespace=session.namespace, owner=cli.me)
+        jobs = await client.submit_matrix(found[0][1], varied, label=label, key=key)
+        if wait:
+            await client.wait_all(jobs, progress=lambda ended, of, job: _progress(cli, ended, of, job))
+    if not cli.output.objects(FOURNOS_JOB, [job.raw for job in jobs]):
+        cli.output.lines(f"{job.name} {job.phase}" if wait else f"{job.name} submitted" for job in jobs)
+        chosen = jobs[0].raw["metadata"]["labels"][MATRIX_LABEL]
+        cli.output.hint(f"{count(len(jobs), 'job')}: fournos list -l {MATRIX_LABEL}={chosen}")
+    return max((ENDS[job.phase] for job in jobs), default=0) if wait else 0
+
+
+def _axis(text: str) -> tuple[str, list[Any]]:
+    path, equals, values = text.partition("=")
+    try:
+        parsed = yaml.safe_load(f"[{values}]")
+    except yaml.YAMLError:
+        parsed = None
+    if not equals or not path or not parsed:
+        raise Fail(
+            f"--axis {text!r:.80} is no path=value,value", fix="write it like --axis hardware.gpuCount=1,2,4"
+        )
+    return path, parsed
+
+
+def _progress(cli: Cli, ended: int, of: int, job: AsyncJob) -> None:
+    cli.output.hint(f"{ended} of {of}: {job.name} {job.phase}")

@@ -1,0 +1,63 @@
+"""fournos diff and fournos open: two jobs side by side, and a job's page."""
+
+from __future__ import annotations
+
+import difflib
+import webbrowser
+
+import typer
+import yaml
+from rich.text import Text
+
+from fournos.cli.errors import Exit, Fail
+from fournos.cli.find import NameArgument, find_job
+from fournos.cli.verbs import Cli, verb
+from fournos.insight.values import name_of, phase_of, spec_of, status_of
+from fournos.kube.resource import Obj
+
+
+def install(app: typer.Typer) -> None:
+    verb(app, "diff")(diff)
+    verb(app, "open")(open_page)
+
+
+async def diff(cli: Cli, first: NameArgument, second: NameArgument) -> int:
+    """Show how the specs of two jobs differ. Exit code 1 if they do.
+
+    \b
+    fournos diff nightly-x7k2m @last
+    """
+    async with cli.session() as session:
+        jobs = [await find_job(cli, session, name) for name in (first, second)]
+    lines = changes(*jobs)
+    for line in lines:
+        cli.output.say(Text(line, style={"-": "red", "+": "green", "@": "dim"}.get(line[:1], "")))
+    return Exit.FAILED if lines else Exit.OK
+
+
+def changes(first: Obj, second: Obj) -> list[str]:
+    """A unified diff of two specs, as YAML with sorted fields."""
+    old, new = (
+        yaml.safe_dump(dict(spec_of(one)), allow_unicode=True).splitlines() for one in (first, second)
+    )
+    return list(difflib.unified_diff(old, new, name_of(first), name_of(second), lineterm=""))
+
+
+async def open_page(cli: Cli, name: NameArgument) -> None:
+    """Open the page of a job's run in the Tekton Dashboard; without a terminal only its address is printed.
+
+    \b
+    fournos open @last
+    """
+    async with cli.session() as session:
+        job = await find_job(cli, session, name)
+    url = str(status_of(job).get("dashboardURL") or "")
+    if not url.startswith(("https://", "http://")):
+        raise Fail(
+            f"{name_of(job)} has no page: it is {phase_of(job)}",
+            fix="a run has one where the operator knows the dashboard (FOURNOS_TEKTON_DASHBOARD_URL)",
+            code=Exit.NOT_FOUND,
+        )
+    cli.output.say(url)
+    if cli.output.interactive:
+        webbrowser.open(url)
