@@ -19,6 +19,7 @@ from fournos.cli import (
     get,
     logs,
     minicluster,
+    queue,
     run,
     stop,
     submit,
@@ -74,7 +75,7 @@ def build() -> typer.Typer:
         rich_markup_mode="rich",
     )
     app.callback()(_options)
-    for module in (submit, list_, get, explain, watch, logs, stop, again, compare, wrap, run, about):
+    for module in (submit, list_, get, explain, watch, logs, stop, again, compare, queue, wrap, run, about):
         module.install(app)
     for name, sub_app in SUB_APPS.items():
         app.add_typer(sub_app, name=name)

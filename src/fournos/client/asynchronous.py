@@ -10,6 +10,7 @@ import os
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -34,6 +35,7 @@ from fournos.kube.resource import Key, Obj, key_of
 
 if TYPE_CHECKING:
     from fournos.client.submission import JobSpec
+    from fournos.insight.queues import QueueEntry
 
 LAST: Final = "@last"
 _QPS: Final = 1000
@@ -163,6 +165,14 @@ class AsyncClient:
         found = (await self.api.list(FOURNOS_JOB, namespace=namespace, selector=selector)).items
         shown = [one for one in found if matches(one, phases=phases, owner=owner, cluster=cluster)]
         return [AsyncJob(self, one) for one in newest_first(shown)]
+
+    @typed
+    async def queue(self, name: str | None = None) -> list[QueueEntry]:
+        """Who waits in a LocalQueue, of all namespaces that share it, in which order, and why each."""
+        from fournos.insight.queues import entries, gather_queue
+
+        found = await gather_queue(self.api, self.namespace, name or self.queue_name)
+        return entries(found, datetime.now(UTC))
 
     async def submit_matrix(
         self,

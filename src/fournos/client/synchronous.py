@@ -98,6 +98,7 @@ class Client:
     submit = one_of(AsyncClient.submit, Job)
     job = one_of(AsyncClient.job, Job)
     jobs = many_of(AsyncClient.jobs, Job)
+    queue = blocking(AsyncClient.queue)
     submit_matrix = many_of(AsyncClient.submit_matrix, Job)
 
     def wait_all(

@@ -90,7 +90,7 @@ async def _or_error(call: Awaitable[T]) -> T | KubeError:
         return error
 
 
-async def _everywhere(source: Source, resource: Resource, namespace: str) -> list[Obj]:
+async def everywhere(source: Source, resource: Resource, namespace: str) -> list[Obj]:
     """Of all namespaces, or of ours where we may not see the others."""
     try:
         return (await source.list(resource)).items
@@ -99,7 +99,11 @@ async def _everywhere(source: Source, resource: Resource, namespace: str) -> lis
 
 
 async def _holders(source: Source, job: Obj) -> tuple[Obj, ...]:
-    jobs = await _everywhere(source, FOURNOS_JOB, job["metadata"]["namespace"])
+    return holders_among(await everywhere(source, FOURNOS_JOB, job["metadata"]["namespace"]), job)
+
+
+def holders_among(jobs: Iterable[Obj], job: Obj) -> tuple[Obj, ...]:
+    """Those that occupy clusters, the oldest first, without the job itself."""
     return tuple(
         other
         for other in sorted(jobs, key=created)
@@ -120,8 +124,8 @@ async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[Wai
         items = sorted(told.items, key=lambda item: int(item.get("positionInClusterQueue") or 0))
         return tuple(Waiting(key_of(item), int(item.get("priority") or 0)) for item in items)
     try:
-        queues = await _everywhere(source, LOCAL_QUEUE, namespace)
-        workloads = await _everywhere(source, WORKLOAD, namespace)
+        queues = await everywhere(source, LOCAL_QUEUE, namespace)
+        workloads = await everywhere(source, WORKLOAD, namespace)
     except KubeError:
         return ()
     return in_line(workloads, queues, cluster_queue)

@@ -1,0 +1,64 @@
+"""fournos queue: who waits, in which order, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from fournos.cli.output import table
+from fournos.cli.verbs import Cli, verb
+from fournos.insight.queues import QueueEntry, entries, gather_queue
+from fournos.insight.values import since
+
+
+def install(app: typer.Typer) -> None:
+    verb(app, "queue")(queue)
+
+
+async def queue(
+    cli: Cli,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[QUEUE]",
+            help="Name of a LocalQueue; default: FOURNOS_KUEUE_LOCAL_QUEUE_NAME, or fournos-queue.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Show a whole queue: who waits, of all namespaces that share it, in which order, and why each.
+
+    \b
+    fournos queue
+    fournos queue gpu-queue -o json
+    """
+    async with cli.session() as session:
+        found = await gather_queue(session.api, session.namespace, name or cli.queue)
+    waiting = entries(found, cli.world.now())
+    if cli.output.structured:
+        cli.output.data([one.as_data() for one in waiting])
+    elif not waiting:
+        cli.output.hint(f"Nothing waits in {found.base.queue_name}.")
+    else:
+        cli.output.lines(view(waiting, cli.world.now(), width=cli.output.width))
+
+
+def view(waiting: Sequence[QueueEntry], now: datetime, *, width: int | None) -> list[Text]:
+    header = ["PLACE", "NAMESPACE", "NAME", "OWNER", "PRIORITY", "FOR", "REASON"]
+    rows = [
+        (
+            str(one.place),
+            one.namespace,
+            one.name if one.kind == "FournosJob" else f"{one.kind.lower()}/{one.name}",
+            one.owner or "-",
+            str(one.priority),
+            since(one.since, now),
+            one.reason,
+        )
+        for one in waiting
+    ]
+    return table(header, rows, width=width)
