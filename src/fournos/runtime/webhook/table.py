@@ -1,6 +1,6 @@
 """What a system gives to the webhook server: which requests it reviews, and a pure review.
 
-    review(request, facts) -> Review | Need
+    review(request, facts) -> Review
 
 The contract is that of a decision (`fournos.runtime.decision`): pure, asked again with the answers to what it
 needs.
@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 
 from fournos.api.rules import Violation
 from fournos.kube.resource import Key, Obj, Resource
-from fournos.runtime.decision import Facts, Need, User
+from fournos.runtime.decision import Facts, User
 
 Operation = Literal["CREATE", "UPDATE"]
 
@@ -52,7 +52,7 @@ class Review:
 class Reviewer(Protocol):
     """Pure: no I/O, no clock, no randomness."""
 
-    def __call__(self, request: Request, facts: Facts) -> Review | Need: ...
+    def __call__(self, request: Request, facts: Facts) -> Review: ...
 
 
 @dataclass(frozen=True, slots=True)
