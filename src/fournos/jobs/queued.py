@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from fournos.api.conditions import is_true
 from fournos.jobs import build, names
 from fournos.jobs.context import Context
 from fournos.kube.resource import Key, Obj, Resource
@@ -36,6 +37,7 @@ def queue(ctx: Context) -> Outcome:
         workload_classes=_classes(ctx),
     )
     options = Options(
+        without_queue_name=True,
         pods_ready=False,  # reported with the run
         confirm_start=ctx.draft.attempt > 0,
     )
@@ -118,9 +120,12 @@ class QueuedFournosJob:
         return self.ctx.spec.priority or "" if free else ""
 
     def fits(self, workload: Obj) -> bool:
-        """Another client may have made it, in another queue or with a priority of its own.  One that was made
-        for a job beforehand ends with the job, whatever it asks for."""
-        if self.finished() is not None:
+        """Another client may have made it, in another queue or with a priority of its own.
+
+        A prebuilt one ends with its job, whatever it asks for; a job that another cluster runs keeps what it
+        was admitted with.
+        """
+        if self.finished() is not None or (runs_elsewhere(self) and is_true(workload, "QuotaReserved")):
             return True
         request, spec, state = self.workload_request(None), workload["spec"], view(workload).state
         if _pods(spec["podSets"][0]["template"]) != _pods(request.pod_sets[0].template):

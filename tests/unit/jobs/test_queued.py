@@ -81,6 +81,9 @@ CLASS = {"priorityClassRef": {"kind": "WorkloadPriorityClass", "name": "high"}}
         (workload(QUOTA, ADMITTED, queueName="other"), queued(prebuilt=True), True),
         (workload(spec={"cluster": "a"}), queued(cluster="b", prebuilt=True), False),
         (workload(spec={"cluster": "a"}), queued(cluster="b", status={"phase": "Failed"}), True),
+        (workload(spec={"cluster": "a"}), queued(cluster="b", managedBy=MULTIKUEUE), False),
+        (workload(QUOTA, spec={"cluster": "a"}), queued(cluster="b", managedBy=MULTIKUEUE), True),
+        (workload(QUOTA, ADMITTED, queueName="other"), queued(managedBy=MULTIKUEUE), True),
     ],
 )
 def test_which_workload_fits(found: Obj, job: QueuedFournosJob, fits: bool) -> None:
