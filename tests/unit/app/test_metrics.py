@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from fournos.app.metrics import TABLE, reference
+from fournos.miniclusters import gauges
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import CONTROLLER_RUNTIME, Counter, Gauge
 
@@ -48,3 +51,8 @@ def test_all_that_is_declared_is_served() -> None:
 
 def test_the_reference_page_is_the_table() -> None:
     assert (ROOT / "docs/reference/metrics.md").read_text() == reference()
+
+
+def test_what_is_not_declared_is_refused() -> None:
+    with pytest.raises(KeyError):
+        Metrics().set(gauges.BROKERS, 1)
