@@ -2,8 +2,8 @@
 
     review(request, facts) -> Review
 
-The contract is that of a decision (`fournos.runtime.decision`): pure, asked again with the answers to what it
-needs.
+The contract is that of a decision (`fournos.runtime.decision`): pure, called again with the answers to what
+it requires.
 """
 
 from __future__ import annotations
