@@ -10,7 +10,7 @@ from fournos.api.fournosjob import MAX_ATTEMPTS_KEPT, Attempt, FournosJobStatus,
 from fournos.api.times import format_time
 from fournos.jobs.names import TERMINAL, display_name
 from fournos.kube.resource import Obj
-from fournos.runtime.draft import Draft
+from fournos.runtime.draft import Draft, read
 
 MESSAGE_MAX = 4096
 _PHASE_TIME = {
@@ -29,7 +29,7 @@ class StatusDraft(Draft):
     # --- reading: each field by its type, so that one which another writer spoiled hides no other ---
 
     def _read(self, *names: str) -> FournosJobStatus:
-        return FournosJobStatus.model_validate({name: self._status.get(name) for name in names})
+        return read(FournosJobStatus, self._status, *names)
 
     @property
     def attempt(self) -> int:
@@ -39,7 +39,7 @@ class StatusDraft(Draft):
     @property
     def attempts(self) -> tuple[Attempt, ...]:
         """The last ones, oldest first."""
-        return self._read("attempts").attempts if self._status.get("attempts") else ()
+        return self._read("attempts").attempts
 
     @property
     def last_attempt(self) -> Attempt:
