@@ -64,6 +64,12 @@ def test_a_container_beside_flux_keeps_the_pod_for_a_while(code: int, again: int
     assert end == (NOW + timedelta(seconds=20) if until else None)
 
 
+def test_an_end_without_a_time_is_one_of_now() -> None:
+    lead = ended(0, 0, "Failed")
+    del lead["status"]["containerStatuses"][0]["state"]["terminated"]["finishedAt"]
+    assert end_of(ctx(lead, job=job()), job()) == NOW + timedelta(seconds=30)
+
+
 @pytest.mark.parametrize(
     ("reason", "message", "told"),
     [
