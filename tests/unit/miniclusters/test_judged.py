@@ -13,12 +13,14 @@ from fournos.miniclusters import names
 from fournos.miniclusters.context import Context
 from fournos.miniclusters.finish import End, end_of, finishing
 from fournos.miniclusters.judge import broker_up, cause_of, failed_beside, survey
+from fournos.miniclusters.kinds import SERVICE
 from fournos.miniclusters.start import claim, missing
 from fournos.runtime.decision import Absent, Decision, Facts, Present, SecretShape, Unknown
-from tests.unit.miniclusters.actors import NS, submit
+from tests.unit.miniclusters.actors import NS, change, submit
 from tests.unit.miniclusters.contexts import NOW, SETTINGS, ctx, ended, job, pod, runs
 from tests.unit.miniclusters.stories import delete, story
 from tests.world.harness import run
+from tests.world.server import Server
 
 # --- its end ---------------------------------------------------------------------------------------------
 
@@ -206,3 +208,22 @@ async def test_a_services_pod_that_was_deleted_is_made_again() -> None:
     gone = delete(POD, "flux-services")
     server = (await run(story(gone, setup=lambda world: submit(world, services=services)))).server
     assert server.find(POD, Key(NS, "flux-services"))
+
+
+async def test_who_uses_the_headless_service_owns_it_again() -> None:
+    """Without it the Service would go with the others that use it."""
+
+    def setup(server: Server) -> None:
+        submit(server, "flux")
+        submit(server, "other")
+
+    def stripped(server: Server) -> None:
+        found = server.get(SERVICE, Key(NS, "flux-service"))["metadata"]["ownerReferences"]
+        kept = [one for one in found if one["name"] != "flux"]
+        assert len(kept) == len(found) - 1
+        server.patch(SERVICE, Key(NS, "flux-service"), {"metadata": {"ownerReferences": kept}})
+        change(server, deadlineSeconds=9000)
+
+    server = (await run(story(stripped, setup=setup))).server
+    owners = server.get(SERVICE, Key(NS, "flux-service"))["metadata"]["ownerReferences"]
+    assert {one["name"] for one in owners} == {"flux", "other"}
