@@ -15,13 +15,15 @@ REFUSALS = frozenset({"KubeconfigRefusedError", "CredentialsError"})
 BAD_CREDENTIALS = frozenset({"Unauthorized", "CertificateExpired", "TokenExpired"})
 """Reasons of a probe that only a new kubeconfig cures."""
 EXPIRES_SOON = timedelta(days=14)
+_NO_NAME = "spec.kubeconfigSecret is not set: name the Secret that holds the cluster's kubeconfig"
 
 
 def connectivity(ctx: Context) -> None:
     """Sets status.kubeconfigStatus and status.connection; connects, or drops the connection."""
     secret = ctx.observed.secret
     if secret is None:
-        text = f"no Secret {ctx.spec.kubeconfig_secret} with the label fournos.dev/cluster-kubeconfig=true"
+        name = ctx.spec.kubeconfig_secret
+        text = f"no Secret {name} with the label {names.SECRET_SELECTOR}" if name else _NO_NAME
         _unusable(ctx, KubeconfigStatus.MISSING, "SecretMissing", text)
         return
     if not secret["hasKubeconfig"]:

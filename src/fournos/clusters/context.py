@@ -9,7 +9,6 @@ from typing import Any
 from fournos.api.fournoscluster import FournosClusterSpec
 from fournos.clusters import names
 from fournos.clusters.kinds import FOURNOS_CLUSTER
-from fournos.clusters.planner import Sync
 from fournos.clusters.settings import ClusterSettings
 from fournos.clusters.status import StatusDraft
 from fournos.clusters.steps import Verdict
@@ -40,7 +39,6 @@ class Observed:
     lock_workload: Obj | None = None
     flavor: Obj | None = None
     queue: Obj | None = None
-    sync: Sync | None = None
     running: tuple[str, ...] = ()
     """Jobs that occupy the cluster, the lock not counted."""
     stoppable: tuple[str, ...] = ()
@@ -56,6 +54,18 @@ class Observed:
     def occupants(self) -> tuple[str, ...]:
         """Whoever is there but the lock."""
         return self.running + tuple(f"workload/{name}" for name in self.foreign)
+
+
+@dataclass(frozen=True, slots=True)
+class Vanished:
+    """A FournosCluster that was deleted without its finalizer's steps, while the connection to it is kept."""
+
+    key: Key
+
+    @property
+    def cluster(self) -> Obj:
+        """What is left of it, for logs."""
+        return {"metadata": {"namespace": self.key.namespace, "name": self.key.name, "uid": ""}}
 
 
 @dataclass(slots=True)

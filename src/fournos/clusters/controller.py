@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from fournos.clusters.context import Observed
+from fournos.clusters.clusterqueue import queue_system
+from fournos.clusters.context import Observed, Vanished
 from fournos.clusters.decide import decide
+from fournos.clusters.kubeconfig_secrets import secrets_system
 from fournos.clusters.observe import Observer, watches
-from fournos.clusters.queue import queue_system
-from fournos.clusters.secrets import secrets_system
 from fournos.clusters.settings import ClusterSettings
 from fournos.clusters.steps import Targets, executors
 from fournos.runtime.system import System
@@ -18,7 +18,7 @@ CLUSTERS = "clusters"
 """The system whose keys are FournosClusters: what a change of a connection wakes."""
 
 
-def clusters_system(settings: ClusterSettings, targets: Targets) -> System[Observed]:
+def clusters_system(settings: ClusterSettings, targets: Targets) -> System[Observed | Vanished]:
     return System(
         name=CLUSTERS,
         watches=watches(settings),

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from fournos.clusters import names
 from fournos.clusters.connectivity import connectivity
-from fournos.clusters.context import Context, Observed
+from fournos.clusters.context import Context, Observed, Vanished
 from fournos.clusters.decommission import decommission, drain, gone_secret
 from fournos.clusters.inventory import inventory
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.lock import lock
-from fournos.clusters.members import member_of
-from fournos.clusters.planner import NO_QUEUE
+from fournos.clusters.planner_inputs import planner_input
+from fournos.clusters.quota_synced import NO_QUEUE, PENDING, quota_synced
 from fournos.clusters.settings import ClusterSettings
+from fournos.clusters.steps import Forget
 from fournos.kube.resource import Key, uid_of
-from fournos.runtime.decision import Absent, Decision, Facts, Need, Present, SecretShape
+from fournos.runtime.decision import Absent, Decision, Facts, Present, SecretShape
 from fournos.runtime.failures import describe, lasts
 from fournos.runtime.finalizer import switched
 from fournos.runtime.steps import Delete
 
-_LOOK_AGAIN = timedelta(seconds=1)
-"""After a pass whose findings change the plan, should that change nothing in Kueue."""
 
-
-def decide(observed: Observed, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision | Need:
+def decide(
+    observed: Observed | Vanished, facts: Facts, now: datetime, *, settings: ClusterSettings
+) -> Decision:
     """Pure; see `fournos.runtime.decision`."""
+    if isinstance(observed, Vanished):
+        return Decision(steps=(Forget(observed.key.name),))
     ctx = Context(observed, facts, now, settings)
     if facts.failure is not None and facts.failure.transient:
-        return _troubled(ctx)
+        return _retried(ctx)
     if ctx.draft.is_true("Retrying"):
         ctx.draft.condition("Retrying", "False", "Recovered", "")
     if ctx.deleting:
@@ -42,21 +44,17 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: Cluster
             return verdict
     connectivity(ctx)
     inventory(ctx)
-    need = lock(ctx)
-    if need is not None:
-        return need
+    lock(ctx)
     drain(ctx)
     ctx.draft.put(runningJobs=len(observed.occupants))
     _quota(ctx)
     return ctx.decision()
 
 
-def _is_gone(ctx: Context) -> Need | Decision | None:
+def _is_gone(ctx: Context) -> Decision | None:
     """A Secret that is gone or lost its label takes the FournosCluster that it brought with it."""
     question = SecretShape(Key(ctx.settings.secrets_namespace, ctx.spec.kubeconfig_secret))
-    if need := ctx.facts.ask([question]):
-        return need
-    answer = ctx.facts.answer(question)
+    answer = ctx.facts.require(question)
     if isinstance(answer, Present):
         if answer.value.labels.get(names.SECRET_LABEL) == "true":
             return Decision(retry=True)  # it is there, the cache is about to show it
@@ -71,18 +69,12 @@ def _is_gone(ctx: Context) -> Need | Decision | None:
 
 
 def _quota(ctx: Context) -> None:
-    sync = ctx.observed.sync
-    if sync is None:
-        ctx.draft.condition("QuotaSynced", "Unknown", "Pending", "not planned yet")
-        return
-    spec = {**ctx.cluster["spec"], **ctx.spec_changes}
+    """Compares Kueue's objects with what this pass leaves behind, not with what it began with."""
+    spec = {**(ctx.cluster.get("spec") or {}), **ctx.spec_changes}
     after = {**ctx.cluster, "spec": spec, "status": ctx.draft.render()}
-    if member_of(after) != member_of(ctx.cluster):
-        # The plan is that of what was known before this pass; what it finds is planned after it.
-        ctx.draft.condition("QuotaSynced", "False", "Pending", "the ClusterQueue is about to be changed")
-        ctx.wake(ctx.now + _LOOK_AGAIN)
-        return
-    if sync.reason == "Pending":  # no news
+    flavor, queue = ctx.observed.flavor, ctx.observed.queue
+    sync = quota_synced(planner_input(after), flavor, queue, prefix=ctx.settings.gpu_resource_prefix)
+    if sync.reason == PENDING:  # no news
         ctx.draft.condition("QuotaSynced", sync.status, sync.reason, sync.message)
         return
     message = sync.message
@@ -92,7 +84,7 @@ def _quota(ctx: Context) -> None:
     ctx.draft.tell("QuotaSynced", sync.status, sync.reason, message)
 
 
-def _troubled(ctx: Context) -> Decision:
+def _retried(ctx: Context) -> Decision:
     failure = ctx.facts.failure
     assert failure is not None
     if not lasts(failure):

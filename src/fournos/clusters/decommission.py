@@ -10,18 +10,17 @@ from __future__ import annotations
 from fournos.api.fournoscluster import MAX_NAMED, Drain
 from fournos.clusters import names
 from fournos.clusters.context import Context
-from fournos.clusters.holders import foreign_holds, is_lock
 from fournos.clusters.lock import release
-from fournos.clusters.planner import in_use, ours
+from fournos.clusters.names import DRAINING, REMOVING
+from fournos.clusters.quota_holders import foreign_holds, is_lock
+from fournos.clusters.quotas import in_use, ours
 from fournos.clusters.steps import Forget
 from fournos.kube.kinds import CONFIG_MAP
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import CLUSTER_QUEUE, FOURNOS_JOB, RESOURCE_FLAVOR, WORKLOAD
-from fournos.runtime.decision import Absent, Decision, LiveGet, LiveList, Need, Present
+from fournos.runtime.decision import Absent, Decision, LiveGet, LiveList, Present
 from fournos.runtime.finalizer import switched
 from fournos.runtime.steps import Create, Patch, Step
-
-DRAINING, REMOVING = "Draining", "Removing"
 
 
 def drain(ctx: Context) -> None:
@@ -53,7 +52,7 @@ def _shown(them: tuple[str, ...]) -> str:
     return ", ".join(them[:MAX_NAMED]) + (" …" if len(them) > MAX_NAMED else "")
 
 
-def decommission(ctx: Context) -> Decision | Need:
+def decommission(ctx: Context) -> Decision:
     if not ctx.holds_finalizer:
         return Decision()
     state = ctx.draft.get("decommission")
@@ -65,18 +64,14 @@ def decommission(ctx: Context) -> Decision | Need:
         return ctx.decision()
     if ctx.observed.occupants:
         return ctx.decision()
-    need = release(ctx)
-    if need is not None:
-        return need
+    release(ctx)
     if ctx.draft.get("lock") is not None:
         return ctx.decision()
     # What the cache does not show may hold its quota all the same.
     namespace = ctx.settings.execution_namespace
     jobs, workloads = LiveList(FOURNOS_JOB, namespace), LiveList(WORKLOAD, namespace)
     queue = LiveGet(CLUSTER_QUEUE, Key("", ctx.settings.kueue_cluster_queue_name))
-    if need := ctx.facts.ask([jobs, workloads, queue]):
-        return need
-    answers = [ctx.facts.answer(question) for question in (jobs, workloads, queue)]
+    answers = ctx.facts.require(jobs, workloads, queue)
     if not all(isinstance(answer, Present | Absent) for answer in answers):
         ctx.retry = True
         return ctx.decision()
@@ -104,13 +99,12 @@ def _occupies(cluster: str, job: Obj) -> bool:
     return held and not is_lock(job, cluster)
 
 
-def _remove(ctx: Context) -> Decision | Need:
-    flavor = LiveGet(RESOURCE_FLAVOR, Key("", ctx.name))
-    queue = LiveGet(CLUSTER_QUEUE, Key("", ctx.settings.kueue_cluster_queue_name))
-    removed = LiveGet(CONFIG_MAP, Key(ctx.settings.namespace, names.REMOVED_CONFIG_MAP))
-    if need := ctx.facts.ask([flavor, queue, removed]):
-        return need
-    found, entry = ctx.facts.answer(flavor), ctx.facts.answer(queue)
+def _remove(ctx: Context) -> Decision:
+    found, entry, removed = ctx.facts.require(
+        LiveGet(RESOURCE_FLAVOR, Key("", ctx.name)),
+        LiveGet(CLUSTER_QUEUE, Key("", ctx.settings.kueue_cluster_queue_name)),
+        LiveGet(CONFIG_MAP, Key(ctx.settings.namespace, names.REMOVED_CONFIG_MAP)),
+    )
     foreign = isinstance(found, Present) and not ours(found.value)
     if not foreign and not (
         isinstance(found, Absent)
@@ -121,11 +115,10 @@ def _remove(ctx: Context) -> Decision | Need:
         return ctx.decision()
     last: list[Step] = []
     if ctx.observed.secret is not None:
-        answer = ctx.facts.answer(removed)
-        if not isinstance(answer, Present | Absent):
+        if not isinstance(removed, Present | Absent):
             ctx.retry = True
             return ctx.decision()
-        last += _remember(ctx, answer)
+        last += _remember(ctx, removed)
     off = ctx.own_patch(switched(ctx.cluster, names.FINALIZER, on=False))
     assert off is not None
     return Decision(steps=(*last, Forget(ctx.name), off))
@@ -154,4 +147,5 @@ def _names(queue: object, flavor: str) -> bool:
 def gone_secret(ctx: Context) -> bool:
     """Whether the Secret that brought this FournosCluster is not in the cache any more."""
     labels = ctx.cluster["metadata"].get("labels") or {}
-    return ctx.observed.secret is None and labels.get(names.AUTO_DISCOVERED_LABEL) == "true"
+    named = bool(ctx.spec.kubeconfig_secret)  # without a name there is none to look for
+    return named and ctx.observed.secret is None and labels.get(names.AUTO_DISCOVERED_LABEL) == "true"

@@ -95,7 +95,7 @@ def _failed(ctx: Context, error: str) -> None:
 
 def _mirror(ctx: Context, hardware: dict[str, Any]) -> None:
     """spec.hardware says the same, but is written only when more than the time has changed."""
-    there = ctx.cluster["spec"].get("hardware") or {}
+    there = (ctx.cluster.get("spec") or {}).get("hardware") or {}
     names = ("gpus", "totalGPUs", "consecutiveFailures", "lastError")
     wanted = {name: hardware.get(name) for name in names}
     if {name: there.get(name) for name in names} != wanted:

@@ -15,21 +15,21 @@ from fournos.api.fournoscluster import MAX_NAMED, LockState
 from fournos.api.times import format_time
 from fournos.clusters import build, names
 from fournos.clusters.context import Context
-from fournos.clusters.holders import is_lock
+from fournos.clusters.quota_holders import is_lock
 from fournos.kube.resource import Obj, is_terminating, key_of, uid_of
 from fournos.queueing.kinds import FOURNOS_JOB, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.queueing.state import QueueState, view
-from fournos.runtime.decision import Absent, LiveGet, Need, Present
+from fournos.runtime.decision import Absent, LiveGet, Present
 from fournos.runtime.steps import Create, Delete, Patch
 
 
-def lock(ctx: Context) -> Need | None:
+def lock(ctx: Context) -> None:
     """Adds steps and status to the pass."""
     owner = ctx.spec.owner or ""
-    if not owner:
-        return release(ctx)
-    _wanted(ctx, owner)
-    return None
+    if owner:
+        _wanted(ctx, owner)
+    else:
+        release(ctx)
 
 
 def _wanted(ctx: Context, owner: str) -> None:
@@ -134,7 +134,7 @@ def _behind(ctx: Context, job: Obj, workload: Obj | None) -> str:
     return f"waits for admission: {said}" if said else "waits for admission"
 
 
-def release(ctx: Context) -> Need | None:
+def release(ctx: Context) -> None:
     """Takes the lock away, if there is one; nothing of it is left when status.lock is gone."""
     job, before = ctx.observed.lock_job, ctx.draft.group("lock")
     expires = ctx.draft.time("lockExpiresAt")
@@ -145,24 +145,21 @@ def release(ctx: Context) -> Need | None:
         ctx.draft.put(locked=False)
         if ctx.draft.reason_of("Locked") != "Expired":
             ctx.draft.condition("Locked", "False", "NoOwner", "nobody has locked it")
-        return None
+        return
     if job is None:
         # The cache is no proof that it is not there.
-        question = LiveGet(FOURNOS_JOB, ctx.lock_key)
-        if need := ctx.facts.ask([question]):
-            return need
-        answer = ctx.facts.answer(question)
+        answer = ctx.facts.require(LiveGet(FOURNOS_JOB, ctx.lock_key))
         if isinstance(answer, Absent):
             ctx.draft.note("LockReleased", "the cluster is unlocked")
             _released(ctx)
-            return None
+            return
         if not isinstance(answer, Present):
             ctx.retry = True
-            return None
+            return
         job = answer.value
     if not _is_ours(ctx, job):
         _released(ctx)
-        return None
+        return
     if not is_terminating(job):
         ctx.steps.append(Delete(FOURNOS_JOB, key_of(job), uid_of(job)))
     ctx.retry = True  # should its deletion's event get lost
@@ -170,7 +167,6 @@ def release(ctx: Context) -> Need | None:
     ctx.draft.put(locked=False, lock={**_kept(before), "state": str(state)})
     if state != LockState.EXPIRING:
         ctx.draft.condition("Locked", "False", "Releasing", "the lock is being released")
-    return None
 
 
 def _released(ctx: Context) -> None:

@@ -24,6 +24,8 @@ LOCK_HELD_CLASS = "fournos-lock-held"
 REMOVED_CONFIG_MAP = "clusters-removed"
 """Which version of a Secret belonged to a FournosCluster that somebody deleted."""
 
+DRAINING, REMOVING = "Draining", "Removing"
+"""The values of `status.decommission`."""
 HOLDING = frozenset({"Admitted", "Running", "Stopping"})
 """Phases of a FournosJob in which it occupies its cluster."""
 TERMINAL = frozenset({"Succeeded", "Failed", "Stopped"})

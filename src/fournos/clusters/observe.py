@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from fournos.api.fournoscluster import FournosClusterSpec
 from fournos.clusters import names
-from fournos.clusters.context import Observed
+from fournos.clusters.context import Observed, Vanished
 from fournos.clusters.gpus import is_gpu_resource, is_product_label
-from fournos.clusters.holders import flavors_held, foreign_holds, is_lock, is_of_job
 from fournos.clusters.kinds import FOURNOS_CLUSTER
-from fournos.clusters.members import member_of
-from fournos.clusters.planner import Plan, above_quota, plan
+from fournos.clusters.quota_holders import flavors_held, foreign_holds, is_lock, is_of_job
+from fournos.clusters.quotas import above_quota
 from fournos.clusters.settings import ClusterSettings
 from fournos.clusters.steps import Targets
 from fournos.kube.kinds import NODE, SECRET
 from fournos.kube.resource import Key, Obj, controller_of, key_of, newest, uid_of
-from fournos.kube.store import Store
 from fournos.queueing.kinds import (
     CLUSTER_QUEUE,
     FOURNOS_JOB,
@@ -53,7 +50,10 @@ def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
         found = name.startswith(names.LOCK_PREFIX)
         return (cluster_key(name.removeprefix(names.LOCK_PREFIX)),) if found else ()
 
-    def everybody(obj: Obj, caches: Caches) -> Iterable[Key]:
+    def of_flavor(flavor: Obj, caches: Caches) -> Iterable[Key]:
+        return (cluster_key(flavor["metadata"]["name"]),)
+
+    def every_cluster(queue: Obj, caches: Caches) -> Iterable[Key]:
         return tuple(key_of(cluster) for cluster in caches[FOURNOS_CLUSTER])
 
     return (
@@ -86,8 +86,8 @@ def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
             indexes={OWNER: controller_uid, HOLDS: foreign_holds},
             required=False,
         ),
-        Watch(RESOURCE_FLAVOR, wakes=everybody, project=project_flavor, required=False),
-        Watch(CLUSTER_QUEUE, wakes=everybody, project=project_queue, required=False),
+        Watch(RESOURCE_FLAVOR, wakes=of_flavor, project=project_flavor, required=False),
+        Watch(CLUSTER_QUEUE, wakes=every_cluster, project=project_queue, required=False),
         Watch(WORKLOAD_PRIORITY_CLASS, wakes=nobody, project=project_metadata, required=False),
     )
 
@@ -98,16 +98,14 @@ class Observer:
     def __init__(self, settings: ClusterSettings, targets: Targets) -> None:
         self._settings = settings
         self._targets = targets
-        self._planned: tuple[Any, Plan] | None = None
 
-    def __call__(self, caches: Caches, key: Key) -> Observed | None:
+    def __call__(self, caches: Caches, key: Key) -> Observed | Vanished | None:
+        name, targets = key.name, self._targets
         cluster = caches[FOURNOS_CLUSTER].get(key)
         if cluster is None:
-            # Nothing says any more that there is such a cluster; what it left is found by its Secret's key.
-            self._targets.forget(key.name)
-            return None
-        name, targets = key.name, self._targets
-        spec = FournosClusterSpec.model_validate(cluster["spec"])
+            return Vanished(key) if targets.version_of(name) is not None else None
+        # The published CRD lets an object without a spec in: it names no Secret, as one with an empty name.
+        spec = FournosClusterSpec.model_validate({"kubeconfigSecret": "", **(cluster.get("spec") or {})})
         nodes = targets.store(name, NODE)
         error = targets.watch_error(name, NODE)
         lock_job = caches[FOURNOS_JOB].get(Key(self._settings.execution_namespace, names.lock_name(name)))
@@ -127,7 +125,6 @@ class Observer:
             lock_workload=self._lock_workload(caches, lock_job),
             flavor=caches[RESOURCE_FLAVOR].get(Key("", name)),
             queue=queue_of(caches, self._settings),
-            sync=self._plan(caches).syncs.get(name),
             running=tuple(job["metadata"]["name"] for job in running),
             stoppable=tuple(job["metadata"]["name"] for job in running if not job["spec"].get("shutdown")),
             foreign=tuple(sorted(key_of(found).name for found in caches[WORKLOAD].by(HOLDS, name))),
@@ -141,30 +138,9 @@ class Observer:
             return None
         return newest(caches[WORKLOAD].by(OWNER, uid_of(lock_job)))
 
-    def _plan(self, caches: Caches) -> Plan:
-        """The plan of all clusters is made once for the same objects, not once for each cluster."""
-        stores = (caches[FOURNOS_CLUSTER], caches[RESOURCE_FLAVOR], caches[CLUSTER_QUEUE])
-        seen = tuple(_versions(store) for store in stores)
-        if self._planned is None or self._planned[0] != seen:
-            self._planned = seen, plan_of(caches, self._settings)
-        return self._planned[1]
-
-
-def plan_of(caches: Caches, settings: ClusterSettings) -> Plan:
-    return plan(
-        [member_of(cluster) for cluster in caches[FOURNOS_CLUSTER]],
-        caches[RESOURCE_FLAVOR],
-        queue_of(caches, settings),
-        prefix=settings.gpu_resource_prefix,
-    )
-
 
 def queue_of(caches: Caches, settings: ClusterSettings) -> Obj | None:
     return caches[CLUSTER_QUEUE].get(Key("", settings.kueue_cluster_queue_name))
-
-
-def _versions(store: Store) -> tuple[tuple[str, str], ...]:
-    return tuple((obj["metadata"]["uid"], obj["metadata"]["resourceVersion"]) for obj in store)
 
 
 # --- indexes and wakes -------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fournos.clusters.clusterqueue import Fleet, decide
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.names import RESOURCES_ANNOTATION
-from fournos.clusters.planner import MAX_FLAVORS, MAX_QUOTAS, Member, Plan, flavor_of, plan
-from fournos.clusters.queue import Fleet, decide
+from fournos.clusters.planner import Plan, flavor_of, plan
+from fournos.clusters.planner_inputs import PlannerInput
+from fournos.clusters.quota_synced import Sync, quota_synced
+from fournos.clusters.quotas import MAX_FLAVORS, MAX_QUOTAS
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import CLUSTER_QUEUE
@@ -51,7 +54,7 @@ def group(resources: list[str], **flavors: list[int]) -> dict[str, Any]:
     }
 
 
-def ours(*members: Member) -> list[Any]:
+def ours(*members: PlannerInput) -> list[Any]:
     return [{**flavor_of(m), "metadata": {**flavor_of(m)["metadata"], "uid": m.name}} for m in members]
 
 
@@ -61,6 +64,12 @@ def quotas(a_plan: Plan, index: int = 0) -> dict[str, dict[str, str]]:
         entry["name"]: {quota["name"]: str(quota["nominalQuota"]) for quota in entry["resources"]}
         for entry in a_plan.queue["spec"]["resourceGroups"][index]["flavors"]
     }
+
+
+def syncs(inputs: Iterable[PlannerInput], flavors: Iterable[Any], a_queue: Any) -> dict[str, Sync]:
+    by_name = {flavor["metadata"]["name"]: flavor for flavor in flavors}
+    wanted = [one for one in inputs if not one.removing]
+    return {one.name: quota_synced(one, by_name.get(one.name), a_queue, prefix=PREFIX) for one in wanted}
 
 
 def applied(before: Mapping[str, Any], a_plan: Plan) -> dict[str, Any]:
@@ -82,18 +91,18 @@ def kueue_accepts(a_queue: Mapping[str, Any]) -> None:
 
 
 def test_the_first_cluster_of_an_empty_queue() -> None:
-    a_plan = plan([Member("c1", {"l40s": 2})], [], queue(), prefix=PREFIX)
+    a_plan = plan([PlannerInput("c1", {"l40s": 2})], [], queue(), prefix=PREFIX)
     assert [flavor["metadata"]["name"] for flavor in a_plan.create] == ["c1"]
     assert a_plan.create[0]["spec"] == {"nodeLabels": {"fournos.dev/cluster": "c1"}}
     assert a_plan.queue is not None
     assert a_plan.queue["metadata"]["resourceVersion"] == "7"
     assert quotas(a_plan) == {"c1": {SLOT: "100", "fournos/gpu-l40s": "2"}}
-    assert a_plan.syncs["c1"].reason == "Pending"
+    assert syncs([PlannerInput("c1", {"l40s": 2})], [], queue())["c1"].reason == "Pending"
 
 
 def test_peoples_flavors_and_the_order_of_resources_stay() -> None:
     before = queue(group(["fournos/gpu-h200", SLOT, "cpu"], mine=[8, 100, 64], other=[0, 50, 1]))
-    a_plan = plan([Member("c1", {"a100": 4, "h200": 8})], [], before, prefix=PREFIX)
+    a_plan = plan([PlannerInput("c1", {"a100": 4, "h200": 8})], [], before, prefix=PREFIX)
     assert a_plan.queue is not None
     (after,) = a_plan.queue["spec"]["resourceGroups"]
     assert after["coveredResources"] == ["fournos/gpu-h200", SLOT, "cpu", "fournos/gpu-a100"]
@@ -108,14 +117,14 @@ def test_peoples_flavors_and_the_order_of_resources_stay() -> None:
 def test_a_flavor_that_somebody_made_is_left_alone() -> None:
     foreign = {"metadata": {"name": "c1", "uid": "x"}, "spec": {"nodeLabels": {"a": "b"}}}
     before = queue(group([SLOT], c1=[7]))
-    a_plan = plan([Member("c1", {"l40s": 2}, closed="draining")], [foreign], before, prefix=PREFIX)
+    a_plan = plan([PlannerInput("c1", {"l40s": 2}, closed="draining")], [foreign], before, prefix=PREFIX)
     assert (a_plan.create, a_plan.taint, a_plan.queue, a_plan.delete) == ((), (), None, ())
-    assert a_plan.syncs["c1"].reason == "ForeignFlavor"
+    assert syncs([PlannerInput("c1", {"l40s": 2})], [foreign], before)["c1"].reason == "ForeignFlavor"
 
 
 def test_other_groups_are_not_ours() -> None:
     before = queue(group(["cpu"], x=[5]), group([SLOT], y=[100]), group(["fournos/gpu-l40s"], z=[3]))
-    a_plan = plan([Member("c1", {"l40s": 2, "h100": 8})], [], before, prefix=PREFIX)
+    a_plan = plan([PlannerInput("c1", {"l40s": 2, "h100": 8})], [], before, prefix=PREFIX)
     assert a_plan.queue is not None
     first, second, third = a_plan.queue["spec"]["resourceGroups"]
     assert (first, third) == (before["spec"]["resourceGroups"][0], before["spec"]["resourceGroups"][2])
@@ -123,12 +132,16 @@ def test_other_groups_are_not_ours() -> None:
 
 
 def test_planned_again_nothing_is_to_do() -> None:
-    members = [Member("c1", {"a100": 8}), Member("c2", {"mi210": 4}, closed="draining"), Member("c3")]
+    members = [
+        PlannerInput("c1", {"a100": 8}),
+        PlannerInput("c2", {"mi210": 4}, closed="draining"),
+        PlannerInput("c3"),
+    ]
     before = queue(group(["fournos/gpu-h200", SLOT], mine=[8, 100]))
     done = applied(before, plan(members, [], before, prefix=PREFIX))
     again = plan(members, ours(*members), done, prefix=PREFIX)
     assert (again.create, again.taint, again.queue, again.delete) == ((), (), None, ())
-    assert {name: sync.reason for name, sync in again.syncs.items()} == {
+    assert {name: sync.reason for name, sync in syncs(members, ours(*members), done).items()} == {
         "c1": "Synced",
         "c2": "Closed",
         "c3": "Synced",
@@ -137,55 +150,55 @@ def test_planned_again_nothing_is_to_do() -> None:
 
 def test_removal_takes_everything_with_it() -> None:
     before = queue(group(["fournos/gpu-h200", SLOT], mine=[8, 100]))
-    member = Member("c1", {"a100": 8})
+    member = PlannerInput("c1", {"a100": 8})
     done = applied(before, plan([member], [], before, prefix=PREFIX))
     assert done["metadata"]["annotations"] == {RESOURCES_ANNOTATION: '["fournos/gpu-a100"]'}
-    removed = plan([Member("c1", {"a100": 8}, removing=True)], ours(member), done, prefix=PREFIX)
+    removed = plan([PlannerInput("c1", {"a100": 8}, removing=True)], ours(member), done, prefix=PREFIX)
     assert [flavor["metadata"]["name"] for flavor in removed.delete] == ["c1"]
     after = applied(done, removed)
     assert after["spec"] == before["spec"] and not after["metadata"]["annotations"]
 
 
 def test_the_last_cluster_takes_its_group_with_it() -> None:
-    done = applied(queue(), plan([Member("c1")], [], queue(), prefix=PREFIX))
-    removed = plan([Member("c1", removing=True)], ours(Member("c1")), done, prefix=PREFIX)
+    done = applied(queue(), plan([PlannerInput("c1")], [], queue(), prefix=PREFIX))
+    removed = plan([PlannerInput("c1", removing=True)], ours(PlannerInput("c1")), done, prefix=PREFIX)
     assert applied(done, removed)["spec"] == {"resourceGroups": []}
 
 
 def test_a_flavor_of_ours_without_a_cluster_goes() -> None:
     before = queue(group([SLOT], c1=[100], mine=[1]))
-    a_plan = plan([], ours(Member("c1")), before, prefix=PREFIX)
+    a_plan = plan([], ours(PlannerInput("c1")), before, prefix=PREFIX)
     assert quotas(a_plan) == {"mine": {SLOT: "1"}}
     assert len(a_plan.delete) == 1
 
 
 def test_a_closed_cluster_gives_no_slots_but_to_its_owner() -> None:
-    open_, closed = Member("c1"), Member("c1", closed="draining")
+    open_, closed = PlannerInput("c1"), PlannerInput("c1", closed="draining")
     before = applied(queue(), plan([open_], [], queue(), prefix=PREFIX))
     a_plan = plan([closed], ours(open_), before, prefix=PREFIX)
     assert quotas(a_plan) == {"c1": {SLOT: "0"}}
     ((flavor, taints),) = a_plan.taint
     assert flavor["metadata"]["name"] == "c1"
     assert taints == [{"key": "fournos.dev/unavailable", "value": "draining", "effect": "NoSchedule"}]
-    locked = Member("c1", closed="draining", for_lock=True)
+    locked = PlannerInput("c1", closed="draining", for_lock=True)
     assert plan([locked], ours(closed), before, prefix=PREFIX).queue is None
     reopened = plan([open_], ours(closed), before, prefix=PREFIX)
     assert reopened.taint[0][1] == []
 
 
 def test_peoples_taints_stay() -> None:
-    flavor = ours(Member("c1"))[0]
+    flavor = ours(PlannerInput("c1"))[0]
     own = {"key": "team", "value": "x", "effect": "NoSchedule"}
     flavor = {**flavor, "spec": {**flavor["spec"], "nodeTaints": [own]}}
-    a_plan = plan([Member("c1", closed="draining")], [flavor], queue(), prefix=PREFIX)
+    a_plan = plan([PlannerInput("c1", closed="draining")], [flavor], queue(), prefix=PREFIX)
     assert a_plan.taint[0][1][0] == own and len(a_plan.taint[0][1]) == 2
 
 
 def test_less_than_is_in_use_is_said() -> None:
-    member = Member("c1", closed="draining")
+    member = PlannerInput("c1", closed="draining")
     before = queue(c1=5)
     done = applied(before, plan([member], [], before, prefix=PREFIX))
-    sync = plan([member], ours(member), done, prefix=PREFIX).syncs["c1"]
+    sync = syncs([member], ours(member), done)["c1"]
     assert (sync.status, sync.reason) == ("True", "BelowUse")
     assert "5 of fournos/cluster-slot in use, quota 0" in sync.message
 
@@ -193,7 +206,7 @@ def test_less_than_is_in_use_is_said() -> None:
 def test_what_people_set_beside_the_quota_stays() -> None:
     before = queue(group([SLOT], c1=[100]))
     before["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["borrowingLimit"] = 1
-    a_plan = plan([Member("c1", {"l4": 1})], ours(Member("c1")), before, prefix=PREFIX)
+    a_plan = plan([PlannerInput("c1", {"l4": 1})], ours(PlannerInput("c1")), before, prefix=PREFIX)
     assert a_plan.queue is not None
     first = a_plan.queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
     assert first == {"name": SLOT, "nominalQuota": 100, "borrowingLimit": 1}
@@ -201,30 +214,32 @@ def test_what_people_set_beside_the_quota_stays() -> None:
 
 @pytest.mark.parametrize("short", ["a" * 40 + "mig" + "1" * 20, "x" * 60, "a/b", "-"])
 def test_gpus_that_no_resource_can_be_named_after_cost_the_others_nothing(short: str) -> None:
-    members = [Member("bad", {short: 4, "l4": 1}), Member("good", {"h200": 8})]
+    members = [PlannerInput("bad", {short: 4, "l4": 1}), PlannerInput("good", {"h200": 8})]
     first = plan(members, [], queue(), prefix=PREFIX)
     assert quotas(first)["good"][f"{PREFIX}h200"] == "8"
     assert quotas(first)["bad"][f"{PREFIX}l4"] == "1"
     assert f"{PREFIX}{short}" not in quotas(first)["bad"]
     after = applied(queue(), first)
     kueue_accepts(after)
-    second = plan(members, ours(*members), after, prefix=PREFIX)
-    assert second.queue is None
-    assert second.syncs["good"].status == "True"
-    told = second.syncs["bad"]
+    assert plan(members, ours(*members), after, prefix=PREFIX).queue is None
+    found = syncs(members, ours(*members), after)
+    assert found["good"].status == "True"
+    told = found["bad"]
     assert (told.status, told.reason) == ("False", "ResourceNameInvalid")
     assert f"{PREFIX}{short}" in told.message
 
 
 def test_the_longest_name_that_fits() -> None:
     short = "x" * 59
-    assert f"{PREFIX}{short}" in quotas(plan([Member("a", {short: 1})], [], queue(), prefix=PREFIX))["a"]
+    assert (
+        f"{PREFIX}{short}" in quotas(plan([PlannerInput("a", {short: 1})], [], queue(), prefix=PREFIX))["a"]
+    )
 
 
 def test_a_quota_that_cannot_be_read_is_written_anew_or_left_alone() -> None:
     odd = "9" * 5000
     before = queue(group([SLOT], mine=[odd], c1=[odd]))  # type: ignore[list-item]
-    found = quotas(plan([Member("c1")], ours(Member("c1")), before, prefix=PREFIX))
+    found = quotas(plan([PlannerInput("c1")], ours(PlannerInput("c1")), before, prefix=PREFIX))
     assert (found["c1"][SLOT], found["mine"][SLOT]) == ("100", odd)
 
 
@@ -233,7 +248,7 @@ def test_a_refusal_is_told_where_there_is_a_right() -> None:
     clusters = tuple(
         {"metadata": {"namespace": "hearth", "name": name, "uid": name}} for name in ("bad", "good")
     )
-    seen = Fleet(Key("", "q"), (Member("bad"), Member("good")), (), queue(), clusters)
+    seen = Fleet(Key("", "q"), (PlannerInput("bad"), PlannerInput("good")), (), queue(), clusters)
     now = datetime(2030, 1, 1, tzinfo=UTC)
     first = decide(seen, Facts(), now, settings=ClusterSettings())
     assert isinstance(first, Decision)
@@ -248,23 +263,30 @@ def test_a_refusal_is_told_where_there_is_a_right() -> None:
 
 
 def test_limits() -> None:
-    everyone = [Member(f"c{n:02}") for n in range(70)]
-    a_plan = plan(everyone, [], queue(), prefix=PREFIX)
-    kueue_accepts(applied(queue(), a_plan))
-    full = [name for name, sync in a_plan.syncs.items() if sync.reason == "LimitReached"]
+    everyone = [PlannerInput(f"c{n:02}") for n in range(70)]
+    after = applied(queue(), plan(everyone, [], queue(), prefix=PREFIX))
+    kueue_accepts(after)
+    found = syncs(everyone, ours(*everyone), after)
+    full = [name for name, sync in found.items() if sync.reason == "LimitReached"]
     assert full == [f"c{n:02}" for n in range(64, 70)]
-    varied = [Member(f"c{n:02}", {f"gpu{n}": 1}) for n in range(50)]
+    varied = [PlannerInput(f"c{n:02}", {f"gpu{n}": 1}) for n in range(50)]
     a_plan = plan(varied, [], queue(), prefix=PREFIX)
     after = applied(queue(), a_plan)
     kueue_accepts(after)
     assert len(after["spec"]["resourceGroups"][0]["flavors"]) == 50
-    assert any(sync.reason == "LimitReached" for sync in a_plan.syncs.values())
+    found = syncs(varied, ours(*varied), after)
+    counted = {name: sync.reason for name, sync in found.items()}
+    assert set(counted.values()) == {"Synced", "LimitReached"}
+    covered = after["spec"]["resourceGroups"][0]["coveredResources"]
+    assert [n for n in range(50) if f"{PREFIX}gpu{n}" in covered] == [
+        n for n in range(50) if counted[f"c{n:02}"] == "Synced"
+    ]
 
 
 def test_without_a_queue() -> None:
-    a_plan = plan([Member("c1")], [], None, prefix=PREFIX)
+    a_plan = plan([PlannerInput("c1")], [], None, prefix=PREFIX)
     assert len(a_plan.create) == 1 and a_plan.queue is None
-    assert a_plan.syncs["c1"].reason == "NoClusterQueue"
+    assert syncs([PlannerInput("c1")], [], None)["c1"].reason == "NoClusterQueue"
 
 
 SHORT = st.sampled_from(["a100", "h100", "mi210", "l40s", "gaudi"])
@@ -289,7 +311,7 @@ def test_whatever_comes_kueue_accepts_it_and_it_settles(
     before = queue(*([group(resources, **{n: [q] * 3 for n, q in people.items()})] if people else []))
     flavors: dict[str, Any] = {name: {"metadata": {"name": name}} for name in people}
     for members in (first, second, second):
-        wanted = [Member(name, **fields) for name, fields in members.items()]
+        wanted = [PlannerInput(name, **fields) for name, fields in members.items()]
         a_plan = plan(wanted, flavors.values(), before, prefix=PREFIX)
         before = applied(before, a_plan)
         kueue_accepts(before)
@@ -302,6 +324,10 @@ def test_whatever_comes_kueue_accepts_it_and_it_settles(
             del flavors[flavor["metadata"]["name"]]
     again = plan(wanted, flavors.values(), before, prefix=PREFIX)
     assert (again.create, again.taint, again.queue, again.delete) == ((), (), None, ())
+    pending = {
+        name for name, sync in syncs(wanted, flavors.values(), before).items() if sync.reason == "Pending"
+    }
+    assert not pending, "what the planner leaves as it is counts as written"
     entries = {e["name"]: e for g in before["spec"]["resourceGroups"] for e in g["flavors"]}
     for name, quota in people.items():
         kept = {q["name"]: int(q["nominalQuota"]) for q in entries[name]["resources"]}

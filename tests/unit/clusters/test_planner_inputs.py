@@ -6,16 +6,16 @@ from itertools import product
 from typing import Any
 
 from fournos.api.fournoscluster import KubeconfigStatus
-from fournos.clusters.members import member_of
-from fournos.clusters.planner import Member, plan
+from fournos.clusters.planner import PlannerInput, plan
+from fournos.clusters.planner_inputs import planner_input
 from fournos.queueing.slots import UNAVAILABLE
 from tests.unit.clusters.test_planner import PREFIX, SLOT, applied, ours, queue, quotas
 
 OPEN = {"status": {"kubeconfigStatus": "Valid"}}
 
 
-def member(**cluster: Any) -> Member:
-    return member_of({"metadata": {"name": "c1"}, **cluster})
+def member(**cluster: Any) -> PlannerInput:
+    return planner_input({"metadata": {"name": "c1"}, **cluster})
 
 
 def test_a_closed_cluster_has_slots_for_a_lock_that_is_about_to_be_held_and_else_none() -> None:
@@ -42,7 +42,7 @@ def test_a_closed_cluster_has_slots_for_a_lock_that_is_about_to_be_held_and_else
 def test_every_reason_for_taking_no_jobs_has_words() -> None:
     gone = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
     found = {
-        member_of({"metadata": {"name": "c1", **gone}}).closed,
+        planner_input({"metadata": {"name": "c1", **gone}}).closed,
         member(spec={"drain": "Stop"}).closed,
         member().closed,
         *(member(status={"kubeconfigStatus": status.value}).closed for status in KubeconfigStatus),

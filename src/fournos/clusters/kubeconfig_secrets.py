@@ -14,7 +14,7 @@ from fournos.clusters.observe import watches
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.kinds import CONFIG_MAP, SECRET
 from fournos.kube.resource import Key, Obj, is_terminating, key_of
-from fournos.runtime.decision import Decision, Facts, LiveGet, Need, Note, Present, SecretShape, Unknown
+from fournos.runtime.decision import Decision, Facts, LiveGet, Note, Present, SecretShape, Unknown
 from fournos.runtime.projection import project_metadata
 from fournos.runtime.steps import Create
 from fournos.runtime.system import Caches, System, Watch
@@ -30,7 +30,7 @@ class Found:
     """There is such a FournosCluster."""
 
 
-def decide(found: Found, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision | Need:
+def decide(found: Found, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision:
     """Pure.  What exists is left to the system of FournosClusters."""
     if facts.failure is not None:
         return _failed(facts)
@@ -39,11 +39,10 @@ def decide(found: Found, facts: Facts, now: datetime, *, settings: ClusterSettin
     if found.cluster is None:
         text = f"its name does not fit {settings.kubeconfig_secret_pattern}, so it names no cluster"
         return Decision(notes=(Note("Warning", "NameIgnored", text),))
-    question = LiveGet(CONFIG_MAP, Key(settings.namespace, names.REMOVED_CONFIG_MAP))
-    alive = SecretShape(key_of(found.secret))  # the cache may show one that is gone
-    answer, shape = facts.get(question), facts.get(alive)
-    if answer is None or shape is None:
-        return Need((question, alive))
+    answer, shape = facts.require(
+        LiveGet(CONFIG_MAP, Key(settings.namespace, names.REMOVED_CONFIG_MAP)),
+        SecretShape(key_of(found.secret)),  # the cache may show one that is gone
+    )
     if isinstance(answer, Unknown) or isinstance(shape, Unknown):
         return Decision(retry=True)
     if not isinstance(shape, Present) or shape.value.labels.get(names.SECRET_LABEL) != "true":

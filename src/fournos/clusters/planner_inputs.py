@@ -1,17 +1,33 @@
-"""A FournosCluster as the planner sees it: what its spec asks for and its status has established."""
+"""What the quotas of a FournosCluster depend on: parts of its spec, and what its status has established."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
 from fournos.api.fournoscluster import LockState
-from fournos.clusters.decommission import REMOVING
 from fournos.clusters.inventory import read
-from fournos.clusters.planner import Member
+from fournos.clusters.names import REMOVING
 from fournos.kube.resource import Obj, is_terminating
 
 
-def member_of(cluster: Obj) -> Member:
+@dataclass(frozen=True, slots=True)
+class PlannerInput:
+    """One cluster as the planner sees it."""
+
+    name: str
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    """By short name."""
+    closed: str = ""
+    """Why it takes no jobs, as a word; "" when it does."""
+    for_lock: bool = False
+    """Though closed it has slots, which only the lock can take."""
+    removing: bool = False
+
+
+def planner_input(cluster: Obj) -> PlannerInput:
     spec, status = cluster.get("spec") or {}, cluster.get("status") or {}
-    return Member(
+    return PlannerInput(
         name=cluster["metadata"]["name"],
         gpus=read(status.get("hardware") or {}).quotas,
         closed=_closed(cluster),

@@ -10,13 +10,16 @@ from typing import Any
 
 from fournos.clusters import names
 from fournos.clusters.kinds import FOURNOS_CLUSTER
-from fournos.clusters.members import member_of
 from fournos.clusters.observe import project_flavor, project_queue, queue_of
-from fournos.clusters.planner import Member, ours, plan
+from fournos.clusters.planner import plan
+from fournos.clusters.planner_inputs import PlannerInput, planner_input
+from fournos.clusters.quota_synced import PENDING, quota_synced
+from fournos.clusters.quotas import ours
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
-from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Need, Note
+from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Note
+from fournos.runtime.projection import pick
 from fournos.runtime.steps import Create, Delete, Patch, Step
 from fournos.runtime.system import Caches, System, Watch
 
@@ -26,27 +29,24 @@ class Fleet:
     """All clusters, and what Kueue has of them."""
 
     key: Key
-    members: tuple[Member, ...]
+    inputs: tuple[PlannerInput, ...]
     flavors: tuple[Obj, ...]
     queue: Obj | None
     clusters: tuple[Obj, ...] = ()
     """The FournosClusters themselves, which events are about: they have a namespace, and a right there."""
 
 
-def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision | Need:
+def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision:
     """Pure.  Flavors come before the queue names them and go after it does not any more."""
     if facts.failure is not None and facts.failure.transient:
         return Decision(retry=True)
-    known = {member.name for member in seen.members}
+    known = {cluster.name for cluster in seen.inputs}
     orphans = [f["metadata"]["name"] for f in seen.flavors if ours(f) and f["metadata"]["name"] not in known]
-    questions = [LiveGet(FOURNOS_CLUSTER, Key(settings.namespace, name)) for name in orphans]
-    if need := facts.ask(questions):
-        return need
+    answers = facts.require_all(LiveGet(FOURNOS_CLUSTER, Key(settings.namespace, name)) for name in orphans)
     # Only what the API server itself denies is gone; of the others we know too little to touch them.
-    doubtful = {q.key.name for q in questions if not _is_absent(facts, q)}
-    if doubtful:
+    if not all(isinstance(answer, Absent) and not answer.no_kind for answer in answers):
         return Decision(retry=True)
-    wanted = plan(seen.members, seen.flavors, seen.queue, prefix=settings.gpu_resource_prefix)
+    wanted = plan(seen.inputs, seen.flavors, seen.queue, prefix=settings.gpu_resource_prefix)
     steps: list[Step] = [
         Create(RESOURCE_FLAVOR, flavor, own_label=names.MANAGED_BY_LABEL) for flavor in wanted.create
     ]
@@ -64,7 +64,7 @@ def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSetting
     if refused is None:
         return Decision(tuple(steps))
     text = f"{type(refused.step).__name__} was refused: {refused.message}"[:1024]
-    waiting = [name for name, sync in wanted.syncs.items() if sync.reason == "Pending"]
+    waiting = _waiting(seen, prefix=settings.gpu_resource_prefix)
     notes = tuple(
         Note("Warning", "QuotaRefused", text, about=(FOURNOS_CLUSTER, cluster))
         for cluster in seen.clusters
@@ -76,9 +76,15 @@ def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSetting
     return Decision(rest, notes=notes, retry=True)
 
 
-def _is_absent(facts: Facts, question: LiveGet) -> bool:
-    answer = facts.get(question)
-    return isinstance(answer, Absent) and not answer.no_kind
+def _waiting(seen: Fleet, *, prefix: str) -> frozenset[str]:
+    """The clusters whose quotas are not in the queue yet."""
+    flavors = {flavor["metadata"]["name"]: flavor for flavor in seen.flavors}
+    return frozenset(
+        one.name
+        for one in seen.inputs
+        if not one.removing
+        and quota_synced(one, flavors.get(one.name), seen.queue, prefix=prefix).reason == PENDING
+    )
 
 
 def queue_system(settings: ClusterSettings) -> System[Fleet]:
@@ -89,7 +95,7 @@ def queue_system(settings: ClusterSettings) -> System[Fleet]:
             return None
         return Fleet(
             key,
-            tuple(member_of(cluster) for cluster in caches[FOURNOS_CLUSTER]),
+            tuple(_input(cluster) for cluster in caches[FOURNOS_CLUSTER]),
             tuple(caches[RESOURCE_FLAVOR]),
             queue_of(caches, settings),
             tuple(caches[FOURNOS_CLUSTER]),
@@ -116,13 +122,12 @@ def queue_system(settings: ClusterSettings) -> System[Fleet]:
 
 
 def _project_cluster(cluster: Obj) -> Obj:
-    """What `member_of` reads."""
-    spec, status = cluster.get("spec") or {}, dict(cluster.get("status") or {})
-    if "lock" in status:
-        status["lock"] = {"state": status["lock"].get("state")}
-    read = ("hardware", "kubeconfigStatus", "decommission", "runningJobs", "lock")
-    return {
-        "metadata": {name: value for name, value in cluster["metadata"].items() if name != "annotations"},
-        "spec": {name: spec[name] for name in ("owner", "drain") if name in spec},
-        "status": {name: status[name] for name in read if name in status},
-    }
+    """What the plan reads, computed once for each change; a change of anything else makes no new plan."""
+    identity = pick(cluster["metadata"], ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp"))
+    return {"metadata": identity, "input": planner_input(cluster)}
+
+
+def _input(projected: Obj) -> PlannerInput:
+    """A cluster that the projection could not read is kept whole, and read again."""
+    found = projected.get("input")
+    return found if isinstance(found, PlannerInput) else planner_input(projected)
