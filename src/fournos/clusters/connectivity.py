@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from fournos.api.fournoscluster import KubeconfigStatus
-from fournos.api.times import format_time, parse_time
+from fournos.api.times import format_time
 from fournos.clusters import names
 from fournos.clusters.context import Context
 from fournos.clusters.steps import Connect, Forget, Verdict
@@ -39,16 +39,15 @@ def connectivity(ctx: Context) -> None:
     if failure and isinstance(failure.step, Connect) and failure.error in REFUSALS:
         _unusable(ctx, KubeconfigStatus.INVALID, failure.reason or "Refused", failure.message)
         return
-    known = ctx.draft.group("connection")
+    known = ctx.draft.connection
     if ctx.observed.connected != version:
-        refused = ctx.draft.is_false("KubeconfigValid") and "error" not in known
-        if known.get("secretVersion") == version and refused:
+        refused = ctx.draft.is_false("KubeconfigValid") and known.error is None
+        if known.secret_version == version and refused:
             return  # looked at already; it is the Secret that has to change
-        since = known.get("unreachableSince")
-        ctx.steps.append(Connect(key_of(secret), ctx.name, version, parse_time(since) if since else None))
-    ctx.draft.put(connection={**known, "secretVersion": version})
+        ctx.steps.append(Connect(key_of(secret), ctx.name, version, known.unreachable_since))
+    ctx.draft.put(connection={**ctx.draft.group("connection"), "secretVersion": version})
     probe = ctx.observed.probe if ctx.observed.connected == version else None
-    if probe is not None or known.get("secretVersion") != version:  # else what was found before stands
+    if probe is not None or known.secret_version != version:  # else what was found before stands
         _valid(ctx, probe)
     if probe is not None:
         _probed(ctx, probe)
@@ -59,7 +58,7 @@ def connectivity(ctx: Context) -> None:
 def _again(ctx: Context) -> None:
     """Somebody asks for a new look: the connection is made anew, and a refusal reconsidered."""
     asked = (ctx.cluster["metadata"].get("annotations") or {}).get(names.DISCOVER_ANNOTATION)
-    if not asked or asked == ctx.draft.get("discoverRequested"):
+    if not asked or asked == ctx.draft.discover_requested:
         return
     hardware, connection = ctx.draft.group("hardware"), ctx.draft.group("connection")
     for name in ("lastDiscovery", "lastAttempt"):
@@ -81,21 +80,20 @@ def _unusable(ctx: Context, status: KubeconfigStatus, reason: str, text: str) ->
 
 
 def _probed(ctx: Context, probe: Verdict) -> None:
-    connection = ctx.draft.group("connection")
+    connection, known = ctx.draft.group("connection"), ctx.draft.connection
     if probe.certificate_expires is not None:
         connection["certificateExpires"] = format_time(probe.certificate_expires)
     else:
         connection.pop("certificateExpires", None)
     if probe.reachable:
         connection["version"] = probe.version
-        connection["latencyMs"] = _steady(connection.get("latencyMs"), probe.latency_ms)
+        connection["latencyMs"] = _steady(known.latency_ms, probe.latency_ms)
         connection.pop("error", None)
         connection.pop("unreachableSince", None)
         ctx.draft.put(kubeconfigStatus=KubeconfigStatus.VALID.value, connection=connection)
         ctx.draft.tell("Reachable", "True", "Reachable", f"Kubernetes {probe.version}")
         return
-    stored = connection.get("unreachableSince")
-    since = probe.unreachable_since or (parse_time(stored) if stored else ctx.now)
+    since = probe.unreachable_since or known.unreachable_since or ctx.now
     believed = since + timedelta(seconds=ctx.settings.reconcile_interval_sec)
     connection["error"] = probe.error[:1024]
     connection.setdefault("unreachableSince", format_time(since))

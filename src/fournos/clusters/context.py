@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar
 
 from fournos.api.fournoscluster import FournosClusterSpec
 from fournos.clusters import names
@@ -12,9 +12,9 @@ from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.settings import ClusterSettings
 from fournos.clusters.status import StatusDraft
 from fournos.clusters.steps import Verdict
-from fournos.kube.resource import Key, Obj, is_terminating
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.runtime.context import PassContext
 from fournos.runtime.decision import Decision, Facts
-from fournos.runtime.finalizer import holds
 from fournos.runtime.steps import Patch, Step
 
 
@@ -69,7 +69,9 @@ class Vanished:
 
 
 @dataclass(slots=True)
-class Context:
+class Context(PassContext):
+    resource: ClassVar[Resource] = FOURNOS_CLUSTER
+    finalizer_name: ClassVar[str] = names.FINALIZER
     observed: Observed
     facts: Facts
     now: datetime
@@ -87,24 +89,16 @@ class Context:
         self.draft = StatusDraft(self.observed.cluster, self.now)
 
     @property
-    def cluster(self) -> Obj:
+    def obj(self) -> Obj:
         return self.observed.cluster
+
+    @property
+    def cluster(self) -> Obj:
+        return self.obj
 
     @property
     def spec(self) -> FournosClusterSpec:
         return self.observed.spec
-
-    @property
-    def name(self) -> str:
-        return self.observed.key.name
-
-    @property
-    def deleting(self) -> bool:
-        return is_terminating(self.cluster)
-
-    @property
-    def holds_finalizer(self) -> bool:
-        return holds(self.cluster, names.FINALIZER)
 
     @property
     def lock_key(self) -> Key:
@@ -131,7 +125,7 @@ class Context:
             body["spec"] = self.spec_changes
         return Patch(FOURNOS_CLUSTER, self.observed.key, body)
 
-    def decision(self) -> Decision:
+    def gathered(self) -> Decision:
         """What the policies have gathered; a step that was refused in this pass is left out."""
         own = self.own_patch()
         steps = [*([own] if own else []), *self.steps]

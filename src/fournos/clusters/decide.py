@@ -48,7 +48,7 @@ def decide(
     drain(ctx)
     ctx.draft.put(runningJobs=len(observed.occupants))
     _quota(ctx)
-    return ctx.decision()
+    return ctx.gathered()
 
 
 def _is_gone(ctx: Context) -> Decision | None:

@@ -55,18 +55,18 @@ def _shown(them: tuple[str, ...]) -> str:
 def decommission(ctx: Context) -> Decision:
     if not ctx.holds_finalizer:
         return Decision()
-    state = ctx.draft.get("decommission")
+    state = ctx.draft.decommission
     if state == REMOVING:
         return _remove(ctx)
     drain(ctx)
     if state is None:
         ctx.draft.put(decommission=DRAINING).note("Decommission", "the cluster is taken out of service")
-        return ctx.decision()
+        return ctx.gathered()
     if ctx.observed.occupants:
-        return ctx.decision()
+        return ctx.gathered()
     release(ctx)
-    if ctx.draft.get("lock") is not None:
-        return ctx.decision()
+    if ctx.draft.lock is not None:
+        return ctx.gathered()
     # What the cache does not show may hold its quota all the same.
     namespace = ctx.settings.execution_namespace
     jobs, workloads = LiveList(FOURNOS_JOB, namespace), LiveList(WORKLOAD, namespace)
@@ -74,13 +74,13 @@ def decommission(ctx: Context) -> Decision:
     answers = ctx.facts.require(jobs, workloads, queue)
     if not all(isinstance(answer, Present | Absent) for answer in answers):
         ctx.retry = True
-        return ctx.decision()
+        return ctx.gathered()
     found, holding, queued = (answer.value if isinstance(answer, Present) else None for answer in answers)
     if any(_occupies(ctx.name, job) for job in found or ()) or any(
         ctx.name in foreign_holds(workload) for workload in holding or ()
     ):
         ctx.retry = True  # the cache is about to show them
-        return ctx.decision()
+        return ctx.gathered()
     if left := [f"{n} of {of}" for (flavor, of), n in in_use(queued).items() if n and flavor == ctx.name]:
         text = (
             f"Kueue counts {', '.join(sorted(left))} as in use; if that lasts, Workloads of other "
@@ -88,9 +88,9 @@ def decommission(ctx: Context) -> Decision:
         )
         ctx.draft.condition("QuotaSynced", "False", "InUse", text)
         ctx.retry = True
-        return ctx.decision()
+        return ctx.gathered()
     ctx.draft.put(decommission=REMOVING)
-    return ctx.decision()
+    return ctx.gathered()
 
 
 def _occupies(cluster: str, job: Obj) -> bool:
@@ -112,12 +112,12 @@ def _remove(ctx: Context) -> Decision:
     ):
         ctx.draft.condition("QuotaSynced", "False", "Removing", "its ResourceFlavor and quotas are removed")
         ctx.retry = True
-        return ctx.decision()
+        return ctx.gathered()
     last: list[Step] = []
     if ctx.observed.secret is not None:
         if not isinstance(removed, Present | Absent):
             ctx.retry = True
-            return ctx.decision()
+            return ctx.gathered()
         last += _remember(ctx, removed)
     off = ctx.own_patch(switched(ctx.cluster, names.FINALIZER, on=False))
     assert off is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from fournos.api.durations import parse_ttl
@@ -41,7 +41,7 @@ def _found(ctx: Context, nodes: tuple[Obj, ...]) -> None:
     found = settle(read(before), counted, ctx.now, grace)
     after = {**_facts(found), "consecutiveFailures": 0, **_shrinking(found)}
     unchanged = {name: before.get(name) for name in after} == after and "lastError" not in before
-    due = _time(before, "lastDiscovery", ctx.now) + _interval(ctx)
+    due = (ctx.draft.hardware.last_discovery or ctx.now) + _interval(ctx)
     if unchanged and "lastDiscovery" in before and ctx.now < due:
         after = before
     else:
@@ -75,11 +75,11 @@ def _left_out(seen: tuple[Gpus, ...]) -> str:
 def _failed(ctx: Context, error: str) -> None:
     """What was found before stands."""
     hardware = ctx.draft.group("hardware")
-    failures = int(hardware.get("consecutiveFailures") or 0)
+    failures = ctx.draft.hardware.consecutive_failures or 0
     wait = _interval(ctx)
     if failures >= _SLOWER_AFTER:
         wait *= min(2 ** (failures - 2), _SLOWEST)
-    due = _time(hardware, "lastAttempt", ctx.now) + wait
+    due = (ctx.draft.hardware.last_attempt or ctx.now) + wait
     if failures == 0 or ctx.now >= due:
         hardware |= {
             "consecutiveFailures": failures + 1,
@@ -109,10 +109,6 @@ def _interval(ctx: Context) -> timedelta:
     except ValueError:  # stored before there was a rule
         own = None
     return own or timedelta(seconds=ctx.settings.gpu_discovery_default_interval_sec)
-
-
-def _time(hardware: dict[str, Any], name: str, otherwise: datetime) -> datetime:
-    return parse_time(hardware[name]) if hardware.get(name) else otherwise
 
 
 # --- status.hardware <-> Inventory -------------------------------------------------------------------

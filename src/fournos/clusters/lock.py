@@ -33,13 +33,13 @@ def lock(ctx: Context) -> None:
 
 
 def _wanted(ctx: Context, owner: str) -> None:
-    before = ctx.draft.group("lock")
-    if before.get("owner") != owner or ctx.draft.get("ownerSetAt") is None:
+    before = ctx.draft.lock
+    if before is None or before.owner != owner or ctx.draft.owner_set_at is None:
         # Written in a pass of its own: the time must stand before the first object is made.
-        state = before.get("state") if before.get("state") == LockState.HELD else LockState.REQUESTED
-        ctx.draft.put(
-            ownerSetAt=format_time(ctx.now), lock=_kept(before) | {"state": str(state), "owner": owner}
+        state = (
+            LockState.HELD if before is not None and before.state == LockState.HELD else LockState.REQUESTED
         )
+        ctx.draft.put(ownerSetAt=format_time(ctx.now), lock=_with(ctx, state, owner))
         ctx.draft.put(locked=state == LockState.HELD)
         _expiry(ctx)
         ctx.draft.note("LockRequested", f"the cluster is to be locked for {owner}")
@@ -49,38 +49,38 @@ def _wanted(ctx: Context, owner: str) -> None:
     expires = _expiry(ctx)
     if expires is not None and ctx.now >= expires:
         ctx.spec_changes |= {"owner": "", "drain": None}  # as an unlocking by hand: it takes jobs again
-        ctx.draft.put(lock=_kept(before) | {"state": str(LockState.EXPIRING), "owner": owner})
+        ctx.draft.put(lock=_with(ctx, LockState.EXPIRING, owner))
         ctx.draft.tell("Locked", "False", "Expired", f"the ttl of {owner} has passed")
         ctx.draft.put(locked=False)
         return
     ctx.wake(expires)
-    _hold(ctx, owner, before)
+    _hold(ctx, owner)
 
 
-def _hold(ctx: Context, owner: str, before: dict[str, Any]) -> None:
+def _hold(ctx: Context, owner: str) -> None:
     job = ctx.observed.lock_job
     failure = ctx.facts.failure
     if failure is not None and isinstance(failure.step, Create) and failure.step.resource is FOURNOS_JOB:
-        _requested(ctx, owner, before, "Refused", failure.message)
+        _requested(ctx, owner, "Refused", failure.message)
     elif job is None:
-        _make(ctx, owner, before)
+        _make(ctx, owner)
     elif not _is_ours(ctx, job):
         text = f"FournosJob {key_of(job)} has the lock's name and is somebody else's"
-        _requested(ctx, owner, before, "NameTaken", text)
+        _requested(ctx, owner, "NameTaken", text)
     elif is_terminating(job):
-        _requested(ctx, owner, before, "Requested", "the lock before this one is still being released")
+        _requested(ctx, owner, "Requested", "the lock before this one is still being released")
     elif (job.get("status") or {}).get("phase") in names.TERMINAL:
         message = str((job.get("status") or {}).get("message") or "it was stopped")
         ctx.steps.append(Delete(FOURNOS_JOB, key_of(job), uid_of(job)))
         ctx.retry = True
-        _requested(ctx, owner, before, "LockJobEnded", f"the lock's FournosJob ended: {message}")
+        _requested(ctx, owner, "LockJobEnded", f"the lock's FournosJob ended: {message}")
     else:
-        _keep(ctx, owner, before, job)
+        _keep(ctx, owner, job)
 
 
-def _make(ctx: Context, owner: str, before: dict[str, Any]) -> None:
+def _make(ctx: Context, owner: str) -> None:
     if ctx.observed.flavor is None:
-        _requested(ctx, owner, before, "Requested", "the cluster has no ResourceFlavor yet")
+        _requested(ctx, owner, "Requested", "the cluster has no ResourceFlavor yet")
         return
     for name in build.PRIORITY_CLASSES:
         if name not in ctx.observed.classes:
@@ -89,28 +89,29 @@ def _make(ctx: Context, owner: str, before: dict[str, Any]) -> None:
     job = build.lock_job(ctx.name, owner, namespace=ctx.lock_key.namespace)
     ctx.steps.append(Create(FOURNOS_JOB, job, own_label=names.LOCK_LABEL))
     ctx.draft.put(lockJobName=ctx.lock_key.name)
-    _requested(ctx, owner, before, "Requested", f"requested for {owner}")
+    _requested(ctx, owner, "Requested", f"requested for {owner}")
 
 
-def _keep(ctx: Context, owner: str, before: dict[str, Any], job: Obj) -> None:
+def _keep(ctx: Context, owner: str, job: Obj) -> None:
     ctx.draft.put(lockJobName=ctx.lock_key.name)
     wanted = build.lock_owner(ctx.name, owner)
     if {name: job["spec"].get(name) for name in wanted} != wanted:
         ctx.steps.append(Patch(FOURNOS_JOB, key_of(job), {"spec": wanted}))
     workload = ctx.observed.lock_workload
     if workload is None or view(workload).state is not QueueState.ADMITTED:
-        if before.get("state") == LockState.HELD:
+        before = ctx.draft.lock
+        if before is not None and before.state == LockState.HELD:
             ctx.draft.note("LockLost", "the lock lost its quota and is requested again", warning=True)
-        _requested(ctx, owner, before, "Requested", _behind(ctx, job, workload))
+        _requested(ctx, owner, "Requested", _behind(ctx, job, workload))
         return
     held = build.held_priority()
     if workload["spec"].get("priority") != held["priority"]:
         version = workload["metadata"]["resourceVersion"]
         body = {"metadata": {"resourceVersion": version}, "spec": held}
         ctx.steps.append(Patch(WORKLOAD, key_of(workload), body))
-        _requested(ctx, owner, before, "Requested", "admitted; being made safe from preemption")
+        _requested(ctx, owner, "Requested", "admitted; being made safe from preemption")
         return
-    after = {**_kept(before), "state": str(LockState.HELD), "owner": owner}
+    after = _with(ctx, LockState.HELD, owner)
     if ctx.observed.waiting:
         after["waiting"] = _named(ctx.observed.waiting)
     after.setdefault("heldSince", format_time(ctx.now))
@@ -118,7 +119,7 @@ def _keep(ctx: Context, owner: str, before: dict[str, Any], job: Obj) -> None:
     ctx.draft.tell("Locked", "True", "Held", f"held for {owner}")
 
 
-def _requested(ctx: Context, owner: str, before: dict[str, Any], reason: str, message: str) -> None:
+def _requested(ctx: Context, owner: str, reason: str, message: str) -> None:
     state = {"state": str(LockState.REQUESTED), "owner": owner}
     behind = {"behind": _named(ctx.observed.occupants)} if ctx.observed.occupants else {}
     ctx.draft.put(locked=False, lock=state | behind)
@@ -136,12 +137,15 @@ def _behind(ctx: Context, job: Obj, workload: Obj | None) -> str:
 
 def release(ctx: Context) -> None:
     """Takes the lock away, if there is one; nothing of it is left when status.lock is gone."""
-    job, before = ctx.observed.lock_job, ctx.draft.group("lock")
-    expires = ctx.draft.time("lockExpiresAt")
-    if before and expires is not None and ctx.now >= expires:  # also where that could not be written
-        before["state"] = str(LockState.EXPIRING)
-        ctx.draft.tell("Locked", "False", "Expired", f"the ttl of {before.get('owner')} has passed")
-    if not before and (job is None or not _is_ours(ctx, job)):
+    job, before = ctx.observed.lock_job, ctx.draft.lock
+    expires = ctx.draft.lock_expires_at
+    # Also where the expiry could not be written.
+    expired = before is not None and (
+        before.state == LockState.EXPIRING or (expires is not None and ctx.now >= expires)
+    )
+    if before is not None and expires is not None and ctx.now >= expires:
+        ctx.draft.tell("Locked", "False", "Expired", f"the ttl of {before.owner} has passed")
+    if before is None and (job is None or not _is_ours(ctx, job)):
         ctx.draft.put(locked=False)
         if ctx.draft.reason_of("Locked") != "Expired":
             ctx.draft.condition("Locked", "False", "NoOwner", "nobody has locked it")
@@ -163,9 +167,9 @@ def release(ctx: Context) -> None:
     if not is_terminating(job):
         ctx.steps.append(Delete(FOURNOS_JOB, key_of(job), uid_of(job)))
     ctx.retry = True  # should its deletion's event get lost
-    state = before.get("state") if before.get("state") == LockState.EXPIRING else LockState.RELEASING
-    ctx.draft.put(locked=False, lock={**_kept(before), "state": str(state)})
-    if state != LockState.EXPIRING:
+    state = LockState.EXPIRING if expired else LockState.RELEASING
+    ctx.draft.put(locked=False, lock=_with(ctx, state, before.owner if before is not None else None))
+    if not expired:
         ctx.draft.condition("Locked", "False", "Releasing", "the lock is being released")
 
 
@@ -176,7 +180,7 @@ def _released(ctx: Context) -> None:
 
 
 def _expiry(ctx: Context) -> datetime | None:
-    since = ctx.draft.time("ownerSetAt")
+    since = ctx.draft.owner_set_at
     try:
         length = parse_ttl(ctx.spec.ttl) if ctx.spec.ttl else None
         expires = since + length if since is not None and length is not None else None
@@ -186,8 +190,10 @@ def _expiry(ctx: Context) -> datetime | None:
     return expires
 
 
-def _kept(before: dict[str, Any]) -> dict[str, Any]:
-    return {name: before[name] for name in ("owner", "heldSince") if name in before}
+def _with(ctx: Context, state: LockState, owner: str | None) -> dict[str, Any]:
+    """status.lock in this state; since when it is held stays."""
+    held = {name: since for name, since in ctx.draft.group("lock").items() if name == "heldSince"}
+    return {**held, **({"owner": owner} if owner is not None else {}), "state": str(state)}
 
 
 def _named(jobs: tuple[str, ...]) -> list[str]:

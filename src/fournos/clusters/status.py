@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Self
 
-from fournos.api.times import parse_time
-from fournos.runtime.draft import Draft
+from fournos.api.fournoscluster import Connection, FournosClusterStatus, Lock, StatusHardware
+from fournos.runtime.draft import Draft, read
 
 MESSAGE_MAX = 1024
 
@@ -15,16 +15,44 @@ MESSAGE_MAX = 1024
 class StatusDraft(Draft):
     """A copy of the status with the changes of this pass, and the events that go with them."""
 
-    def get(self, name: str) -> Any:
-        return self._status.get(name)
+    # --- reading ---
+
+    @property
+    def lock(self) -> Lock | None:
+        return self._read("lock").lock
+
+    @property
+    def owner_set_at(self) -> datetime | None:
+        return self._read("ownerSetAt").owner_set_at
+
+    @property
+    def lock_expires_at(self) -> datetime | None:
+        return self._read("lockExpiresAt").lock_expires_at
+
+    @property
+    def connection(self) -> Connection:
+        return self._read("connection").connection or Connection()
+
+    @property
+    def hardware(self) -> StatusHardware:
+        return self._read("hardware").hardware or StatusHardware()
+
+    @property
+    def decommission(self) -> str | None:
+        return self._read("decommission").decommission
+
+    @property
+    def discover_requested(self) -> str | None:
+        return self._read("discoverRequested").discover_requested
+
+    def _read(self, name: str) -> FournosClusterStatus:
+        return read(FournosClusterStatus, self._status, name)
+
+    # --- changing ---
 
     def group(self, name: str) -> dict[str, Any]:
-        """A copy of a field that is an object."""
+        """A copy of a field that is an object, to be changed and put back."""
         return dict(self._status.get(name) or {})
-
-    def time(self, name: str) -> datetime | None:
-        found = self._status.get(name)
-        return parse_time(found) if found else None
 
     def condition(self, type_: str, status: str | bool, reason: str, message: str = "") -> Self:
         return super().condition(type_, status, reason, message[:MESSAGE_MAX])
