@@ -1,0 +1,104 @@
+"""The webhook own-job in a cluster: a pod's own token writes the job that the pod is of, and no other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.hub import ROOT, Hub, RefusedError
+
+TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+DEPLOYMENT = "deployment/fournos"
+SERVICE = "FOURNOS_WEBHOOK_SERVICE"
+
+
+@pytest.fixture
+def webhook(hub: Hub, operator_in_cluster: None) -> Iterator[None]:
+    """deploy/job-webhooks for the hub's namespace.  It goes afterwards: other tests kill the operator."""
+    documents = for_namespace(hub.namespace)
+    hub.apply(*documents)
+    try:
+        hub.run("set", "env", DEPLOYMENT, f"{SERVICE}=fournos-webhooks")
+        hub.run("rollout", "status", DEPLOYMENT, "--timeout=100s")
+        yield
+    finally:
+        hub.run("delete", "-f", "-", stdin=yaml.safe_dump_all(documents))
+        hub.run("set", "env", DEPLOYMENT, f"{SERVICE}-")
+        hub.run("rollout", "status", DEPLOYMENT, "--timeout=100s")
+
+
+def for_namespace(namespace: str) -> list[dict[str, Any]]:
+    """The files, changed as their comment tells."""
+    folder = ROOT / "deploy" / "job-webhooks"
+    changes = (
+        ("fournos-jobs-fournos", f"fournos-jobs-{namespace}"),
+        ("namespace: fournos", f"namespace: {namespace}"),
+        ("metadata.name: fournos", f"metadata.name: {namespace}"),
+        ("webhooks-of: fournos", f"webhooks-of: {namespace}"),
+    )
+    found: list[dict[str, Any]] = []
+    for name in yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]:
+        text = (folder / name).read_text()
+        for before, after in changes:
+            text = text.replace(before, after)
+        found += yaml.safe_load_all(text)
+    return found
+
+
+class Engine:
+    """Whoever has this token, and nothing else."""
+
+    def __init__(self, hub: Hub, folder: Path, token: str) -> None:
+        config = yaml.safe_load(hub.kubeconfig.read_text())
+        for user in config["users"]:
+            user["user"] = {"token": token}
+        path = folder / "engine.kubeconfig"
+        path.write_text(yaml.safe_dump(config))
+        self.hub = Hub(path, hub.namespace)
+
+    def writes(self, job: str, said: str) -> None:
+        patch = json.dumps({"status": {"engineStatus": {"said": said}}})
+        self.hub.run("patch", "fournosjob", job, "--subresource=status", "--type=merge", "-p", patch)
+
+    def is_refused(self, job: str, why: str) -> None:
+        with pytest.raises(RefusedError, match=why):
+            self.writes(job, "forged")
+
+
+def test_a_pod_s_token_writes_its_own_job_and_no_other(
+    hub: Hub, slow: None, webhook: None, tmp_path: Path
+) -> None:
+    mine, other = hub.submit("own-mine"), hub.submit("own-other")
+    for name in (mine, other):
+        hub.wait(name, ["Running"])
+    pod = hub.until(lambda: running_pod(hub, mine), lambda: f"no pod of {mine} runs")
+    engine = Engine(hub, tmp_path, hub.run("exec", pod, "--", "cat", TOKEN).strip())
+
+    hub.until(lambda: answers(engine, mine), lambda: "the webhook does not let a pod write its own job")
+    assert hub.status(mine)["engineStatus"] == {"said": "hello"}
+    engine.is_refused(other, "may write the FournosJob of its own pod only")
+    account = hub.run("create", "token", "default").strip()
+    Engine(hub, tmp_path, account).is_refused(mine, "the token is not a pod's")
+    assert hub.status(mine)["engineStatus"] == {"said": "hello"} and "engineStatus" not in hub.status(other)
+    for name in (mine, other):
+        hub.shutdown(name, "Terminate")
+
+
+def running_pod(hub: Hub, job: str) -> str:
+    pods = hub.task_pods(job).values()
+    return next((pod["metadata"]["name"] for pod in pods if pod["status"]["phase"] == "Running"), "")
+
+
+def answers(engine: Engine, job: str) -> bool:
+    """False while the new configuration is not served yet: then the API server refuses every caller."""
+    try:
+        engine.writes(job, "hello")
+    except RefusedError as error:
+        assert "failed calling webhook" in str(error), error
+        return False
+    return True
