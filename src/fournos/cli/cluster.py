@@ -12,13 +12,22 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from fournos.api.durations import parse_ttl
-from fournos.api.times import format_time, parse_time
+from fournos.api.times import format_time
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.output import Format, table
 from fournos.cli.verbs import Cli, Session, verb
 from fournos.clusters.kinds import FOURNOS_CLUSTER
-from fournos.clusters.names import DISCOVER_ANNOTATION
+from fournos.insight.clusters import (
+    UNLOCKED,
+    discover_change,
+    drain_change,
+    drained,
+    lock_change,
+    lock_of,
+    locked_for,
+    looked_at,
+    ttl_of,
+)
 from fournos.insight.values import created, name_of, since, spec_of, status_of
 from fournos.kube.errors import NotFoundError
 from fournos.kube.resource import Key, Obj
@@ -159,26 +168,15 @@ async def lock_cluster(
     who = owner or cli.me
     if not who:
         raise Fail("for whom?", fix="name the owner with --owner NAME, or set FOURNOS_OWNER")
-    changes: dict[str, Any] = {"owner": who, "ttl": _ttl(ttl), **_drain(drain)}
+    ttl_of(ttl), drain_change(drain)
     async with _session(cli) as session:
         cluster = await _find(session, name)
-        current = spec_of(cluster).get("owner")
-        if current and current != who:
-            raise Fail(
-                f"{name} is locked for {current}",
-                fix=f"ask {current}, or take it away from them: fournos cluster unlock {name}",
-            )
-        _refuse_past(cluster, who, ttl, cli.world.now())
-        # Bound to what was read: two people who lock at once are not both told yes.
-        version = cluster["metadata"]["resourceVersion"]
-        body = {"metadata": {"resourceVersion": version}, "spec": changes}
+        body = lock_change(cluster, who, ttl=ttl, drain=drain, now=cli.world.now())
         await session.api.patch(FOURNOS_CLUSTER, _key(session, name), body)
         if no_wait:
             cli.output.say(f"{name}: lock requested for {who}")
             return Exit.OK
-        held = await _until_so(
-            session, name, lambda found: status_of(found).get("locked") and _lock(found).get("owner") == who
-        )
+        held = await _until_so(session, name, lambda found: locked_for(found, who))
     if held is None:
         cli.output.warn(f"{name}: requested for {who}, not held yet. See: fournos cluster get {name}")
         return Exit.TIMEOUT
@@ -186,47 +184,13 @@ async def lock_cluster(
     return Exit.OK
 
 
-def _refuse_past(cluster: Obj, owner: str, ttl: str | None, now: datetime) -> None:
-    """A ttl counts from when the owner was first set, also when it is changed later."""
-    since_ = status_of(cluster).get("ownerSetAt")
-    if (
-        ttl
-        and since_
-        and spec_of(cluster).get("owner") == owner
-        and parse_time(since_) + parse_ttl(ttl) <= now
-    ):
-        raise Fail(
-            f"{ttl} after {since_}, when this lock began, has passed already",
-            fix="give a longer --ttl, or unlock first",
-        )
-
-
-def _ttl(text: str | None) -> str | None:
-    try:
-        if text:
-            parse_ttl(text)
-    except ValueError as error:
-        raise Fail(str(error), fix="write a number and m, h or d, such as --ttl 4h") from None
-    return text
-
-
-def _drain(text: str | None) -> dict[str, Any]:
-    if text is None:
-        return {}
-    found = {"wait": "Wait", "stop": "Stop"}.get(text.lower())
-    if found is None:
-        raise Fail(f"{text} is no way to drain", fix="write wait or stop")
-    return {"drain": found}
-
-
 @verb(app, "unlock")
 async def unlock_cluster(cli: Cli, name: ClusterArgument, no_wait: NoWaitOption = False) -> int:
     """Give a cluster back: returns when the lock is gone. It takes jobs again, also if it was drained."""
     async with _session(cli) as session:
         await _find(session, name)
-        changes = {"owner": "", "ttl": None, "drain": None}
-        await session.api.patch(FOURNOS_CLUSTER, _key(session, name), {"spec": changes})
-        gone = no_wait or await _until_so(session, name, lambda found: not _lock(found))
+        await session.api.patch(FOURNOS_CLUSTER, _key(session, name), {"spec": dict(UNLOCKED)})
+        gone = no_wait or await _until_so(session, name, lambda found: not lock_of(found))
     if not gone:
         cli.output.warn(f"{name}: the lock is still being released")
         return Exit.TIMEOUT
@@ -257,10 +221,8 @@ async def drain_cluster(
         if undo or no_wait:
             cli.output.say(f"{name}: {'takes jobs again' if undo else 'takes no more jobs'}")
             return Exit.OK
-        drained = await _until_so(
-            session, name, lambda found: _condition(found, "Draining").get("reason") == "Drained"
-        )
-    if drained is None:
+        ended = await _until_so(session, name, drained)
+    if ended is None:
         cli.output.warn(f"{name}: takes no more jobs; some still run. See: fournos cluster get {name}")
         return Exit.TIMEOUT
     cli.output.say(f"{name}: drained")
@@ -273,9 +235,8 @@ async def discover_cluster(cli: Cli, name: ClusterArgument, no_wait: NoWaitOptio
     asked = format_time(cli.world.now())
     async with _session(cli) as session:
         await _find(session, name)
-        body = {"metadata": {"annotations": {DISCOVER_ANNOTATION: asked}}}
-        await session.api.patch(FOURNOS_CLUSTER, _key(session, name), body)
-        found = None if no_wait else await _until_so(session, name, lambda one: _looked_at(one, asked))
+        await session.api.patch(FOURNOS_CLUSTER, _key(session, name), discover_change(asked))
+        found = None if no_wait else await _until_so(session, name, lambda one: looked_at(one, asked))
     if found is None:
         cli.output.say(f"{name}: asked to be looked at")
         return Exit.OK if no_wait else Exit.TIMEOUT
@@ -283,13 +244,6 @@ async def discover_cluster(cli: Cli, name: ClusterArgument, no_wait: NoWaitOptio
     error = (status.get("hardware") or {}).get("lastError")
     cli.output.say(f"{name}: {error or status.get('gpuSummary') or 'no GPUs'}")
     return Exit.FAILED if error else Exit.OK
-
-
-def _looked_at(cluster: Obj, asked: str) -> bool:
-    status = status_of(cluster)
-    return status.get("discoverRequested") == asked and bool(
-        (status.get("hardware") or {}).get("lastAttempt")
-    )
 
 
 # --- shared ------------------------------------------------------------------------------------------
@@ -321,10 +275,6 @@ async def _until_so(session: Session, name: str, holds: Any) -> Obj | None:
                 await asyncio.sleep(_POLL)
     except TimeoutError:
         return None
-
-
-def _lock(cluster: Obj) -> dict[str, Any]:
-    return dict(status_of(cluster).get("lock") or {})
 
 
 def _condition(cluster: Obj, type_: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from fournos.client.asynchronous import AsyncClient as AsyncClient
+from fournos.client.clusters import AsyncCluster as AsyncCluster
 from fournos.client.errors import ApiError as ApiError
 from fournos.client.errors import ConflictError as ConflictError
 from fournos.client.errors import DeletedError as DeletedError
@@ -25,6 +26,7 @@ from fournos.client.jobs import AsyncJob as AsyncJob
 from fournos.client.jobs import JobEvent as JobEvent
 from fournos.client.logs import LogLine as LogLine
 from fournos.client.synchronous import Client as Client
+from fournos.client.synchronous import Cluster as Cluster
 from fournos.client.synchronous import Job as Job
 from fournos.insight.failure import Category as Category
 from fournos.insight.failure import Failure as Failure

@@ -15,9 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from fournos.client.clusters import AsyncCluster
 from fournos.client.errors import FournosError, MissingError, WaitTimeout, translated, typed
 from fournos.client.jobs import ENDED, AsyncJob, Progress, Seconds
 from fournos.client.watches import Watches
+from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.insight.selection import last, matches, missing, newest_first, wanted_phases
 from fournos.insight.source import DEFAULT_QUEUE
 from fournos.insight.values import name_of
@@ -166,6 +168,27 @@ class AsyncClient:
         shown = [one for one in found if matches(one, phases=phases, owner=owner, cluster=cluster)]
         return [AsyncJob(self, one) for one in newest_first(shown)]
 
+    # --- clusters and queues -------------------------------------------------------------------------
+
+    @typed
+    async def clusters(self, *, namespace: str | None = None) -> list[AsyncCluster]:
+        """The clusters that jobs run on, of HEARTH_NAMESPACE or "hearth"."""
+        found = (await self.api.list(FOURNOS_CLUSTER, namespace=_hearth(namespace))).items
+        return [AsyncCluster(self, one) for one in sorted(found, key=name_of)]
+
+    @typed
+    async def cluster(self, name: str, *, namespace: str | None = None) -> AsyncCluster:
+        """The cluster of this name."""
+        where = _hearth(namespace)
+        try:
+            return AsyncCluster(self, await self.api.get(FOURNOS_CLUSTER, Key(where, name)))
+        except NotFoundError:
+            others = [name_of(one) for one in (await self.api.list(FOURNOS_CLUSTER, namespace=where)).items]
+            raise MissingError(
+                f"no cluster {name} in namespace {where}",
+                fix=missing(name, others, where, command="fournos cluster", what="clusters"),
+            ) from None
+
     @typed
     async def queue(self, name: str | None = None) -> list[QueueEntry]:
         """Who waits in a LocalQueue, of all namespaces that share it, in which order, and why each."""
@@ -230,7 +253,7 @@ class AsyncClient:
             await gathered(settle(job) for job in waiting)
         except WaitTimeout as error:
             text = f"{len(waiting) - ended} of {len(waiting)} jobs have not ended in time"
-            raise WaitTimeout(error.job, text) from None
+            raise WaitTimeout(error.handle, text) from None
 
 
 async def gathered(coroutines: Iterable[Any]) -> list[Any]:
@@ -242,6 +265,10 @@ async def gathered(coroutines: Iterable[Any]) -> list[Any]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _hearth(asked: str | None) -> str:
+    return asked or os.environ.get("HEARTH_NAMESPACE") or "hearth"
 
 
 def _credentials(kubeconfig: str | Path | None, context: str | None, *, inside: bool) -> Credentials:

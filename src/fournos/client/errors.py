@@ -86,11 +86,11 @@ class JobStopped(FournosError):  # noqa: N818 - an outcome
 
 
 class WaitTimeout(FournosError):  # noqa: N818 - an outcome
-    """The time is over; the job runs on."""
+    """The time is over; what was asked for goes on.  `handle` is of what was waited for."""
 
-    def __init__(self, job: JobView, message: str) -> None:
-        super().__init__(message, fix="wait again, or see why it waits: explain()")
-        self.job = job
+    def __init__(self, handle: object, message: str) -> None:
+        super().__init__(message, fix="wait again, with more time")
+        self.handle = handle
 
 
 class ApiError(FournosError):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.bridge import LOOP, blocking, iterating, many_of, one_of
+from fournos.client.clusters import AsyncCluster, ClusterView
 from fournos.client.jobs import AsyncJob, Seconds
 from fournos.client.views import JobView
 from fournos.kube.api import Api
@@ -49,6 +50,24 @@ class Job(JobView):
     delete = blocking(AsyncJob.delete)
     retry = one_of(AsyncJob.retry, _job)
     resubmit = one_of(AsyncJob.resubmit, _job)
+
+
+class Cluster(ClusterView):
+    """See `AsyncCluster`."""
+
+    def __init__(self, cluster: AsyncCluster) -> None:
+        self._async = cluster
+
+    @property
+    def raw(self) -> Obj:
+        return self._async.raw
+
+    refresh = blocking(AsyncCluster.refresh)
+    lock = blocking(AsyncCluster.lock)
+    unlock = blocking(AsyncCluster.unlock)
+    drain = blocking(AsyncCluster.drain)
+    undrain = blocking(AsyncCluster.undrain)
+    discover = blocking(AsyncCluster.discover)
 
 
 class Client:
@@ -98,6 +117,8 @@ class Client:
     submit = one_of(AsyncClient.submit, Job)
     job = one_of(AsyncClient.job, Job)
     jobs = many_of(AsyncClient.jobs, Job)
+    clusters = many_of(AsyncClient.clusters, Cluster)
+    cluster = one_of(AsyncClient.cluster, Cluster)
     queue = blocking(AsyncClient.queue)
     submit_matrix = many_of(AsyncClient.submit_matrix, Job)
 

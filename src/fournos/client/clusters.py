@@ -1,0 +1,190 @@
+"""The handle of a cluster that jobs run on: who has it, and how to have it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final
+
+from fournos.api.times import format_time
+from fournos.client.errors import DeletedError, FournosError, WaitTimeout, typed
+from fournos.client.jobs import Seconds
+from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.insight.clusters import (
+    UNLOCKED,
+    discover_change,
+    drain_change,
+    drained,
+    lock_change,
+    lock_of,
+    locked_for,
+    looked_at,
+)
+from fournos.insight.values import name_of, spec_of, status_of
+from fournos.kube.errors import NotFoundError
+from fournos.kube.resource import Obj, key_of, uid_of
+
+if TYPE_CHECKING:
+    from fournos.api.fournoscluster import FournosClusterStatus
+    from fournos.client.asynchronous import AsyncClient
+
+PATIENCE: Final = 60.0
+"""Seconds that a change is waited for, unless the caller says otherwise."""
+
+
+class ClusterView:
+    """A cluster as it was last seen; `raw` is the whole object."""
+
+    @property
+    def raw(self) -> Obj:
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        return name_of(self.raw)
+
+    @property
+    def namespace(self) -> str:
+        return key_of(self.raw).namespace
+
+    @property
+    def uid(self) -> str:
+        return uid_of(self.raw)
+
+    @property
+    def status(self) -> FournosClusterStatus:
+        # Only here: models are a third of what importing the client takes.
+        from fournos.api.fournoscluster import FournosClusterStatus
+
+        return FournosClusterStatus.model_validate(status_of(self.raw))
+
+    @property
+    def owner(self) -> str | None:
+        """For whom it is locked, or is to be locked; None: it takes jobs of anybody."""
+        return spec_of(self.raw).get("owner") or None
+
+    @property
+    def locked(self) -> bool:
+        """Whether the owner has it; False while the lock is only requested."""
+        return bool(status_of(self.raw).get("locked"))
+
+    @property
+    def draining(self) -> bool:
+        return bool(spec_of(self.raw).get("drain"))
+
+    @property
+    def gpus(self) -> str:
+        """Such as "2x NVIDIA-L40S"; "" where none are known."""
+        return str(status_of(self.raw).get("gpuSummary") or "")
+
+    @property
+    def running_jobs(self) -> int:
+        return int(status_of(self.raw).get("runningJobs") or 0)
+
+    def __repr__(self) -> str:
+        state = f"locked for {self.owner}" if self.locked else "draining" if self.draining else "open"
+        return f"<{type(self).__name__} {self.namespace}/{self.name} {state}>"
+
+
+class AsyncCluster(ClusterView):
+    """A cluster: this one, by its UID.
+
+    What changes it returns when it is so; `timeout=0` only asks.  After `timeout` it raises WaitTimeout, and
+    what was asked for stands.
+    """
+
+    def __init__(self, client: AsyncClient, raw: Obj) -> None:
+        self._client = client
+        self._raw = raw
+
+    @property
+    def raw(self) -> Obj:
+        return self._raw
+
+    @typed
+    async def refresh(self) -> None:
+        """Read it anew.  Raises DeletedError."""
+        try:
+            self._take(await self._client.api.get(FOURNOS_CLUSTER, key_of(self._raw)))
+        except NotFoundError:
+            raise self._deleted() from None
+
+    @typed
+    async def lock(
+        self,
+        *,
+        owner: str | None = None,
+        ttl: str | None = None,
+        drain: str | None = None,
+        timeout: Seconds = PATIENCE,
+    ) -> None:
+        """Have it to yourself, for as long as `ttl` says, such as "4h"; `drain` is "wait" or "stop"."""
+        who = owner or self._client.owner
+        if not who:
+            raise FournosError("for whom?", fix="name the owner: owner=…, or FOURNOS_OWNER")
+        await self.refresh()
+        change = lock_change(self._raw, who, ttl=ttl, drain=drain, now=datetime.now(UTC))
+        await self._patch(change)
+        await self._until(lambda found: locked_for(found, who), timeout, f"the lock for {who} is not held")
+
+    @typed
+    async def unlock(self, *, timeout: Seconds = PATIENCE) -> None:
+        """Give it back; it takes jobs again, also if it was drained."""
+        await self.refresh()
+        await self._patch({"spec": dict(UNLOCKED)})
+        await self._until(lambda found: not lock_of(found), timeout, "the lock is still being released")
+
+    @typed
+    async def drain(self, *, stop: bool = False, timeout: Seconds = PATIENCE) -> None:
+        """Start no more jobs there, and wait for those that run to end; `stop` shuts them down."""
+        await self.refresh()
+        await self._patch({"spec": drain_change("stop" if stop else "wait")})
+        await self._until(drained, timeout, "some jobs still run")
+
+    @typed
+    async def undrain(self) -> None:
+        """Take jobs again."""
+        await self.refresh()
+        await self._patch({"spec": {"drain": None}})
+
+    @typed
+    async def discover(self, *, timeout: Seconds = PATIENCE) -> None:
+        """Look at it anew: its Secret, its API server, its nodes."""
+        await self.refresh()
+        asked = format_time(datetime.now(UTC))
+        await self._patch(discover_change(asked))
+        await self._until(lambda found: looked_at(found, asked), timeout, "it has not been looked at yet")
+
+    async def _patch(self, body: Obj) -> None:
+        self._take(await self._client.api.patch(FOURNOS_CLUSTER, key_of(self._raw), body))
+
+    async def _until(self, holds: Callable[[Obj], object], timeout: Seconds, lacking: str) -> None:
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        if not seconds:
+            return
+        try:
+            async with (
+                asyncio.timeout(seconds),
+                self._client.watches.follow(FOURNOS_CLUSTER, self._raw) as following,
+            ):
+                while True:
+                    found = following.object
+                    if found is None:
+                        raise self._deleted()
+                    self._raw = found
+                    if holds(found):
+                        return
+                    await following.change()
+        except TimeoutError:
+            raise WaitTimeout(self, f"{self.name}: {lacking} after {seconds:g} s") from None
+
+    def _take(self, found: Obj) -> None:
+        if uid_of(found) != self.uid:
+            raise self._deleted()
+        self._raw = found
+
+    def _deleted(self) -> DeletedError:
+        return DeletedError(
+            f"cluster {self.name} ({self.uid}) was deleted", fix="see what there is: clusters()"
+        )
