@@ -9,7 +9,8 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
+from io import StringIO
 from typing import Final
 
 NO_FILES: Final = ":4"
@@ -21,13 +22,15 @@ def complete() -> None:
     from fournos.cli.app import build
 
     os.environ.update(question(sys.argv[1:]))
-    with suppress(SystemExit):
+    answer = StringIO()
+    with suppress(SystemExit), redirect_stdout(answer):
         build()(prog_name="fournos")
-    print(NO_FILES)
+    for line in (*filter(None, answer.getvalue().splitlines()), NO_FILES):
+        print(line)
 
 
 def question(words: Sequence[str]) -> dict[str, str]:
-    """As the completion script of fish asks, whose answers have kubectl's form; the last word is incomplete."""
+    """As the completion script of fish asks, whose answers have kubectl's form."""
     *given, incomplete = words or ("",)
     typed = shlex.join(["fournos", *given]) + " " + (shlex.quote(incomplete) if incomplete else "")
     return {
