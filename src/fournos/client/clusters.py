@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from fournos.api.times import format_time
-from fournos.client.errors import DeletedError, FournosError, WaitTimeout, typed
+from fournos.client.errors import FournosError, WaitTimeout, typed
+from fournos.client.handles import AsyncHandle, View
 from fournos.client.jobs import Seconds
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.insight.clusters import (
@@ -21,36 +23,18 @@ from fournos.insight.clusters import (
     locked_for,
     looked_at,
 )
-from fournos.insight.values import name_of, spec_of, status_of
-from fournos.kube.errors import NotFoundError
-from fournos.kube.resource import Obj, key_of, uid_of
+from fournos.insight.values import spec_of, status_of
+from fournos.kube.resource import Obj, key_of
 
 if TYPE_CHECKING:
     from fournos.api.fournoscluster import FournosClusterStatus
-    from fournos.client.asynchronous import AsyncClient
 
 PATIENCE: Final = 60.0
 """Seconds that a change is waited for, unless the caller says otherwise."""
 
 
-class ClusterView:
+class ClusterView(View):
     """A cluster as it was last seen; `raw` is the whole object."""
-
-    @property
-    def raw(self) -> Obj:
-        raise NotImplementedError
-
-    @property
-    def name(self) -> str:
-        return name_of(self.raw)
-
-    @property
-    def namespace(self) -> str:
-        return key_of(self.raw).namespace
-
-    @property
-    def uid(self) -> str:
-        return uid_of(self.raw)
 
     @property
     def status(self) -> FournosClusterStatus:
@@ -87,28 +71,15 @@ class ClusterView:
         return f"<{type(self).__name__} {self.namespace}/{self.name} {state}>"
 
 
-class AsyncCluster(ClusterView):
+class AsyncCluster(AsyncHandle, ClusterView):
     """A cluster: this one, by its UID.
 
     What changes it returns when it is so; `timeout=0` only asks.  After `timeout` it raises WaitTimeout, and
     what was asked for stands.
     """
 
-    def __init__(self, client: AsyncClient, raw: Obj) -> None:
-        self._client = client
-        self._raw = raw
-
-    @property
-    def raw(self) -> Obj:
-        return self._raw
-
-    @typed
-    async def refresh(self) -> None:
-        """Read it anew.  Raises DeletedError."""
-        try:
-            self._take(await self._client.api.get(FOURNOS_CLUSTER, key_of(self._raw)))
-        except NotFoundError:
-            raise self._deleted() from None
+    _resource = FOURNOS_CLUSTER
+    _noun = "cluster"
 
     @typed
     async def lock(
@@ -164,27 +135,9 @@ class AsyncCluster(ClusterView):
         if not seconds:
             return
         try:
-            async with (
-                asyncio.timeout(seconds),
-                self._client.watches.follow(FOURNOS_CLUSTER, self._raw) as following,
-            ):
-                while True:
-                    found = following.object
-                    if found is None:
-                        raise self._deleted()
-                    self._raw = found
+            async with asyncio.timeout(seconds), aclosing(self._changes()) as changes:
+                async for found in changes:
                     if holds(found):
                         return
-                    await following.change()
         except TimeoutError:
             raise WaitTimeout(self, f"{self.name}: {lacking} after {seconds:g} s") from None
-
-    def _take(self, found: Obj) -> None:
-        if uid_of(found) != self.uid:
-            raise self._deleted()
-        self._raw = found
-
-    def _deleted(self) -> DeletedError:
-        return DeletedError(
-            f"cluster {self.name} ({self.uid}) was deleted", fix="see what there is: clusters()"
-        )

@@ -6,7 +6,7 @@ What only some calls need is imported there: rules and reasons are most of what 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from fournos.api.phase import Phase
 from fournos.client.errors import (
-    DeletedError,
     FournosError,
     JobFailed,
     JobStopped,
@@ -24,6 +23,7 @@ from fournos.client.errors import (
     typed,
     typed_iterator,
 )
+from fournos.client.handles import AsyncHandle
 from fournos.client.logs import LogLine, followed_lines, printed_lines
 from fournos.client.views import JobView
 from fournos.insight.children import Children, children
@@ -33,7 +33,7 @@ from fournos.insight.tasks import Task, tasks
 from fournos.insight.values import is_terminal, one_line, phase_of, spec_of, status_of
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import ConflictError, InvalidError, KubeError, NotFoundError
-from fournos.kube.resource import Obj, key_of, uid_of
+from fournos.kube.resource import Obj, key_of
 from fournos.multikueue.names import MULTIKUEUE
 
 if TYPE_CHECKING:
@@ -61,28 +61,18 @@ class JobEvent:
         return is_terminal(self.raw)
 
 
-class AsyncJob(JobView):
+class AsyncJob(AsyncHandle, JobView):
     """A job of an API server: this one, by its UID, not another one of the same name."""
 
+    _resource = FOURNOS_JOB
+    _noun = "job"
+
     def __init__(self, client: AsyncClient, raw: Obj, *, repeats: Repeat | None = None) -> None:
-        self._client = client
-        self._raw = raw
+        super().__init__(client, raw)
         self.repeats = repeats
         """What it took over from the job that it repeats, and what is found out anew."""
 
-    @property
-    def raw(self) -> Obj:
-        return self._raw
-
     # --- reading -------------------------------------------------------------------------------------
-
-    @typed
-    async def refresh(self) -> None:
-        """Read the job anew.  Raises DeletedError."""
-        try:
-            self._take(await self._client.api.get(FOURNOS_JOB, key_of(self._raw)))
-        except NotFoundError:
-            raise self._deleted() from None
 
     async def watch(self) -> AsyncIterator[JobEvent]:
         """The job as it is, then every change until it ends.  A watch that breaks is resumed."""
@@ -93,6 +83,8 @@ class AsyncJob(JobView):
                 if before is None or _told(event) != _told(before):
                     yield event
                     before = event
+                if event.ended:
+                    return
 
     async def wait(self, until: str = ENDED, *, timeout: Seconds | None = None) -> None:
         """Wait until the job has ended, or has reached a phase such as "Running".
@@ -123,20 +115,6 @@ class AsyncJob(JobView):
             what = "ended" if until == ENDED else f"reached {until}"
             text = f"{self.name} has not {what} within {seconds:g} s: it is {self.phase}"
             raise WaitTimeout(self, text) from None
-
-    async def _changes(self) -> AsyncGenerator[Obj, None]:
-        """The job at each change, up to its end.  Raises DeletedError."""
-        with translated():
-            async with self._client.watches.follow(FOURNOS_JOB, self._raw) as following:
-                while True:
-                    found = following.object
-                    if found is None:
-                        raise self._deleted()
-                    self._raw = found
-                    yield found
-                    if is_terminal(found):
-                        return
-                    await following.change()
 
     @typed_iterator
     async def logs(
@@ -244,14 +222,6 @@ class AsyncJob(JobView):
             return AsyncJob(self._client, await self._client.api.create(FOURNOS_JOB, wanted), repeats=came)
 
     # --- shared --------------------------------------------------------------------------------------
-
-    def _take(self, found: Obj) -> None:
-        if uid_of(found) != self.uid:
-            raise self._deleted()
-        self._raw = found
-
-    def _deleted(self) -> DeletedError:
-        return DeletedError(f"job {self.name} ({self.uid}) was deleted", fix="see what there is: jobs()")
 
     async def _children(self) -> Children:
         """What is left of it; nothing where that cannot be learnt."""

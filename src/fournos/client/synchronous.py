@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.bridge import LOOP, blocking, iterating, many_of, one_of
 from fournos.client.clusters import AsyncCluster, ClusterView
+from fournos.client.handles import AsyncHandle, View
 from fournos.client.jobs import AsyncJob, Seconds
 from fournos.client.views import JobView
 from fournos.kube.api import Api
@@ -20,26 +21,34 @@ if TYPE_CHECKING:
     from fournos.client.repeat import Repeat
 
 
+class Handle(View):
+    """See `AsyncHandle`."""
+
+    def __init__(self, handle: Any) -> None:
+        self._async = handle
+
+    @property
+    def raw(self) -> Obj:
+        found: Obj = self._async.raw
+        return found
+
+    refresh = blocking(AsyncHandle.refresh)
+
+
 def _job(job: AsyncJob) -> Job:
     return Job(job)
 
 
-class Job(JobView):
+class Job(Handle, JobView):
     """See `AsyncJob`."""
 
-    def __init__(self, job: AsyncJob) -> None:
-        self._async = job
-
-    @property
-    def raw(self) -> Obj:
-        return self._async.raw
+    _async: AsyncJob
 
     @property
     def repeats(self) -> Repeat | None:
         """What it took over from the job that it repeats, and what is found out anew."""
         return self._async.repeats
 
-    refresh = blocking(AsyncJob.refresh)
     watch = iterating(AsyncJob.watch)
     wait = blocking(AsyncJob.wait)
     settle = blocking(AsyncJob.settle)
@@ -52,17 +61,11 @@ class Job(JobView):
     resubmit = one_of(AsyncJob.resubmit, _job)
 
 
-class Cluster(ClusterView):
+class Cluster(Handle, ClusterView):
     """See `AsyncCluster`."""
 
-    def __init__(self, cluster: AsyncCluster) -> None:
-        self._async = cluster
+    _async: AsyncCluster
 
-    @property
-    def raw(self) -> Obj:
-        return self._async.raw
-
-    refresh = blocking(AsyncCluster.refresh)
     lock = blocking(AsyncCluster.lock)
     unlock = blocking(AsyncCluster.unlock)
     drain = blocking(AsyncCluster.drain)

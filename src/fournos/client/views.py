@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from fournos.client.handles import View
 from fournos.insight.timeline import Entry, timeline
-from fournos.insight.values import created, hardware, is_terminal, name_of, one_line, phase_of, short, since
+from fournos.insight.values import created, hardware, is_terminal, one_line, phase_of, short, since
 from fournos.jobs.names import display_name
-from fournos.kube.resource import Obj, key_of, uid_of
+from fournos.kube.resource import Obj
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -26,25 +27,8 @@ _COLOURS = {
 }
 
 
-class JobView:
+class JobView(View):
     """A job as it was last seen; `raw` is the whole object."""
-
-    @property
-    def raw(self) -> Obj:
-        raise NotImplementedError
-
-    @property
-    def name(self) -> str:
-        return name_of(self.raw)
-
-    @property
-    def namespace(self) -> str:
-        return key_of(self.raw).namespace
-
-    @property
-    def uid(self) -> str:
-        """What the handle stands for: a job that takes the name later is another one."""
-        return uid_of(self.raw)
 
     @property
     def display_name(self) -> str:
