@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import sys
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
@@ -138,6 +139,8 @@ def iterating(
                     return
                 yield cast(T, item)
         finally:
-            LOOP.run(items.aclose())
+            # The thread does not run any more while the interpreter takes modules down.
+            if not sys.is_finalizing():
+                LOOP.run(items.aclose())
 
     return iterate

@@ -164,6 +164,25 @@ def test_ctrl_c_ends_the_call_and_leaves_nothing_behind(sync: Client, api: Api) 
     assert sync.job("one").phase == "New"  # the client still works
 
 
+def test_a_program_may_end_with_an_iterator_open() -> None:
+    code = (
+        "from fournos.client import Client\n"
+        "from tests.unit.client.world import NS, SPEC, Api\n"
+        "events = Client(api=Api(), namespace=NS).submit(SPEC, name='one').watch()\n"
+        "print(next(events).phase)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=SOURCES.parent,
+        env={**os.environ, "PYTHONPATH": f"{SOURCES}{os.pathsep}{SOURCES.parent}"},
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("New\n", "")
+
+
 def test_construction_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FOURNOS_NAMESPACE", "here")
     monkeypatch.setenv("FOURNOS_OWNER", "me")
