@@ -195,21 +195,10 @@ class Facts:
         """The answer if it is known; does not ask."""
         return self.answers.get(question)
 
-    def ask(self, questions: Iterable[Question]) -> Need | None:
-        """A Need for those questions that this pass has no answer to yet."""
-        open_ = tuple(question for question in questions if question not in self.answers)
-        return Need(open_) if open_ else None
-
-    def answer(self, question: Question) -> Answer:
-        """What `ask` was told; asking first is the caller's duty."""
-        found = self.answers.get(question)
-        assert found is not None, "asked before"
-        return found
-
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The decision needs these answers first."""
+    """What `attempt` returns where a decision needs these answers first."""
 
     questions: tuple[Question, ...]
 
@@ -218,7 +207,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def attempt(decide: Callable[P, T | Need], *args: P.args, **kwargs: P.kwargs) -> T | Need:
+def attempt(decide: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | Need:
     """Calls a pure decision; a Need where it requires answers that its facts do not have."""
     try:
         return decide(*args, **kwargs)
@@ -262,4 +251,4 @@ Observed_contra = TypeVar("Observed_contra", contravariant=True)
 class Decide(Protocol[Observed_contra]):
     """Pure: no I/O, no clock, no randomness."""
 
-    def __call__(self, observed: Observed_contra, facts: Facts, now: datetime) -> Decision | Need: ...
+    def __call__(self, observed: Observed_contra, facts: Facts, now: datetime) -> Decision: ...

@@ -21,7 +21,7 @@ from fournos.multikueue.controller import multikueue_systems
 from fournos.multikueue.kubeconfig import token_in, token_of, with_token
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.tokens import project, tokens_system
-from fournos.runtime.decision import Decision, Facts, Need
+from fournos.runtime.decision import Decision, Facts
 from tests.fakes.clusters import kubeconfig
 from tests.world.harness import DISTURBED, Scenario, run, run_to_quiescence
 from tests.world.process import Process
@@ -107,7 +107,7 @@ def scenario(worker: Worker, setup: Any, *, hours: float) -> Scenario:
 
     system = tokens_system(SETTINGS, Now(worker), dial=worker.dial)  # type: ignore[arg-type]
 
-    def decide(seen: Any, facts: Facts, now: datetime) -> Decision | Need:
+    def decide(seen: Any, facts: Facts, now: datetime) -> Decision:
         decision = system.decide(seen, facts, now)
         if isinstance(decision, Decision):
             worker.warned += [one.message for one in decision.notes if one.reason == "TokenNotRenewed"]
