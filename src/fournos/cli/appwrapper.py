@@ -11,8 +11,8 @@ from rich.text import Text
 
 from fournos.api.conditions import condition, is_true
 from fournos.appwrappers.judge import State, other
-from fournos.appwrappers.kinds import resource_of, wrapped_kind
-from fournos.appwrappers.names import APPWRAPPER, LABEL, USER_LABEL
+from fournos.appwrappers.kinds import wrapped_kind
+from fournos.appwrappers.names import APPWRAPPER, USER_LABEL
 from fournos.appwrappers.pods import component_of, count
 from fournos.appwrappers.pods import phase_of as pod_phase
 from fournos.cli.explain import view as explanation
@@ -23,15 +23,12 @@ from fournos.cli.listing import EverywhereOption, SelectorOption, show_list
 from fournos.cli.output import table
 from fournos.cli.progress import headline
 from fournos.cli.verbs import Cli, Session, verb
+from fournos.insight.appwrapper_facts import members
 from fournos.insight.appwrapper_reasons import Members, explain, why
 from fournos.insight.explanation import as_data
 from fournos.insight.facts import queue_facts
 from fournos.insight.values import created, name_of, phase_of, since, spec_of, status_of
-from fournos.kube.api import Api
-from fournos.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
-from fournos.kube.kinds import POD
-from fournos.kube.resource import Key, Obj, controls, key_of
-from fournos.queueing.kinds import WORKLOAD
+from fournos.kube.resource import Obj, key_of
 from fournos.queueing.podsets import queue_name
 from fournos.queueing.priority import PRIORITY_LABEL
 from fournos.queueing.state import view as queue_view
@@ -228,34 +225,3 @@ async def _find(session: Session, name: str) -> Obj:
     """Raises Fail when there is none."""
     bare = name.rpartition("/")[2]
     return await find_one(session, APPWRAPPER, bare, command="fournos appwrapper", what="AppWrapper")
-
-
-async def members(api: Api, wrapper: Obj) -> Members:
-    """What belongs to it; kinds that are not installed, or not ours to see, count as having none."""
-    namespace, name = key_of(wrapper)
-
-    async def listed(resource: Any, selector: str) -> list[Obj]:
-        try:
-            return (await api.list(resource, namespace=namespace, selector=selector)).items
-        except (NoSuchResourceError, ForbiddenError):
-            return []
-
-    components: dict[int, Obj] = {}
-    for index, status in enumerate(status_of(wrapper).get("componentStatus") or ()):
-        if status.get("name"):
-            resource = resource_of(spec_of(wrapper)["components"][index]["template"])
-            try:
-                live = await api.get(resource, Key(namespace, status["name"]))
-            except (NotFoundError, NoSuchResourceError, ForbiddenError):
-                continue
-            if _controlled(live, wrapper):
-                components[index] = live
-    return Members(
-        workloads=tuple(one for one in await listed(WORKLOAD, "") if _controlled(one, wrapper)),
-        pods=tuple(await listed(POD, f"{LABEL}={name}")),
-        components=components,
-    )
-
-
-def _controlled(obj: Obj, wrapper: Obj) -> bool:
-    return controls(wrapper, obj)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -16,15 +15,11 @@ from fournos.cli.verbs import Cli, Session, verb
 from fournos.frameworks.kinds import TableError, load
 from fournos.frameworks.table import FinishRule, Framework
 from fournos.insight.explanation import as_data
-from fournos.insight.facts import queue_facts
-from fournos.insight.frameworks_reasons import Found, explain, phase
+from fournos.insight.frameworks_facts import gather
+from fournos.insight.frameworks_reasons import explain, phase
 from fournos.insight.values import name_of
-from fournos.kube.api import Api
 from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
-from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
-from fournos.queueing.ensure import prebuilt_name
-from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.podsets import queue_name
+from fournos.kube.resource import Key, Obj
 from fournos.queueing.workload import QUEUE_NAME_LABEL
 
 app = typer.Typer(help="Kinds that are queued by configuration.", no_args_is_help=True)
@@ -83,7 +78,7 @@ async def explain_object(
     kinds = _table(file)
     async with cli.session() as session:
         framework, obj = await _find(session, kinds, name)
-        found = await _gather(session.api, framework, obj)
+        found = await gather(session.api, framework, obj)
     told = explain(found)
     shown = {**obj, "status": {"phase": phase(found)}}
     if cli.output.structured:
@@ -152,21 +147,6 @@ async def _queued(session: Session, framework: Framework) -> list[str]:
     except KubeError:
         return []
     return [name_of(one) for one in found.items]
-
-
-async def _gather(api: Api, framework: Framework, obj: Obj) -> Found:
-    around: list[Obj] = []
-    with suppress(NoSuchResourceError, ForbiddenError):  # the queue's own trouble says more
-        around = (await api.list(WORKLOAD, namespace=key_of(obj).namespace)).items
-    uid, prebuilt, queue = uid_of(obj), prebuilt_name(obj), queue_name(obj)
-    own = [one for one in around if (controller_of(one) or {}).get("uid") == uid or name_of(one) == prebuilt]
-    return Found(
-        framework,
-        obj,
-        tuple(own),
-        tuple(around),
-        await queue_facts(api, obj, queue) if queue else None,
-    )
 
 
 # --- the list of kinds -------------------------------------------------------------------------------

@@ -1,0 +1,42 @@
+"""What belongs to an AppWrapper, read from a source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fournos.appwrappers.kinds import resource_of
+from fournos.appwrappers.names import LABEL
+from fournos.insight.appwrapper_reasons import Members
+from fournos.insight.source import Source
+from fournos.insight.values import spec_of, status_of
+from fournos.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
+from fournos.kube.kinds import POD
+from fournos.kube.resource import Key, Obj, controls, key_of
+from fournos.queueing.kinds import WORKLOAD
+
+
+async def members(source: Source, wrapper: Obj) -> Members:
+    """What belongs to it; kinds that are not installed, or not ours to see, count as having none."""
+    namespace, name = key_of(wrapper)
+
+    async def listed(resource: Any, selector: str) -> list[Obj]:
+        try:
+            return (await source.list(resource, namespace=namespace, selector=selector)).items
+        except (NoSuchResourceError, ForbiddenError):
+            return []
+
+    components: dict[int, Obj] = {}
+    for index, status in enumerate(status_of(wrapper).get("componentStatus") or ()):
+        if status.get("name"):
+            resource = resource_of(spec_of(wrapper)["components"][index]["template"])
+            try:
+                live = await source.get(resource, Key(namespace, status["name"]))
+            except (NotFoundError, NoSuchResourceError, ForbiddenError):
+                continue
+            if controls(wrapper, live):
+                components[index] = live
+    return Members(
+        workloads=tuple(one for one in await listed(WORKLOAD, "") if controls(wrapper, one)),
+        pods=tuple(await listed(POD, f"{LABEL}={name}")),
+        components=components,
+    )

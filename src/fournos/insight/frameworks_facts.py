@@ -1,0 +1,32 @@
+"""What bears on the waiting of an object of a configured kind, read from a source."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from fournos.frameworks.table import Framework
+from fournos.insight.facts import queue_facts
+from fournos.insight.frameworks_reasons import Found
+from fournos.insight.source import Source
+from fournos.insight.values import name_of
+from fournos.kube.errors import ForbiddenError, NoSuchResourceError
+from fournos.kube.resource import Obj, controller_of, key_of, uid_of
+from fournos.queueing.ensure import prebuilt_name
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.podsets import queue_name
+
+
+async def gather(source: Source, framework: Framework, obj: Obj) -> Found:
+    """The object's own Workloads, those around it and its queue."""
+    around: list[Obj] = []
+    with suppress(NoSuchResourceError, ForbiddenError):  # the queue's own trouble says more
+        around = (await source.list(WORKLOAD, namespace=key_of(obj).namespace)).items
+    uid, prebuilt, queue = uid_of(obj), prebuilt_name(obj), queue_name(obj)
+    own = [one for one in around if (controller_of(one) or {}).get("uid") == uid or name_of(one) == prebuilt]
+    return Found(
+        framework,
+        obj,
+        tuple(own),
+        tuple(around),
+        await queue_facts(source, obj, queue) if queue else None,
+    )
