@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fournos.runtime.act import StepExecutor
+from fournos.runtime.controller import Controller
 from fournos.runtime.reconcile import Outcome
-from fournos.runtime.system import System
 from tests.world.process import Process
 from tests.world.server import Connection, Server
 
@@ -18,7 +18,7 @@ class Group:
     def __init__(
         self,
         server: Server,
-        systems: Sequence[System[Any]],
+        systems: Sequence[Controller[Any]],
         *,
         lag: int = 0,
         blind: int | None = None,

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from fournos.kube.errors import ConnectionLostError, ServerError
-from fournos.runtime.system import System
+from fournos.runtime.controller import Controller
 from tests.world.compare import snapshot
 from tests.world.group import Group
 from tests.world.process import Process
@@ -32,7 +32,7 @@ class DiedError(BaseException):
 
 @dataclass(frozen=True)
 class Scenario:
-    system: System[Any]
+    system: Controller[Any]
     setup: Action
     actors: Sequence[Actor] = ()
     script: Sequence[Action] = ()
@@ -52,7 +52,7 @@ class Scenario:
     horizon: float = 3600.0
     """Seconds of virtual time, after each action, in which timers are honoured."""
     max_steps: int = 2000
-    others: Sequence[System[Any]] = ()
+    others: Sequence[Controller[Any]] = ()
     """Systems of the same process that share no cache with it."""
 
 

@@ -9,9 +9,9 @@ from typing import Any
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.kube.store import Store, same_but_version
 from fournos.runtime.act import StepExecutor
-from fournos.runtime.follow import Followed
+from fournos.runtime.controller import Caches, Controller, Watch
+from fournos.runtime.dynamic_watches import Followed
 from fournos.runtime.reconcile import Outcome, Result, reconcile
-from fournos.runtime.system import Caches, System, Watch
 from tests.world.server import Connection, Server, clone
 
 NEVER = float("inf")
@@ -24,7 +24,7 @@ class Process:
     def __init__(
         self,
         server: Server,
-        system: System[Any],
+        system: Controller[Any],
         *,
         lag: int = 0,
         blind: int | None = None,

@@ -26,7 +26,7 @@ from fournos.frameworks.settings import FrameworkSettings
 from fournos.jobs.own_job import job_webhooks
 from fournos.jobs.settings import JobSettings
 from fournos.runtime.webhook.registration import Service, configurations
-from fournos.runtime.webhook.table import Webhook
+from fournos.runtime.webhook.types import Webhook
 
 _APPWRAPPER_SERVICE = Service("appwrapper-system", "appwrapper-webhook-service")
 _JOBS_SERVICE = Service("fournos", "fournos-webhooks")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.appwrappers import gauges as appwrappers
-from fournos.clusters import gauges as clusters
-from fournos.miniclusters import gauges as miniclusters
+from fournos.appwrappers import metrics as appwrappers
+from fournos.clusters import metrics as clusters
+from fournos.miniclusters import metrics as miniclusters
 from fournos.runtime.metrics_table import RUNTIME, Metric
 
 TABLE: Final[tuple[Metric, ...]] = (

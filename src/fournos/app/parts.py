@@ -12,20 +12,20 @@ from pydantic_settings import BaseSettings
 
 from fournos.app.files import roots
 from fournos.app.preflight import APPWRAPPER, FOURNOS, KUEUE, MINICLUSTER, TEKTON, Engine, verify_kinds
-from fournos.appwrappers.controller import APPWRAPPERS, appwrappers_system
-from fournos.appwrappers.gauges import count_phase
-from fournos.appwrappers.gauges import report as report_appwrappers
+from fournos.appwrappers.controller import APPWRAPPERS, appwrappers_controller
+from fournos.appwrappers.metrics import count_phase
+from fournos.appwrappers.metrics import report as report_appwrappers
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
-from fournos.clusters.controller import CLUSTERS, cluster_systems
-from fournos.clusters.gauges import report
+from fournos.clusters.controller import CLUSTERS, cluster_controllers
+from fournos.clusters.metrics import report
 from fournos.clusters.observe import project_node
 from fournos.clusters.settings import ClusterSettings
 from fournos.frameworks.admission import webhooks as framework_webhooks
-from fournos.frameworks.controller import framework_systems
+from fournos.frameworks.controller import framework_controllers
 from fournos.frameworks.settings import FrameworkSettings
-from fournos.jobs.controller import jobs_system
-from fournos.jobs.orphans import orphans_system
+from fournos.jobs.controller import jobs_controller
+from fournos.jobs.garbage_collection import orphans_controller
 from fournos.jobs.own_job import job_webhooks
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.template import load_template
@@ -33,16 +33,16 @@ from fournos.kube.client import Client
 from fournos.kube.fleet import Fleet, FleetWatch
 from fournos.kube.kinds import NODE
 from fournos.kube.resource import Key
-from fournos.miniclusters.controller import MINICLUSTERS, miniclusters_system
-from fournos.miniclusters.gauges import report as report_miniclusters
+from fournos.miniclusters.controller import MINICLUSTERS, miniclusters_controller
+from fournos.miniclusters.metrics import report as report_miniclusters
 from fournos.miniclusters.settings import MiniClusterSettings
-from fournos.multikueue.controller import multikueue_systems
+from fournos.multikueue.controller import multikueue_controllers
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.runtime.clock import Clock
 from fournos.runtime.controller import Controller
+from fournos.runtime.manager import Manager
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.system import System
-from fournos.runtime.webhook.table import Webhook
+from fournos.runtime.webhook.types import Webhook
 
 log = logging.getLogger(__name__)
 
@@ -54,9 +54,9 @@ Wake = Callable[[str, Key | None], None]
 class Running:
     """What a part brings into the process."""
 
-    systems: list[System[Any]]
+    systems: list[Controller[Any]]
     background: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
-    refresh: Callable[[Controller], None] = lambda controller: None
+    refresh: Callable[[Manager], None] = lambda controller: None
     """Sets gauges of its own before metrics are read."""
 
 
@@ -83,7 +83,7 @@ def _jobs(settings: JobSettings, clock: Clock, metrics: Metrics, wake: Wake) -> 
     template = load_template(settings.resolve_job_template, roots=roots())
     if template.error:
         log.error("the resolve Job template '%s' %s: jobs wait", template.path, template.error)
-    return Running([jobs_system(settings, template), orphans_system(settings)])
+    return Running([jobs_controller(settings, template), orphans_controller(settings)])
 
 
 def _clusters(settings: ClusterSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
@@ -97,7 +97,7 @@ def _clusters(settings: ClusterSettings, clock: Clock, metrics: Metrics, wake: W
         observer=metrics.requests("target"),
     )
     return Running(
-        cluster_systems(settings, fleet),
+        cluster_controllers(settings, fleet),
         {"fleet": fleet.run},
         lambda controller: report(controller.caches(CLUSTERS), metrics),
     )
@@ -105,18 +105,18 @@ def _clusters(settings: ClusterSettings, clock: Clock, metrics: Metrics, wake: W
 
 def _appwrappers(settings: AppWrapperSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
     return Running(
-        [appwrappers_system(settings, written=partial(count_phase, metrics))],
+        [appwrappers_controller(settings, written=partial(count_phase, metrics))],
         refresh=lambda controller: report_appwrappers(controller.caches(APPWRAPPERS), metrics),
     )
 
 
 def _frameworks(settings: FrameworkSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
-    return Running(list(framework_systems(settings)))
+    return Running(list(framework_controllers(settings)))
 
 
 def _multikueue(settings: MultiKueueSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
     requests = metrics.requests("worker")
-    systems, workers = multikueue_systems(settings, clock=clock, wake=wake, requests=requests)
+    systems, workers = multikueue_controllers(settings, clock=clock, wake=wake, requests=requests)
     return Running(systems, {"workers": workers.run})
 
 
@@ -126,7 +126,7 @@ async def _multikueue_kinds(settings: MultiKueueSettings, api: Client) -> list[s
 
 def _miniclusters(settings: MiniClusterSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
     return Running(
-        [miniclusters_system(settings)],
+        [miniclusters_controller(settings)],
         refresh=lambda controller: report_miniclusters(controller.caches(MINICLUSTERS), metrics),
     )
 

@@ -29,10 +29,10 @@ from fournos.kube.errors import CredentialsError, KubeError
 from fournos.kube.resource import Key
 from fournos.runtime import logs, process
 from fournos.runtime.clock import SystemClock
-from fournos.runtime.controller import Controller
 from fournos.runtime.events import Recorder
 from fournos.runtime.health import Health
 from fournos.runtime.lease import Lease
+from fournos.runtime.manager import Manager
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_server.settings import MetricsSettings
 from fournos.runtime.webhook.settings import WebhookSettings
@@ -169,13 +169,13 @@ async def _run(
             )
             wake = _Wake()
             its = part.start(settings, clock, metrics, wake)
-            wake.controller = Controller(
+            wake.controller = Manager(
                 api,
                 its.systems,
                 lease=lease,
                 clock=clock,
                 metrics=metrics,
-                tell=recorder.tell,
+                record=recorder.record,
                 workers=workers,
                 collect_interval=part.collect_interval(settings),
             )
@@ -235,7 +235,7 @@ def _by_system(levels: Mapping[str, str], running: Sequence[Running]) -> dict[st
 class _Wake:
     """Wakes keys of the part's controller, which is made after the part has started."""
 
-    controller: Controller
+    controller: Manager
 
     def __call__(self, system: str, key: Key | None = None) -> None:
         self.controller.wake(system, key)

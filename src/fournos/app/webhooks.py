@@ -11,10 +11,10 @@ from fournos.kube.resource import Key
 from fournos.runtime.clock import Clock
 from fournos.runtime.lease import Lease
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.webhook.keeper import Keeper
+from fournos.runtime.webhook.cert_rotator import Keeper
 from fournos.runtime.webhook.server import WebhookServer
 from fournos.runtime.webhook.settings import WebhookSettings
-from fournos.runtime.webhook.table import Webhook
+from fournos.runtime.webhook.types import Webhook
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from fournos.appwrappers.paths import PathError
 from fournos.appwrappers.podsets import declared, template_of
 from fournos.appwrappers.rules import check
 from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.appwrappers.warn import probes, warnings
+from fournos.appwrappers.warnings import probes, warnings
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.ensure import MAX_EXECUTION_LABEL, max_execution_seconds
 from fournos.queueing.kinds import LOCAL_QUEUE
@@ -33,7 +33,7 @@ from fournos.queueing.managed import MULTIKUEUE
 from fournos.queueing.managed_by import leaves
 from fournos.queueing.workload import QUEUE_NAME_LABEL
 from fournos.runtime.decision import Facts, LiveGet, MayCreate, Present, Unknown
-from fournos.runtime.webhook.table import Request, Review
+from fournos.runtime.webhook.types import Request, Review
 
 _LABEL_MAX = 63
 _NO_LABEL = re.compile(r"[^-_.A-Za-z0-9]")

@@ -7,12 +7,12 @@ from typing import Any
 
 from fournos.appwrappers import names
 from fournos.appwrappers.autopilot import keep_away
-from fournos.appwrappers.bare import marks
 from fournos.appwrappers.kinds import PodSetSpec, wrapped_kind
 from fournos.appwrappers.paths import replaced
 from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.appwrappers.templateless_kinds import marks
 from fournos.kube.resource import Obj, owner_reference, uid_of
-from fournos.queueing.nested import generated_name
+from fournos.queueing.ancestors import generated_name
 from fournos.queueing.podsets import PodSetInfo, placed
 
 

@@ -10,14 +10,14 @@ from typing import Any
 from fournos.api.conditions import Condition
 from fournos.api.model import StatusCondition
 from fournos.appwrappers import names
+from fournos.appwrappers.fault_tolerance import Tolerance, tolerance
 from fournos.appwrappers.kinds import PodSetSpec, resource_of, wrapped_kind
 from fournos.appwrappers.pods import component_of
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.status import StatusDraft
-from fournos.appwrappers.tolerance import Tolerance, tolerance
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key, Obj
-from fournos.queueing.surroundings import Surroundings
+from fournos.queueing.inputs import QueueInputs
 from fournos.runtime.context import PassContext
 from fournos.runtime.decision import (
     Absent,
@@ -47,7 +47,7 @@ class Observed:
     """Pods with its label."""
     evicting: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Node -> resources for which it is marked for eviction."""
-    around: Surroundings = field(default_factory=Surroundings)
+    inputs: QueueInputs = field(default_factory=QueueInputs)
 
 
 @dataclass(slots=True)

@@ -10,16 +10,16 @@ from fournos.appwrappers.decide import decide
 from fournos.appwrappers.observe import Observer, follow, watches
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.kube.resource import Obj
-from fournos.runtime.system import System
+from fournos.runtime.controller import Controller
 
 APPWRAPPERS = "appwrappers"
 
 
-def appwrappers_system(
+def appwrappers_controller(
     settings: AppWrapperSettings, *, written: Callable[[Obj, Obj], None] | None = None
-) -> System[Observed]:
+) -> Controller[Observed]:
     """`written` hears of each status write."""
-    return System(
+    return Controller(
         name=APPWRAPPERS,
         published_name="AppWrapper",
         watches=watches(settings),

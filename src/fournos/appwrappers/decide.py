@@ -21,9 +21,9 @@ from fournos.appwrappers.reset import resetting
 from fournos.appwrappers.resume import resuming, suspended
 from fournos.appwrappers.run import running
 from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.queueing.inputs import Outcome
 from fournos.queueing.job import Options
 from fournos.queueing.reconcile import reconcile
-from fournos.queueing.surroundings import Outcome
 from fournos.runtime.decision import Decision, Facts
 from fournos.runtime.failures import retried
 from fournos.runtime.steps import Create
@@ -39,7 +39,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: AppWrap
         return _begin(ctx)
     queue = _queue(ctx)
     if queue is not None and queue.steps:
-        return Decision(steps=queue.steps, notes=queue.notes, retry=queue.retry)
+        return Decision(steps=queue.steps, events=queue.events, retry=queue.retry)
     if not ours:
         return Decision(retry=queue is not None and queue.retry)
     decision = deleted(ctx) if ctx.deleting else _POLICIES[ctx.draft.phase](ctx)
@@ -52,7 +52,7 @@ def _queue(ctx: Context) -> Outcome | None:
         return None
     options = Options(without_queue_name=ctx.settings.manage_jobs_without_queue_name)
     wrapper = QueuedAppWrapper(ctx.wrapper, ctx.settings.gpu_resource_prefix)
-    return reconcile(wrapper, ctx.observed.around, ctx.facts, ctx.now, options=options)
+    return reconcile(wrapper, ctx.observed.inputs, ctx.facts, ctx.now, options=options)
 
 
 def _handled(ctx: Context) -> bool:

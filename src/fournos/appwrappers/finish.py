@@ -5,14 +5,14 @@ from __future__ import annotations
 from fournos.api.durations import format_duration
 from fournos.appwrappers.context import Context
 from fournos.appwrappers.names import ANNOTATION
-from fournos.appwrappers.remove import remove
+from fournos.appwrappers.teardown import remove
 from fournos.runtime.decision import Decision
 
 _HOLD = f"{ANNOTATION}deletionOnFailureGracePeriodDuration"
 
 
 def suspend(ctx: Context) -> Decision:
-    ctx.draft.note("Suspending", f"Externally suspended while in the {ctx.draft.phase} phase")
+    ctx.draft.event("Suspending", f"Externally suspended while in the {ctx.draft.phase} phase")
     ctx.draft.enter("Suspending")
     return ctx.decision()
 
@@ -22,7 +22,7 @@ def fail(ctx: Context, reason: str, message: str) -> Decision:
     ctx.draft.condition("Unhealthy", "True", reason, message)
     # The clock of the debug hold; it starts here and is never set back.
     ctx.draft.condition("DeletionHeld", "True", "Failed", "The resources stay for a while for debugging")
-    ctx.draft.enter("Failed").note(reason, message, warning=True)
+    ctx.draft.enter("Failed").event(reason, message, warning=True)
     return ctx.decision()
 
 
@@ -35,7 +35,7 @@ def reset_or_fail(
     ctx.draft.condition("Unhealthy", "True", reason, message)
     if counts:
         ctx.draft.count_reset()
-    ctx.draft.enter("Resetting").note(reason, message, warning=True)
+    ctx.draft.enter("Resetting").event(reason, message, warning=True)
     return ctx.decision()
 
 
@@ -44,7 +44,7 @@ def succeed(ctx: Context, message: str) -> Decision:
     ctx.draft.condition("ResourcesDeployed", "True", "Succeeded", message)
     # It was ready for what it had to do, even if nobody looked in between.
     ctx.draft.condition("PodsReady", "True", "SufficientPodsReady", message)
-    ctx.draft.clear("Unhealthy", "Succeeded").enter("Succeeded").note("Succeeded", message)
+    ctx.draft.clear("Unhealthy", "Succeeded").enter("Succeeded").event("Succeeded", message)
     return ctx.decision()
 
 

@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from fournos.appwrappers import bare, judge
+from fournos.appwrappers import component_health, templateless_kinds
 from fournos.appwrappers.annotations import INT32_MAX
-from fournos.appwrappers.bare import Bare
-from fournos.appwrappers.judge import Judgement
+from fournos.appwrappers.component_health import Health
 from fournos.appwrappers.names import ANNOTATION
+from fournos.appwrappers.templateless_kinds import Templateless
 from fournos.kube.kinds import DEPLOYMENT, JOB, POD
 from fournos.kube.resource import Obj, Resource, usual_plural
 from fournos.queueing.kinds import FOURNOS_JOB
@@ -43,10 +43,10 @@ Infer = Callable[[Obj], Iterator[PodSetSpec]]
 class WrappedKind:
     resource: Resource
     infer: Infer
-    judge: Callable[[Obj], Judgement] | None
+    judge: Callable[[Obj], Health] | None
     """None: judged by its pods."""
     kueue_infers: bool = True
-    bare: Bare | None = None
+    bare: Templateless | None = None
     """Of a kind that has no pod template in it."""
 
     @property
@@ -143,7 +143,7 @@ def _leader_worker_set(template: Obj) -> Iterator[PodSetSpec]:
         yield PodSetSpec(f"{path}.workerTemplate", replicas * size)
 
 
-def _bare(resource: Resource, how: Bare, judged: Callable[[Obj], Judgement]) -> WrappedKind:
+def _bare(resource: Resource, how: Templateless, judged: Callable[[Obj], Health]) -> WrappedKind:
     def infer(template: Obj) -> Iterator[PodSetSpec]:
         try:
             for ask in how.asks(template):
@@ -169,23 +169,30 @@ _TORCH_HINTS: Final = {_INDEX: "training.kubeflow.org/replica-index"}
 
 WRAPPED: Final[tuple[WrappedKind, ...]] = (
     WrappedKind(POD, _pod, None),
-    WrappedKind(DEPLOYMENT, _replicated, judge.deployment),
-    WrappedKind(STATEFUL_SET, _replicated, judge.stateful_set),
-    WrappedKind(JOB, _job, judge.job),
-    WrappedKind(JOB_SET, _job_set, judge.job_set),
+    WrappedKind(DEPLOYMENT, _replicated, component_health.deployment),
+    WrappedKind(STATEFUL_SET, _replicated, component_health.stateful_set),
+    WrappedKind(JOB, _job, component_health.job),
+    WrappedKind(JOB_SET, _job_set, component_health.job_set),
     WrappedKind(
-        PYTORCH_JOB, _by_role("pytorchReplicaSpecs", ("Master", "Worker"), _TORCH_HINTS), judge.kubeflow
+        PYTORCH_JOB,
+        _by_role("pytorchReplicaSpecs", ("Master", "Worker"), _TORCH_HINTS),
+        component_health.kubeflow,
     ),
-    WrappedKind(RAY_CLUSTER, _ray(), judge.ray_cluster),
-    WrappedKind(RAY_JOB, _ray("rayClusterSpec"), judge.ray_job),
+    WrappedKind(RAY_CLUSTER, _ray(), component_health.ray_cluster),
+    WrappedKind(RAY_JOB, _ray("rayClusterSpec"), component_health.ray_job),
     WrappedKind(
-        MPI_JOB, _by_role("mpiReplicaSpecs", ("Launcher", "Worker"), {}), judge.kubeflow, kueue_infers=False
+        MPI_JOB,
+        _by_role("mpiReplicaSpecs", ("Launcher", "Worker"), {}),
+        component_health.kubeflow,
+        kueue_infers=False,
     ),
-    WrappedKind(LEADER_WORKER_SET, _leader_worker_set, judge.leader_worker_set, kueue_infers=False),
-    _bare(TRAIN_JOB, bare.TRAIN_JOB, judge.train_job),
-    _bare(PIPELINE_RUN, bare.PIPELINE_RUN, judge.pipeline_run),
-    _bare(FOURNOS_JOB, bare.FOURNOS_JOB, judge.fournos_job),
-    _bare(MINI_CLUSTER, bare.MINI_CLUSTER, judge.mini_cluster),
+    WrappedKind(
+        LEADER_WORKER_SET, _leader_worker_set, component_health.leader_worker_set, kueue_infers=False
+    ),
+    _bare(TRAIN_JOB, templateless_kinds.TRAIN_JOB, component_health.train_job),
+    _bare(PIPELINE_RUN, templateless_kinds.PIPELINE_RUN, component_health.pipeline_run),
+    _bare(FOURNOS_JOB, templateless_kinds.FOURNOS_JOB, component_health.fournos_job),
+    _bare(MINI_CLUSTER, templateless_kinds.MINI_CLUSTER, component_health.mini_cluster),
 )
 _BY_KIND: Final = {(one.resource.api_version, one.resource.kind): one for one in WRAPPED}
 

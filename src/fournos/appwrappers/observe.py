@@ -8,19 +8,19 @@ from functools import partial
 from fournos.api.conditions import is_true
 from fournos.appwrappers import names
 from fournos.appwrappers.autopilot import evicting
+from fournos.appwrappers.component_health import told_by
 from fournos.appwrappers.context import Observed
-from fournos.appwrappers.judge import told_by
 from fournos.appwrappers.kinds import WRAPPED, resource_of, wrapped_kind
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.status import component_status
 from fournos.kube.kinds import NODE, POD
 from fournos.kube.resource import Key, Obj, controls, key_of
+from fournos.queueing.inputs import QueueInputs
 from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.observe import queue_watches, surroundings
-from fournos.queueing.surroundings import Surroundings
+from fournos.queueing.observe import queue_inputs, queue_watches
+from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import indexed, metadata, of_label, of_owners, own_key, waking
-from fournos.runtime.system import Caches, Watch
 
 NODE_NAME, WRAPPER = "node", "wrapper"
 
@@ -88,7 +88,7 @@ class Observer:
             watched=tuple(watched for _, watched in found),
             pods=pods,
             evicting=self._evicting(caches, pods),
-            around=surroundings(caches, wrapper, str(key)) if WORKLOAD in caches else Surroundings(),
+            inputs=queue_inputs(caches, wrapper, str(key)) if WORKLOAD in caches else QueueInputs(),
         )
 
     def _component(self, caches: Caches, wrapper: Obj, index: int) -> tuple[Obj | None, bool]:

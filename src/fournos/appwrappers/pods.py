@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from fournos.api.conditions import is_true
+from fournos.appwrappers.fault_tolerance import Tolerance
 from fournos.appwrappers.names import COMPONENT_ANNOTATION
-from fournos.appwrappers.tolerance import Tolerance
 from fournos.kube.resource import Obj, created_at, is_terminating
 
 _INDEX: Final = re.compile(r"[0-9]{1,4}", re.ASCII)

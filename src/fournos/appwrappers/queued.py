@@ -11,9 +11,9 @@ from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.podsets import all_pod_sets, pod_sets_of
 from fournos.appwrappers.status import phase_of
 from fournos.kube.resource import Obj, Resource
+from fournos.queueing.ancestors import COMPONENT_ANNOTATION
+from fournos.queueing.ancestors import component as named
 from fournos.queueing.job import Ended
-from fournos.queueing.nested import COMPONENT_ANNOTATION
-from fournos.queueing.nested import component as named
 from fournos.queueing.podsets import PodSetInfo, PodSetInfoError
 from fournos.queueing.slots import GPU_PREFIX
 from fournos.queueing.workload import PodSet

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fournos.appwrappers.context import Context
 from fournos.appwrappers.finish import suspend
-from fournos.appwrappers.remove import remove
 from fournos.appwrappers.resume import claim
+from fournos.appwrappers.teardown import remove
 from fournos.runtime.decision import Decision
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from fournos.api.conditions import Condition
-from fournos.appwrappers import judge
+from fournos.appwrappers import component_health
 from fournos.appwrappers.autopilot import uses
+from fournos.appwrappers.component_health import Health, State
 from fournos.appwrappers.context import Context
 from fournos.appwrappers.finish import fail, reset_or_fail, succeed, suspend
-from fournos.appwrappers.judge import Judgement, State
 from fournos.appwrappers.kinds import WrappedKind, wrapped_kind
 from fournos.appwrappers.pods import Count, alive, component_of, count, gave_up, phase_of, unreplaced
 from fournos.kube.resource import Obj, is_terminating, uid_of
@@ -153,19 +153,19 @@ def _doubtful(ctx: Context) -> dict[int, LiveGet]:
     }
 
 
-def _judgement(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> Judgement | None:
+def _judgement(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> Health | None:
     """None: its pods say how it does."""
     if kind is not None:
         return kind.judge(obj) if kind.judge is not None else None
     if not ctx.pod_sets(index):
         return None
-    judgement = judge.other(obj)
+    judgement = component_health.other(obj)
     if judgement is None or judgement.state is State.FAILED:
         return judgement
     return None if alive(ctx.pods_of(index)) else judgement
 
 
-def _judged(ctx: Context, survey: Survey, index: int, judgement: Judgement, obj: Obj) -> None:
+def _judged(ctx: Context, survey: Survey, index: int, judgement: Health, obj: Obj) -> None:
     summary = f"{obj['metadata']['name']}: {judgement.message}".removesuffix(": ")
     if judgement.state is State.FAILED:
         survey.failed.append(summary)

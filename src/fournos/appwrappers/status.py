@@ -10,7 +10,7 @@ from fournos.api.appwrapper import AppWrapperStatus, ComponentStatus
 from fournos.api.conditions import Condition, upsert
 from fournos.appwrappers.kinds import PodSetSpec
 from fournos.kube.resource import Obj
-from fournos.runtime.draft import Draft, read
+from fournos.runtime.status_draft import Draft, read
 
 
 def component_status(status: Mapping[str, Any], index: int) -> ComponentStatus | None:

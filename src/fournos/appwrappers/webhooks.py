@@ -7,7 +7,7 @@ from functools import partial
 from fournos.appwrappers.admission import default, review
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.runtime.webhook.table import Webhook
+from fournos.runtime.webhook.types import Webhook
 
 
 def appwrapper_webhooks(settings: AppWrapperSettings) -> tuple[Webhook, ...]:

@@ -10,7 +10,7 @@ from rich.text import Text
 from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
 from fournos import __version__
-from fournos.cli.verbs import Cli, verb
+from fournos.cli.command import Cli, verb
 from fournos.jobs.kinds import FOURNOS_JOB
 
 

@@ -8,11 +8,11 @@ import typer
 import yaml
 
 from fournos.cli import manifest as m
+from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.output import Format
 from fournos.cli.submit import documents_of
-from fournos.cli.verbs import Cli, verb
 from fournos.cli.watch import ENDS, follow_to_end
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.jobs import AsyncJob

@@ -27,8 +27,7 @@ from fournos.cli import (
     wrap,
 )
 from fournos.cli import list as list_
-from fournos.cli.errors import MEANINGS
-from fournos.cli.verbs import (
+from fournos.cli.command import (
     Common,
     ContextOption,
     FormatOption,
@@ -37,6 +36,7 @@ from fournos.cli.verbs import (
     NoColorOption,
     Root,
 )
+from fournos.cli.errors import MEANINGS
 
 EXAMPLES: Final = (
     ("fournos submit -f job.yaml --watch", "submit a job and follow it to its end"),

@@ -10,11 +10,12 @@ import typer
 from rich.text import Text
 
 from fournos.api.conditions import condition, is_true
-from fournos.appwrappers.judge import State, other
+from fournos.appwrappers.component_health import State, other
 from fournos.appwrappers.kinds import wrapped_kind
 from fournos.appwrappers.names import APPWRAPPER, USER_LABEL
 from fournos.appwrappers.pods import component_of, count
 from fournos.appwrappers.pods import phase_of as pod_phase
+from fournos.cli.command import Cli, Session, verb
 from fournos.cli.explain import view as explanation
 from fournos.cli.find import completion, find_one
 from fournos.cli.formatting import phase_text
@@ -22,7 +23,6 @@ from fournos.cli.get import condition_table, indented
 from fournos.cli.listing import EverywhereOption, SelectorOption, show_list
 from fournos.cli.output import table
 from fournos.cli.progress import headline
-from fournos.cli.verbs import Cli, Session, verb
 from fournos.insight.appwrapper_facts import members
 from fournos.insight.appwrapper_reasons import Members, explain, why
 from fournos.insight.explanation import as_data

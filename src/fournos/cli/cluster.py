@@ -13,9 +13,9 @@ import typer
 from rich.text import Text
 
 from fournos.api.times import format_time
+from fournos.cli.command import Cli, Session, verb
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.output import Format, table
-from fournos.cli.verbs import Cli, Session, verb
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.insight.clusters import (
     UNLOCKED,

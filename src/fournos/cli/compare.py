@@ -9,9 +9,9 @@ import typer
 import yaml
 from rich.text import Text
 
+from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import NameArgument, find_job
-from fournos.cli.verbs import Cli, verb
 from fournos.insight.values import name_of, phase_of, spec_of, status_of
 from fournos.kube.resource import Obj
 

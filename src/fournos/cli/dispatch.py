@@ -10,15 +10,15 @@ import typer
 from rich.text import Text
 
 from fournos.api.conditions import condition, is_true
+from fournos.cli.command import Cli, Session, verb
 from fournos.cli.dispatch_check import Line, inspect, kinds_of, problems
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.output import Format, table
-from fournos.cli.verbs import Cli, Session, verb
 from fournos.cli.workers import KUEUE_NAMESPACE, DispatchCheck, checks, worker
 from fournos.insight.values import created, since
 from fournos.kube.errors import KubeError, NotFoundError
 from fournos.kube.resource import Key, Obj, controller_of
-from fournos.queueing.external import BadNameError
+from fournos.queueing.kind_names import BadNameError
 from fournos.queueing.kinds import WORKLOAD
 
 app = typer.Typer(

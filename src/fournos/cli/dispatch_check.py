@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from fournos.cli.verbs import Cli, Session
+from fournos.cli.command import Cli, Session
 from fournos.cli.workers import DispatchCheck, checks, may, worker
 from fournos.kube.api import Api
 from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
@@ -16,7 +16,7 @@ from fournos.kube.kinds import NAMESPACE
 from fournos.kube.probe import ClusterApi
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.multikueue.kinds import parse_all
-from fournos.queueing.external import name_of
+from fournos.queueing.kind_names import name_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 
 MANAGER: Final = "(manager)"

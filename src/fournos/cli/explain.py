@@ -8,11 +8,11 @@ from datetime import datetime
 import typer
 from rich.text import Text
 
+from fournos.cli.command import Cli, verb
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import phase_text
 from fournos.cli.output import table
 from fournos.cli.progress import headline
-from fournos.cli.verbs import Cli, verb
 from fournos.insight.explanation import Explanation, as_data
 from fournos.insight.facts import gather
 from fournos.insight.quota import rows

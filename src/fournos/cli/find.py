@@ -9,8 +9,8 @@ from typing import Annotated, Final
 
 import typer
 
+from fournos.cli.command import Cli, Root, Session
 from fournos.cli.errors import Exit, Fail
-from fournos.cli.verbs import Cli, Root, Session
 from fournos.insight.selection import last, missing, newest_first
 from fournos.insight.values import name_of, phase_of
 from fournos.jobs.kinds import FOURNOS_JOB

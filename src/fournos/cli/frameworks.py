@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
+from fournos.cli.command import Cli, Session, verb
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.explain import view as explanation
 from fournos.cli.output import table
-from fournos.cli.verbs import Cli, Session, verb
+from fournos.frameworks.kind_spec import FinishRule, Framework
 from fournos.frameworks.kinds import TableError, load
-from fournos.frameworks.table import FinishRule, Framework
 from fournos.insight.explanation import as_data
 from fournos.insight.frameworks_facts import gather
 from fournos.insight.frameworks_reasons import explain, phase

@@ -9,11 +9,11 @@ import typer
 from rich.text import Text
 
 from fournos.api.conditions import condition, is_true
+from fournos.cli.command import Cli, verb
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import STYLES
 from fournos.cli.output import table
 from fournos.cli.progress import headline, task_lines
-from fournos.cli.verbs import Cli, verb
 from fournos.insight.children import Children, children
 from fournos.insight.tasks import tasks
 from fournos.insight.timeline import timeline

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from fournos.cli.command import Cli, verb
 from fournos.cli.formatting import phase_text
 from fournos.cli.output import Format, table
-from fournos.cli.verbs import Cli, verb
 from fournos.insight.selection import cluster_of, matches, newest_first, wanted_phases
 from fournos.insight.values import (
     between,

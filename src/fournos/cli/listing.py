@@ -9,8 +9,8 @@ from typing import Annotated, Protocol
 import typer
 from rich.text import Text
 
+from fournos.cli.command import Cli
 from fournos.cli.output import Format
-from fournos.cli.verbs import Cli
 from fournos.insight.selection import newest_first
 from fournos.kube.resource import Obj, Resource
 

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Final, cast
 import typer
 from rich.text import Text
 
+from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
 from fournos.cli.find import NameArgument, find_job
-from fournos.cli.verbs import Cli, verb
 from fournos.cli.workers import on_worker
 from fournos.client.logs import LogLine, followed_lines, printed_lines
 from fournos.insight.log_sources import Wanted

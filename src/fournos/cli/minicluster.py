@@ -11,10 +11,10 @@ import yaml
 
 from fournos.api.rules import Violation
 from fournos.api.text import escaped
+from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
 from fournos.cli.manifest import read
 from fournos.cli.minicluster_live import install
-from fournos.cli.verbs import Cli, verb
 from fournos.insight.manifests import documents
 from fournos.kube.resource import Obj
 from fournos.miniclusters import build, curve, entrypoint, names

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from fournos.cli.command import Cli, Session, verb
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import completion, find_one
 from fournos.cli.formatting import phase_text
@@ -17,7 +18,6 @@ from fournos.cli.listing import EverywhereOption, SelectorOption, show_list
 from fournos.cli.logs import Printer, show
 from fournos.cli.output import table
 from fournos.cli.progress import headline
-from fournos.cli.verbs import Cli, Session, verb
 from fournos.client.logs import container_lines
 from fournos.insight.log_sources import LogSource
 from fournos.insight.values import between, created, name_of, one_line, since, spec_of, status_of

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from fournos.cli.command import Cli, verb
 from fournos.cli.output import table
-from fournos.cli.verbs import Cli, verb
 from fournos.insight.queues import QueueEntry, entries, gather_queue
 from fournos.insight.values import since
 

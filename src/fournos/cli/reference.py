@@ -17,8 +17,8 @@ from typing import Any, Final
 import typer
 
 from fournos.cli.app import EXAMPLES, build
+from fournos.cli.command import PANEL
 from fournos.cli.errors import MEANINGS
-from fournos.cli.verbs import PANEL
 
 PAGE: Final = "docs/reference/cli.md"
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fournos.cli.verbs import Cli, verb
+from fournos.cli.command import Cli, verb
 
 
 def install(app: typer.Typer) -> None:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from fournos.cli.command import Cli, Session, verb
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import NamesArgument, find_job
-from fournos.cli.verbs import Cli, Session, verb
 from fournos.insight.stopping import decide_stop
 from fournos.insight.values import count, name_of, phase_of
 from fournos.jobs.kinds import FOURNOS_JOB

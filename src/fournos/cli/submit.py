@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
+from fournos.cli.command import Cli, Session, verb
 from fournos.cli.errors import Fail
 from fournos.cli.manifest import put, read
 from fournos.cli.output import Format
-from fournos.cli.verbs import Cli, Session, verb
 from fournos.cli.watch import follow_to_end
 from fournos.insight import manifests as m
 from fournos.insight.values import name_of

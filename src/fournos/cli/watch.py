@@ -13,11 +13,11 @@ from rich.live import Live
 from rich.text import Text
 
 from fournos.api.durations import parse_duration
+from fournos.cli.command import Cli, Session, verb
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import phase_text
 from fournos.cli.progress import progress
-from fournos.cli.verbs import Cli, Session, verb
 from fournos.client.follow import Follower
 from fournos.insight.tasks import Task, tasks
 from fournos.insight.values import is_terminal, name_of, one_line, phase_of, status_of

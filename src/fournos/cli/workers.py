@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from fournos.cli.command import Cli, Session
 from fournos.cli.connect import World
 from fournos.cli.errors import Exit, Fail
-from fournos.cli.verbs import Cli, Session
 from fournos.jobs.kinds import FOURNOS_JOB
-from fournos.kube.checked import check
 from fournos.kube.errors import CredentialsError, ForbiddenError, NotFoundError
 from fournos.kube.kinds import POD, SECRET
 from fournos.kube.probe import ClusterApi
 from fournos.kube.resource import Key, Obj, Resource, controls, key_of
+from fournos.kube.untrusted_kubeconfig import check
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.multikueue.kubeconfig import PUT_KUBECONFIG, content_of
 from fournos.multikueue.names import CONTROLLER, LOGS_OF, MULTIKUEUE

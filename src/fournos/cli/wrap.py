@@ -10,9 +10,9 @@ import yaml
 from fournos.appwrappers.admission import problems
 from fournos.appwrappers.wrap import WrapError
 from fournos.appwrappers.wrap import wrap as wrap_manifests
+from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
 from fournos.cli.manifest import read
-from fournos.cli.verbs import Cli, verb
 from fournos.insight.manifests import documents
 
 

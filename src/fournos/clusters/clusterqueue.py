@@ -18,10 +18,10 @@ from fournos.clusters.quotas import ours
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
-from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Note
+from fournos.runtime.controller import Caches, Controller, Watch
+from fournos.runtime.decision import Absent, Decision, EventRecord, Facts, LiveGet
 from fournos.runtime.projection import pick
 from fournos.runtime.steps import Create, Delete, Patch, Step
-from fournos.runtime.system import Caches, System, Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +65,15 @@ def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSetting
         return Decision(tuple(steps))
     text = f"{type(refused.step).__name__} was refused: {refused.message}"[:1024]
     waiting = _waiting(seen, prefix=settings.gpu_resource_prefix)
-    notes = tuple(
-        Note("Warning", "QuotaRefused", text, about=(FOURNOS_CLUSTER, cluster))
+    events = tuple(
+        EventRecord("Warning", "QuotaRefused", text, about=(FOURNOS_CLUSTER, cluster))
         for cluster in seen.clusters
         if cluster["metadata"]["name"] in waiting or not waiting
     )
     rest = tuple(step for step in steps if step != refused.step)
     if isinstance(refused.step, Patch) and refused.step.resource is CLUSTER_QUEUE:
         rest = ()  # flavors that the queue still names must stay
-    return Decision(rest, notes=notes, retry=True)
+    return Decision(rest, events=events, retry=True)
 
 
 def _waiting(seen: Fleet, *, prefix: str) -> frozenset[str]:
@@ -87,7 +87,7 @@ def _waiting(seen: Fleet, *, prefix: str) -> frozenset[str]:
     )
 
 
-def queue_system(settings: ClusterSettings) -> System[Fleet]:
+def queue_controller(settings: ClusterSettings) -> Controller[Fleet]:
     key = Key("", settings.kueue_cluster_queue_name)
 
     def observe(caches: Caches, asked: Key) -> Fleet | None:
@@ -107,7 +107,7 @@ def queue_system(settings: ClusterSettings) -> System[Fleet]:
     def primary(seen: Fleet) -> Obj:
         return seen.queue or {"metadata": {"namespace": "", "name": key.name, "uid": ""}}
 
-    return System(
+    return Controller(
         name="cluster-queue",
         watches=(
             Watch(CLUSTER_QUEUE, wakes=wakes, project=project_queue, required=False),

@@ -73,7 +73,7 @@ def _again(ctx: Context) -> None:
 def _unusable(ctx: Context, status: KubeconfigStatus, reason: str, text: str) -> None:
     if ctx.observed.connected is not None:
         ctx.steps.append(Forget(ctx.name))
-    ctx.draft.tell("KubeconfigValid", "False", reason, text)
+    ctx.draft.put_condition("KubeconfigValid", "False", reason, text)
     ctx.draft.condition("Reachable", "Unknown", reason, "without a usable kubeconfig it cannot be probed")
     version = ctx.secret_version
     ctx.draft.put(kubeconfigStatus=status.value, connection={"secretVersion": version} if version else None)
@@ -91,7 +91,7 @@ def _probed(ctx: Context, probe: Verdict) -> None:
         connection.pop("error", None)
         connection.pop("unreachableSince", None)
         ctx.draft.put(kubeconfigStatus=KubeconfigStatus.VALID.value, connection=connection)
-        ctx.draft.tell("Reachable", "True", "Reachable", f"Kubernetes {probe.version}")
+        ctx.draft.put_condition("Reachable", "True", "Reachable", f"Kubernetes {probe.version}")
         return
     since = probe.unreachable_since or known.unreachable_since or ctx.now
     believed = since + timedelta(seconds=ctx.settings.reconcile_interval_sec)
@@ -103,20 +103,22 @@ def _probed(ctx: Context, probe: Verdict) -> None:
         ctx.wake(believed)  # one lost packet closes no cluster
         return
     ctx.draft.put(kubeconfigStatus=(KubeconfigStatus.INVALID if bad else KubeconfigStatus.UNREACHABLE).value)
-    ctx.draft.tell("Reachable", "False", probe.reason or "Unreachable", probe.error)
+    ctx.draft.put_condition("Reachable", "False", probe.reason or "Unreachable", probe.error)
 
 
 def _valid(ctx: Context, probe: Verdict | None) -> None:
     """The condition KubeconfigValid, of a kubeconfig that can be used."""
     expires = probe.certificate_expires if probe is not None else None
     if probe is not None and not probe.reachable and probe.reason in BAD_CREDENTIALS:
-        ctx.draft.tell("KubeconfigValid", "False", probe.reason, probe.error)
+        ctx.draft.put_condition("KubeconfigValid", "False", probe.reason, probe.error)
     elif expires is not None and expires - ctx.now < EXPIRES_SOON:
         text = f"the credentials expire at {format_time(expires)}: renew the Secret"
-        ctx.draft.tell("KubeconfigValid", "True", "ExpiresSoon", text)
+        ctx.draft.put_condition("KubeconfigValid", "True", "ExpiresSoon", text)
     else:
         ctx.wake(expires - EXPIRES_SOON if expires is not None else None)
-        ctx.draft.tell("KubeconfigValid", "True", "Accepted", "the kubeconfig is complete and safe to use")
+        ctx.draft.put_condition(
+            "KubeconfigValid", "True", "Accepted", "the kubeconfig is complete and safe to use"
+        )
 
 
 def _steady(before: int | None, now: float) -> int:

@@ -135,7 +135,7 @@ class Context(PassContext):
         return Decision(
             steps=tuple(steps),
             status=self.draft.render(),
-            notes=tuple(self.draft.notes),
+            events=tuple(self.draft.events),
             wake_at=min(self.deadlines, default=None),
             retry=self.retry or refused is not None,
         )

@@ -5,21 +5,21 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from fournos.clusters.clusterqueue import queue_system
+from fournos.clusters.clusterqueue import queue_controller
 from fournos.clusters.context import Observed, Vanished
 from fournos.clusters.decide import decide
-from fournos.clusters.kubeconfig_secrets import secrets_system
+from fournos.clusters.kubeconfig_secrets import secrets_controller
 from fournos.clusters.observe import Observer, watches
 from fournos.clusters.settings import ClusterSettings
 from fournos.clusters.steps import Targets, executors
-from fournos.runtime.system import System
+from fournos.runtime.controller import Controller
 
 CLUSTERS = "clusters"
 """The system whose keys are FournosClusters: what a change of a connection wakes."""
 
 
-def clusters_system(settings: ClusterSettings, targets: Targets) -> System[Observed | Vanished]:
-    return System(
+def clusters_controller(settings: ClusterSettings, targets: Targets) -> Controller[Observed | Vanished]:
+    return Controller(
         name=CLUSTERS,
         watches=watches(settings),
         observe=Observer(settings, targets),
@@ -29,6 +29,6 @@ def clusters_system(settings: ClusterSettings, targets: Targets) -> System[Obser
     )
 
 
-def cluster_systems(settings: ClusterSettings, targets: Targets) -> list[System[Any]]:
+def cluster_controllers(settings: ClusterSettings, targets: Targets) -> list[Controller[Any]]:
     """Secrets become FournosClusters, those are looked after, and all of them make the queue."""
-    return [secrets_system(settings), clusters_system(settings, targets), queue_system(settings)]
+    return [secrets_controller(settings), clusters_controller(settings, targets), queue_controller(settings)]

@@ -60,10 +60,10 @@ def _is_gone(ctx: Context) -> Decision | None:
             return Decision(retry=True)  # it is there, the cache is about to show it
     elif not isinstance(answer, Absent):
         return Decision(retry=True)
-    ctx.draft.note("SecretGone", f"Secret {question.key} is gone or not labelled any more")
+    ctx.draft.event("SecretGone", f"Secret {question.key} is gone or not labelled any more")
     return Decision(
         steps=(Delete(FOURNOS_CLUSTER, ctx.observed.key, uid_of(ctx.cluster)),),
-        notes=tuple(ctx.draft.notes),
+        events=tuple(ctx.draft.events),
         retry=ctx.facts.failure is not None,
     )
 
@@ -81,7 +81,7 @@ def _quota(ctx: Context) -> None:
     if sync.reason == NO_QUEUE:
         name = ctx.settings.kueue_cluster_queue_name
         message = f"there is no ClusterQueue {name} to give it quota (HEARTH_KUEUE_CLUSTER_QUEUE_NAME)"
-    ctx.draft.tell("QuotaSynced", sync.status, sync.reason, message)
+    ctx.draft.put_condition("QuotaSynced", sync.status, sync.reason, message)
 
 
 def _retried(ctx: Context) -> Decision:
@@ -90,5 +90,5 @@ def _retried(ctx: Context) -> Decision:
     if not lasts(failure):
         return Decision(retry=True)
     if not ctx.draft.is_true("Retrying") or ctx.draft.reason_of("Retrying") != failure.error:
-        ctx.draft.tell("Retrying", "True", failure.error, describe(failure))
-    return Decision(status=ctx.draft.render(), notes=tuple(ctx.draft.notes), retry=True)
+        ctx.draft.put_condition("Retrying", "True", failure.error, describe(failure))
+    return Decision(status=ctx.draft.render(), events=tuple(ctx.draft.events), retry=True)

@@ -31,7 +31,7 @@ def drain(ctx: Context) -> None:
         return
     running, foreign = ctx.observed.running, ctx.observed.foreign
     if not running and not foreign:
-        ctx.draft.tell("Draining", "True", "Drained", "no job runs here, none is started")
+        ctx.draft.put_condition("Draining", "True", "Drained", "no job runs here, none is started")
         return
     reason, said = "Waiting", []
     if running and ctx.spec.drain is Drain.STOP:
@@ -45,7 +45,7 @@ def drain(ctx: Context) -> None:
         said.append(f"waits for {many} to end: {_shown(running)} (spec.drain: Stop ends them)")
     if foreign:
         said.append(f"waits for Workloads that are of no FournosJob, end or delete them: {_shown(foreign)}")
-    ctx.draft.tell("Draining", "True", reason, "; ".join(said))
+    ctx.draft.put_condition("Draining", "True", reason, "; ".join(said))
 
 
 def _shown(them: tuple[str, ...]) -> str:
@@ -60,7 +60,7 @@ def decommission(ctx: Context) -> Decision:
         return _remove(ctx)
     drain(ctx)
     if state is None:
-        ctx.draft.put(decommission=DRAINING).note("Decommission", "the cluster is taken out of service")
+        ctx.draft.put(decommission=DRAINING).event("Decommission", "the cluster is taken out of service")
         return ctx.gathered()
     if ctx.observed.occupants:
         return ctx.gathered()

@@ -53,12 +53,12 @@ def _found(ctx: Context, nodes: tuple[Obj, ...]) -> None:
     _mirror(ctx, after)
     text = found.summary or "no GPUs"
     if len(counted) < len(seen):
-        ctx.draft.tell("GPUDiscovered", "True", "SomeLeftOut", f"{text}; {_left_out(seen)}")
+        ctx.draft.put_condition("GPUDiscovered", "True", "SomeLeftOut", f"{text}; {_left_out(seen)}")
     elif found.shrinking:
         gone = ", ".join(model for _, model in sorted(found.shrinking))
-        ctx.draft.tell("GPUDiscovered", "True", "Shrinking", f"{text}; fewer are seen of {gone}")
+        ctx.draft.put_condition("GPUDiscovered", "True", "Shrinking", f"{text}; fewer are seen of {gone}")
     else:
-        ctx.draft.tell("GPUDiscovered", "True", "Discovered", text)
+        ctx.draft.put_condition("GPUDiscovered", "True", "Discovered", text)
 
 
 def _left_out(seen: tuple[Gpus, ...]) -> str:
@@ -90,7 +90,7 @@ def _failed(ctx: Context, error: str) -> None:
         ctx.draft.put(hardware=hardware)
     ctx.wake(due)
     _mirror(ctx, hardware)
-    ctx.draft.tell("GPUDiscovered", "False", "DiscoveryFailed", error)
+    ctx.draft.put_condition("GPUDiscovered", "False", "DiscoveryFailed", error)
 
 
 def _mirror(ctx: Context, hardware: dict[str, Any]) -> None:

@@ -14,10 +14,10 @@ from fournos.clusters.observe import watches
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.kinds import CONFIG_MAP, SECRET
 from fournos.kube.resource import Key, Obj, is_terminating, key_of
-from fournos.runtime.decision import Decision, Facts, LiveGet, Note, Present, SecretShape, Unknown
+from fournos.runtime.controller import Caches, Controller, Watch
+from fournos.runtime.decision import Decision, EventRecord, Facts, LiveGet, Present, SecretShape, Unknown
 from fournos.runtime.projection import project_metadata
 from fournos.runtime.steps import Create
-from fournos.runtime.system import Caches, System, Watch
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ def decide(found: Found, facts: Facts, now: datetime, *, settings: ClusterSettin
         return Decision()
     if found.cluster is None:
         text = f"its name does not fit {settings.kubeconfig_secret_pattern}, so it names no cluster"
-        return Decision(notes=(Note("Warning", "NameIgnored", text),))
+        return Decision(events=(EventRecord("Warning", "NameIgnored", text),))
     answer, shape = facts.require(
         LiveGet(CONFIG_MAP, Key(settings.namespace, names.REMOVED_CONFIG_MAP)),
         SecretShape(key_of(found.secret)),  # the cache may show one that is gone
@@ -64,10 +64,12 @@ def _failed(facts: Facts) -> Decision:
     if failure.transient or failure.error == "ForeignObject":
         return Decision(retry=failure.transient)  # one that a person made is as good
     text = f"no FournosCluster could be made: {failure.message}"[:1024]
-    return Decision(notes=(Note("Warning", "ClusterRefused", text),), retry=failure.error == "ForbiddenError")
+    return Decision(
+        events=(EventRecord("Warning", "ClusterRefused", text),), retry=failure.error == "ForbiddenError"
+    )
 
 
-def secrets_system(settings: ClusterSettings) -> System[Found]:
+def secrets_controller(settings: ClusterSettings) -> Controller[Found]:
     def observe(caches: Caches, key: Key) -> Found | None:
         secret = caches[SECRET].get(key)
         if secret is None:
@@ -83,7 +85,7 @@ def secrets_system(settings: ClusterSettings) -> System[Found]:
         return (key,) if caches[SECRET].get(key) is not None else ()
 
     all_watches = {watch.resource: watch for watch in watches(settings)}
-    return System(
+    return Controller(
         name="cluster-secrets",
         watches=(
             replace(all_watches[SECRET], wakes=lambda secret, caches: (key_of(secret),)),

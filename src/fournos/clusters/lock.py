@@ -42,7 +42,7 @@ def _wanted(ctx: Context, owner: str) -> None:
         ctx.draft.put(ownerSetAt=format_time(ctx.now), lock=_with(ctx, state, owner))
         ctx.draft.put(locked=state == LockState.HELD)
         _expiry(ctx)
-        ctx.draft.note("LockRequested", f"the cluster is to be locked for {owner}")
+        ctx.draft.event("LockRequested", f"the cluster is to be locked for {owner}")
         if state != LockState.HELD:
             ctx.draft.condition("Locked", "False", "Requested", f"requested for {owner}")
         return
@@ -50,7 +50,7 @@ def _wanted(ctx: Context, owner: str) -> None:
     if expires is not None and ctx.now >= expires:
         ctx.spec_changes |= {"owner": "", "drain": None}  # as an unlocking by hand: it takes jobs again
         ctx.draft.put(lock=_with(ctx, LockState.EXPIRING, owner))
-        ctx.draft.tell("Locked", "False", "Expired", f"the ttl of {owner} has passed")
+        ctx.draft.put_condition("Locked", "False", "Expired", f"the ttl of {owner} has passed")
         ctx.draft.put(locked=False)
         return
     ctx.wake(expires)
@@ -101,7 +101,7 @@ def _keep(ctx: Context, owner: str, job: Obj) -> None:
     if workload is None or view(workload).state is not QueueState.ADMITTED:
         before = ctx.draft.lock
         if before is not None and before.state == LockState.HELD:
-            ctx.draft.note("LockLost", "the lock lost its quota and is requested again", warning=True)
+            ctx.draft.event("LockLost", "the lock lost its quota and is requested again", warning=True)
         _requested(ctx, owner, "Requested", _behind(ctx, job, workload))
         return
     held = build.held_priority()
@@ -116,7 +116,7 @@ def _keep(ctx: Context, owner: str, job: Obj) -> None:
         after["waiting"] = _named(ctx.observed.waiting)
     after.setdefault("heldSince", format_time(ctx.now))
     ctx.draft.put(locked=True, lock=after)
-    ctx.draft.tell("Locked", "True", "Held", f"held for {owner}")
+    ctx.draft.put_condition("Locked", "True", "Held", f"held for {owner}")
 
 
 def _requested(ctx: Context, owner: str, reason: str, message: str) -> None:
@@ -144,7 +144,7 @@ def release(ctx: Context) -> None:
         before.state == LockState.EXPIRING or (expires is not None and ctx.now >= expires)
     )
     if before is not None and expires is not None and ctx.now >= expires:
-        ctx.draft.tell("Locked", "False", "Expired", f"the ttl of {before.owner} has passed")
+        ctx.draft.put_condition("Locked", "False", "Expired", f"the ttl of {before.owner} has passed")
     if before is None and (job is None or not _is_ours(ctx, job)):
         ctx.draft.put(locked=False)
         if ctx.draft.reason_of("Locked") != "Expired":
@@ -154,7 +154,7 @@ def release(ctx: Context) -> None:
         # The cache is no proof that it is not there.
         answer = ctx.facts.require(LiveGet(FOURNOS_JOB, ctx.lock_key))
         if isinstance(answer, Absent):
-            ctx.draft.note("LockReleased", "the cluster is unlocked")
+            ctx.draft.event("LockReleased", "the cluster is unlocked")
             _released(ctx)
             return
         if not isinstance(answer, Present):

@@ -22,8 +22,8 @@ from fournos.queueing.kinds import (
     WORKLOAD,
     WORKLOAD_PRIORITY_CLASS,
 )
+from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import METADATA, controller_uid, metadata, nobody, pick, project_metadata
-from fournos.runtime.system import Caches, Watch
 
 OWNER, HOLDS, RUNNING, WAITING, BY_SECRET = "owner", "holds", "running", "waiting", "secret"
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from fournos.api.fournoscluster import Connection, FournosClusterStatus, Lock, StatusHardware
-from fournos.runtime.draft import Draft, read
+from fournos.runtime.status_draft import Draft, read
 
 MESSAGE_MAX = 1024
 
@@ -57,10 +57,10 @@ class StatusDraft(Draft):
     def condition(self, type_: str, status: str | bool, reason: str, message: str = "") -> Self:
         return super().condition(type_, status, reason, message[:MESSAGE_MAX])
 
-    def tell(self, type_: str, status: str, reason: str, message: str) -> Self:
+    def put_condition(self, type_: str, status: str, reason: str, message: str) -> Self:
         """A condition, with an event when its reason is news."""
         if self.reason_of(type_) != reason:
-            self.note(reason, message, warning=status == "False")
+            self.event(reason, message, warning=status == "False")
         return self.condition(type_, status, reason, message)
 
     def render(self) -> Mapping[str, Any]:

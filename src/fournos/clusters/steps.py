@@ -15,8 +15,8 @@ from fournos.kube.errors import CredentialsError, KubeError
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key, Resource
 from fournos.kube.store import Store
+from fournos.runtime.controller import Executor
 from fournos.runtime.steps import Custom
-from fournos.runtime.system import Executor
 
 
 class Verdict(Protocol):

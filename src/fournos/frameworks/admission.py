@@ -14,22 +14,22 @@ from fournos.api.conditions import is_true
 from fournos.api.rules import Violation
 from fournos.frameworks import names
 from fournos.frameworks.flavors import Placed, flavor_questions, place
+from fournos.frameworks.kind_spec import Framework
 from fournos.frameworks.podsets import pod_sets, requests_of
 from fournos.frameworks.queued import QueuedObject, annotations_of, queued
-from fournos.frameworks.table import Framework
 from fournos.kube.patches import joined, nested, read
 from fournos.kube.resource import Key, Obj, controls, is_terminating, uid_of
+from fournos.queueing.ancestors import ancestor_questions, live_ancestor
 from fournos.queueing.ensure import prebuilt_name
+from fournos.queueing.inputs import Ancestor
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.managed import MULTIKUEUE
-from fournos.queueing.nested import ancestor_questions, live_ancestor
 from fournos.queueing.podsets import PodSetInfoError, queue_name
 from fournos.queueing.queues import check_questions, cluster_queue_of, dispatches, queue_question
 from fournos.queueing.requests import RequestsError
-from fournos.queueing.surroundings import Ancestor
 from fournos.queueing.workload import JOB_UID_LABEL, QUEUE_NAME_LABEL
 from fournos.runtime.decision import Facts, LiveGet, LiveList, Present, Question, Unknown
-from fournos.runtime.webhook.table import Request, Review, Webhook
+from fournos.runtime.webhook.types import Request, Review, Webhook
 
 _QUEUE_AT: Final = f"metadata.labels[{QUEUE_NAME_LABEL}]"
 _HELD_AT: Final = f"metadata.annotations[{names.HELD_ANNOTATION}]"
@@ -84,7 +84,7 @@ def _watched(framework: Framework) -> tuple[tuple[str, str], ...]:
 
 
 def review(request: Request, facts: Facts, *, framework: Framework) -> Review:
-    """The webhook's decision; see `fournos.runtime.webhook.table`."""
+    """The webhook's decision; see `fournos.runtime.webhook.types`."""
     if request.old is None:
         return _created(request.new, facts, framework)
     return _changed(request.old, request.new, facts, framework)

@@ -11,9 +11,9 @@ from dataclasses import replace
 from fournos.frameworks.context import Context
 from fournos.kube.patches import read
 from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.queueing.inputs import Outcome, QueueInputs, Verdict
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.reconcile import reconcile
-from fournos.queueing.surroundings import Outcome, Surroundings, Verdict
 from fournos.queueing.workload import JOB_UID_LABEL
 from fournos.runtime.decision import Absent, LiveGet, LiveList, Present, Question, Unknown
 from fournos.runtime.steps import Patch
@@ -24,14 +24,14 @@ def confirmed(ctx: Context) -> Outcome:
     outcome = _ask(ctx)
     if not _ends(ctx, outcome):
         return outcome
-    around = _live(ctx)
-    if around is None:
+    inputs = _live(ctx)
+    if inputs is None:
         return Outcome(Verdict.WAITING, "Unconfirmed", "Waiting to see its Workload as it is now", retry=True)
-    return _ask(replace(ctx, around=around))
+    return _ask(replace(ctx, inputs=inputs))
 
 
 def _ask(ctx: Context) -> Outcome:
-    return reconcile(ctx.job, ctx.around, ctx.facts, ctx.now, options=ctx.options)
+    return reconcile(ctx.job, ctx.inputs, ctx.facts, ctx.now, options=ctx.options)
 
 
 def _ends(ctx: Context, outcome: Outcome) -> bool:
@@ -44,7 +44,7 @@ def _ends(ctx: Context, outcome: Outcome) -> bool:
     )
 
 
-def _live(ctx: Context) -> Surroundings | None:
+def _live(ctx: Context) -> QueueInputs | None:
     """None: it could not be learnt."""
     mine = LiveList(WORKLOAD, ctx.key.namespace, f"{JOB_UID_LABEL}={uid_of(ctx.obj)}")
     named = {key_of(one) for one in ctx.workloads}
@@ -64,7 +64,7 @@ def _live(ctx: Context) -> Surroundings | None:
             found[uid_of(one)] = one
     owned = tuple(one for one in found.values() if _owned(ctx, one))
     prebuilt = next((one for one in found.values() if one["metadata"]["name"] == ctx.prebuilt), None)
-    return replace(ctx.around, workloads=owned, prebuilt=prebuilt)
+    return replace(ctx.inputs, workloads=owned, prebuilt=prebuilt)
 
 
 def _owned(ctx: Context, workload: Obj) -> bool:

@@ -9,12 +9,12 @@ from typing import Any
 
 from fournos.api.conditions import condition, is_true
 from fournos.frameworks import names
+from fournos.frameworks.kind_spec import Framework
 from fournos.frameworks.queued import QueuedObject, annotations_of, queued
-from fournos.frameworks.table import Framework
 from fournos.kube.resource import Key, Obj, key_of
 from fournos.queueing.ensure import prebuilt_name
+from fournos.queueing.inputs import QueueInputs
 from fournos.queueing.job import Options
-from fournos.queueing.surroundings import Surroundings
 from fournos.runtime.decision import Facts
 from fournos.runtime.steps import Patch
 
@@ -25,13 +25,13 @@ class Observed:
 
     key: Key
     obj: Obj | None
-    around: Surroundings = field(default_factory=Surroundings)
+    inputs: QueueInputs = field(default_factory=QueueInputs)
     gated_pods: int = 0
     """Pods of it that Kueue's own pod integration queues a second time."""
 
     @property
     def primary(self) -> Obj:
-        return self.obj if self.obj is not None else self.around.workloads[0]
+        return self.obj if self.obj is not None else self.inputs.workloads[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Context:
 
     framework: Framework
     obj: Obj
-    around: Surroundings
+    inputs: QueueInputs
     facts: Facts
     now: datetime
     max_attempts: int = 1
@@ -60,8 +60,8 @@ class Context:
 
     @property
     def workloads(self) -> tuple[Obj, ...]:
-        prebuilt = self.around.prebuilt
-        return (*self.around.workloads, *((prebuilt,) if prebuilt is not None else ()))
+        prebuilt = self.inputs.prebuilt
+        return (*self.inputs.workloads, *((prebuilt,) if prebuilt is not None else ()))
 
     @property
     def job(self) -> QueuedObject:

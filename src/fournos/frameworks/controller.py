@@ -6,19 +6,19 @@ from functools import partial
 
 from fournos.frameworks.context import Observed
 from fournos.frameworks.decide import decide
+from fournos.frameworks.kind_spec import Framework
 from fournos.frameworks.observe import Observer, left_over, watches
 from fournos.frameworks.settings import FrameworkSettings
-from fournos.frameworks.table import Framework
-from fournos.runtime.system import System
+from fournos.runtime.controller import Controller
 
 
-def framework_systems(settings: FrameworkSettings) -> list[System[Observed]]:
+def framework_controllers(settings: FrameworkSettings) -> list[Controller[Observed]]:
     """A kind whose CRD is missing waits for it and stops no other."""
-    return [framework_system(one, settings.max_attempts) for one in settings.frameworks()]
+    return [framework_controller(one, settings.max_attempts) for one in settings.frameworks()]
 
 
-def framework_system(framework: Framework, max_attempts: int) -> System[Observed]:
-    return System(
+def framework_controller(framework: Framework, max_attempts: int) -> Controller[Observed]:
+    return Controller(
         name=f"frameworks {framework.resource}",
         watches=watches(framework),
         observe=Observer(framework),

@@ -13,24 +13,24 @@ from datetime import datetime
 from fournos.api.conditions import condition, is_true
 from fournos.frameworks.confirm import confirmed
 from fournos.frameworks.context import Context, Observed
+from fournos.frameworks.kind_spec import Framework
 from fournos.frameworks.leftovers import left_behind
-from fournos.frameworks.queued import EndedByStop
-from fournos.frameworks.recreate import next_attempt, taken
-from fournos.frameworks.table import Framework
-from fournos.frameworks.trouble import (
+from fournos.frameworks.queue_warning import (
     CANNOT_BE_HELD,
     HELD_BY_USER,
     Trouble,
     queued_twice,
     tell,
 )
+from fournos.frameworks.queued import EndedByStop
+from fournos.frameworks.recreate import next_attempt, taken
 from fournos.kube.resource import is_terminating
+from fournos.queueing.ancestors import live_ancestor
+from fournos.queueing.inputs import Ancestor, Outcome, Verdict
 from fournos.queueing.managed import runs_elsewhere
-from fournos.queueing.nested import live_ancestor
 from fournos.queueing.reconcile import reconcile
 from fournos.queueing.requests import RequestsError
-from fournos.queueing.surroundings import Ancestor, Outcome, Verdict
-from fournos.runtime.decision import Decision, Facts, Note, Unknown
+from fournos.runtime.decision import Decision, EventRecord, Facts, Unknown
 from fournos.runtime.failures import retried
 
 
@@ -40,13 +40,13 @@ def decide(
     """Pure; see `fournos.runtime.decision`."""
     if observed.obj is None:
         return left_behind(observed, framework, facts)
-    ctx = Context(framework, observed.obj, observed.around, facts, now, max_attempts, observed.gated_pods)
+    ctx = Context(framework, observed.obj, observed.inputs, facts, now, max_attempts, observed.gated_pods)
     if facts.failure is not None:
         return taken(ctx) or _failed(ctx)
     if is_terminating(ctx.obj):
-        return _done(reconcile(ctx.job, ctx.around, facts, now))
-    if ctx.around.ancestor is not None:
-        return _nested(ctx, ctx.around.ancestor)
+        return _done(reconcile(ctx.job, ctx.inputs, facts, now))
+    if ctx.inputs.ancestor is not None:
+        return _nested(ctx, ctx.inputs.ancestor)
     if not runs_elsewhere(ctx.job) and ctx.job.finished() is None:
         kept_out = _kept_out(ctx)
         if kept_out is not None:
@@ -64,7 +64,7 @@ def decide(
 
 
 def _done(outcome: Outcome) -> Decision:
-    return Decision(steps=outcome.steps, notes=outcome.notes, retry=outcome.retry)
+    return Decision(steps=outcome.steps, events=outcome.events, retry=outcome.retry)
 
 
 def _kept_out(ctx: Context) -> Decision | None:
@@ -91,11 +91,11 @@ def _nested(ctx: Context, ancestor: Ancestor) -> Decision:
         held = ancestor.workload
         if not ctx.held_by_queue or held is None or not is_true(held, "Admitted"):
             return Decision()
-        note = Note("Normal", "Started", f"Runs on the quota of {ancestor.kind} {ancestor.key}")
-        return Decision(steps=(ctx.patch(ctx.job.released()),), notes=(note,))
+        note = EventRecord("Normal", "Started", f"Runs on the quota of {ancestor.kind} {ancestor.key}")
+        return Decision(steps=(ctx.patch(ctx.job.released()),), events=(note,))
     if ctx.framework.stop is not None:
         return Decision()
-    return _done(reconcile(ctx.job, ctx.around, ctx.facts, ctx.now))
+    return _done(reconcile(ctx.job, ctx.inputs, ctx.facts, ctx.now))
 
 
 def _hopeless(ctx: Context) -> Decision | None:
@@ -110,7 +110,7 @@ def _hopeless(ctx: Context) -> Decision | None:
     reason, message = str(said.get("reason") or "Finished"), str(said.get("message") or "")
     if not isinstance(job, EndedByStop):
         return tell(ctx, Trouble(reason, message))
-    return Decision(steps=(job.ending(reason, message),), notes=(Note("Warning", reason, message),))
+    return Decision(steps=(job.ending(reason, message),), events=(EventRecord("Warning", reason, message),))
 
 
 def _trouble(ctx: Context, outcome: Outcome) -> Trouble | None:

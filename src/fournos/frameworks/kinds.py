@@ -9,8 +9,8 @@ from typing import Any, Final
 import yaml
 from pydantic import ValidationError
 
-from fournos.frameworks.table import FinishRule, Framework, Hold, Requests, Stop, When
-from fournos.queueing.external import BadNameError, parse_name
+from fournos.frameworks.kind_spec import FinishRule, Framework, Hold, Requests, Stop, When
+from fournos.queueing.kind_names import BadNameError, parse_name
 
 # Tekton takes "PipelineRunPending" at creation only, and no change of the spec after it but of this field;
 # users keep runs back with it, too.  A run that was begun can be cancelled, not suspended.

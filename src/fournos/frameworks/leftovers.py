@@ -7,7 +7,7 @@ is gone before that.
 from __future__ import annotations
 
 from fournos.frameworks.context import Observed
-from fournos.frameworks.table import Framework
+from fournos.frameworks.kind_spec import Framework
 from fournos.kube.resource import Obj, controller_of, is_terminating, key_of, uid_of
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.podsets import queue_name
@@ -25,7 +25,7 @@ def left_behind(observed: Observed, framework: Framework, facts: Facts) -> Decis
         return Decision(retry=True)  # the cache has yet to see it
     there = uid_of(answer.value) if isinstance(answer, Present) else ""
     steps: list[Step] = []
-    for workload in observed.around.workloads:
+    for workload in observed.inputs.workloads:
         steps += _let_go(workload, left=(controller_of(workload) or {}).get("uid") == there)
     return Decision(steps=tuple(steps))
 

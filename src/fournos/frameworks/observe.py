@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable
 
 from fournos.frameworks import names
 from fournos.frameworks.context import Observed
-from fournos.frameworks.table import Framework
+from fournos.frameworks.kind_spec import Framework
 from fournos.kube.kinds import POD
 from fournos.kube.patches import only
 from fournos.kube.resource import Key, Obj, key_of
 from fournos.queueing.ensure import prebuilt_name
+from fournos.queueing.inputs import QueueInputs
 from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.observe import CONTROLLER, OWNERS, queue_watches, surroundings
-from fournos.queueing.surroundings import Surroundings
+from fournos.queueing.observe import CONTROLLER, OWNERS, queue_inputs, queue_watches
 from fournos.queueing.workload import QUEUE_NAME_LABEL
+from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import controller_uid, metadata, of_owners, project_metadata
-from fournos.runtime.system import Caches, Watch
 
 KUEUE_MANAGED_LABEL = "kueue.x-k8s.io/managed"
 """Kueue's pod integration puts it on each pod that it queues."""
@@ -64,9 +64,9 @@ class Observer:
         owner = _owner_key(resource.api_version, resource.kind, key)
         if obj is None:
             owned = caches[WORKLOAD].by(OWNERS, owner)
-            return Observed(key, None, Surroundings(workloads=owned)) if owned else None
+            return Observed(key, None, QueueInputs(workloads=owned)) if owned else None
         gated = len(caches[POD].by(POD_OF, str(key))) if POD in caches else 0
-        return Observed(key, obj, surroundings(caches, obj, owner), gated_pods=gated)
+        return Observed(key, obj, queue_inputs(caches, obj, owner), gated_pods=gated)
 
 
 def left_over(framework: Framework) -> Callable[[Caches], Iterable[Key]]:

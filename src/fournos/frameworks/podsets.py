@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from fournos.frameworks.table import Framework, PodSetRule
+from fournos.frameworks.kind_spec import Framework, PodSetRule
 from fournos.kube.patches import joined, merge_patch, nested, read
 from fournos.kube.resource import Obj
 from fournos.queueing.podsets import (

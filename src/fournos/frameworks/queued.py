@@ -8,8 +8,8 @@ from typing import Any
 
 from fournos.api.conditions import condition
 from fournos.frameworks import names
+from fournos.frameworks.kind_spec import FinishRule, Framework
 from fournos.frameworks.podsets import known_pod_sets, placement, pod_sets, restored
-from fournos.frameworks.table import FinishRule, Framework
 from fournos.kube.patches import joined, nested, read
 from fournos.kube.resource import Obj, Resource, key_of
 from fournos.queueing.ensure import prebuilt_name

@@ -15,7 +15,7 @@ from fournos.frameworks.context import Context
 from fournos.kube.patches import joined, nested, without_null
 from fournos.kube.resource import Obj, key_of, uid_of
 from fournos.queueing.ensure import PREBUILT_LABEL
-from fournos.runtime.decision import Decision, LiveGet, Note, Present, Unknown
+from fournos.runtime.decision import Decision, EventRecord, LiveGet, Present, Unknown
 from fournos.runtime.steps import Create
 
 _AGAIN: Final = frozenset(
@@ -61,8 +61,8 @@ def next_attempt(ctx: Context) -> Decision | None:
         ctx.framework.resource, _body(ctx, answer.value, claimed, number), own_label=names.PREDECESSOR_LABEL
     )
     made = ctx.annotate({names.NEXT_MADE_ANNOTATION: "true"})
-    note = Note("Normal", "Recreated", f"Attempt {number} of {_first(ctx)} is {claimed}")
-    return Decision(steps=(create, made), notes=(note,))
+    note = EventRecord("Normal", "Recreated", f"Attempt {number} of {_first(ctx)} is {claimed}")
+    return Decision(steps=(create, made), events=(note,))
 
 
 def taken(ctx: Context) -> Decision | None:
@@ -102,7 +102,7 @@ def _given_up(ctx: Context) -> Decision:
     text = f"{_first(ctx)} was stopped in each of {ctx.max_attempts} attempts: no more are made"
     return Decision(
         steps=(ctx.annotate({names.NEXT_MADE_ANNOTATION: "never"}),),
-        notes=(Note("Warning", "AttemptsExhausted", text),),
+        events=(EventRecord("Warning", "AttemptsExhausted", text),),
     )
 
 

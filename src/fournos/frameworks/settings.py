@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from fournos.frameworks.kind_spec import Framework
 from fournos.frameworks.kinds import chosen, load
-from fournos.frameworks.table import Framework
 
 
 class FrameworkSettings(BaseSettings):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from fournos.api.conditions import condition, is_true
-from fournos.appwrappers.judge import State
+from fournos.appwrappers.component_health import State
 from fournos.appwrappers.kinds import wrapped_kind
 from fournos.appwrappers.names import ANNOTATION, APPWRAPPER
 from fournos.appwrappers.pods import alive

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from fournos.frameworks.table import Framework
+from fournos.frameworks.kind_spec import Framework
 from fournos.insight.facts import queue_facts
 from fournos.insight.frameworks_reasons import Found
 from fournos.insight.source import Source
@@ -18,15 +18,15 @@ from fournos.queueing.podsets import queue_name
 
 async def gather(source: Source, framework: Framework, obj: Obj) -> Found:
     """The object's own Workloads, those around it and its queue."""
-    around: list[Obj] = []
+    inputs: list[Obj] = []
     with suppress(NoSuchResourceError, ForbiddenError):  # the queue's own trouble says more
-        around = (await source.list(WORKLOAD, namespace=key_of(obj).namespace)).items
+        inputs = (await source.list(WORKLOAD, namespace=key_of(obj).namespace)).items
     uid, prebuilt, queue = uid_of(obj), prebuilt_name(obj), queue_name(obj)
-    own = [one for one in around if (controller_of(one) or {}).get("uid") == uid or name_of(one) == prebuilt]
+    own = [one for one in inputs if (controller_of(one) or {}).get("uid") == uid or name_of(one) == prebuilt]
     return Found(
         framework,
         obj,
         tuple(own),
-        tuple(around),
+        tuple(inputs),
         await queue_facts(source, obj, queue) if queue else None,
     )

@@ -6,16 +6,16 @@ from dataclasses import dataclass, replace
 
 from fournos.api.conditions import is_true
 from fournos.frameworks import names
+from fournos.frameworks.kind_spec import Framework
 from fournos.frameworks.queued import QueuedObject, annotations_of, queued
-from fournos.frameworks.table import Framework
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
 from fournos.insight.queue_reasons import Words, in_queue
 from fournos.insight.reasons import with_kueue
 from fournos.insight.values import created, name_of, one_line
 from fournos.kube.resource import Obj, is_terminating, key_of
+from fournos.queueing.ancestors import ancestor_among
 from fournos.queueing.managed import runs_elsewhere
-from fournos.queueing.nested import ancestor_among
 from fournos.queueing.podsets import queue_name
 from fournos.queueing.state import QueueState, view
 from fournos.queueing.workload import QUEUE_NAME_LABEL
@@ -29,7 +29,7 @@ class Found:
     obj: Obj
     workloads: tuple[Obj, ...] = ()
     """Its own."""
-    around: tuple[Obj, ...] = ()
+    inputs: tuple[Obj, ...] = ()
     """All of the namespace: its owner's may be among them."""
     queue: Facts | None = None
     """None: it names none."""
@@ -75,7 +75,7 @@ def explain(found: Found) -> Explanation:
     if runs_elsewhere(job):
         text = f"{name} is run by {job.managed_by()} on another cluster; here it only has its Workload."
         return Explanation(text, advice=(f"where it stands: fournos dispatch explain {name}",))
-    ancestor = ancestor_among(obj, found.around)
+    ancestor = ancestor_among(obj, found.inputs)
     if ancestor is not None:
         text = f"{name} belongs to {ancestor.kind} {ancestor.key.name} and runs on its quota"
         waits = ", which it waits for" if job.is_suspended() else ""

@@ -36,7 +36,7 @@ def disbelieve(ctx: Context) -> Decision | None:
     if ctx.draft.phase not in names.HOLDING:
         ctx.draft.enter("Running", f"Pipeline running: {name}")
     text = f"PipelineRun {name} goes on, and the status said {claimed} (attempt {attempt}): it was corrected"
-    ctx.draft.note("StatusCorrected", text, warning=True)
+    ctx.draft.event("StatusCorrected", text, warning=True)
     return ctx.decision()
 
 

@@ -9,11 +9,11 @@ from fournos.jobs.decide import decide
 from fournos.jobs.observe import Observer, watches
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.template import Template
-from fournos.runtime.system import System
+from fournos.runtime.controller import Controller
 
 
-def jobs_system(settings: JobSettings, template: Template) -> System[Observed]:
-    return System(
+def jobs_controller(settings: JobSettings, template: Template) -> Controller[Observed]:
+    return Controller(
         name="jobs",
         watches=watches(settings),
         observe=Observer(settings),

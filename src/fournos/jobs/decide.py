@@ -16,16 +16,16 @@ from fournos.jobs.context import Context, Observed
 from fournos.jobs.elsewhere import queue_only, sent_elsewhere
 from fournos.jobs.finish import after_end, finish
 from fournos.jobs.interrupt import Interrupt, carry_out, interrupt
-from fournos.jobs.queue import adopt, pending
-from fournos.jobs.resolve import resolving, start
+from fournos.jobs.pending import adopt, pending
+from fournos.jobs.resolving import resolving, start
 from fournos.jobs.rules import check
-from fournos.jobs.run import admitted, running
+from fournos.jobs.running import admitted, running
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.takeover import take_over
 from fournos.jobs.template import Template
 from fournos.jobs.waiting import wait
 from fournos.queueing.ensure import prebuilt_name
-from fournos.queueing.external import cure_of
+from fournos.queueing.kind_names import cure_of
 from fournos.queueing.kinds import FOURNOS_JOB
 from fournos.queueing.managed import MULTIKUEUE
 from fournos.runtime.decision import Decision, Facts
@@ -98,7 +98,7 @@ def _troubled(ctx: Context) -> Decision:
         return Decision(retry=True)
     text = describe(failure) + cure_of(failure.message, FOURNOS_JOB)
     if ctx.draft.reason_of("Retrying") != failure.error:
-        ctx.draft.condition("Retrying", "True", failure.error, text).note(failure.error, text, warning=True)
+        ctx.draft.condition("Retrying", "True", failure.error, text).event(failure.error, text, warning=True)
     return ctx.decision(retry=True)
 
 

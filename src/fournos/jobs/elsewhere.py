@@ -11,7 +11,7 @@ from __future__ import annotations
 from fournos.jobs.context import Context
 from fournos.jobs.queued import class_question, queue
 from fournos.queueing.managed_by import send_elsewhere
-from fournos.runtime.decision import Decision, Note, Present
+from fournos.runtime.decision import Decision, EventRecord, Present
 
 
 def sent_elsewhere(ctx: Context) -> Decision | None:
@@ -34,7 +34,7 @@ def queue_only(ctx: Context) -> Decision:
             return Decision()
         if ctx.spec.clusterless:
             text = "a job without quota (clusterless) has no Workload to dispatch: run it where it is made"
-            return Decision(notes=(Note("Warning", "CannotDispatch", text),))
+            return Decision(events=(EventRecord("Warning", "CannotDispatch", text),))
     outcome = queue(ctx)
     if outcome.reason == "PriorityClassNotFound" and isinstance(
         ctx.facts.require(class_question(ctx)), Present

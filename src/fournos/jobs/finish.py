@@ -40,7 +40,7 @@ def finish(ctx: Context, phase: str, message: str) -> Decision:
     """Into a terminal phase; conditions and attempt are the caller's to set."""
     copies = _copies_to_drop(ctx)
     ctx.draft.enter(phase, message).put(retryAt=None, stopRequestedAt=None)
-    ctx.draft.note(phase, message, warning=phase == "Failed")
+    ctx.draft.event(phase, message, warning=phase == "Failed")
     # A prebuilt Workload is told afterwards, by `after_end`: its end is the manager's sign that the job's
     # status is the last one.
     return ctx.decision((*release(ctx), *copies))
@@ -74,7 +74,7 @@ def fail_attempt(ctx: Context, message: str) -> Decision:
     at = ctx.now + timedelta(seconds=base * 2 ** (failed - 1))
     text = f"Attempt {ctx.draft.attempt} failed: {message}. Retry {failed} of {limit} at {format_time(at)}"
     ctx.draft.enter("Pending", text).put(retryAt=format_time(at), cluster=None)
-    ctx.draft.note("Retrying", text, warning=True)
+    ctx.draft.event("Retrying", text, warning=True)
     return ctx.decision(release(ctx), wake_at=at)
 
 

@@ -11,10 +11,10 @@ from enum import Enum
 
 from fournos.api.times import format_time
 from fournos.jobs import names
+from fournos.jobs.cancel_run import IMMEDIATE, Ending, end_run
 from fournos.jobs.context import Context, run_ended, run_succeeded
 from fournos.jobs.finish import finish, release
 from fournos.jobs.quota import granted
-from fournos.jobs.stop import IMMEDIATE, Ending, end_run
 from fournos.queueing.release import release_quota
 from fournos.queueing.state import QueueState, view
 from fournos.runtime.decision import Decision
@@ -104,13 +104,13 @@ def _claim(ctx: Context, why: Interrupt) -> Decision:
             "Stopping",
             f"PipelineRun cancellation requested (graceful={why.graceful})",
         )
-        ctx.draft.note("Stopping", f"Shutdown ({stop}) requested")
+        ctx.draft.event("Stopping", f"Shutdown ({stop}) requested")
     elif why.kind is Kind.DELETED:
         ctx.draft.say("Deletion requested, waiting for the run to stop")
-        ctx.draft.note("Stopping", "Deletion requested, stopping the run first")
+        ctx.draft.event("Stopping", "Deletion requested, stopping the run first")
     elif why.why:
         ctx.draft.say(f"{why.why}. Stopping the run")
-        ctx.draft.note(why.kind.value, why.why, warning=True)
+        ctx.draft.event(why.kind.value, why.why, warning=True)
     return ctx.decision()
 
 

@@ -17,8 +17,8 @@ from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import controller_uid, nobody, pick
-from fournos.runtime.system import Caches, Watch
 
 OWNER, CLUSTER, PRIORITY, WAITS_FOR = "owner", "cluster", "priority", "waits for"
 

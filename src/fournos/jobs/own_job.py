@@ -17,7 +17,7 @@ from fournos.jobs.settings import JobSettings
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, Obj, Resource, controller_of, controls, uid_of
 from fournos.runtime.decision import Facts, LiveGet, Present, Unknown, User
-from fournos.runtime.webhook.table import Request, Review, Webhook
+from fournos.runtime.webhook.types import Request, Review, Webhook
 
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"

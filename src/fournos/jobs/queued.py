@@ -16,12 +16,12 @@ from fournos.jobs import build, names
 from fournos.jobs.context import Context
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.queueing.ensure import OUT_OF_SYNC, prebuilt_name
+from fournos.queueing.inputs import Outcome, QueueInputs
 from fournos.queueing.job import Ended, Options
 from fournos.queueing.kinds import FOURNOS_JOB, WORKLOAD_PRIORITY_CLASS
 from fournos.queueing.managed import runs_elsewhere
 from fournos.queueing.reconcile import reconcile
 from fournos.queueing.state import QueueState, view
-from fournos.queueing.surroundings import Outcome, Surroundings
 from fournos.queueing.workload import PodSet, Priority, WorkloadRequest
 from fournos.runtime.decision import LiveGet, Present
 from fournos.runtime.steps import Create, Step
@@ -30,7 +30,7 @@ from fournos.runtime.steps import Create, Step
 def queue(ctx: Context) -> Outcome:
     """Kueue's side of the job: of a new or waiting one, of one that has ended, of one that runs elsewhere."""
     workload = ctx.workload
-    around = Surroundings(
+    inputs = QueueInputs(
         # One: a cache may still show the Workload of the attempt before this one, under another name.
         workloads=(workload,) if workload is not None else (),
         prebuilt=ctx.observed.prebuilt,
@@ -41,7 +41,7 @@ def queue(ctx: Context) -> Outcome:
         pods_ready=False,  # reported with the run
         confirm_start=ctx.draft.attempt > 0,
     )
-    return reconcile(QueuedFournosJob(ctx), around, ctx.facts, ctx.now, options=options)
+    return reconcile(QueuedFournosJob(ctx), inputs, ctx.facts, ctx.now, options=options)
 
 
 def _classes(ctx: Context) -> Mapping[str, Obj]:

@@ -12,8 +12,8 @@ from fournos.api.quantities import parse_quantity
 from fournos.jobs import names
 from fournos.jobs.context import Context
 from fournos.kube.resource import Key, Obj, controls
+from fournos.queueing.ancestors import share_of
 from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.nested import share_of
 from fournos.queueing.state import QueueState, view
 from fournos.runtime.decision import Absent, LiveGet, Present
 

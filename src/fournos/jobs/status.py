@@ -10,7 +10,7 @@ from fournos.api.fournosjob import MAX_ATTEMPTS_KEPT, Attempt, FournosJobStatus,
 from fournos.api.times import format_time
 from fournos.jobs.names import TERMINAL, display_name
 from fournos.kube.resource import Obj
-from fournos.runtime.draft import Draft, read
+from fournos.runtime.status_draft import Draft, read
 
 MESSAGE_MAX = 4096
 _PHASE_TIME = {

@@ -33,7 +33,7 @@ def waits_for(job: Obj) -> tuple[str, ...]:
 def wait(ctx: Context, type_: str, reason: str, message: str) -> Decision:
     """Something is missing that may yet come: say so, once, and look again with backoff."""
     if ctx.draft.reason_of(type_) != reason:
-        ctx.draft.note(reason, message, warning=True)
+        ctx.draft.event(reason, message, warning=True)
     if not ctx.draft.phase:
         ctx.draft.enter("Pending", message)
     ctx.draft.say(message).condition(type_, "False", reason, message)

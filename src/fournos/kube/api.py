@@ -71,8 +71,8 @@ class Api(Protocol):
     ) -> AsyncIterator[WatchEvent]:
         """Events after `resource_version`, until the API server ends the watch.
 
-        An ERROR event is passed on, its object is a Status (`fournos.kube.answer.error_of`).  A BOOKMARK
-        may come first with the version that was asked for: the watch is open.
+        An ERROR event is passed on; its object is a Status (`fournos.kube.status_errors.error_of`).  A
+        BOOKMARK may come first with the version that was asked for: the watch is open.
         """
         ...
 

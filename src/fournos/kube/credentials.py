@@ -1,6 +1,6 @@
 """Where an API server is and how to prove who we are.
 
-`load` is for our own API server.  Kubeconfigs that users bring are read by `fournos.kube.checked`.
+`load` is for our own API server.  Kubeconfigs of users are read by `fournos.kube.untrusted_kubeconfig`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 
+from fournos.kube.auth import ExecPlugin, FixedIdentity, Identity, Proof, TokenFile
 from fournos.kube.errors import CredentialsError
-from fournos.kube.identity import ExecPlugin, FixedIdentity, Identity, Proof, TokenFile
 from fournos.kube.kubeconfig import Access, access, read
 from fournos.kube.tls import client_context
 

@@ -11,18 +11,18 @@ from datetime import datetime
 from typing import Final, Protocol, cast
 
 from fournos.kube.api import Api
-from fournos.kube.bounded import Bounded, Budget
-from fournos.kube.checked import KubeconfigRefusedError, check
+from fournos.kube.bounded_api import Bounded, Budget
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials
+from fournos.kube.dns import LoneResolver
 from fournos.kube.errors import KubeError
 from fournos.kube.member import Member, ReflectorFactory
 from fournos.kube.probe import ClusterApi, Probe
 from fournos.kube.reflector import Reflector
-from fournos.kube.resolver import LoneResolver
 from fournos.kube.resource import Obj, Resource
 from fournos.kube.store import IndexFunction, Store, same_but_version
 from fournos.kube.transport import Observer
+from fournos.kube.untrusted_kubeconfig import KubeconfigRefusedError, check
 
 __all__ = ["ClusterApi", "Fleet", "FleetWatch", "KubeconfigRefusedError", "Probe"]
 

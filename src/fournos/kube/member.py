@@ -11,13 +11,13 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
-from fournos.kube.checked import Checked
 from fournos.kube.errors import KubeError
 from fournos.kube.limiter import Backoff
 from fournos.kube.probe import ClusterApi, Probe, probe
 from fournos.kube.reflector import Reflector
 from fournos.kube.resource import Resource
 from fournos.kube.store import Store
+from fournos.kube.untrusted_kubeconfig import Checked
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from typing import Final, Protocol
 import aiohttp
 
 from fournos.kube.api import Api
-from fournos.kube.checked import Checked, expired
 from fournos.kube.errors import ConnectionLostError, ForbiddenError, KubeError, ServerError
+from fournos.kube.untrusted_kubeconfig import Checked, expired
 
 logger = logging.getLogger(__name__)
 

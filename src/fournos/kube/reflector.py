@@ -12,7 +12,6 @@ import random
 from collections.abc import AsyncIterator, Callable
 from typing import Final, TypeAlias
 
-from fournos.kube.answer import error_of
 from fournos.kube.api import Api, WatchEvent
 from fournos.kube.errors import (
     ForbiddenError,
@@ -24,6 +23,7 @@ from fournos.kube.errors import (
 )
 from fournos.kube.limiter import Backoff
 from fournos.kube.resource import Obj, Resource
+from fournos.kube.status_errors import error_of
 from fournos.kube.store import Change, Store, version_of
 
 logger = logging.getLogger(__name__)

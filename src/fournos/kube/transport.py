@@ -16,11 +16,11 @@ import orjson
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from fournos.kube.answer import error_from
 from fournos.kube.credentials import Credentials
 from fournos.kube.errors import ConnectionLostError, InvalidError, KubeError, ServerError, TooLongError
 from fournos.kube.limiter import TokenBucket
 from fournos.kube.resource import Obj
+from fournos.kube.status_errors import error_from
 
 logger = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Obj
-from fournos.miniclusters import entrypoint, job, names, pods, services
+from fournos.miniclusters import entrypoint, indexed_job, names, pods, services
 from fournos.miniclusters.cluster import cluster_of
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.queueing.podsets import PodSetInfo, placed
@@ -40,7 +40,7 @@ def wanted(
         template = admitted(pods.services_template(cluster), names.SERVICES_POD_SET)
         made.append(pods.services_pod(cluster, template))
     made += services.sidecars(cluster)
-    made.append(job.job(cluster, admitted(pods.template(cluster), names.MAIN_POD_SET)))
+    made.append(indexed_job.indexed_job(cluster, admitted(pods.template(cluster), names.MAIN_POD_SET)))
     return tuple(made)
 
 

@@ -14,7 +14,7 @@ from fournos.api.times import parse_time
 from fournos.kube.kinds import EVENT
 from fournos.kube.resource import Obj, is_terminating, uid_of
 from fournos.miniclusters.context import Context, index_of, over, terminal
-from fournos.miniclusters.judge import cause_of
+from fournos.miniclusters.health import cause_of
 from fournos.runtime.decision import LiveList, Present
 
 _PATIENCE: Final = timedelta(seconds=15)

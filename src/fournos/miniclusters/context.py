@@ -15,7 +15,7 @@ from fournos.miniclusters import names
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.miniclusters.status import StatusDraft
-from fournos.queueing.surroundings import Surroundings
+from fournos.queueing.inputs import QueueInputs
 from fournos.runtime.context import PassContext
 from fournos.runtime.decision import Absent, Facts, LiveGet, LiveList, Present
 
@@ -30,7 +30,7 @@ class Observed:
     """Everything with its label or its Service's name, by resource type and name, whoever owns it."""
     pods: tuple[Obj, ...] = ()
     """Pods with its label."""
-    around: Surroundings = field(default_factory=Surroundings)
+    inputs: QueueInputs = field(default_factory=QueueInputs)
 
 
 @dataclass(slots=True)
@@ -119,11 +119,11 @@ class Context(PassContext):
     @property
     def workload(self) -> Obj | None:
         """The Workload that it runs on: its own, the prebuilt one, or none."""
-        around = self.observed.around
-        mine = [one for one in around.workloads if self.owns(one) and is_true(one, "QuotaReserved")]
+        inputs = self.observed.inputs
+        mine = [one for one in inputs.workloads if self.owns(one) and is_true(one, "QuotaReserved")]
         if mine:
             return mine[0]
-        prebuilt = around.prebuilt
+        prebuilt = inputs.prebuilt
         return prebuilt if prebuilt is not None and self.owns(prebuilt) else None
 
 

@@ -9,14 +9,14 @@ from fournos.miniclusters.context import Observed
 from fournos.miniclusters.decide import decide
 from fournos.miniclusters.observe import observe, watches
 from fournos.miniclusters.settings import MiniClusterSettings
-from fournos.runtime.system import System
+from fournos.runtime.controller import Controller
 
 MINICLUSTERS = "miniclusters"
 """The system's name."""
 
 
-def miniclusters_system(settings: MiniClusterSettings) -> System[Observed]:
-    return System(
+def miniclusters_controller(settings: MiniClusterSettings) -> Controller[Observed]:
+    return Controller(
         name=MINICLUSTERS,
         published_name="minicluster",
         watches=watches(),

@@ -18,20 +18,20 @@ from fournos.miniclusters.causes import cause
 from fournos.miniclusters.cluster import spec_of
 from fournos.miniclusters.context import Context, Observed, index_of
 from fournos.miniclusters.finish import End, confirmed, end_of, finished, finishing
-from fournos.miniclusters.judge import survey, told_beside
+from fournos.miniclusters.health import survey, told_beside
 from fournos.miniclusters.queued import QueuedMiniCluster
-from fournos.miniclusters.remove import remove
 from fournos.miniclusters.restart import begin_again, due
 from fournos.miniclusters.rules import check
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.miniclusters.start import claim, missing, waits
 from fournos.miniclusters.start import confirmed as may_start
 from fournos.miniclusters.status import FINISHED, READY, REQUESTED, RUNNING, WAITING
+from fournos.miniclusters.teardown import remove
+from fournos.queueing.inputs import Outcome, Verdict
 from fournos.queueing.managed import managed_elsewhere
 from fournos.queueing.managed_by import send_elsewhere
 from fournos.queueing.podsets import queue_name
 from fournos.queueing.reconcile import reconcile
-from fournos.queueing.surroundings import Outcome, Verdict
 from fournos.runtime.decision import Decision, Facts, StepFailure
 from fournos.runtime.failures import lasts, retried
 from fournos.runtime.steps import Create, Patch, Step
@@ -59,9 +59,9 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MiniClu
     queued = bool(queue_name(ctx.minicluster))
     if queued and not ctx.deleting and not ctx.holds_finalizer:
         return Decision(steps=ctx.finalizer(on=True))
-    queue = reconcile(QueuedMiniCluster(ctx.minicluster, settings, back), observed.around, facts, now)
+    queue = reconcile(QueuedMiniCluster(ctx.minicluster, settings, back), observed.inputs, facts, now)
     if queue.steps:
-        return Decision(steps=queue.steps, notes=queue.notes, retry=queue.retry)
+        return Decision(steps=queue.steps, events=queue.events, retry=queue.retry)
     if elsewhere:
         done = ctx.deleting and queue.verdict is Verdict.ELSEWHERE
         return Decision(steps=ctx.finalizer(on=False) if done else (), retry=queue.retry)
@@ -123,7 +123,7 @@ def _suspended(ctx: Context, queue: Outcome) -> Decision:
     removal = remove(ctx)
     if not removal.done:
         if removal.steps:
-            ctx.draft.note("Suspended", "Suspended: the pods are taken down")
+            ctx.draft.event("Suspended", "Suspended: the pods are taken down")
         return ctx.decision(removal.steps, retry=removal.unsure)
     ctx.draft.unclaim()
     for type_ in (REQUESTED, RUNNING, READY):
@@ -155,9 +155,9 @@ def _living(ctx: Context) -> Decision:
     # The quorum first: a lead that begins again between the two writes waits for no pod that is gone.
     changes = (*resize.quorum(ctx, wanted), *resize.steps(ctx, job, wanted))
     if changes and wanted.size != now:
-        ctx.draft.note("Resized", f"From {now} to {wanted.size} pods")
+        ctx.draft.event("Resized", f"From {now} to {wanted.size} pods")
     if wanted.refused and wanted.refused not in ctx.draft.message:
-        ctx.draft.note("ResizeRefused", wanted.refused, warning=True)
+        ctx.draft.event("ResizeRefused", wanted.refused, warning=True)
     if not resize.leaving(ctx, now):
         ctx.draft.put(size=now)
     survey(ctx, job, wanted.refused, why.text)
@@ -173,7 +173,7 @@ def _make(ctx: Context, steps: tuple[Step, ...]) -> Decision:
     if not may_start(ctx):
         return Decision(retry=True)
     ctx.draft.phased("Waiting", "Waiting for the pods").put(ready=0)
-    ctx.draft.note("Created", f"Made {', '.join(_made(step) for step in steps)}")
+    ctx.draft.event("Created", f"Made {', '.join(_made(step) for step in steps)}")
     return ctx.decision(steps)
 
 

@@ -12,11 +12,11 @@ from fournos.api.conditions import condition, is_true
 from fournos.api.times import parse_time
 from fournos.kube.resource import Obj, key_of, uid_of
 from fournos.miniclusters.context import Context, terminal
-from fournos.miniclusters.judge import lead_of, runner
+from fournos.miniclusters.exit_code import complaint, exit_code
+from fournos.miniclusters.health import lead_of, runner
 from fournos.miniclusters.kinds import MINICLUSTER
-from fournos.miniclusters.remove import remove
-from fournos.miniclusters.result import complaint, exit_code
 from fournos.miniclusters.status import FINISHED, READY, RUNNING, WAITING
+from fournos.miniclusters.teardown import remove
 from fournos.runtime.decision import Decision
 from fournos.runtime.steps import Delete
 
@@ -86,7 +86,7 @@ def finishing(ctx: Context) -> Decision:
     reason = ctx.draft.reason_of(RUNNING)
     ctx.draft.condition(FINISHED, True, reason, message).phased("Finished", message).put(ready=0)
     ctx.draft.condition(WAITING, False, "Finished").condition(READY, False, "Finished")
-    ctx.draft.note("Finished", message, warning=code != 0)
+    ctx.draft.event("Finished", message, warning=code != 0)
     return ctx.decision()
 
 

@@ -13,7 +13,8 @@ from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.miniclusters import names
 from fournos.miniclusters.context import Observed
 from fournos.miniclusters.kinds import MINICLUSTER, SERVICE
-from fournos.queueing.observe import queue_watches, surroundings
+from fournos.queueing.observe import queue_inputs, queue_watches
+from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import (
     indexed,
     metadata,
@@ -23,7 +24,6 @@ from fournos.runtime.projection import (
     project_metadata,
     waking,
 )
-from fournos.runtime.system import Caches, Watch
 
 OF = "minicluster"
 DIGEST = "digest"
@@ -75,7 +75,7 @@ def observe(caches: Caches, key: Key) -> Observed | None:
     for pod in pods:
         if pod["metadata"]["name"] == names.services_pod(key.name):
             made[POD, pod["metadata"]["name"]] = pod
-    return Observed(key, minicluster, made, pods, surroundings(caches, minicluster, str(key)))
+    return Observed(key, minicluster, made, pods, queue_inputs(caches, minicluster, str(key)))
 
 
 def headless_name(minicluster: Obj) -> str:

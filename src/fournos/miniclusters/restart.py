@@ -17,9 +17,9 @@ from fournos.api.quantities import parse_count
 from fournos.api.times import parse_time
 from fournos.kube.resource import Obj
 from fournos.miniclusters.context import Context, index_of, over, terminal
-from fournos.miniclusters.judge import broker_up, ended_well, lead_of, runner
-from fournos.miniclusters.remove import remove
+from fournos.miniclusters.health import broker_up, ended_well, lead_of, runner
 from fournos.miniclusters.status import READY, RUNNING
+from fournos.miniclusters.teardown import remove
 from fournos.runtime.decision import Decision
 
 _GRACE: Final = timedelta(seconds=15)
@@ -76,7 +76,7 @@ def begin_again(ctx: Context) -> Decision:
         return Decision(retry=True)  # the cache is of another time
     text = "The lead broker was killed and its workers have ended: the MiniCluster begins again"
     if removal.steps:
-        ctx.draft.note("Restarted", text, warning=True)
+        ctx.draft.event("Restarted", text, warning=True)
     ctx.draft.condition(RUNNING, False, "LeadKilled", text).condition(READY, False, "LeadKilled", text)
     ctx.draft.phased("Waiting", text).put(ready=0, startedAt=None)
     return ctx.decision(removal.steps, retry=removal.unsure)

@@ -13,8 +13,8 @@ from fournos.miniclusters.cluster import cluster_of, spec_of
 from fournos.miniclusters.context import Context
 from fournos.miniclusters.kinds import SERVICE
 from fournos.miniclusters.observe import DIGEST, KEYS, digest, headless_name
-from fournos.miniclusters.remove import remove
 from fournos.miniclusters.status import BESIDE, FINISHED, READY, REQUESTED, RUNNING, WAITING
+from fournos.miniclusters.teardown import remove
 from fournos.queueing.podsets import MissingFlavorError, PodSetInfo, PodSetInfoError, infos_of
 from fournos.runtime.decision import Absent, Decision, Present
 from fournos.runtime.steps import Create, Patch, Step
@@ -122,7 +122,7 @@ def _infos(ctx: Context) -> dict[str, PodSetInfo]:
     workload = ctx.workload
     if workload is None or not (workload.get("status") or {}).get("admission"):
         return {}
-    return {info.name: info for info in infos_of(workload, ctx.observed.around.flavors)}
+    return {info.name: info for info in infos_of(workload, ctx.observed.inputs.flavors)}
 
 
 def _restart(ctx: Context) -> Decision:
@@ -130,7 +130,7 @@ def _restart(ctx: Context) -> Decision:
     removal = remove(ctx)
     text = "The Secret with the certificate is gone: the MiniCluster starts again with a new one"
     if removal.steps:
-        ctx.draft.note("CertificateLost", text, warning=True)
+        ctx.draft.event("CertificateLost", text, warning=True)
     ctx.draft.condition(RUNNING, False, "CertificateLost", text)
     ctx.draft.condition(READY, False, "CertificateLost", text)
     ctx.draft.phased("Waiting", text).put(ready=0)
@@ -150,7 +150,7 @@ def confirmed(ctx: Context) -> bool:
 def waits(ctx: Context, reason: str, message: str, *, retry: bool = True) -> Decision:
     """Something outside has to change first."""
     if ctx.draft.message != message:
-        ctx.draft.note(reason, message, warning=True)
+        ctx.draft.event(reason, message, warning=True)
     ctx.draft.condition(REQUESTED, False, reason, message)
     ctx.draft.phased("Waiting", message)
     return ctx.decision(retry=retry)

@@ -8,7 +8,7 @@ from typing import Final, Self
 from fournos.api.minicluster import MiniClusterStatus
 from fournos.api.times import format_time
 from fournos.kube.resource import Obj
-from fournos.runtime.draft import Draft, read
+from fournos.runtime.status_draft import Draft, read
 
 REQUESTED: Final = "JobRequested"
 WAITING: Final = "JobWaitingForResources"

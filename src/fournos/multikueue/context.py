@@ -148,7 +148,7 @@ class Context(PassContext):
         return Decision(
             steps=(*self.steps, *steps),
             status=self.draft.render() if self.observed.workload is not None else None,
-            notes=tuple(self.draft.notes),
+            events=tuple(self.draft.events),
             wake_at=min((*self.deadlines, *filter(None, (wake_at,))), default=None),
             retry=retry,
         )

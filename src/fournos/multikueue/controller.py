@@ -16,10 +16,10 @@ from fournos.multikueue.multikueuecluster.controller import multikueueclusters
 from fournos.multikueue.observe import observe, remote_keys, watches
 from fournos.multikueue.remote_clients import RemoteClients
 from fournos.multikueue.settings import MultiKueueSettings
-from fournos.multikueue.tokens import tokens_system
+from fournos.multikueue.tokens import tokens_controller
 from fournos.multikueue.workers import Workers, executors
 from fournos.runtime.clock import Clock
-from fournos.runtime.system import System
+from fournos.runtime.controller import Controller
 
 WORKLOADS = "multikueue"
 """The controller whose keys are the manager's Workloads."""
@@ -28,8 +28,8 @@ Wake = Callable[[str, Key | None], None]
 """Works a key of a controller, by the controller's name; None: all of its keys."""
 
 
-def workloads(settings: MultiKueueSettings, workers: Workers) -> System[Observed]:
-    return System(
+def workloads(settings: MultiKueueSettings, workers: Workers) -> Controller[Observed]:
+    return Controller(
         name=WORKLOADS,
         watches=watches(settings),
         observe=partial(observe, settings=settings, workers=workers),
@@ -46,9 +46,9 @@ def _primary(observed: Observed) -> Obj:
     return observed.workload or {"metadata": {"namespace": key.namespace, "name": key.name, "uid": ""}}
 
 
-def multikueue_systems(
+def multikueue_controllers(
     settings: MultiKueueSettings, *, clock: Clock, wake: Wake, requests: Observer | None = None
-) -> tuple[list[System[Any]], RemoteClients]:
+) -> tuple[list[Controller[Any]], RemoteClients]:
     """The controllers, and the connections to run beside them."""
     workers = RemoteClients(
         settings,
@@ -57,11 +57,11 @@ def multikueue_systems(
         clock=clock,
         observer=requests,
     )
-    systems: list[System[Any]] = [
+    systems: list[Controller[Any]] = [
         workloads(settings, workers),
         admission_checks(settings, workers),
         multikueueclusters(settings, workers),
-        tokens_system(settings, clock),
+        tokens_controller(settings, clock),
     ]
     if settings.clusters_namespace:
         systems.append(fournosclusters(settings, clock))

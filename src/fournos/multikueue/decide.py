@@ -34,14 +34,14 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MultiKu
     plain = _without_subresource(ctx, facts.failure)
     if plain is not None:
         steps = tuple(plain if step == facts.failure.step else step for step in decision.steps)
-        return Decision(steps, decision.status, tuple(ctx.draft.notes), decision.wake_at)
+        return Decision(steps, decision.status, tuple(ctx.draft.events), decision.wake_at)
     # The job's status was refused, by another schema than the worker's.
     if facts.failure.count == 1:
-        ctx.draft.note(
+        ctx.draft.event(
             "StatusRefused", f"the worker's status cannot be written: {facts.failure.message}", warning=True
         )
     steps = tuple(step for step in decision.steps if step != facts.failure.step)
-    return Decision(steps, decision.status, tuple(ctx.draft.notes), decision.wake_at, retry=True)
+    return Decision(steps, decision.status, tuple(ctx.draft.events), decision.wake_at, retry=True)
 
 
 def _without_subresource(ctx: Context, failure: StepFailure) -> Patch | None:

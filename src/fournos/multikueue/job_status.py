@@ -82,7 +82,7 @@ def _finished(ctx: Context, remote: Remote, twin: Obj) -> Decision:
         ctx.wake(due)
         return ctx.decision()
     ctx.draft.finish(reason, message)
-    ctx.draft.note("FinishedOnWorker", f'{reason} on "{remote.name}": {message}')
+    ctx.draft.event("FinishedOnWorker", f'{reason} on "{remote.name}": {message}')
     return ctx.decision()
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from fournos.kube.resource import Obj, Resource
 from fournos.multikueue.names import MULTIKUEUE
-from fournos.queueing.external import BadNameError, parse_name
+from fournos.queueing.kind_names import BadNameError, parse_name
 from fournos.queueing.kinds import GROUP, VERSION
 
 MULTIKUEUE_CONFIG = Resource(GROUP, VERSION, "MultiKueueConfig", "multikueueconfigs", namespaced=False)

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from fournos.kube.checked import config_of
 from fournos.kube.errors import CredentialsError
 from fournos.kube.kubeconfig import access
 from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.kube.token import claims, time_of
+from fournos.kube.untrusted_kubeconfig import config_of
 from fournos.multikueue.names import KUBECONFIG
 from fournos.runtime.projection import pick
 

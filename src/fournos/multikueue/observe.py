@@ -17,8 +17,8 @@ from fournos.multikueue.kinds import MULTIKUEUE_CONFIG
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.workers import Workers
 from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
+from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import controller_uid, metadata, own_key, pick
-from fournos.runtime.system import Caches, Watch
 
 CHECK, CONFIG, OF_WORKLOAD, OWNER = "check", "config", "workload", "owner"
 

@@ -23,11 +23,11 @@ from fournos.multikueue.remote_api import remote_api
 from fournos.multikueue.workers import Read, RemoteFailure, RemoteStep
 from fournos.runtime.act import Acted, StepExecutor, Waiting
 from fournos.runtime.clock import Clock
+from fournos.runtime.controller import Caches, Executor
 from fournos.runtime.decision import StepFailure
 from fournos.runtime.failures import REPORTED_AFTER
 from fournos.runtime.queue import Queue, QueueClosedError
 from fournos.runtime.steps import Create, Custom, Step
-from fournos.runtime.system import Caches, Executor
 
 log = logging.getLogger(__name__)
 

@@ -11,18 +11,18 @@ from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from fournos.kube.api import Api
-from fournos.kube.checked import check
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials
 from fournos.kube.errors import ConflictError, CredentialsError, InvalidError, KubeError, NotFoundError
 from fournos.kube.kinds import SECRET
 from fournos.kube.probe import ClusterApi
 from fournos.kube.resource import Key, Resource
+from fournos.kube.untrusted_kubeconfig import check
 from fournos.multikueue.kubeconfig import Token, content_of, server_in, token_in, token_of, with_token
 from fournos.multikueue.names import KUBECONFIG
 from fournos.runtime.clock import Clock
+from fournos.runtime.controller import Executor
 from fournos.runtime.steps import Custom
-from fournos.runtime.system import Executor
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from fournos.api.times import format_time
 from fournos.kube.resource import Obj
-from fournos.runtime.draft import Draft
+from fournos.runtime.status_draft import Draft
 
 MESSAGE_MAX = 1024
 
@@ -57,7 +57,7 @@ class WorkloadDraft(Draft):
         checks = self._status.get("admissionChecks") or ()
         self.put(admissionChecks=[entry if one["name"] == self._check else one for one in checks])
         if changed:
-            self.note("MultiKueue", message, warning=state in ("Retry", "Rejected"))
+            self.event("MultiKueue", message, warning=state in ("Retry", "Rejected"))
 
     def claim(self, cluster: str | None, nominated: tuple[str, ...] = ()) -> None:
         """The winner, or who is nominated: Kueue takes only one of the two at a time."""

@@ -20,9 +20,9 @@ from fournos.multikueue.kubeconfig import Token, content_of, token_in
 from fournos.multikueue.renew import Dial, Renew, dial_over_http, executors
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.runtime.clock import Clock
-from fournos.runtime.decision import Decision, Facts, Note
+from fournos.runtime.controller import Caches, Controller, Watch
+from fournos.runtime.decision import Decision, EventRecord, Facts
 from fournos.runtime.projection import pick
-from fournos.runtime.system import Caches, System, Watch
 
 AGAIN: Final = timedelta(minutes=1)
 """After a token that could not be had: half of its life is left for that."""
@@ -45,20 +45,20 @@ def decide(observed: Held, facts: Facts, now: datetime) -> Decision:
     if failure is not None:
         if failure.transient:
             return Decision(retry=True)
-        return Decision(notes=(_not_renewed(failure.message),), wake_at=now + AGAIN)
+        return Decision(events=(_not_renewed(failure.message),), wake_at=now + AGAIN)
     if is_terminating(observed.secret):
         return Decision()
     if observed.token is None:
         # Nothing but a change of the Secret helps, and that is an event.
-        return Decision(notes=(_not_renewed(observed.problem),))
+        return Decision(events=(_not_renewed(observed.problem),))
     if now < observed.token.due:
         return Decision(wake_at=observed.token.due)
     key = key_of(observed.secret)
     return Decision((Renew(key, _asking(observed.secret), observed.secret["metadata"]["resourceVersion"]),))
 
 
-def _not_renewed(text: str) -> Note:
-    return Note("Warning", "TokenNotRenewed", text[:MESSAGE_MAX])
+def _not_renewed(text: str) -> EventRecord:
+    return EventRecord("Warning", "TokenNotRenewed", text[:MESSAGE_MAX])
 
 
 def _asking(secret: Obj) -> Key:
@@ -67,7 +67,9 @@ def _asking(secret: Obj) -> Key:
     return Key(key.namespace, (secret["metadata"].get("labels") or {}).get(names.LOGS_OF) or key.name)
 
 
-def tokens_system(settings: MultiKueueSettings, clock: Clock, *, dial: Dial = dial_over_http) -> System[Held]:
+def tokens_controller(
+    settings: MultiKueueSettings, clock: Clock, *, dial: Dial = dial_over_http
+) -> Controller[Held]:
     def observe(caches: Caches, key: Key) -> Held | None:
         secret = caches[SECRET].get(key)
         return None if secret is None else Held(secret, secret["token"], secret["problem"])
@@ -77,7 +79,7 @@ def tokens_system(settings: MultiKueueSettings, clock: Clock, *, dial: Dial = di
         key = key_of(secret)
         return (key, *(key_of(one) for one in caches[SECRET] if _asking(one) == key))
 
-    return System(
+    return Controller(
         name="multikueue-tokens",
         watches=(
             Watch(

@@ -15,8 +15,8 @@ from fournos.kube.api import Api
 from fournos.kube.resource import Key, Obj, Resource, is_terminating, key_of
 from fournos.kube.store import Store
 from fournos.multikueue import names
+from fournos.runtime.controller import Executor
 from fournos.runtime.steps import Create, Custom, Delete, NameTaken, Patch
-from fournos.runtime.system import Executor
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,13 @@ from fournos.api.conditions import is_true
 from fournos.api.quantities import parse_count
 from fournos.kube.resource import Key, Obj, controller_of, is_terminating, key_of, owner_reference, uid_of
 from fournos.queueing.equivalence import equivalent
-from fournos.queueing.job import Options, QueuedJob, RequestsItself, kind_name_hash
+from fournos.queueing.inputs import QueueInputs
+from fournos.queueing.job import GenericJob, JobWithCustomWorkload, Options, kind_name_hash
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.managed import runs_elsewhere
 from fournos.queueing.podsets import queue_name
 from fournos.queueing.priority import MissingClass, priority_of, workload_class_of
 from fournos.queueing.report import finalizer_patch, finish_patch
-from fournos.queueing.surroundings import Surroundings
 from fournos.queueing.workload import IN_USE, JOB_UID_LABEL, Priority, WorkloadRequest, build
 from fournos.runtime.steps import Delete, Patch, Step
 
@@ -55,12 +55,12 @@ def max_execution_seconds(job: Obj) -> int | None:
     return parse_count((job["metadata"].get("labels") or {}).get(MAX_EXECUTION_LABEL)) or None
 
 
-def queue_of(job: QueuedJob) -> str:
-    return job.workload_request(None).queue if isinstance(job, RequestsItself) else queue_name(job.obj)
+def queue_of(job: GenericJob) -> str:
+    return job.workload_request(None).queue if isinstance(job, JobWithCustomWorkload) else queue_name(job.obj)
 
 
-def request_of(job: QueuedJob, priority: Priority | None, options: Options) -> WorkloadRequest:
-    if isinstance(job, RequestsItself):
+def request_of(job: GenericJob, priority: Priority | None, options: Options) -> WorkloadRequest:
+    if isinstance(job, JobWithCustomWorkload):
         return job.workload_request(priority)
     meta = job.obj["metadata"]
     labels: Mapping[str, str] = meta.get("labels") or {}
@@ -80,11 +80,11 @@ def request_of(job: QueuedJob, priority: Priority | None, options: Options) -> W
     )
 
 
-def ensure(job: QueuedJob, around: Surroundings, now: datetime, *, finished: bool) -> Ensured:
+def ensure(job: GenericJob, inputs: QueueInputs, now: datetime, *, finished: bool) -> Ensured:
     if prebuilt_name(job.obj):
-        return _prebuilt(job, around, now)
+        return _prebuilt(job, inputs, now)
     match, others = None, []
-    for workload in around.workloads:
+    for workload in inputs.workloads:
         if match is None and _fits(job, workload):
             match = workload
         elif not (is_terminating(workload) and IN_USE not in (workload["metadata"].get("finalizers") or ())):
@@ -92,7 +92,7 @@ def ensure(job: QueuedJob, around: Surroundings, now: datetime, *, finished: boo
     if match is None and others and finished and not is_terminating(others[0]):
         return Ensured(others[0])  # it ends with the job, whatever it once asked for
     if match is None and others and job.is_suspended() and _rewritable(others[0]):
-        return _rewritten(job, others[0], around)
+        return _rewritten(job, others[0], inputs)
     if others:
         steps = [step for workload in others for step in _removed(workload)]
         message = (
@@ -108,17 +108,17 @@ def ensure(job: QueuedJob, around: Surroundings, now: datetime, *, finished: boo
             restore_from=others[0] if len(others) == 1 else None,
         )
     if match is not None and not is_terminating(match) and not is_true(match, "Finished"):
-        changed = _kept_up(job, match, around)
+        changed = _kept_up(job, match, inputs)
         if changed is not None:
             return changed
     return Ensured(match)
 
 
-def _fits(job: QueuedJob, workload: Obj) -> bool:
+def _fits(job: GenericJob, workload: Obj) -> bool:
     owner = controller_of(workload) or {}
     if owner.get("uid") != uid_of(job.obj):
         return False  # of an earlier job of this name
-    if isinstance(job, RequestsItself):
+    if isinstance(job, JobWithCustomWorkload):
         return job.fits(workload)
     return equivalent(
         tuple(job.pod_sets()), max_execution_seconds(job.obj), workload, suspended=job.is_suspended()
@@ -131,9 +131,9 @@ def _rewritable(workload: Obj) -> bool:
     )
 
 
-def _rewritten(job: QueuedJob, workload: Obj, around: Surroundings) -> Ensured:
+def _rewritten(job: GenericJob, workload: Obj, inputs: QueueInputs) -> Ensured:
     owner = controller_of(workload) or {}
-    priority = priority_of(job, around.workload_classes, around.pod_classes)
+    priority = priority_of(job, inputs.workload_classes, inputs.pod_classes)
     if owner.get("uid") != uid_of(job.obj) or isinstance(priority, MissingClass):
         return Ensured(
             steps=_removed(workload), event="DeletedWorkload", message="Deleted not matching Workload"
@@ -157,7 +157,7 @@ def _removed(workload: Obj) -> tuple[Step, ...]:
     return (patch,) if patch is not None else ()
 
 
-def _kept_up(job: QueuedJob, workload: Obj, around: Surroundings) -> Ensured | None:
+def _kept_up(job: GenericJob, workload: Obj, inputs: QueueInputs) -> Ensured | None:
     """Queue and priority follow the job's labels where Kueue allows it."""
     spec: dict[str, Any] = {}
     if queue_of(job) != workload["spec"].get("queueName") and not is_true(workload, "QuotaReserved"):
@@ -165,7 +165,7 @@ def _kept_up(job: QueuedJob, workload: Obj, around: Surroundings) -> Ensured | N
     label = workload_class_of(job)
     reference = workload["spec"].get("priorityClassRef") or {}
     if label and reference.get("kind", "WorkloadPriorityClass") == "WorkloadPriorityClass":
-        priority = priority_of(job, around.workload_classes, around.pod_classes)
+        priority = priority_of(job, inputs.workload_classes, inputs.pod_classes)
         # A class cannot be added to a Workload that holds quota, only exchanged.
         allowed = reference or not is_true(workload, "QuotaReserved")
         if isinstance(priority, Priority) and label != reference.get("name") and allowed:
@@ -183,9 +183,9 @@ def _spec_patch(workload: Obj, spec: Mapping[str, Any]) -> Patch:
     return Patch(WORKLOAD, key_of(workload), {"metadata": {"resourceVersion": version}, "spec": dict(spec)})
 
 
-def _prebuilt(job: QueuedJob, around: Surroundings, now: datetime) -> Ensured:
+def _prebuilt(job: GenericJob, inputs: QueueInputs, now: datetime) -> Ensured:
     """A Workload that somebody else has made: taken over if it is free and fits."""
-    workload = around.prebuilt
+    workload = inputs.prebuilt
     if workload is None:
         return Ensured()
     owner = controller_of(workload)

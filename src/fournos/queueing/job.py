@@ -26,7 +26,7 @@ class Ended:
     """Of the Workload's end; "": Succeeded or Failed."""
 
 
-class QueuedJob(Protocol):
+class GenericJob(Protocol):
     """What every job kind answers."""
 
     @property
@@ -51,7 +51,7 @@ class QueuedJob(Protocol):
 
 
 @runtime_checkable
-class StartsByPatch(Protocol):
+class JobWithStartPatch(Protocol):
     """A kind that is placed and unsuspended by one patch of the job, and suspended by another."""
 
     def start(self, infos: Sequence[PodSetInfo]) -> Obj:
@@ -67,7 +67,7 @@ class StartsByPatch(Protocol):
 
 
 @runtime_checkable
-class StartsInSteps(Protocol):
+class JobWithCustomStart(Protocol):
     """A kind whose pods are made from objects of its own, not placed by a patch of the job."""
 
     def start_steps(self, workload: Obj) -> Sequence[Step]:
@@ -77,7 +77,7 @@ class StartsInSteps(Protocol):
 
 
 @runtime_checkable
-class RequestsItself(Protocol):
+class JobWithCustomWorkload(Protocol):
     """A kind whose spec and settings decide what labels decide for others: name, queue, labels and priority
     class of the Workload, and when it still fits."""
 
@@ -93,7 +93,7 @@ class RequestsItself(Protocol):
 
 
 @runtime_checkable
-class Reclaims(Protocol):
+class JobWithReclaimablePods(Protocol):
     """Pods that have ended and need their quota no more."""
 
     def reclaimable_pods(self) -> Mapping[str, int]:
@@ -102,7 +102,7 @@ class Reclaims(Protocol):
 
 
 @runtime_checkable
-class StopsItself(Protocol):
+class JobWithCustomStop(Protocol):
     """A kind that one patch does not stop."""
 
     def stop_steps(self, infos: Sequence[PodSetInfo] | None, reason: str, message: str) -> Sequence[Step]:
@@ -111,34 +111,34 @@ class StopsItself(Protocol):
 
 
 @runtime_checkable
-class Finalizes(Protocol):
+class JobWithFinalize(Protocol):
     """A kind with something to take down when its Workload is of no more use."""
 
     def finalize_steps(self) -> Sequence[Step]: ...
 
 
 @runtime_checkable
-class Prioritised(Protocol):
+class JobWithPriorityClass(Protocol):
     """A kind with a pod priority class of its own, for jobs without the label."""
 
     def priority_class(self) -> str: ...
 
 
 @runtime_checkable
-class Deactivates(Protocol):
+class JobWithCustomWorkloadActivation(Protocol):
     """A kind that takes its Workload out of the queue for a time (`spec.active: false`)."""
 
     def held_back(self) -> bool: ...
 
 
 @runtime_checkable
-class ManagedBy(Protocol):
+class JobWithManagedBy(Protocol):
     """A kind with `spec.managedBy`: which controller runs it, after it was admitted."""
 
     def managed_by(self) -> str | None: ...
 
 
-def kind_name_hash(job: QueuedJob) -> str:
+def kind_name_hash(job: GenericJob) -> str:
     return generic_name(
         kind=job.resource.kind,
         group=job.resource.group,

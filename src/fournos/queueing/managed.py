@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fournos.queueing.job import ManagedBy, QueuedJob
+from fournos.queueing.job import GenericJob, JobWithManagedBy
 
 MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 """In `spec.managedBy`: the object runs on a worker cluster, whichever adapter takes it there; also the
@@ -24,6 +24,6 @@ def managed_elsewhere(spec: Mapping[str, Any]) -> bool:
     return spec.get("managedBy") == MULTIKUEUE
 
 
-def runs_elsewhere(job: QueuedJob) -> bool:
+def runs_elsewhere(job: GenericJob) -> bool:
     """The same of a job kind that has the field."""
-    return isinstance(job, ManagedBy) and job.managed_by() == MULTIKUEUE
+    return isinstance(job, JobWithManagedBy) and job.managed_by() == MULTIKUEUE

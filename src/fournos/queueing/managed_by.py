@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from fournos.api.rules import Json, Rule
 from fournos.kube.resource import Obj, Resource, key_of
+from fournos.queueing.ancestors import live_ancestor
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.managed import MULTIKUEUE
-from fournos.queueing.nested import live_ancestor
 from fournos.queueing.queues import leads_elsewhere
-from fournos.runtime.decision import Decision, Facts, Note, Unknown
+from fournos.runtime.decision import Decision, EventRecord, Facts, Unknown
 from fournos.runtime.steps import Patch
 
 _SAME = (
@@ -47,7 +47,7 @@ def send_elsewhere(resource: Resource, obj: Obj, queue: str, facts: Facts) -> De
     found = leaves(obj, queue, facts)
     if isinstance(found, Unknown):
         text = f"Waiting: cannot learn whether its queue leads to other clusters: {found.reason}"
-        return Decision(notes=(Note("Warning", "QueueUnknown", text),), retry=True)
+        return Decision(events=(EventRecord("Warning", "QueueUnknown", text),), retry=True)
     if not found:
         return None
     version = obj["metadata"]["resourceVersion"]

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from fournos.kube.resource import Key, Obj, controller_of, key_of
+from fournos.queueing.ancestors import ancestor_among
 from fournos.queueing.ensure import prebuilt_name
+from fournos.queueing.inputs import QueueInputs
 from fournos.queueing.kinds import PRIORITY_CLASS, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
-from fournos.queueing.nested import ancestor_among
-from fournos.queueing.surroundings import Surroundings
+from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import controller_uid, nobody
-from fournos.runtime.system import Caches, Watch
 
 CONTROLLER: Final = "controller"
 """An index: the UID of who controls it."""
@@ -32,11 +32,11 @@ def queue_watches(
     )
 
 
-def surroundings(caches: Caches, obj: Obj, owner: str) -> Surroundings:
+def queue_inputs(caches: Caches, obj: Obj, owner: str) -> QueueInputs:
     """Of an object whose Workloads the index `OWNERS` has under `owner`."""
     workloads, prebuilt, controller = caches[WORKLOAD], prebuilt_name(obj), controller_of(obj)
     held = workloads.by(CONTROLLER, str(controller["uid"])) if controller else ()
-    return Surroundings(
+    return QueueInputs(
         workloads=workloads.by(OWNERS, owner),
         prebuilt=workloads.get(Key(key_of(obj).namespace, prebuilt)) if prebuilt else None,
         flavors={one["metadata"]["name"]: one for one in caches[RESOURCE_FLAVOR]},

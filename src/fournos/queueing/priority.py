@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from fournos.kube.resource import Obj
-from fournos.queueing.job import Prioritised, QueuedJob, RequestsItself
+from fournos.queueing.job import GenericJob, JobWithCustomWorkload, JobWithPriorityClass
 from fournos.queueing.kinds import PRIORITY_CLASS
 from fournos.queueing.workload import Priority
 
@@ -25,22 +25,22 @@ class MissingClass:
         return f"{self.kind} '{self.name}' not found; create it or submit without it"
 
 
-def workload_class_of(job: QueuedJob) -> str:
+def workload_class_of(job: GenericJob) -> str:
     """The WorkloadPriorityClass that the job names."""
-    if isinstance(job, RequestsItself):
+    if isinstance(job, JobWithCustomWorkload):
         return job.workload_priority_class()
     return str((job.obj["metadata"].get("labels") or {}).get(PRIORITY_LABEL) or "")
 
 
 def priority_of(
-    job: QueuedJob, workload_classes: Mapping[str, Obj], pod_classes: Mapping[str, Obj]
+    job: GenericJob, workload_classes: Mapping[str, Obj], pod_classes: Mapping[str, Obj]
 ) -> Priority | MissingClass | None:
     """None: no class says anything."""
     label = workload_class_of(job)
     if label:
         found = workload_classes.get(label)
         return Priority(label, int(found["value"])) if found else MissingClass("WorkloadPriorityClass", label)
-    name = job.priority_class() if isinstance(job, Prioritised) else ""
+    name = job.priority_class() if isinstance(job, JobWithPriorityClass) else ""
     if not name:
         named = ((pod_set.template.get("spec") or {}).get("priorityClassName") for pod_set in job.pod_sets())
         name = next(filter(None, named), "")

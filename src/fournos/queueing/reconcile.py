@@ -12,20 +12,21 @@ from datetime import datetime
 
 from fournos.api.conditions import condition, is_true
 from fournos.kube.resource import Obj, is_terminating, key_of, uid_of
+from fournos.queueing.ancestors import live_ancestor
 from fournos.queueing.ensure import OUT_OF_SYNC, Ensured, ensure, prebuilt_name, queue_of, request_of
+from fournos.queueing.inputs import Ancestor, Outcome, QueueInputs, Verdict
 from fournos.queueing.job import (
-    Deactivates,
-    Finalizes,
+    GenericJob,
+    JobWithCustomStart,
+    JobWithCustomStop,
+    JobWithCustomWorkloadActivation,
+    JobWithFinalize,
+    JobWithReclaimablePods,
+    JobWithStartPatch,
     Options,
-    QueuedJob,
-    Reclaims,
-    StartsByPatch,
-    StartsInSteps,
-    StopsItself,
 )
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.managed import runs_elsewhere
-from fournos.queueing.nested import live_ancestor
 from fournos.queueing.podsets import (
     MissingFlavorError,
     PodSetInfo,
@@ -37,48 +38,49 @@ from fournos.queueing.priority import MissingClass, priority_of
 from fournos.queueing.release import release_quota
 from fournos.queueing.report import finalizer_patch, finish_patch, pods_ready_patch, reclaim_patch
 from fournos.queueing.state import QueueState, view
-from fournos.queueing.surroundings import Ancestor, Outcome, Surroundings, Verdict
 from fournos.queueing.workload import HELD_BACK, build
-from fournos.runtime.decision import Facts, LiveGet, Note, Present, Unknown
+from fournos.runtime.decision import EventRecord, Facts, LiveGet, Present, Unknown
 from fournos.runtime.steps import Create, Patch, Step
 
 _DEFAULTS = Options()
 
 
 def reconcile(
-    job: QueuedJob, around: Surroundings, facts: Facts, now: datetime, *, options: Options = _DEFAULTS
+    job: GenericJob, inputs: QueueInputs, facts: Facts, now: datetime, *, options: Options = _DEFAULTS
 ) -> Outcome:
     """What Kueue's side of this job needs next.
 
     The verdict on a job that another cluster runs is always ELSEWHERE: its kind leaves all else alone.
     """
-    outcome = _reconcile(job, around, facts, now, options)
+    outcome = _reconcile(job, inputs, facts, now, options)
     if runs_elsewhere(job):
         return replace(outcome, verdict=Verdict.ELSEWHERE)
     return outcome
 
 
 def _reconcile(
-    job: QueuedJob, around: Surroundings, facts: Facts, now: datetime, options: Options
+    job: GenericJob, inputs: QueueInputs, facts: Facts, now: datetime, options: Options
 ) -> Outcome:
     if is_terminating(job.obj):
         if _active(job):  # its Workload, and so the quota, stays until it is not
             return Outcome(Verdict.STOPPING, "Deleted")
-        return Outcome(Verdict.GONE, steps=(*_let_go(around.workloads), *_finalized(job)))
-    if around.ancestor is not None:
-        return _nested(job, around.ancestor)
+        return Outcome(Verdict.GONE, steps=(*_let_go(inputs.workloads), *_finalized(job)))
+    if inputs.ancestor is not None:
+        return _nested(job, inputs.ancestor)
     if not queue_of(job) and not options.without_queue_name:
         return Outcome(Verdict.NOT_QUEUED)
     ended = job.finished()
-    ensured = ensure(job, around, now, finished=ended is not None)
+    ensured = ensure(job, inputs, now, finished=ended is not None)
     if ensured.steps:
         return _changed(job, ensured, facts)
     workload = ensured.workload
     if workload is None:
         if ended is not None:
             return Outcome(Verdict.FINISHED, message=ended.message, steps=_finalized(job))
-        return _without_workload(job, around, facts, options)
-    if isinstance(job, Deactivates) and (patch := _switched(workload, active=not job.held_back())):
+        return _without_workload(job, inputs, facts, options)
+    if isinstance(job, JobWithCustomWorkloadActivation) and (
+        patch := _switched(workload, active=not job.held_back())
+    ):
         return Outcome(Verdict.WAITING, "Activity", steps=(patch,))
     if is_true(workload, "Finished"):
         return _finished(job, workload)
@@ -87,16 +89,18 @@ def _reconcile(
     if ended is not None:
         reason = ended.reason or ("Succeeded" if ended.succeeded else "Failed")
         finish = finish_patch(workload, reason, ended.message, now)
-        note = Note("Normal", "FinishedWorkload", f"Workload '{key_of(workload)}' is declared finished")
-        return Outcome(Verdict.FINISHED, reason, ended.message, steps=(finish,), notes=(note,))
+        note = EventRecord(
+            "Normal", "FinishedWorkload", f"Workload '{key_of(workload)}' is declared finished"
+        )
+        return Outcome(Verdict.FINISHED, reason, ended.message, steps=(finish,), events=(note,))
     report = _reported(job, workload, options, now)
     if report is not None:
         return report
-    return _follow(job, workload, around, facts, now, options)
+    return _follow(job, workload, inputs, facts, now, options)
 
 
 def _follow(
-    job: QueuedJob, workload: Obj, around: Surroundings, facts: Facts, now: datetime, options: Options
+    job: GenericJob, workload: Obj, inputs: QueueInputs, facts: Facts, now: datetime, options: Options
 ) -> Outcome:
     """Admission starts the job, its loss stops it."""
     queue = view(workload)
@@ -104,7 +108,7 @@ def _follow(
         return _evicted(job, workload, facts, now)
     if queue.state is QueueState.ADMITTED:
         if job.is_suspended() and not runs_elsewhere(job):
-            return _start(job, workload, around, facts, now, options)
+            return _start(job, workload, inputs, facts, now, options)
         return Outcome(Verdict.ADMITTED, "Admitted", queue.message)
     if not job.is_suspended():
         stopping = _stop(job, workload, "NotAdmitted", "Not admitted by cluster queue")
@@ -117,7 +121,7 @@ def _follow(
 
 
 def _start(
-    job: QueuedJob, workload: Obj, around: Surroundings, facts: Facts, now: datetime, options: Options
+    job: GenericJob, workload: Obj, inputs: QueueInputs, facts: Facts, now: datetime, options: Options
 ) -> Outcome:
     live = workload
     if options.confirm_start:
@@ -128,19 +132,19 @@ def _start(
         live = answer.value
     if view(live).state is not QueueState.ADMITTED:
         return Outcome(Verdict.WAITING, "Unconfirmed", "The admission is over already", retry=True)
-    if isinstance(job, StartsInSteps):
+    if isinstance(job, JobWithCustomStart):
         return Outcome(Verdict.STARTING, "Started", steps=tuple(job.start_steps(live)), workload=live)
-    assert isinstance(job, StartsByPatch)
+    assert isinstance(job, JobWithStartPatch)
     try:
-        body = job.start(infos_of(live, around.flavors))
+        body = job.start(infos_of(live, inputs.flavors))
     except MissingFlavorError as error:
         return Outcome(Verdict.BLOCKED, "FlavorNotFound", str(error), retry=True)
     except PodSetInfoError as error:
         patch = finish_patch(live, "FailedToStart", str(error), now)
         return Outcome(Verdict.FINISHED, "FailedToStart", str(error), steps=(patch,))
     cluster_queue = live["status"]["admission"]["clusterQueue"]
-    note = Note("Normal", "Started", f"Admitted by clusterQueue {cluster_queue}")
-    return Outcome(Verdict.STARTING, "Started", note.message, steps=(_strict(job, body),), notes=(note,))
+    note = EventRecord("Normal", "Started", f"Admitted by clusterQueue {cluster_queue}")
+    return Outcome(Verdict.STARTING, "Started", note.message, steps=(_strict(job, body),), events=(note,))
 
 
 def _switched(workload: Obj, *, active: bool) -> Patch | None:
@@ -160,7 +164,7 @@ def _switched(workload: Obj, *, active: bool) -> Patch | None:
     return Patch(WORKLOAD, key_of(workload), body)
 
 
-def _strict(job: QueuedJob, body: Obj) -> Patch:
+def _strict(job: GenericJob, body: Obj) -> Patch:
     """Refused if the job has changed since it was seen."""
     version = {"resourceVersion": job.obj["metadata"]["resourceVersion"]}
     return Patch(
@@ -168,35 +172,37 @@ def _strict(job: QueuedJob, body: Obj) -> Patch:
     )
 
 
-def _stop(job: QueuedJob, workload: Obj | None, reason: str, message: str) -> Outcome | None:
+def _stop(job: GenericJob, workload: Obj | None, reason: str, message: str) -> Outcome | None:
     """None: it is suspended, or was never started here."""
     if runs_elsewhere(job):
         return None
     infos: Sequence[PodSetInfo] | None = original_infos(workload) if workload is not None else None
-    if isinstance(job, StopsItself):
+    if isinstance(job, JobWithCustomStop):
         steps: tuple[Step, ...] = tuple(job.stop_steps(infos, reason, message))
-    elif isinstance(job, StartsByPatch) and not job.is_suspended():
+    elif isinstance(job, JobWithStartPatch) and not job.is_suspended():
         steps = (_strict(job, job.stop(infos)),)
     else:
         return None
     if not steps:
         return None
-    note = Note("Normal", "Stopped", message)
-    return Outcome(Verdict.STOPPING, reason, message, steps=steps, notes=(note,))
+    note = EventRecord("Normal", "Stopped", message)
+    return Outcome(Verdict.STOPPING, reason, message, steps=steps, events=(note,))
 
 
-def _evicted(job: QueuedJob, workload: Obj, facts: Facts, now: datetime) -> Outcome:
+def _evicted(job: GenericJob, workload: Obj, facts: Facts, now: datetime) -> Outcome:
     evicted = condition(workload, "Evicted") or {}
     reason, message = str(evicted.get("reason") or "Evicted"), str(evicted.get("message") or "")
     if not is_true(workload, "QuotaReserved"):
         return _stop(job, workload, "WorkloadEvicted", message) or Outcome(Verdict.WAITING, reason, message)
-    quiet = _quiet(job, workload, facts, "WorkloadEvicted", message)
-    if quiet is not None:
-        return quiet
+    unconfirmed = _confirm_stopped(job, workload, facts, "WorkloadEvicted", message)
+    if unconfirmed is not None:
+        return unconfirmed
     return Outcome(Verdict.STOPPING, reason, message, steps=(release_quota(workload, now),))
 
 
-def _quiet(job: QueuedJob, workload: Obj | None, facts: Facts, reason: str, message: str) -> Outcome | None:
+def _confirm_stopped(
+    job: GenericJob, workload: Obj | None, facts: Facts, reason: str, message: str
+) -> Outcome | None:
     """None: nothing of the job runs, and the API server has confirmed that it is as the cache says."""
     stopping = _stop(job, workload, reason, message)
     if stopping is not None:
@@ -210,12 +216,12 @@ def _quiet(job: QueuedJob, workload: Obj | None, facts: Facts, reason: str, mess
     return None
 
 
-def _active(job: QueuedJob) -> bool:
+def _active(job: GenericJob) -> bool:
     """A status that tells of another cluster says nothing about this one's quota."""
     return job.is_active() and not runs_elsewhere(job)
 
 
-def _nested(job: QueuedJob, ancestor: Ancestor) -> Outcome:
+def _nested(job: GenericJob, ancestor: Ancestor) -> Outcome:
     """It may run exactly while its ancestor is admitted."""
     held = ancestor.workload
     if job.finished() is None and not job.is_suspended() and (held is None or not is_true(held, "Admitted")):
@@ -225,7 +231,7 @@ def _nested(job: QueuedJob, ancestor: Ancestor) -> Outcome:
                 Verdict.NESTED,
                 "Suspended",
                 steps=stopping.steps,
-                notes=(Note("Normal", "Suspended", stopping.message),),
+                events=(EventRecord("Normal", "Suspended", stopping.message),),
             )
     text = f"Runs on the quota of {ancestor.kind} {ancestor.key}"
     return Outcome(Verdict.NESTED, message=text, ancestor=ancestor)
@@ -234,7 +240,7 @@ def _nested(job: QueuedJob, ancestor: Ancestor) -> Outcome:
 # --- the Workload itself -------------------------------------------------------------------------------
 
 
-def _without_workload(job: QueuedJob, around: Surroundings, facts: Facts, options: Options) -> Outcome:
+def _without_workload(job: GenericJob, inputs: QueueInputs, facts: Facts, options: Options) -> Outcome:
     prebuilt = prebuilt_name(job.obj)
     if prebuilt or not job.is_suspended():
         message = "missing workload" if prebuilt else "Missing Workload; unable to restore pod templates"
@@ -251,34 +257,36 @@ def _without_workload(job: QueuedJob, around: Surroundings, facts: Facts, option
         return _nested(job, ancestor)
     if isinstance(ancestor, Unknown):
         return Outcome(Verdict.BLOCKED, "OwnerUnknown", ancestor.reason, retry=True)
-    priority = priority_of(job, around.workload_classes, around.pod_classes)
+    priority = priority_of(job, inputs.workload_classes, inputs.pod_classes)
     if isinstance(priority, MissingClass):
         return Outcome(Verdict.BLOCKED, "PriorityClassNotFound", str(priority), retry=True)
     body = build(request_of(job, priority, options))
-    note = Note("Normal", "CreatedWorkload", f"Created Workload: {key_of(body)}")
-    return Outcome(Verdict.WAITING, "Pending", steps=(Create(WORKLOAD, body),), notes=(note,))
+    note = EventRecord("Normal", "CreatedWorkload", f"Created Workload: {key_of(body)}")
+    return Outcome(Verdict.WAITING, "Pending", steps=(Create(WORKLOAD, body),), events=(note,))
 
 
-def _deleted(job: QueuedJob, workload: Obj, facts: Facts) -> Outcome:
+def _deleted(job: GenericJob, workload: Obj, facts: Facts) -> Outcome:
     """Somebody deletes the Workload: our finalizer holds it, and its quota, until the job has stopped."""
-    quiet = _quiet(job, workload, facts, "WorkloadDeleted", "Workload is deleted")
-    if quiet is not None:
-        return quiet
+    unconfirmed = _confirm_stopped(job, workload, facts, "WorkloadDeleted", "Workload is deleted")
+    if unconfirmed is not None:
+        return unconfirmed
     return Outcome(Verdict.STOPPING, "WorkloadDeleted", steps=_let_go((workload,)))
 
 
-def _changed(job: QueuedJob, ensured: Ensured, facts: Facts) -> Outcome:
+def _changed(job: GenericJob, ensured: Ensured, facts: Facts) -> Outcome:
     """The Workload does not fit the job: a job that runs stops before its Workload goes."""
     if ensured.stop_first:
-        quiet = _quiet(job, ensured.restore_from, facts, "NoMatchingWorkload", ensured.message)
-        if quiet is not None:
-            return quiet
-    notes = (Note("Normal", ensured.event, ensured.message),) if ensured.event else ()
+        unconfirmed = _confirm_stopped(
+            job, ensured.restore_from, facts, "NoMatchingWorkload", ensured.message
+        )
+        if unconfirmed is not None:
+            return unconfirmed
+    events = (EventRecord("Normal", ensured.event, ensured.message),) if ensured.event else ()
     reason = ensured.reason or ensured.event
-    return Outcome(Verdict.WAITING, reason, ensured.message, steps=ensured.steps, notes=notes)
+    return Outcome(Verdict.WAITING, reason, ensured.message, steps=ensured.steps, events=events)
 
 
-def _finished(job: QueuedJob, workload: Obj) -> Outcome:
+def _finished(job: GenericJob, workload: Obj) -> Outcome:
     """Its quota is gone, whoever declared it; a job out of sync with a prebuilt Workload has none."""
     ended = condition(workload, "Finished") or {}
     reason, message = str(ended.get("reason") or ""), str(ended.get("message") or "")
@@ -293,13 +301,15 @@ def _let_go(workloads: Sequence[Obj]) -> tuple[Step, ...]:
     return tuple(patch for patch in map(finalizer_patch, workloads) if patch is not None)
 
 
-def _finalized(job: QueuedJob) -> tuple[Step, ...]:
-    return tuple(job.finalize_steps()) if isinstance(job, Finalizes) else ()
+def _finalized(job: GenericJob) -> tuple[Step, ...]:
+    return tuple(job.finalize_steps()) if isinstance(job, JobWithFinalize) else ()
 
 
-def _reported(job: QueuedJob, workload: Obj, options: Options, now: datetime) -> Outcome | None:
+def _reported(job: GenericJob, workload: Obj, options: Options, now: datetime) -> Outcome | None:
     """At most one status write a pass, as each is conditional on the last."""
-    patch = reclaim_patch(workload, job.reclaimable_pods()) if isinstance(job, Reclaims) else None
+    patch = (
+        reclaim_patch(workload, job.reclaimable_pods()) if isinstance(job, JobWithReclaimablePods) else None
+    )
     if (
         patch is None
         and options.pods_ready

@@ -33,10 +33,10 @@ from fournos.kube.resource import (
     owner_uids,
     uid_of,
 )
-from fournos.runtime.answer import public_annotations
+from fournos.runtime.controller import Caches, Executor
 from fournos.runtime.decision import StepFailure
+from fournos.runtime.fetch_facts import public_annotations
 from fournos.runtime.steps import CopySecret, Create, Custom, Delete, NameTaken, Patch, Step
-from fournos.runtime.system import Caches, Executor
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from fournos.kube.resource import Obj, Resource, controls, is_terminating, key_of
 from fournos.runtime.decision import Decision, Facts, LiveGet, Present
-from fournos.runtime.draft import Draft
 from fournos.runtime.finalizer import holds, switched
+from fournos.runtime.status_draft import Draft
 from fournos.runtime.steps import Patch, Step
 
 
@@ -67,7 +67,7 @@ class PassContext:
         return Decision(
             steps=tuple(steps),
             status=self.draft.render(),
-            notes=tuple(self.draft.notes),
+            events=tuple(self.draft.events),
             wake_at=wake_at,
             retry=retry,
         )

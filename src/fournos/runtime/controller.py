@@ -1,249 +1,156 @@
-"""Runs systems against one API server: caches, queues, workers, periodic collection.
-
-A standby runs `watch` only, so that its caches are warm; `work` is for the leader.
-"""
+"""What a system gives to the runtime: which objects it watches, and how it observes and decides."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import random
-from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 from fournos.kube.api import Api
-from fournos.kube.errors import NotLeaderError, TransientError
-from fournos.kube.resource import Key, Obj, Resource, key_of
-from fournos.runtime.act import StepExecutor
-from fournos.runtime.clock import Clock, SystemClock
-from fournos.runtime.controller_metrics import ControllerMetrics
-from fournos.runtime.decision import Note
-from fournos.runtime.informers import Informers, Running, at_work
-from fournos.runtime.lease import Lease
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.metrics_table import (
-    QUEUE_OLDEST_SECONDS,
-    QUEUE_PROCESSING,
-    QUEUE_READY,
-    QUEUE_RETRYING,
-    QUEUE_SLEEPING,
-    RECONCILE_RETRIES,
-    RECONCILE_SECONDS,
-    RECONCILES,
-    STATUS_WRITES,
-    STEP_FAILURES,
-    STEPS,
-)
-from fournos.runtime.queue import Queue, QueueClosedError
-from fournos.runtime.reconcile import Outcome, Result, reconcile
-from fournos.runtime.system import Caches, System
+from fournos.kube.resource import Key, Obj, Resource, is_terminating, key_of
+from fournos.kube.store import Store
+from fournos.runtime.decision import Decide
+from fournos.runtime.selector import matcher
+from fournos.runtime.steps import Custom
 
-log = logging.getLogger(__name__)
-
-Tell = Callable[[Resource, Obj, Note], None]
-"""Sends a Kubernetes Event about an object; must not block."""
-
-COLLECT_INTERVAL = 300.0
-OUTAGE = 5
-"""So many transient failures in a row, of whatever keys, are an outage of the API server."""
-RECOVERY = 5.0
-"""Seconds over which the keys that failed in an outage are spread when it is over."""
-SOONEST = timedelta(milliseconds=100)
+IndexFunction = Callable[[Obj], Iterable[str]]
+Executor = Callable[[Any, Api], Awaitable[None]]
+"""Carries out one type of `Custom` step; raises the errors of `fournos.kube.errors`."""
 
 
-class Controller:
-    """The systems of a process on one API server."""
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """One watch-fed cache.
+
+    `project` keeps of an object what decisions read (measured: a PipelineRun shrinks from 20 kB to 2); a
+    change that it hides, all but the resourceVersion in the metadata, wakes nobody;
+    `indexes` make objects findable by owner UID, label and the like; `wakes` names the keys of the
+    primary kind that an event about this object concerns.
+    """
+
+    resource: Resource
+    wakes: Callable[[Obj, Caches], Iterable[Key]]
+    namespace: str = ""
+    selector: str = ""
+    project: Callable[[Obj], Obj] | None = None
+    indexes: Mapping[str, IndexFunction] = field(default_factory=dict)
+    required: bool = True
+    """False: the resource type may be missing (its CRD is not installed); its cache then is empty."""
+
+    def covers(self, obj: Obj) -> bool:
+        """Whether the watch would deliver this object of its resource type."""
+        meta = obj["metadata"]
+        if self.namespace and meta.get("namespace") != self.namespace:
+            return False
+        return matcher(self.selector)(meta.get("labels") or {})
+
+
+class Caches:
+    """The stores of one API server by resource type."""
 
     def __init__(
         self,
-        api: Api,
-        systems: Sequence[System[Any]],
+        stores: Mapping[Resource, Store],
         *,
-        lease: Lease | None = None,
-        clock: Clock | None = None,
-        metrics: Metrics | None = None,
-        tell: Tell | None = None,
-        workers: int = 8,
-        collect_interval: float = COLLECT_INTERVAL,
-        jitter: Callable[[], float] = random.random,
+        covers: Mapping[Resource, Callable[[Obj], bool]] | None = None,
+        told: Callable[[Resource, Obj | None, Obj], None] | None = None,
     ) -> None:
-        """`workers`: passes at the same time per system; `collect_interval` in seconds.
+        """`covers` says which objects a store's watch delivers; without it, all.
 
-        `lease`: who may work, for `process.run`; without one it always works (development).
+        `told(resource, old, new)` hears of own writes, whose watch events are echoes that wake nobody.
         """
-        self.lease = lease
-        self._executor = StepExecutor(api)
-        self._clock = clock or SystemClock()
-        self._metrics = metrics or Metrics()
-        self._tell = tell
-        self._workers = workers
-        self._collect_interval = collect_interval
-        self._jitter = jitter
-        self._failing = 0
-        self._running = [self._prepare(system) for system in systems]
-        self.informers = Informers(
-            api, self._running, clock=self._clock, metrics=self._metrics, on_change=self._recovered
-        )
+        self._stores = dict(stores)
+        self._covers = dict(covers or {})
+        self._told = told
 
-    def _prepare(self, system: System[Any]) -> Running:
-        name = system.published_name or system.name
-        metrics = ControllerMetrics(self._metrics, name, self._clock, workers=self._workers)
-        return Running(system, Queue(self._clock, jitter=self._jitter, metrics=metrics), metrics)
+    def __getitem__(self, resource: Resource) -> Store:
+        return self._stores[resource]
 
-    # --- for all replicas ----------------------------------------------------------------------------
+    def __contains__(self, resource: Resource) -> bool:
+        return resource in self._stores
 
-    def caches(self, system: str) -> Caches:
-        """The caches of a system, by its name."""
-        return next(running.caches for running in self._running if running.system.name == system)
+    def open(self, watch: Watch, store: Store) -> None:
+        """One more, which a watch that is followed fills (`Controller.follow`)."""
+        self._stores[watch.resource] = store
+        self._covers[watch.resource] = watch.covers
 
-    def refresh_metrics(self) -> None:
-        """Sets the gauges; to be called before metrics are read."""
-        for running in self._running:
-            name, queue = running.system.name, running.queue
-            self._metrics.set(QUEUE_READY, len(queue), name)
-            self._metrics.set(QUEUE_PROCESSING, queue.processing, name)
-            self._metrics.set(QUEUE_RETRYING, queue.retrying, name)
-            self._metrics.set(QUEUE_SLEEPING, queue.sleeping, name)
-            self._metrics.set(QUEUE_OLDEST_SECONDS, queue.oldest(), name)
-            running.metrics.refresh(len(queue))
-        self.informers.refresh_metrics()
+    def close(self, resource: Resource) -> None:
+        """Nothing fills it any more."""
+        del self._stores[resource]
+        del self._covers[resource]
 
-    # --- for the leader --------------------------------------------------------------------------------
+    def assume(self, resource: Resource, obj: Obj) -> bool:
+        """Put the answer to an own write where the next decision sees it; True if that was news.
 
-    async def work(self) -> None:
-        """Works all keys, until `drain`.  Call it when synced.  Raises NotLeaderError, TaskFailedError."""
-        self.informers.waking = True
-        for running in self._running:
-            for obj in running.caches[running.system.resource]:
-                running.queue.add(key_of(obj))
-        async with asyncio.TaskGroup() as tasks:
-            collectors = [
-                tasks.create_task(self._collect(running))
-                for running in self._running
-                if running.system.collect is not None
-            ]
-            workers = [
-                tasks.create_task(self._worker(running))
-                for running in self._running
-                for _ in range(self._workers)
-            ]
-            await asyncio.wait(workers)
-            for collector in collectors:
-                collector.cancel()
+        Nothing of an object that no watch delivers, nor of one whose deletion this write has completed:
+        no event would ever take it out again.
+        """
+        store = self._stores.get(resource)
+        if store is None or (is_terminating(obj) and not obj["metadata"].get("finalizers")):
+            return False
+        covers = self._covers.get(resource)
+        if covers is not None and not covers(obj):
+            return False
+        before = store.get(key_of(obj))
+        store.assume(obj)
+        now = store.get(key_of(obj))
+        if now is None or _version(now) == _version(before):
+            return False
+        if self._told is not None:
+            self._told(resource, before, now)
+        return True
 
-    def wake(self, system: str, key: Key | None = None) -> None:
-        """Work a key because of something that no watch of ours tells, such as another cluster's health;
-        None: all keys of the system, those of its garbage collection included."""
-        if not self.informers.waking:
-            return
-        running = next(running for running in self._running if running.system.name == system)
-        for one in self._keys(running) if key is None else (key,):
-            running.queue.add(one)
+    def resource_of(self, api_version: str, kind: str) -> Resource | None:
+        """The watched resource type of an ownerReference, whatever its version."""
+        group = api_version.rpartition("/")[0]
+        for resource in self._stores:
+            if resource.kind == kind and resource.group == group:
+                return resource
+        return None
 
-    def _keys(self, running: Running) -> Iterable[Key]:
-        mine = (key_of(obj) for obj in running.caches[running.system.resource])
-        garbage = self._garbage(running) if running.system.collect is not None else ()
-        return dict.fromkeys((*mine, *garbage))
-
-    async def drain(self) -> None:
-        """No new passes; returns when those under way have ended."""
-        for running in self._running:
-            running.queue.shutdown()
-        for running in self._running:
-            await running.queue.drained()
-
-    async def _worker(self, running: Running) -> None:
-        while True:
-            try:
-                key = await running.queue.get()
-            except QueueClosedError:
-                return
-            try:
-                await self._work_on(running, key)
-            except NotLeaderError:
-                raise
-            except Exception:  # of the runtime's own: the key must not be lost
-                log.exception("%s: a worker failed", running.system.name, extra={"key": key})
-                running.queue.retry(key)
-            finally:
-                running.queue.done(key)
-            # A pass without requests never suspends: thousands of them must not hold up the lease.
-            await asyncio.sleep(0)
-
-    async def _work_on(self, running: Running, key: Key) -> None:
-        system, queue = running.system, running.queue
-        at_work.set((running, key))
-        started = self._clock.monotonic()
-        outcome = await reconcile(
-            system, running.caches, self._executor, key, self._clock.now(), queue.failures(key)
-        )
-        self._measure(running, outcome, self._clock.monotonic() - started)
-        if isinstance(outcome.error, TransientError) or (outcome.failure and outcome.failure.transient):
-            self._failing += 1
-            if self._failing == OUTAGE:
-                log.warning("the API server is in trouble: %s", _trouble(outcome))
-        elif outcome.done or outcome.wrote_status:
-            self._recovered()
-        if outcome.result in (Result.GONE, Result.DONE, Result.FAILED) and outcome.error is None:
-            wake_at = outcome.wake_at
-            if wake_at is not None:  # one that is past already must not become a hot loop
-                wake_at = max(wake_at, self._clock.now() + SOONEST)
-            queue.add_at(key, wake_at)  # a pass without a decision keeps the last one's deadline
-        if outcome.retry:
-            queue.retry(key, at_least=outcome.retry_after)
-        else:
-            queue.forget(key)
-        if outcome.again:
-            queue.add(key)
-        for note in outcome.notes:
-            level = logging.WARNING if note.type == "Warning" else logging.INFO
-            log.log(level, "%s: %s", note.reason, note.message, extra={"key": key})
-            resource, obj = note.about or (system.resource, outcome.object)
-            if self._tell is not None and obj is not None:
-                self._tell(resource, obj, note)
-
-    def _recovered(self) -> None:
-        """The API server answers: after an outage nobody needs to wait for a long backoff."""
-        if self._failing >= OUTAGE:
-            log.info("the API server answers again")
-            for running in self._running:
-                running.queue.hurry(RECOVERY)
-        self._failing = 0
-
-    def _measure(self, running: Running, outcome: Outcome, seconds: float) -> None:
-        metrics, name = self._metrics, running.system.name
-        running.metrics.passed(outcome, seconds)
-        metrics.add(RECONCILES, name, outcome.result.value)
-        metrics.observe(RECONCILE_SECONDS, seconds, name)
-        if outcome.retry:
-            metrics.add(RECONCILE_RETRIES, name)
-        if outcome.wrote_status:
-            metrics.add(STATUS_WRITES, name)
-        for step, _ in outcome.done:
-            resource = str(getattr(step, "resource", "secrets"))
-            metrics.add(STEPS, name, type(step).__name__, resource)
-        if outcome.failure is not None:
-            failure = outcome.failure
-            metrics.add(STEP_FAILURES, name, type(failure.step).__name__, failure.error)
-
-    async def _collect(self, running: Running) -> None:
-        while True:
-            for key in self._garbage(running):
-                running.queue.add(key)
-            await asyncio.sleep(self._collect_interval * (0.9 + 0.2 * self._jitter()))
-
-    @staticmethod
-    def _garbage(running: Running) -> Iterable[Key]:
-        assert running.system.collect is not None
-        try:
-            return tuple(running.system.collect(running.caches))
-        except Exception:
-            log.exception("%s: collection failed", running.system.name)
-            return ()
+    def served(self, resource: Resource) -> bool:
+        """Whether the API server serves this type at all, as far as its watch knows."""
+        return self._stores[resource].served
 
 
-def _trouble(outcome: Outcome) -> str:
-    if outcome.failure is not None:
-        return f"{outcome.failure.error}: {outcome.failure.message}"
-    return str(outcome.error)
+def _version(obj: Obj | None) -> str | None:
+    return obj["metadata"].get("resourceVersion") if obj is not None else None
+
+
+Observed = TypeVar("Observed")
+
+
+@dataclass(frozen=True, slots=True)
+class Controller(Generic[Observed]):
+    """A controller as data.  The first watch is that of the primary kind."""
+
+    name: str
+    watches: tuple[Watch, ...]
+    observe: Callable[[Caches, Key], Observed | None]
+    """None: there is nothing to decide (the object is gone)."""
+    decide: Decide[Observed]
+    primary: Callable[[Observed], Obj]
+    """The observed object: its status is written, events are about it."""
+    collect: Callable[[Caches], Iterable[Key]] | None = None
+    """Keys for the periodic garbage collection; None: the system has none."""
+    executors: Mapping[type[Custom], Executor] = field(default_factory=dict)
+    """Who carries out the steps that only this system knows."""
+    follow: Callable[[Obj], Iterable[Watch]] | None = None
+    """What one object of the primary kind needs to have watched beyond `watches`, such as a kind that only it
+    names.  A watch is opened with the first object that needs it, and ends with the last.  Nothing waits for
+    it: the cache may be missing or not synced, when its CRD is missing or the right to it for as long as that
+    lasts.  Objects that need it are woken when its cache is complete."""
+
+    written: Callable[[Obj, Obj], None] | None = None
+    """Hears of each status write: the object as it was observed, and as it is now; for metrics."""
+    published_name: str = ""
+    """The name of this controller in a published operator, for the metrics under its names; else `name`."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError where a resource type is watched twice."""
+        if len({watch.resource for watch in self.watches}) != len(self.watches):
+            raise ValueError(f"{self.name} watches a resource type twice")
+
+    @property
+    def resource(self) -> Resource:
+        return self.watches[0].resource

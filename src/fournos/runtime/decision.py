@@ -135,7 +135,7 @@ class StepFailure:
     "ServerError", "ConnectionLostError".  `transient` ones are retried with backoff whatever the decision
     says; `count` is how many passes in a row have failed.
 
-    The decision is asked again with it in the same pass.  If it is transient only the status and notes of
+    The decision is asked again with it in the same pass.  If it is transient only the status and events of
     that second decision are written, its steps are not run: so it must not declare what they would bring
     about.  If it is not, the steps are run, once.
     """
@@ -219,7 +219,7 @@ def attempt(decide: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | Ne
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class EventRecord:
     """A Kubernetes Event about the object, sent after its status was written."""
 
     type: Literal["Normal", "Warning"]
@@ -240,7 +240,7 @@ class Decision:
 
     steps: tuple[Step, ...] = ()
     status: Obj | None = None
-    notes: tuple[Note, ...] = ()
+    events: tuple[EventRecord, ...] = ()
     wake_at: datetime | None = None
     retry: bool = False
 

@@ -14,7 +14,7 @@ from fournos.kube.errors import AlreadyExistsError, KubeError, NotFoundError
 from fournos.kube.kinds import EVENT
 from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.runtime.clock import Clock
-from fournos.runtime.decision import Note
+from fournos.runtime.decision import EventRecord
 from fournos.runtime.lease import micro_time
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import EVENTS_DROPPED, EVENTS_SENT
@@ -40,7 +40,7 @@ _SeriesKey: TypeAlias = tuple[str, str, str, str]
 
 @dataclass(slots=True)
 class _Series:
-    """Equal notes about one object: one Event."""
+    """Equal events about one object: one Event."""
 
     key: Key
     body: Obj | None
@@ -58,7 +58,7 @@ class _Budget:
 
 
 class Recorder:
-    """`tell` from anywhere; `run` sends, one at a time."""
+    """`record` from anywhere; `run` sends, one at a time."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Recorder:
         self._empty = asyncio.Event()
         self._empty.set()
 
-    def tell(self, resource: Resource, obj: Obj, note: Note) -> None:
+    def record(self, resource: Resource, obj: Obj, note: EventRecord) -> None:
         """Does not block and does not raise; what is too much is dropped and counted."""
         now = self._clock.monotonic()
         series_key = (uid_of(obj), note.type, note.reason, note.message)
@@ -140,7 +140,7 @@ class Recorder:
         self._filled.set()
         self._empty.clear()
 
-    def _body(self, resource: Resource, obj: Obj, note: Note) -> Obj:
+    def _body(self, resource: Resource, obj: Obj, note: EventRecord) -> Obj:
         key = key_of(obj)
         regarding: dict[str, Any] = {
             "apiVersion": resource.api_version,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.runtime.decision import Decision, Note, StepFailure
+from fournos.runtime.decision import Decision, EventRecord, StepFailure
 
 REPORTED_AFTER: Final = 3
 """Failed passes in a row: what passes by itself before is not worth an Event."""
@@ -24,4 +24,4 @@ def retried(failure: StepFailure) -> Decision:
     """Another try with backoff; one Event when the failure has lasted, not one for each try after it."""
     if failure.count != REPORTED_AFTER:
         return Decision(retry=True)
-    return Decision(notes=(Note("Warning", failure.error, describe(failure)),), retry=True)
+    return Decision(events=(EventRecord("Warning", failure.error, describe(failure)),), retry=True)

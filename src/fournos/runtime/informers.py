@@ -15,13 +15,13 @@ from fournos.kube.reflector import INACTIVITY, Reflector
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.kube.store import Store, same_but_version
 from fournos.runtime.clock import Clock
-from fournos.runtime.controller_metrics import ControllerMetrics
-from fournos.runtime.follow import Followed
+from fournos.runtime.controller import Caches, Controller, IndexFunction, Watch
+from fournos.runtime.dynamic_watches import Followed
+from fournos.runtime.manager_metrics import ControllerMetrics
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import CACHE_OBJECTS, WATCH_AGE_SECONDS
 from fournos.runtime.queue import Queue
 from fournos.runtime.supervise import supervise
-from fournos.runtime.system import Caches, IndexFunction, System, Watch
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ SILENCE = 3 * INACTIVITY
 class Running:
     """One system at work."""
 
-    system: System[Any]
+    system: Controller[Any]
     queue: Queue
     metrics: ControllerMetrics
     caches: Caches = field(init=False)

@@ -11,8 +11,8 @@ from typing import Any
 
 from fournos.kube.errors import NotLeaderError
 from fournos.runtime.clock import Clock
-from fournos.runtime.controller import Controller
 from fournos.runtime.events import Recorder
+from fournos.runtime.manager import Manager
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import LEADER
 from fournos.runtime.supervise import supervise
@@ -28,7 +28,7 @@ _COLLECT_EVERY = (20_000, 20, 20)
 
 
 async def run(
-    controllers: Sequence[Controller],
+    controllers: Sequence[Manager],
     *,
     clock: Clock,
     metrics: Metrics,
@@ -75,7 +75,7 @@ async def run(
         await asyncio.gather(stopping, lead, *tasks, return_exceptions=True)
 
 
-async def _lead(controllers: Sequence[Controller], metrics: Metrics) -> None:
+async def _lead(controllers: Sequence[Manager], metrics: Metrics) -> None:
     for controller in controllers:
         await controller.informers.synced()
     log.info("caches are complete")
@@ -87,7 +87,7 @@ async def _lead(controllers: Sequence[Controller], metrics: Metrics) -> None:
             tasks.create_task(_work(controller, metrics))
 
 
-async def _work(controller: Controller, metrics: Metrics) -> None:
+async def _work(controller: Manager, metrics: Metrics) -> None:
     if controller.lease is not None:
         await controller.lease.acquire()
     metrics.set(LEADER, 1, _lease_name(controller))
@@ -97,12 +97,12 @@ async def _work(controller: Controller, metrics: Metrics) -> None:
         tasks.create_task(controller.work())
 
 
-def _lease_name(controller: Controller) -> str:
+def _lease_name(controller: Manager) -> str:
     return controller.lease.key.name if controller.lease is not None else ""
 
 
 async def _end(
-    controllers: Sequence[Controller],
+    controllers: Sequence[Manager],
     recorder: Recorder | None,
     lead: asyncio.Task[None],
     grace: float,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of
-from fournos.runtime.system import Caches, IndexFunction
+from fournos.runtime.controller import Caches, IndexFunction
 
 METADATA = (
     "name",

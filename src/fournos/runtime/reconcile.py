@@ -19,21 +19,21 @@ from fournos.kube.errors import (
 from fournos.kube.patches import merge_patch
 from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.runtime.act import Acted, StepExecutor, Waiting
-from fournos.runtime.answer import answer
+from fournos.runtime.controller import Caches, Controller, Observed
 from fournos.runtime.decision import (
     MAX_ROUNDS,
     Answer,
     Decision,
+    EventRecord,
     Facts,
     Need,
-    Note,
     Question,
     StepFailure,
     attempt,
 )
+from fournos.runtime.fetch_facts import answer
 from fournos.runtime.logs import bind
 from fournos.runtime.steps import Patch, Step
-from fournos.runtime.system import Caches, Observed, System
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class Outcome:
     done: tuple[tuple[Step, Obj | None], ...] = ()
     failure: StepFailure | None = None
     waiting: Waiting | None = None
-    notes: tuple[Note, ...] = ()
+    events: tuple[EventRecord, ...] = ()
     """Events to send now."""
     wrote_status: bool = False
     again: bool = False
@@ -75,7 +75,7 @@ class Outcome:
 
 
 async def reconcile(
-    system: System[Observed],
+    system: Controller[Observed],
     caches: Caches,
     executor: StepExecutor,
     key: Key,
@@ -99,7 +99,7 @@ async def reconcile(
 class _Pass(Generic[Observed]):
     def __init__(
         self,
-        system: System[Observed],
+        system: Controller[Observed],
         caches: Caches,
         executor: StepExecutor,
         key: Key,
@@ -225,7 +225,7 @@ class _Pass(Generic[Observed]):
             object=written or primary,
             done=tuple(self.done),
             failure=failure,
-            notes=decision.notes,
+            events=decision.events,
             wrote_status=written is not None,
             again=again and not retry,
             retry=retry,

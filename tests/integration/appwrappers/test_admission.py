@@ -15,8 +15,8 @@ from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
 from fournos.kube import kinds
 from fournos.kube.client import Client
-from fournos.runtime.answer import answer
 from fournos.runtime.decision import Present, UnknownFields
+from fournos.runtime.fetch_facts import answer
 from tests.integration.appwrappers.test_rules import SAMPLE, path
 from tests.integration.conftest import Server
 from tests.integration.webhook.conftest import Replicas, replicas

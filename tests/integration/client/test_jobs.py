@@ -13,8 +13,8 @@ import pytest
 
 from fournos.client import AsyncClient, DeletedError, KeyConflict, MissingError, NotAllowedError, RefusedError
 from fournos.client.submission import MATRIX_LABEL
+from fournos.kube.auth import FixedIdentity, Proof
 from fournos.kube.credentials import Credentials, load
-from fournos.kube.identity import FixedIdentity, Proof
 from tests.integration.conftest import Server
 
 SPEC: dict[str, Any] = {"cluster": "cluster-1", "executionEngine": {"forge": {"project": "llmd"}}}

@@ -25,7 +25,7 @@ from fournos.kube.errors import KubeError, NotFoundError, TransientError
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.runtime.clock import SystemClock
-from fournos.runtime.controller import Controller
+from fournos.runtime.manager import Manager
 from fournos.runtime.metrics import Metrics
 from tests.integration.conftest import Server
 from tests.integration.malformed.objects import nested, odd
@@ -100,7 +100,7 @@ def settings_of(namespace: str) -> dict[str, Any]:
 @asynccontextmanager
 async def operating(client: Client, namespace: str) -> AsyncIterator[Metrics]:
     metrics, clock = Metrics(), SystemClock()
-    controllers: list[Controller] = []
+    controllers: list[Manager] = []
 
     def wake(system: str, key: Key) -> None:
         for controller in controllers:
@@ -110,7 +110,7 @@ async def operating(client: Client, namespace: str) -> AsyncIterator[Metrics]:
     tasks = []
     for part, its in settings_of(namespace).items():
         running = PARTS[part].start(its, clock, metrics, wake)
-        controllers.append(Controller(client, running.systems, clock=clock, metrics=metrics))
+        controllers.append(Manager(client, running.systems, clock=clock, metrics=metrics))
         tasks += [asyncio.create_task(job()) for job in running.background.values()]
     for controller in controllers:
         tasks.append(asyncio.create_task(controller.informers.watch()))

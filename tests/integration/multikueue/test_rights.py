@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from fournos.kube.checked import check
 from fournos.kube.client import Client
 from fournos.kube.errors import ForbiddenError, KubeError
 from fournos.kube.kinds import POD, SECRET
 from fournos.kube.resource import Key
+from fournos.kube.untrusted_kubeconfig import check
 from fournos.multikueue.kubeconfig import content_of, token_in
 from fournos.multikueue.names import KUBECONFIG, LOGS_OF, RENEW
 from fournos.multikueue.renew import Renew, dial_over_http, executors

@@ -17,14 +17,14 @@ from fournos.kube.resource import Key, Obj, Resource, key_of, owner_uids, uid_of
 from fournos.kube.store import Store
 from fournos.runtime.act import StepExecutor, Waiting
 from fournos.runtime.clock import SystemClock
-from fournos.runtime.controller import Controller
-from fournos.runtime.decision import Decision, Note, StepFailure
+from fournos.runtime.controller import Caches, Controller, Watch
+from fournos.runtime.decision import Decision, EventRecord, StepFailure
 from fournos.runtime.events import Recorder
 from fournos.runtime.lease import Lease
+from fournos.runtime.manager import Manager
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.process import run
 from fournos.runtime.steps import CopySecret, Create, Delete, Patch
-from fournos.runtime.system import Caches, System, Watch
 from tests.integration.conftest import Server, install
 
 TOY = Resource("test.fournos.dev", "v1", "Toy", "toys")
@@ -168,7 +168,7 @@ async def test_events_are_accepted_and_counted(
     recorder = Recorder(api, SystemClock(), metrics, instance="test_1")
     sending = asyncio.create_task(recorder.run())
     for _ in range(3):
-        recorder.tell(TOY, toy, Note("Warning", "Odd", "odd"))
+        recorder.record(TOY, toy, EventRecord("Warning", "Odd", "odd"))
         await recorder.flush()
     sending.cancel()
     (event,) = (await api.list(EVENT, namespace=toy["metadata"]["namespace"])).items
@@ -202,7 +202,7 @@ async def test_a_lease_is_taken_held_released_and_taken_over(api: Client, namesp
 # --- whole processes ---------------------------------------------------------------------------------------
 
 
-def toys(name: str, namespace: str) -> System[Obj]:
+def toys(name: str, namespace: str) -> Controller[Obj]:
     """Makes a ConfigMap for each Toy and, when it is there, says who did."""
 
     def decide(toy: Obj, made: Obj | None) -> Decision:
@@ -210,7 +210,7 @@ def toys(name: str, namespace: str) -> System[Obj]:
             return Decision()
         if made is None:
             return Decision(steps=(Create(CONFIG_MAP, child(toy, name=toy["metadata"]["name"])),))
-        return Decision(status={"phase": "Done", "by": name}, notes=(Note("Normal", "Done", "done"),))
+        return Decision(status={"phase": "Done", "by": name}, events=(EventRecord("Normal", "Done", "done"),))
 
     def owners(obj: Obj, caches: Caches) -> Iterable[Key]:
         return [
@@ -222,7 +222,7 @@ def toys(name: str, namespace: str) -> System[Obj]:
         toy = caches[TOY].get(key)
         return (toy, next(iter(caches[CONFIG_MAP].by("owner", uid_of(toy))), None)) if toy else None
 
-    return System(
+    return Controller(
         name="toys",
         watches=(
             Watch(TOY, lambda obj, caches: [key_of(obj)], namespace=namespace),
@@ -243,8 +243,13 @@ async def replica(kubeconfig: Path, namespace: str, name: str, stop: asyncio.Eve
         )
         async with Client(credentials, guard=lease.check, observer=metrics.requests("local")) as api:
             recorder = Recorder(api, clock, metrics, instance=name)
-            controller = Controller(
-                api, [toys(name, namespace)], lease=lease, clock=clock, metrics=metrics, tell=recorder.tell
+            controller = Manager(
+                api,
+                [toys(name, namespace)],
+                lease=lease,
+                clock=clock,
+                metrics=metrics,
+                record=recorder.record,
             )
             return await run([controller], clock=clock, metrics=metrics, recorder=recorder, stop=stop)
 

@@ -20,11 +20,11 @@ from fournos.kube.kinds import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from fournos.kube.resource import Key
 from fournos.runtime.clock import SystemClock
 from fournos.runtime.metrics import Metrics
+from fournos.runtime.webhook.cert_rotator import Keeper
 from fournos.runtime.webhook.certificates import Terms
-from fournos.runtime.webhook.keeper import Keeper
 from fournos.runtime.webhook.registration import LABEL, Address
 from fournos.runtime.webhook.server import WebhookServer
-from fournos.runtime.webhook.table import Webhook
+from fournos.runtime.webhook.types import Webhook
 
 TERMS = Terms(timedelta(hours=1), timedelta(minutes=30), timedelta(minutes=1))
 

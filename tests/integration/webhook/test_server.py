@@ -18,7 +18,7 @@ from fournos.runtime.decision import Facts, LiveGet, MayCreate, Present, Unknown
 from fournos.runtime.webhook.certificates import Terms, make_pair
 from fournos.runtime.webhook.doors import segment_of, segments_in
 from fournos.runtime.webhook.registration import Service, configurations
-from fournos.runtime.webhook.table import Request, Review, Webhook
+from fournos.runtime.webhook.types import Request, Review, Webhook
 from tests.integration.conftest import Server
 from tests.integration.webhook.conftest import Replicas, handshake
 

@@ -12,7 +12,7 @@ import pytest
 from fournos.api.durations import parse_duration, parse_ttl
 from fournos.api.quantities import parse_count, parse_quantity
 from fournos.clusters.gpus import discover
-from fournos.miniclusters.result import exit_code
+from fournos.miniclusters.exit_code import exit_code
 from fournos.queueing.ensure import max_execution_seconds
 from fournos.queueing.equivalence import equivalent
 from fournos.queueing.requests import RequestsError, parse_requests

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fournos.app.metrics import TABLE, reference
-from fournos.miniclusters import gauges
+from fournos.miniclusters import metrics
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import CONTROLLER_RUNTIME, Counter, Gauge
 
@@ -55,4 +55,4 @@ def test_the_reference_page_is_the_table() -> None:
 
 def test_what_is_not_declared_is_refused() -> None:
     with pytest.raises(KeyError):
-        Metrics().set(gauges.BROKERS, 1)
+        Metrics().set(metrics.BROKERS, 1)

@@ -13,7 +13,7 @@ from fournos.clusters.settings import ClusterSettings
 from fournos.jobs.settings import JobSettings
 from fournos.queueing.kinds import WORKLOAD
 from fournos.runtime.clock import SystemClock
-from fournos.runtime.controller import Controller
+from fournos.runtime.manager import Manager
 from fournos.runtime.metrics import Metrics
 from tests.unit.runtime.controlled import Bench, until
 from tests.world.server import Connection, Server
@@ -56,7 +56,7 @@ def test_settings_are_the_defaults_of_the_hearth_readme() -> None:
 async def test_the_clusters_start_and_report() -> None:
     metrics = Metrics(TABLE)
     running = PARTS["clusters"].start(ClusterSettings(), SystemClock(), metrics, lambda system, key: None)
-    controller = Controller(Connection(Server()), running.systems, metrics=metrics)
+    controller = Manager(Connection(Server()), running.systems, metrics=metrics)
     running.refresh(controller)
     assert metrics.value("fournos_clusters", "Valid") == 0
     assert list(running.background) == ["fleet"]

@@ -11,8 +11,8 @@ import pytest
 
 from fournos.app import run
 from fournos.app.parts import PARTS
+from fournos.kube.auth import FixedIdentity, Proof
 from fournos.kube.credentials import Credentials
-from fournos.kube.identity import FixedIdentity, Proof
 from fournos.kube.resource import Key
 from tests.unit.runtime.webhook.test_server import free_port
 from tests.world.server import Connection, Server

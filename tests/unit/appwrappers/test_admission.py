@@ -32,7 +32,7 @@ from fournos.runtime.decision import (
     User,
     attempt,
 )
-from fournos.runtime.webhook.table import Request, Review
+from fournos.runtime.webhook.types import Request, Review
 from tests.unit.appwrappers.actors import (
     NS,
     SERVICE,

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fournos.appwrappers.annotations import READERS, unusable
+from fournos.appwrappers.fault_tolerance import Tolerance, tolerance
 from fournos.appwrappers.names import ANNOTATION, APPWRAPPER
 from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.appwrappers.tolerance import Tolerance, tolerance
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key
-from fournos.runtime.webhook.table import Review
+from fournos.runtime.webhook.types import Review
 from tests.unit.appwrappers.actors import NS, Controllers, job_template, phase, pod_template, submit, wrapper
 from tests.unit.appwrappers.test_admission import asked, reviewed
 from tests.unit.appwrappers.test_lifecycle import scenario

@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import Condition, upsert
-from fournos.appwrappers import bare
+from fournos.appwrappers import templateless_kinds
 from fournos.appwrappers.admission import problems
+from fournos.appwrappers.component_health import State
 from fournos.appwrappers.context import Context, Observed
-from fournos.appwrappers.judge import State
 from fournos.appwrappers.kinds import PIPELINE_RUN, InferenceError, infer, wrapped_kind
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.paths import PathError
 from fournos.appwrappers.podsets import template_of
-from fournos.appwrappers.remove import Removal, remove
 from fournos.appwrappers.settings import AppWrapperSettings
+from fournos.appwrappers.teardown import Removal, remove
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.podsets import PodSetInfo, PodSetInfoError
@@ -200,17 +200,19 @@ def test_kueue_s_own_integration_cannot_queue_them() -> None:
 
 
 def test_where_an_admission_goes() -> None:
-    run = bare.PIPELINE_RUN.place(obj("PipelineRun"), [bare.marks("aw", 0, INFO)])
+    run = templateless_kinds.PIPELINE_RUN.place(obj("PipelineRun"), [templateless_kinds.marks("aw", 0, INFO)])
     pods = run["spec"]["taskRunTemplate"]["podTemplate"]
     assert (pods["nodeSelector"], pods["tolerations"][0]["key"]) == ({"pool": "a"}, "t")
     assert run["metadata"]["annotations"]["workload.codeflare.dev.appwrapper/component"] == "0"
-    training = bare.TRAIN_JOB.place(obj("TrainJob"), [INFO])
+    training = templateless_kinds.TRAIN_JOB.place(obj("TrainJob"), [INFO])
     (override,) = training["spec"]["podTemplateOverrides"]
     assert override["spec"]["nodeSelector"] == {"pool": "a"}
-    job = bare.FOURNOS_JOB.place(obj("FournosJob"), [PodSetInfo("p", 1, node_selector=_cluster("c1"))])
+    job = templateless_kinds.FOURNOS_JOB.place(
+        obj("FournosJob"), [PodSetInfo("p", 1, node_selector=_cluster("c1"))]
+    )
     assert job["spec"]["cluster"] == "c1"
     infos = [INFO, replace(INFO, name="q", labels={"kueue.x-k8s.io/podset": "q"})]
-    cluster = bare.MINI_CLUSTER.place(obj("MiniCluster"), infos)
+    cluster = templateless_kinds.MINI_CLUSTER.place(obj("MiniCluster"), infos)
     assert cluster["spec"]["pod"] == {"nodeSelector": {"pool": "a"}, "tolerations": list(INFO.tolerations)}
 
 
@@ -221,17 +223,21 @@ def _cluster(name: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("how", "template", "infos"),
     [
-        (bare.PIPELINE_RUN, obj("PipelineRun"), [replace(INFO, scheduling_gates=("g",))]),
+        (templateless_kinds.PIPELINE_RUN, obj("PipelineRun"), [replace(INFO, scheduling_gates=("g",))]),
         (
-            bare.FOURNOS_JOB,
+            templateless_kinds.FOURNOS_JOB,
             obj("FournosJob", {"cluster": "c2"}),
             [PodSetInfo("p", 1, node_selector=_cluster("c1"))],
         ),
-        (bare.MINI_CLUSTER, obj("MiniCluster"), [INFO, replace(INFO, node_selector={"pool": "b"})]),
+        (
+            templateless_kinds.MINI_CLUSTER,
+            obj("MiniCluster"),
+            [INFO, replace(INFO, node_selector={"pool": "b"})],
+        ),
     ],
 )
 def test_an_admission_that_cannot_be_followed_is_refused(
-    how: bare.Bare, template: Any, infos: list[PodSetInfo]
+    how: templateless_kinds.Templateless, template: Any, infos: list[PodSetInfo]
 ) -> None:
     with pytest.raises(PodSetInfoError):
         how.place(template, infos)

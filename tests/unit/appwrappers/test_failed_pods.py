@@ -10,12 +10,12 @@ import pytest
 
 from fournos.api.conditions import condition, is_true
 from fournos.appwrappers.context import Context, Observed
+from fournos.appwrappers.fault_tolerance import tolerance
 from fournos.appwrappers.kinds import WRAPPED, infer, wrapped_kind
 from fournos.appwrappers.observe import project_pod
 from fournos.appwrappers.pods import component_of, unreplaced
 from fournos.appwrappers.run import running
 from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.appwrappers.tolerance import tolerance
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key
 from fournos.runtime.decision import Decision, Facts, Present

@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import partial
 
 from fournos.app.metrics import TABLE
-from fournos.appwrappers.controller import appwrappers_system
-from fournos.appwrappers.gauges import count_phase, report
+from fournos.appwrappers.controller import appwrappers_controller
+from fournos.appwrappers.metrics import count_phase, report
 from fournos.appwrappers.names import APPWRAPPER
+from fournos.runtime.controller import Caches
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.system import Caches
 from tests.unit.appwrappers.actors import NS, OWN, Controllers, pod_template, submit
 from tests.unit.appwrappers.test_lifecycle import scenario
 from tests.unit.clusters.test_gauges import store
@@ -30,7 +30,7 @@ async def test_each_phase_that_one_enters() -> None:
     story = scenario(
         lambda server: submit(server, pod_template("sample")), world=lambda: Controllers(fails={"sample"})
     )
-    counting = appwrappers_system(OWN, written=partial(count_phase, metrics))
+    counting = appwrappers_controller(OWN, written=partial(count_phase, metrics))
     await run(replace(story, system=counting))
     assert b'appwrapper_phase_total{namespace="team",phase="Running"} 2.0' in metrics.render()
     entered = ("Suspended", "Resuming", "Resetting", "Succeeded", "Failed")

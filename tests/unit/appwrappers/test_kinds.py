@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fournos.appwrappers import judge
-from fournos.appwrappers.judge import State
+from fournos.appwrappers import component_health
+from fournos.appwrappers.component_health import State
 from fournos.appwrappers.kinds import WRAPPED, InferenceError, infer, resource_of, wrapped_kind
 from fournos.appwrappers.paths import PathError, pod_template, replaced
 from fournos.kube.resource import Obj
@@ -135,32 +135,53 @@ def obj(status: Any = None, **spec: Any) -> Obj:
 @pytest.mark.parametrize(
     ("judged", "expected"),
     [
-        (judge.job(obj({"succeeded": 2}, parallelism=2, completions=10)), State.READY),  # not done
-        (judge.job(obj({"ready": 1}, parallelism=2)), State.PENDING),
-        (judge.job(obj({**true("Complete"), "failed": 1})), State.SUCCEEDED),  # recovered by itself
-        (judge.job(obj(true("Failed", "BackoffLimitExceeded"))), State.FAILED),
-        (judge.deployment(obj({"availableReplicas": 2, "observedGeneration": 2}, replicas=2)), State.READY),
-        (judge.deployment(obj({"availableReplicas": 2, "observedGeneration": 1}, replicas=2)), State.PENDING),
-        (judge.stateful_set(obj({"readyReplicas": 1, "observedGeneration": 2}, replicas=2)), State.PENDING),
-        (judge.job_set(obj(true("Completed"))), State.SUCCEEDED),
-        (judge.job_set(obj(true("Failed"))), State.FAILED),
+        (component_health.job(obj({"succeeded": 2}, parallelism=2, completions=10)), State.READY),  # not done
+        (component_health.job(obj({"ready": 1}, parallelism=2)), State.PENDING),
         (
-            judge.job_set(
+            component_health.job(obj({**true("Complete"), "failed": 1})),
+            State.SUCCEEDED,
+        ),  # recovered by itself
+        (component_health.job(obj(true("Failed", "BackoffLimitExceeded"))), State.FAILED),
+        (
+            component_health.deployment(obj({"availableReplicas": 2, "observedGeneration": 2}, replicas=2)),
+            State.READY,
+        ),
+        (
+            component_health.deployment(obj({"availableReplicas": 2, "observedGeneration": 1}, replicas=2)),
+            State.PENDING,
+        ),
+        (
+            component_health.stateful_set(obj({"readyReplicas": 1, "observedGeneration": 2}, replicas=2)),
+            State.PENDING,
+        ),
+        (component_health.job_set(obj(true("Completed"))), State.SUCCEEDED),
+        (component_health.job_set(obj(true("Failed"))), State.FAILED),
+        (
+            component_health.job_set(
                 obj({"replicatedJobsStatus": [{"name": "a", "ready": 1}]}, replicatedJobs=[{"name": "a"}])
             ),
             State.READY,
         ),
-        (judge.kubeflow(obj(true("Running"))), State.READY),
-        (judge.kubeflow(obj(true("Succeeded"))), State.SUCCEEDED),
-        (judge.kubeflow(obj(true("Failed"))), State.FAILED),
-        (judge.ray_cluster(obj({"state": "ready"})), State.READY),
-        (judge.ray_cluster(obj({"state": "failed"})), State.FAILING),
-        (judge.ray_job(obj({"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"})), State.SUCCEEDED),
-        (judge.ray_job(obj({"jobStatus": "FAILED", "jobDeploymentStatus": "Failed"})), State.FAILING),
-        (judge.ray_job(obj({"jobStatus": "RUNNING", "jobDeploymentStatus": "Running"})), State.READY),
-        (judge.leader_worker_set(obj(true("Available"))), State.READY),
-        (judge.leader_worker_set(obj()), State.PENDING),
+        (component_health.kubeflow(obj(true("Running"))), State.READY),
+        (component_health.kubeflow(obj(true("Succeeded"))), State.SUCCEEDED),
+        (component_health.kubeflow(obj(true("Failed"))), State.FAILED),
+        (component_health.ray_cluster(obj({"state": "ready"})), State.READY),
+        (component_health.ray_cluster(obj({"state": "failed"})), State.FAILING),
+        (
+            component_health.ray_job(obj({"jobStatus": "SUCCEEDED", "jobDeploymentStatus": "Complete"})),
+            State.SUCCEEDED,
+        ),
+        (
+            component_health.ray_job(obj({"jobStatus": "FAILED", "jobDeploymentStatus": "Failed"})),
+            State.FAILING,
+        ),
+        (
+            component_health.ray_job(obj({"jobStatus": "RUNNING", "jobDeploymentStatus": "Running"})),
+            State.READY,
+        ),
+        (component_health.leader_worker_set(obj(true("Available"))), State.READY),
+        (component_health.leader_worker_set(obj()), State.PENDING),
     ],
 )
-def test_judgement(judged: judge.Judgement, expected: State) -> None:
+def test_judgement(judged: component_health.Health, expected: State) -> None:
     assert judged.state is expected

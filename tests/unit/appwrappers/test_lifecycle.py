@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition, is_true
-from fournos.appwrappers.controller import appwrappers_system
+from fournos.appwrappers.controller import appwrappers_controller
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.kinds import DEPLOYMENT, JOB, POD
 from fournos.kube.resource import Key
@@ -75,7 +75,7 @@ def scenario(
     **kwargs: Any,
 ) -> Scenario:
     return Scenario(
-        appwrappers_system(kwargs.pop("settings", OWN)),
+        appwrappers_controller(kwargs.pop("settings", OWN)),
         setup,
         cast=(kueue, world),
         invariants=INVARIANTS,

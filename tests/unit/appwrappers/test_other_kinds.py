@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import Condition, condition, is_true
-from fournos.appwrappers.judge import Judgement, State, other
+from fournos.appwrappers.component_health import Health, State, other
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.observe import follow, project_other
 from fournos.kube.errors import ForbiddenError
@@ -191,13 +191,13 @@ async def test_it_cannot_be_created_where_there_is_no_right_to() -> None:
         ({"conditions": [{"type": "Failed", "status": "False"}]}, None),
         (
             {"conditions": [{"type": "Failed", "status": "True", "reason": "R", "message": "m"}]},
-            Judgement(State.FAILED, "R: m"),
+            Health(State.FAILED, "R: m"),
         ),
-        ({"conditions": [{"type": "Complete", "status": "True"}]}, Judgement(State.SUCCEEDED)),
-        ({"conditions": [{"type": "Succeeded", "status": "True"}]}, Judgement(State.SUCCEEDED)),
+        ({"conditions": [{"type": "Complete", "status": "True"}]}, Health(State.SUCCEEDED)),
+        ({"conditions": [{"type": "Succeeded", "status": "True"}]}, Health(State.SUCCEEDED)),
     ],
 )
-def test_what_its_conditions_say(status: Any, expected: Judgement | None) -> None:
+def test_what_its_conditions_say(status: Any, expected: Health | None) -> None:
     obj = {"metadata": {"name": "w"}, "status": status, "data": {"password": "secret"}}
     assert other(obj) == expected
     kept = project_other(obj)

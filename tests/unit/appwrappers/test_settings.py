@@ -10,14 +10,14 @@ import pytest
 from fournos.appwrappers.admission import review
 from fournos.appwrappers.autopilot import LABEL, evicting
 from fournos.appwrappers.build import component
+from fournos.appwrappers.fault_tolerance import tolerance
 from fournos.appwrappers.kinds import infer
 from fournos.appwrappers.observe import watches
 from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.appwrappers.tolerance import tolerance
 from fournos.kube.kinds import NODE, POD
 from fournos.kube.resource import Key
 from fournos.runtime.decision import Facts, MayCreate, Need, User, attempt
-from fournos.runtime.webhook.table import Request
+from fournos.runtime.webhook.types import Request
 from tests.unit.appwrappers.actors import NS, pod_template, wrapper
 
 PREFIX = "FOURNOS_APPWRAPPER_"

@@ -8,16 +8,16 @@ from datetime import datetime
 from typing import Any
 
 from fournos.api.conditions import Condition, condition, is_true, upsert
-from fournos.clusters.controller import cluster_systems
+from fournos.clusters.controller import cluster_controllers
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.settings import ClusterSettings
-from fournos.kube.checked import KubeconfigRefusedError
 from fournos.kube.errors import KubeError
 from fournos.kube.kinds import NODE, SECRET
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.kube.store import Store
+from fournos.kube.untrusted_kubeconfig import KubeconfigRefusedError
 from fournos.queueing.kinds import CLUSTER_QUEUE, FOURNOS_JOB, RESOURCE_FLAVOR, WORKLOAD
-from fournos.runtime.system import Caches, System, Watch
+from fournos.runtime.controller import Caches, Controller, Watch
 from tests.world.server import Server
 
 SETTINGS = ClusterSettings(gpu_discovery_default_interval_sec=36_000)
@@ -91,10 +91,10 @@ class FakeFleet:
         return None
 
 
-def systems(settings: ClusterSettings = SETTINGS) -> list[System[Any]]:
+def systems(settings: ClusterSettings = SETTINGS) -> list[Controller[Any]]:
     """The three systems, that of the FournosClusters first; it sees the other clusters as objects."""
     fleet = FakeFleet()
-    secrets, clusters, queue = cluster_systems(settings, fleet)
+    secrets, clusters, queue = cluster_controllers(settings, fleet)
 
     def observe(caches: Caches, key: Key) -> Any:
         fleet.life(caches)

@@ -71,9 +71,9 @@ def said(seen: Observed) -> tuple[str, str]:
 def test_each_thing_is_said_once(probe: Verdict, expected: tuple[str, str]) -> None:
     seen, first = passes(replace(SEEN, probe=probe))
     assert said(seen) == expected
-    assert [note.reason for note in first.notes].count(expected[1]) >= 1
+    assert [note.reason for note in first.events].count(expected[1]) >= 1
     seen, second = passes(seen)
-    assert said(seen) == expected and second.notes == ()
+    assert said(seen) == expected and second.events == ()
 
 
 def test_after_a_restart_what_was_found_stands_until_the_next_probe_and_it_is_probed() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from fournos.app.metrics import TABLE
-from fournos.clusters.gauges import report
 from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.clusters.metrics import report
 from fournos.kube.store import Store
+from fournos.runtime.controller import Caches
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.system import Caches
 
 
 def store(*statuses: dict[str, Any]) -> Store:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fournos.api.conditions import condition
-from fournos.clusters.clusterqueue import queue_system
+from fournos.clusters.clusterqueue import queue_controller
 from fournos.clusters.context import Vanished
 from fournos.clusters.decide import decide
 from fournos.clusters.kinds import FOURNOS_CLUSTER
@@ -15,8 +15,8 @@ from fournos.clusters.steps import Forget
 from fournos.kube.resource import Key
 from fournos.kube.store import Store
 from fournos.queueing.kinds import RESOURCE_FLAVOR
+from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.decision import Facts
-from fournos.runtime.system import Caches, Watch
 from tests.unit.clusters import actors
 from tests.unit.clusters.actors import HUB, SETTINGS, FakeFleet, cluster, hub
 from tests.world.group import Group
@@ -57,7 +57,7 @@ def test_a_flavor_concerns_the_cluster_of_its_name_alone() -> None:
 
 
 def test_what_quotas_do_not_depend_on_makes_no_new_plan() -> None:
-    project = watch_of(queue_system(SETTINGS).watches, FOURNOS_CLUSTER).project
+    project = watch_of(queue_controller(SETTINGS).watches, FOURNOS_CLUSTER).project
     assert project is not None
     gpu = {"vendor": "nvidia", "model": "L40S", "shortName": "l40s", "count": 2, "nodeCount": 1}
     hardware = {"gpus": [gpu], "lastDiscovery": "a"}

@@ -256,10 +256,10 @@ def test_a_refusal_is_told_where_there_is_a_right() -> None:
     failure = StepFailure(patch, "InvalidError", "no more than 64", False, 1)
     second = decide(seen, Facts(failure=failure), now, settings=ClusterSettings())
     assert isinstance(second, Decision) and second.retry
-    assert [(note.reason, note.about) for note in second.notes] == [
+    assert [(note.reason, note.about) for note in second.events] == [
         ("QuotaRefused", (FOURNOS_CLUSTER, cluster)) for cluster in clusters
     ]
-    assert all("no more than 64" in note.message for note in second.notes)
+    assert all("no more than 64" in note.message for note in second.events)
 
 
 def test_limits() -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fournos.api.conditions import Condition, condition
+from fournos.frameworks.kind_spec import Framework
 from fournos.frameworks.kinds import PIPELINE_RUN
-from fournos.frameworks.table import Framework
 from fournos.kube.errors import InvalidError, KubeError
 from fournos.kube.resource import Key, Obj, Resource, is_terminating, key_of
 from fournos.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD

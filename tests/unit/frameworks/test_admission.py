@@ -9,8 +9,8 @@ import pytest
 
 from fournos.api.conditions import Condition, upsert
 from fournos.frameworks.admission import review, webhooks
+from fournos.frameworks.kind_spec import Framework
 from fournos.frameworks.kinds import PIPELINE_RUN
-from fournos.frameworks.table import Framework
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.queueing.kinds import (
     ADMISSION_CHECK,
@@ -31,7 +31,7 @@ from fournos.runtime.decision import (
     User,
     attempt,
 )
-from fournos.runtime.webhook.table import Request, Review
+from fournos.runtime.webhook.types import Request, Review
 from tests.unit.frameworks.actors import FOO_KIND, NS, foo, pipeline_run
 from tests.world.server import VirtualClock, clone, merge
 

@@ -11,13 +11,13 @@ import pytest
 
 from fournos.api.conditions import condition, is_true
 from fournos.frameworks.context import Observed
-from fournos.frameworks.controller import framework_system
+from fournos.frameworks.controller import framework_controller
+from fournos.frameworks.kind_spec import Framework
 from fournos.frameworks.kinds import PIPELINE_RUN
 from fournos.frameworks.leftovers import left_behind
-from fournos.frameworks.table import Framework
 from fournos.kube.resource import Key
+from fournos.queueing.inputs import QueueInputs
 from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.surroundings import Surroundings
 from fournos.runtime.decision import Absent, Answer, Decision, Facts, LiveGet, Need, Present, Unknown, attempt
 from fournos.runtime.steps import Delete, Patch, Step
 from tests.unit.frameworks.actors import (
@@ -89,7 +89,7 @@ def scenario(
     **kwargs: Any,
 ) -> Scenario:
     return Scenario(
-        framework_system(kind, max_attempts),
+        framework_controller(kind, max_attempts),
         setup,
         cast=(kueue, world),
         end_unseen=names if "script" in kwargs else None,
@@ -326,7 +326,7 @@ async def test_nothing_is_left_of_a_run_that_went_while_nobody_looked() -> None:
     server = Server()
     went_meanwhile(server)
     server.create(RUN, pipeline_run())
-    process = Process(server, framework_system(PIPELINE_RUN, 1))
+    process = Process(server, framework_controller(PIPELINE_RUN, 1))
     process.deliver(at_least=9)
     assert process.system.collect is not None  # at start events wake nobody
     assert list(process.system.collect(process.caches)) == [Key(NS, "gone")]
@@ -354,7 +354,7 @@ def test_workloads_without_their_object(there: Answer, goes: bool) -> None:
     question = LiveGet(RUN, Key(NS, "run"))
 
     def steps(**more: str) -> tuple[Step, ...]:
-        observed = Observed(question.key, None, Surroundings(workloads=({"metadata": {**meta, **more}},)))
+        observed = Observed(question.key, None, QueueInputs(workloads=({"metadata": {**meta, **more}},)))
         assert attempt(left_behind, observed, PIPELINE_RUN, Facts()) == Need((question,))
         found = left_behind(observed, PIPELINE_RUN, Facts({question: there}))
         assert isinstance(found, Decision)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fournos.frameworks.controller import framework_systems
+from fournos.frameworks.controller import framework_controllers
 from fournos.frameworks.settings import FrameworkSettings
 from tests.unit.frameworks.actors import FOO, FOO_ROW, RUN, pipeline_run, submitted
 from tests.unit.frameworks.test_lifecycle import endless, preempting
@@ -24,7 +24,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def watched() -> set[str]:
-    return {str(system.watches[0].resource) for system in framework_systems(FrameworkSettings())}
+    return {str(system.watches[0].resource) for system in framework_controllers(FrameworkSettings())}
 
 
 def test_the_file_adds_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,7 +45,7 @@ async def test_max_attempts_of_an_object_that_is_made_anew(
     """Each attempt is preempted."""
     monkeypatch.setenv(f"{PREFIX}MAX_ATTEMPTS", str(attempts))
     monkeypatch.setenv(f"{PREFIX}KINDS", "PipelineRun.v1.tekton.dev")
-    (system,) = framework_systems(FrameworkSettings())
+    (system,) = framework_controllers(FrameworkSettings())
     tried = ("again", "again-r2", "again-r3", "again-r4")
     told = Scenario(
         system,

@@ -9,11 +9,11 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
+from fournos.frameworks.kind_spec import Framework
 from fournos.frameworks.kinds import BUILT_IN, TableError, load
 from fournos.frameworks.queued import queued
 from fournos.frameworks.recreate import attempt_name
 from fournos.frameworks.settings import FrameworkSettings
-from fournos.frameworks.table import Framework
 from fournos.queueing.requests import RequestsError, parse_requests
 from tests.unit.frameworks.actors import FOO_ROW, foo
 

@@ -9,7 +9,7 @@ import pytest
 from fournos.api.conditions import condition, is_true
 from fournos.api.fournosjob import FournosJobSpec
 from fournos.jobs.build import workload_request
-from fournos.jobs.controller import jobs_system
+from fournos.jobs.controller import jobs_controller
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key
@@ -31,7 +31,7 @@ def scenario(setup: Any, *script: Any, resolver: Any = Resolver, tekton: Any = T
         setup(server)
 
     return Scenario(
-        jobs_system(SETTINGS, actors.TEMPLATE),
+        jobs_controller(SETTINGS, actors.TEMPLATE),
         begin,
         cast=(resolver, Kueue, tekton),
         script=script,

@@ -10,7 +10,7 @@ import pytest
 
 from fournos.api.conditions import condition, is_true
 from fournos.api.fournosjob import DEFINITION
-from fournos.jobs.controller import jobs_system
+from fournos.jobs.controller import jobs_controller
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
@@ -69,7 +69,7 @@ def scenario(
         setup(server)
 
     return Scenario(
-        jobs_system(kwargs.pop("settings", actors.SETTINGS), kwargs.pop("template", actors.TEMPLATE)),
+        jobs_controller(kwargs.pop("settings", actors.SETTINGS), kwargs.pop("template", actors.TEMPLATE)),
         begin,
         cast=(resolver, kueue, tekton),
         invariants=INVARIANTS,

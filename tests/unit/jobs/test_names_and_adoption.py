@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition
-from fournos.jobs.controller import jobs_system
+from fournos.jobs.controller import jobs_controller
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.jobs.rules import check_manifest
 from fournos.jobs.settings import JobSettings
@@ -37,7 +37,7 @@ async def play(
         setup(server)
 
     cast = [resolver or Resolver(), Kueue(), tekton or Tekton()]
-    scenario = Scenario(jobs_system(SETTINGS, TEMPLATE), begin, cast, script, horizon=horizon)
+    scenario = Scenario(jobs_controller(SETTINGS, TEMPLATE), begin, cast, script, horizon=horizon)
     return (await run(scenario)).server
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from fournos.jobs.garbage_collection import orphans_controller
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
-from fournos.jobs.orphans import orphans_system
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key, Resource, uid_of
 from fournos.queueing.kinds import WORKLOAD
@@ -31,7 +31,7 @@ async def left(setup: Callable[[Server], Any], *, after: float = 120.0) -> Serve
         setup(server)
         server.clock.advance(after)
 
-    return (await run(Scenario(orphans_system(SETTINGS), begin))).server
+    return (await run(Scenario(orphans_controller(SETTINGS), begin))).server
 
 
 @pytest.mark.parametrize("resource", CHILDREN)
@@ -69,7 +69,7 @@ async def test_the_rest_is_spared(why: str) -> None:
 async def test_what_was_made_a_moment_ago_is_spared_at_first_and_gone_within_half_a_minute() -> None:
     server = Server(VirtualClock())
     child(server, WORKLOAD)
-    process = Process(server, orphans_system(SETTINGS))
+    process = Process(server, orphans_controller(SETTINGS))
     await run_to_quiescence(process, horizon=10.0)
     assert len(server.list(WORKLOAD)) == 1
     await run_to_quiescence(process, horizon=20.0)
@@ -90,7 +90,7 @@ async def test_the_api_server_s_word_counts_not_the_cache_s() -> None:
     child(server, WORKLOAD)
     server.clock.advance(120.0)
     submit(server, "gone")
-    process = Process(server, orphans_system(SETTINGS), lag=1)
+    process = Process(server, orphans_controller(SETTINGS), lag=1)
     await process.step()
     assert len(server.list(WORKLOAD)) == 1
 

@@ -15,7 +15,7 @@ from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, Resource
 from fournos.runtime.decision import Absent, Facts, LiveGet, Need, Present, Unknown, User, attempt
 from fournos.runtime.webhook.registration import Service, configurations
-from fournos.runtime.webhook.table import Request, Review
+from fournos.runtime.webhook.types import Request, Review
 
 NS = "bench"
 World = dict[tuple[Resource, str], dict[str, Any]]

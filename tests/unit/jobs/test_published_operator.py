@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import Condition
-from fournos.jobs.controller import jobs_system
+from fournos.jobs.controller import jobs_controller
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.kube.kinds import JOB, SECRET
 from fournos.kube.resource import Key, Resource, uid_of
@@ -152,7 +152,7 @@ def scenario(setup: Callable[[Server], None], **rest: Any) -> Scenario:
         setup(server)
 
     rest = {"cast": [Resolver, Kueue, Tekton], "horizon": 60, **rest}
-    return Scenario(jobs_system(SETTINGS, TEMPLATE), begin, **rest)
+    return Scenario(jobs_controller(SETTINGS, TEMPLATE), begin, **rest)
 
 
 @pytest.mark.parametrize("what", PHASES)

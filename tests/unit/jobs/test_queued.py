@@ -13,9 +13,9 @@ from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.queued import QueuedFournosJob, queue
 from fournos.kube.resource import Key, Obj, owner_reference
 from fournos.queueing.ensure import OUT_OF_SYNC, PREBUILT_LABEL
+from fournos.queueing.inputs import Verdict
 from fournos.queueing.job import Ended
 from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.surroundings import Verdict
 from fournos.queueing.workload import build
 from fournos.runtime.decision import Facts, LiveGet, Need, Present, StepFailure, attempt
 from fournos.runtime.steps import Create, Delete, Patch

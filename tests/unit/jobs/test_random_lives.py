@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from fournos.api.conditions import Condition, condition, is_true
 from fournos.jobs import names
-from fournos.jobs.controller import jobs_system
+from fournos.jobs.controller import jobs_controller
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.kube.kinds import JOB, POD, SECRET
 from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
@@ -221,7 +221,7 @@ class Lives(RuleBasedStateMachine):
     # --- help ----------------------------------------------------------------------------------------
 
     def _process(self) -> Process:
-        return Process(self.server, jobs_system(SETTINGS, TEMPLATE), lag=self.lag)
+        return Process(self.server, jobs_controller(SETTINGS, TEMPLATE), lag=self.lag)
 
     def _note_theft(self, uid: str) -> None:
         job = next((job for job in self.server.list(FOURNOS_JOB) if uid_of(job) == uid), None)

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition
-from fournos.jobs.controller import jobs_system
+from fournos.jobs.controller import jobs_controller
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.template import Template
-from fournos.kube.answer import error_from
 from fournos.kube.errors import ConnectionLostError, ForbiddenError, KubeError
 from fournos.kube.kinds import POD, SECRET
 from fournos.kube.resource import Key, Obj, Resource
+from fournos.kube.status_errors import error_from
 from fournos.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from tests.unit.jobs.actors import (
     NS,
@@ -54,7 +54,7 @@ async def finished(
         setup(server)
 
     cast = [Resolver(writes or {}), Kueue(), tekton or Tekton()]
-    scenario = Scenario(jobs_system(settings, template), begin, cast, script, horizon=horizon)
+    scenario = Scenario(jobs_controller(settings, template), begin, cast, script, horizon=horizon)
     return (await run(scenario)).server
 
 
@@ -195,7 +195,7 @@ async def test_a_missing_engine_waits_until_it_is_installed(missing: Resource, r
 
     kueue = once_installed(Kueue()) if missing is WORKLOAD else Kueue()
     cast = [Resolver(), kueue, once_installed(Tekton())]
-    scenario = Scenario(jobs_system(SETTINGS, TEMPLATE), begin, cast, [install], horizon=60)
+    scenario = Scenario(jobs_controller(SETTINGS, TEMPLATE), begin, cast, [install], horizon=60)
     done = await run(scenario)
     assert phase(done.server) == "Succeeded"
 

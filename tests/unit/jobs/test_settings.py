@@ -10,7 +10,7 @@ import pytest
 from fournos.api.conditions import Condition, condition, is_true
 from fournos.api.times import parse_time
 from fournos.app.files import roots
-from fournos.jobs.controller import jobs_system
+from fournos.jobs.controller import jobs_controller
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.template import load_template
@@ -40,7 +40,7 @@ async def play(setup: Any = submit, *, actors: Any = None, script: Any = (), **s
         setup(server)
 
     cast = actors or [Resolver(), Kueue(), Tekton()]
-    system = jobs_system(SETTINGS.model_copy(update=settings), TEMPLATE)
+    system = jobs_controller(SETTINGS.model_copy(update=settings), TEMPLATE)
     return (await run(Scenario(system, begin, cast, script, horizon=60))).server
 
 

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from fournos.kube.auth import FixedIdentity, Identity, Proof
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials
-from fournos.kube.identity import FixedIdentity, Identity, Proof
 from fournos.kube.resource import Resource
 
 Answer: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from fournos.kube.answer import error_from, error_of
 from fournos.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -20,6 +19,7 @@ from fournos.kube.errors import (
     ServerError,
     TransientError,
 )
+from fournos.kube.status_errors import error_from, error_of
 
 TABLE: list[tuple[int, str, dict[str, object], type[KubeError]]] = [
     (400, "BadRequest", {}, InvalidError),

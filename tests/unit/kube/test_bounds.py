@@ -16,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fournos.kube.api import EventType, WatchEvent
-from fournos.kube.bounded import PAGE, Bounded, Budget, TooManyObjectsError
+from fournos.kube.bounded_api import PAGE, Bounded, Budget, TooManyObjectsError
+from fournos.kube.dns import LoneResolver
 from fournos.kube.errors import ConnectionLostError, ForbiddenError, GoneError, ServerError, TooLongError
-from fournos.kube.resolver import LoneResolver
 from fournos.kube.resource import Resource
 from fournos.kube.store import Store
 from fournos.kube.weight import weight

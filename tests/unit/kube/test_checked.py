@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fournos.kube.checked import MAX_BYTES, Checked, KubeconfigRefusedError, check
+from fournos.kube.untrusted_kubeconfig import MAX_BYTES, Checked, KubeconfigRefusedError, check
 from tests.fakes.pki import Authority
 
 NOW = datetime.now(UTC)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from fournos.kube.auth import FixedIdentity, Proof
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials
 from fournos.kube.errors import (
@@ -23,7 +24,6 @@ from fournos.kube.errors import (
     NotLeaderError,
     ServerError,
 )
-from fournos.kube.identity import FixedIdentity, Proof
 from fournos.kube.resource import Key, Resource
 from tests.unit.kube.server import JOBS, ScriptedServer, event, ok, page, status, stream, text
 

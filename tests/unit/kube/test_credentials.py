@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
+from fournos.kube import auth as auth_module
 from fournos.kube import credentials
-from fournos.kube import identity as identity_module
+from fournos.kube.auth import ExecPlugin, TokenFile
 from fournos.kube.credentials import Credentials, from_access, in_cluster, load
 from fournos.kube.errors import CredentialsError, ForbiddenError
-from fournos.kube.identity import ExecPlugin, TokenFile
 from fournos.kube.kubeconfig import ExecSpec, access, parse
 from tests.fakes.pki import Authority
 
@@ -406,7 +406,7 @@ async def test_401_runs_the_plugin_again_but_not_in_a_loop(
     identity.invalidate()
     await identity.proof()
     assert log.read_text().count("run") == 1, "too fresh to be worth another run"
-    monkeypatch.setattr(identity_module, "FRESH", -1.0)
+    monkeypatch.setattr(auth_module, "FRESH", -1.0)
     identity.invalidate()
     await identity.proof()
     assert log.read_text().count("run") == 2

@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from fournos.kube.bounded import TooManyObjectsError
+from fournos.kube.bounded_api import TooManyObjectsError
 from fournos.kube.errors import ForbiddenError
 from fournos.kube.fleet import Fleet, FleetWatch, KubeconfigRefusedError
 from fournos.kube.kinds import NODE

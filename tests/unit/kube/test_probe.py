@@ -15,9 +15,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from fournos.kube.checked import check
 from fournos.kube.client import Client
 from fournos.kube.probe import Probe, probe
+from fournos.kube.untrusted_kubeconfig import check
 from tests.fakes.clusters import AUTHORITY, kubeconfig
 from tests.fakes.pki import Authority, server_context
 

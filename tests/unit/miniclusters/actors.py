@@ -15,11 +15,11 @@ from fournos.kube.resource import Key, controller_of, is_terminating, key_of, ui
 from fournos.miniclusters import names
 from fournos.miniclusters.certificate import MakeCertificate, Maker
 from fournos.miniclusters.context import Observed
-from fournos.miniclusters.controller import miniclusters_system
+from fournos.miniclusters.controller import miniclusters_controller
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.queueing.kinds import RESOURCE_FLAVOR
-from fournos.runtime.system import System
+from fournos.runtime.controller import Controller
 from tests.world.server import Server
 from tests.world.status import set_conditions
 
@@ -28,11 +28,11 @@ SETTINGS = MiniClusterSettings()
 QUEUE = {"kueue.x-k8s.io/queue-name": "lq"}
 
 
-def system(settings: MiniClusterSettings = SETTINGS) -> System[Observed]:
+def system(settings: MiniClusterSettings = SETTINGS) -> Controller[Observed]:
     """The system with a certificate that is the same in every run."""
-    found = miniclusters_system(settings)
+    found = miniclusters_controller(settings)
     maker = Maker(settings, random=lambda length: b"\x07" * length)
-    return System(
+    return Controller(
         name=found.name,
         watches=found.watches,
         observe=found.observe,

@@ -10,7 +10,7 @@ from fournos.kube.resource import Key
 from fournos.miniclusters import names
 from fournos.miniclusters.context import Context, Observed
 from fournos.miniclusters.settings import MiniClusterSettings
-from fournos.queueing.surroundings import Surroundings
+from fournos.queueing.inputs import QueueInputs
 from fournos.runtime.decision import Facts, Present, Unknown
 from tests.unit.miniclusters.actors import NS, manifest
 
@@ -66,7 +66,7 @@ def ctx(
     job: dict[str, Any] | None = None,
     status: dict[str, Any] | None = None,
     live: Any = None,
-    around: Surroundings | None = None,
+    inputs: QueueInputs | None = None,
     **spec: Any,
 ) -> Context:
     """`live`: the answer to the question for its pods; its Job is as the cache has it."""
@@ -74,7 +74,7 @@ def ctx(
     one["metadata"]["uid"] = "mc"
     one["status"] = status or {}
     made = {} if job is None else {(JOB, "flux"): job}
-    observed = Observed(Key(NS, "flux"), one, made, pods, around or Surroundings())
+    observed = Observed(Key(NS, "flux"), one, made, pods, inputs or QueueInputs())
     found = Context(observed, Facts(), NOW, SETTINGS)
     answers = {found.job_question: Present(job) if job else Unknown("", "")} if live is not None else {}
     if live is not None:

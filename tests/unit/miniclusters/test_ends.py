@@ -12,7 +12,7 @@ from fournos.api.times import format_time
 from fournos.kube.kinds import CONFIG_MAP, EVENT, JOB, POD
 from fournos.kube.resource import Key, key_of, uid_of
 from fournos.miniclusters import names
-from fournos.miniclusters.judge import broker_up
+from fournos.miniclusters.health import broker_up
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
 from tests.unit.miniclusters.actors import NS, Cluster, change, get, submit

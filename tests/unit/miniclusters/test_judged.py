@@ -12,7 +12,7 @@ from fournos.kube.resource import Key
 from fournos.miniclusters import names
 from fournos.miniclusters.context import Context
 from fournos.miniclusters.finish import End, end_of, finishing
-from fournos.miniclusters.judge import broker_up, cause_of, failed_beside, survey
+from fournos.miniclusters.health import broker_up, cause_of, failed_beside, survey
 from fournos.miniclusters.kinds import SERVICE
 from fournos.miniclusters.start import claim, missing
 from fournos.runtime.decision import Absent, Decision, Facts, Present, SecretShape, Unknown
@@ -96,7 +96,7 @@ def test_what_kept_flux_from_starting_is_in_the_end() -> None:
 def test_an_end_that_is_no_success_is_a_warning(code: int | None, kind: str) -> None:
     told = {"phase": "Running", "exitCode": code, "message": "over", "finishedAt": "2026-01-01T11:00:00Z"}
     one = ctx(job=COMPLETE, status=told, live=Present(()))
-    (note,) = finishing(one).notes
+    (note,) = finishing(one).events
     assert (note.reason, note.message, note.type) == ("Finished", "over", kind)
     assert one.draft.phase == "Finished"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.miniclusters import build, names, result
+from fournos.miniclusters import build, exit_code, names
 from fournos.queueing.podsets import PodSetInfo
 from tests.unit.miniclusters.objects import SETTINGS, made, minicluster
 from tests.unit.miniclusters.table import TABLE
@@ -241,4 +241,4 @@ def of_lead(**state: Any) -> dict[str, Any]:
     ],
 )
 def test_the_result_is_the_leads_own(pod: dict[str, Any], code: int | None) -> None:
-    assert result.exit_code(pod, "flux-sample") == code
+    assert exit_code.exit_code(pod, "flux-sample") == code

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fournos.miniclusters import resize
-from fournos.queueing.surroundings import Surroundings
+from fournos.queueing.inputs import QueueInputs
 from fournos.runtime.decision import Present, Unknown
 from tests.unit.miniclusters.actors import NS
 from tests.unit.miniclusters.contexts import ctx, job, owner, runs
@@ -47,9 +47,9 @@ def test_which_size_it_may_have(
 ) -> None:
     one = job(size=now)
     one["metadata"] |= more
-    around = Surroundings(workloads=(_workload(quota),)) if quota else None
+    inputs = QueueInputs(workloads=(_workload(quota),)) if quota else None
     found = resize.allowed(
-        ctx(job=one, status={"maximumSize": 4, "size": now}, around=around, size=asked), one
+        ctx(job=one, status={"maximumSize": 4, "size": now}, inputs=inputs, size=asked), one
     )
     assert found.size == size
     assert found.refused.startswith(refused) and bool(found.refused) is bool(refused)
@@ -76,6 +76,6 @@ def _workload(status: dict[str, Any]) -> dict[str, Any]:
 )
 def test_quota_is_given_back_once_pods_are_gone(size: int, cached: Any, live: Any, given: int) -> None:
     told = {"maximumSize": 4, "size": 2}
-    around = Surroundings(workloads=(_workload(RESERVED),))
-    one = ctx(*cached, job=job(size=size), status=told, live=live, around=around)
+    inputs = QueueInputs(workloads=(_workload(RESERVED),))
+    one = ctx(*cached, job=job(size=size), status=told, live=live, inputs=inputs)
     assert resize.given_back(one) == given

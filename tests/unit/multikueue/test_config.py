@@ -10,7 +10,7 @@ from fournos.app.run import main
 from fournos.multikueue.config import BadConfigError, read
 from fournos.multikueue.kinds import held_back, parse, parse_all
 from fournos.multikueue.settings import MultiKueueSettings
-from fournos.queueing.external import BadNameError
+from fournos.queueing.kind_names import BadNameError
 
 PAGE = """
 apiVersion: config.kueue.x-k8s.io/v1beta1

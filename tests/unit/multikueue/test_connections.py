@@ -11,7 +11,7 @@ from fournos.kube.errors import KubeError
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
 from fournos.multikueue import names
-from fournos.multikueue.controller import multikueue_systems
+from fournos.multikueue.controller import multikueue_controllers
 from fournos.multikueue.fournoscluster.build import secret_name
 from fournos.multikueue.fournoscluster.controller import fournosclusters
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
@@ -234,7 +234,7 @@ async def test_a_multikueuecluster_that_somebody_made_is_not_touched() -> None:
 async def test_a_check_gets_active_before_there_is_any_job() -> None:
     """Nothing is queued through a check that is not active: its first worker must wake it."""
     woken: list[tuple[str, Key | None]] = []
-    _, workers = multikueue_systems(
+    _, workers = multikueue_controllers(
         SETTINGS, clock=VirtualClock(), wake=lambda name, key: woken.append((name, key))
     )
     workers.refuse("w1", "1", "no")

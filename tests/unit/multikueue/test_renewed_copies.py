@@ -15,7 +15,7 @@ from fournos.multikueue.fournoscluster.controller import fournosclusters
 from fournos.multikueue.fournoscluster.observe import project_source
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
 from fournos.multikueue.kubeconfig import token_in
-from fournos.multikueue.tokens import tokens_system
+from fournos.multikueue.tokens import tokens_controller
 from tests.fakes.clusters import kubeconfig
 from tests.unit.multikueue.test_connections import KUEUE, SECRETS, SETTINGS, encoded, fournos_cluster
 from tests.unit.multikueue.test_tokens import ACCOUNT, LIFE, SERVER, Now, Worker, jwt
@@ -52,7 +52,7 @@ def story(worker: Worker, *script: Any, hours: float = 0.5, made: Any = source, 
         fournosclusters(SETTINGS, clock),
         setup,
         script=script,
-        others=[tokens_system(SETTINGS, clock, dial=worker.dial)],
+        others=[tokens_controller(SETTINGS, clock, dial=worker.dial)],
         horizon=hours * 3600,
         end=end,
     )

@@ -13,7 +13,7 @@ import pytest
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key, key_of
 from fournos.multikueue import names
-from fournos.multikueue.controller import multikueue_systems
+from fournos.multikueue.controller import multikueue_controllers
 from fournos.multikueue.fournoscluster.controller import fournosclusters
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
 from fournos.multikueue.multikueuecluster.controller import multikueueclusters
@@ -78,7 +78,7 @@ async def test_the_kinds_that_are_taken_to_workers(
 ) -> None:
     monkeypatch.setenv(f"{PREFIX}EXTERNAL_FRAMEWORKS", kind)
     settings = MultiKueueSettings()
-    systems, _ = multikueue_systems(settings, clock=VirtualClock(), wake=lambda system, key: None)
+    systems, _ = multikueue_controllers(settings, clock=VirtualClock(), wake=lambda system, key: None)
     assert (FOO in {watch.resource for system in systems for watch in system.watches}) is taken
 
 
@@ -239,6 +239,6 @@ def test_without_a_clusters_namespace_no_fournoscluster_is_looked_at(
 ) -> None:
     monkeypatch.setenv(f"{PREFIX}CLUSTERS_NAMESPACE", value)
     settings = MultiKueueSettings()
-    systems, _ = multikueue_systems(settings, clock=VirtualClock(), wake=lambda system, key: None)
+    systems, _ = multikueue_controllers(settings, clock=VirtualClock(), wake=lambda system, key: None)
     watched = {watch.resource for system in systems for watch in system.watches}
     assert (FOURNOS_CLUSTER in watched) is bool(value)

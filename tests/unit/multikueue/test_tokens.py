@@ -17,10 +17,10 @@ from fournos.kube.kinds import SECRET
 from fournos.kube.probe import ClusterApi
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.multikueue import names
-from fournos.multikueue.controller import multikueue_systems
+from fournos.multikueue.controller import multikueue_controllers
 from fournos.multikueue.kubeconfig import token_in, token_of, with_token
 from fournos.multikueue.settings import MultiKueueSettings
-from fournos.multikueue.tokens import project, tokens_system
+from fournos.multikueue.tokens import project, tokens_controller
 from fournos.runtime.decision import Decision, Facts
 from tests.fakes.clusters import kubeconfig
 from tests.world.harness import DISTURBED, Scenario, run, run_to_quiescence
@@ -105,12 +105,12 @@ def scenario(worker: Worker, setup: Any, *, hours: float) -> Scenario:
         worker.clock = server.clock
         setup(server)
 
-    system = tokens_system(SETTINGS, Now(worker), dial=worker.dial)  # type: ignore[arg-type]
+    system = tokens_controller(SETTINGS, Now(worker), dial=worker.dial)  # type: ignore[arg-type]
 
     def decide(seen: Any, facts: Facts, now: datetime) -> Decision:
         decision = system.decide(seen, facts, now)
         if isinstance(decision, Decision):
-            worker.warned += [one.message for one in decision.notes if one.reason == "TokenNotRenewed"]
+            worker.warned += [one.message for one in decision.events if one.reason == "TokenNotRenewed"]
         return decision
 
     return Scenario(replace(system, decide=decide), begun, horizon=hours * 3600, end=good)
@@ -279,5 +279,5 @@ async def test_nothing_of_the_content_is_kept() -> None:
 
 
 def test_the_operator_runs_it() -> None:
-    systems, _ = multikueue_systems(SETTINGS, clock=VirtualClock(), wake=lambda name, key: None)
+    systems, _ = multikueue_controllers(SETTINGS, clock=VirtualClock(), wake=lambda name, key: None)
     assert "multikueue-tokens" in [one.name for one in systems]

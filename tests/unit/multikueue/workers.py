@@ -21,9 +21,9 @@ from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.workers import Read, RemoteFailure, Send
 from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from fournos.runtime.act import StepExecutor, Waiting
+from fournos.runtime.controller import Caches, Controller, Watch
 from fournos.runtime.decision import StepFailure
 from fournos.runtime.steps import Create, Delete
-from fournos.runtime.system import Caches, System, Watch
 from tests.world.server import Server
 
 SETTINGS = MultiKueueSettings(external_frameworks="Foo.v1.example.com", worker_lost_timeout_sec=120)
@@ -169,7 +169,7 @@ class FakeWorkers:
     def refused(self, name: str) -> str | None: ...  # type: ignore[empty-body]
 
 
-def systems(settings: MultiKueueSettings = SETTINGS) -> list[System[Any]]:
+def systems(settings: MultiKueueSettings = SETTINGS) -> list[Controller[Any]]:
     """That of the Workloads, which sees the workers' objects as the fleet would, and that of the checks."""
     mine, theirs = FakeWorkers(), FakeWorkers()
     dispatch = workloads(settings, mine)

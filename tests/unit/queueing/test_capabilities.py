@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from fournos.kube.resource import Key, Obj, key_of
+from fournos.queueing.inputs import QueueInputs, Verdict
 from fournos.queueing.job import Options
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.reconcile import reconcile
-from fournos.queueing.surroundings import Surroundings, Verdict
 from fournos.queueing.workload import HELD_BACK, PodSet, Priority, WorkloadRequest
 from fournos.runtime.decision import Absent, Facts, LiveGet, Need, attempt
 from fournos.runtime.steps import Create, Delete, Patch, Step
@@ -43,14 +43,14 @@ def test_a_start_in_steps(steps: tuple[Step, ...]) -> None:
 
 def test_a_start_that_needs_no_confirmation_asks_nothing() -> None:
     job = Maker()
-    around = Surroundings(workloads=(made(job, QUOTA, ADMITTED),))
+    inputs = QueueInputs(workloads=(made(job, QUOTA, ADMITTED),))
     sure = Options(pods_ready=False, confirm_start=False)
-    found = attempt(reconcile, job, around, Facts(), NOW, options=sure)
+    found = attempt(reconcile, job, inputs, Facts(), NOW, options=sure)
     assert not isinstance(found, Need) and found.verdict is Verdict.STARTING
     unsure = Options(pods_ready=False)
-    need = attempt(reconcile, job, around, Facts(), NOW, options=unsure)
-    assert need == Need((LiveGet(WORKLOAD, key_of(around.workloads[0])),))
-    gone = reconcile(job, around, Facts({need.questions[0]: Absent()}), NOW, options=unsure)
+    need = attempt(reconcile, job, inputs, Facts(), NOW, options=unsure)
+    assert need == Need((LiveGet(WORKLOAD, key_of(inputs.workloads[0])),))
+    gone = reconcile(job, inputs, Facts({need.questions[0]: Absent()}), NOW, options=unsure)
     assert (gone.verdict, gone.steps, gone.retry) == (Verdict.WAITING, (), True)
 
 

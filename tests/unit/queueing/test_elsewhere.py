@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from fournos.kube.resource import Obj
+from fournos.queueing.inputs import Outcome, QueueInputs, Verdict
 from fournos.queueing.job import Ended
 from fournos.queueing.managed import managed_elsewhere
 from fournos.queueing.reconcile import reconcile
-from fournos.queueing.surroundings import Outcome, Surroundings, Verdict
 from fournos.runtime.decision import Answer, Facts, LiveList, Need, Present, Unknown, attempt
 from fournos.runtime.steps import Create
 from tests.unit.queueing.test_reconcile import ADMITTED, EVICTED, FLAVOR, NOW, QUOTA, Toy, go, made, patch_of
@@ -78,12 +78,12 @@ def workload_of_owner(*, admitted: bool) -> Obj:
 
 def asked(job: Toy, answer: Answer) -> Any:
     """One pass with an empty cache; the API server is asked for the Workloads of the owner."""
-    around = Surroundings(flavors={"f": FLAVOR})
-    need = attempt(reconcile, job, around, Facts(), NOW)
+    inputs = QueueInputs(flavors={"f": FLAVOR})
+    need = attempt(reconcile, job, inputs, Facts(), NOW)
     assert isinstance(need, Need)
     (question,) = need.questions
     assert question == LiveList(question.resource, "ns", "kueue.x-k8s.io/job-uid=b1")  # type: ignore[union-attr]
-    return reconcile(job, around, Facts({question: answer}), NOW)
+    return reconcile(job, inputs, Facts({question: answer}), NOW)
 
 
 def test_a_cache_that_lags_makes_no_second_workload() -> None:

@@ -9,9 +9,9 @@ import pytest
 from fournos.api.conditions import Condition
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.ensure import Ensured, ensure, prebuilt_name
+from fournos.queueing.inputs import QueueInputs
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.report import finish_patch
-from fournos.queueing.surroundings import Surroundings
 from fournos.queueing.workload import IN_USE
 from fournos.runtime.steps import Create, Delete, Patch
 from tests.unit.queueing.test_reconcile import NOW, QUOTA, Toy, go, made
@@ -32,9 +32,9 @@ REFERENCE = {
 }
 
 
-def found(job: Toy, *workloads: Obj, finished: bool = False, **around: Any) -> Ensured:
-    around = {"workload_classes": CLASSES, **around}
-    return ensure(job, Surroundings(workloads=workloads, **around), NOW, finished=finished)
+def found(job: Toy, *workloads: Obj, finished: bool = False, **inputs: Any) -> Ensured:
+    inputs = {"workload_classes": CLASSES, **inputs}
+    return ensure(job, QueueInputs(workloads=workloads, **inputs), NOW, finished=finished)
 
 
 def other(*conditions: Condition, name: str = "other", **meta: Any) -> dict[str, Any]:

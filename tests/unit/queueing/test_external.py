@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fournos.kube.resource import Resource, usual_plural
-from fournos.queueing.external import BadNameError, cure_of, name_of, parse_name
+from fournos.queueing.kind_names import BadNameError, cure_of, name_of, parse_name
 from fournos.queueing.kinds import FOURNOS_JOB
 
 

@@ -9,7 +9,7 @@ import pytest
 from fournos.appwrappers.build import component_name
 from fournos.appwrappers.queued import QueuedAppWrapper
 from fournos.kube.resource import Obj
-from fournos.queueing.nested import ancestor_among
+from fournos.queueing.ancestors import ancestor_among
 
 _AW = "workload.codeflare.dev/v1beta2"
 

@@ -11,11 +11,11 @@ import pytest
 
 from fournos.api.conditions import Condition, condition, upsert
 from fournos.kube.resource import Key, Obj, Resource, key_of
+from fournos.queueing.inputs import Ancestor, Outcome, QueueInputs, Verdict
 from fournos.queueing.job import Ended, Options
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.podsets import PodSetInfo, PodSetInfoError, infos_of, placed
 from fournos.queueing.reconcile import reconcile
-from fournos.queueing.surroundings import Ancestor, Outcome, Surroundings, Verdict
 from fournos.queueing.workload import IN_USE, PodSet, generic_name
 from fournos.runtime.decision import Facts, LiveGet, Need, Present, attempt
 from fournos.runtime.steps import Create, Delete, Patch
@@ -96,12 +96,12 @@ class Toy:
         return self.pod_class
 
 
-def go(job: Toy, *workloads: Obj, options: Options | None = None, **around: Any) -> Outcome:
+def go(job: Toy, *workloads: Obj, options: Options | None = None, **inputs: Any) -> Outcome:
     """One pass; what it asks is answered as the cache has it."""
-    surroundings = Surroundings(workloads=workloads, flavors={"f": FLAVOR}, **around)
+    queue_inputs = QueueInputs(workloads=workloads, flavors={"f": FLAVOR}, **inputs)
     facts = Facts()
     for _ in range(3):
-        found = attempt(reconcile, job, surroundings, facts, NOW, options=options or Options())
+        found = attempt(reconcile, job, queue_inputs, facts, NOW, options=options or Options())
         if isinstance(found, Outcome):
             return found
         live = {key_of(one): one for one in (*workloads, job.obj)}
@@ -168,7 +168,7 @@ def test_admission_starts_it_with_what_the_flavors_say() -> None:
     assert patch_of(outcome).body["spec"] == {"suspend": False, "pools": [{"pool": "a"}]}
     missing = reconcile(
         job,
-        Surroundings(workloads=(made(job, QUOTA, ADMITTED, READY),)),
+        QueueInputs(workloads=(made(job, QUOTA, ADMITTED, READY),)),
         Facts({LiveGet(WORKLOAD, key_of(made(job))): Present(made(job, QUOTA, ADMITTED, READY))}),
         NOW,
     )
@@ -178,11 +178,9 @@ def test_admission_starts_it_with_what_the_flavors_say() -> None:
 def test_an_admission_is_confirmed_before_the_start() -> None:
     job = Toy()
     cached, live = made(job, QUOTA, ADMITTED, READY), made(job)
-    first = attempt(reconcile, job, Surroundings(workloads=(cached,)), Facts(), NOW)
+    first = attempt(reconcile, job, QueueInputs(workloads=(cached,)), Facts(), NOW)
     assert isinstance(first, Need)
-    second = reconcile(
-        job, Surroundings(workloads=(cached,)), Facts({first.questions[0]: Present(live)}), NOW
-    )
+    second = reconcile(job, QueueInputs(workloads=(cached,)), Facts({first.questions[0]: Present(live)}), NOW)
     assert isinstance(second, Outcome) and not second.steps and second.retry
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from fournos.kube.api import Listing
 from fournos.kube.resource import Key, Obj, Resource, key_of
-from fournos.runtime.controller import Controller
-from fournos.runtime.decision import Decision, Facts, Note
+from fournos.runtime.controller import Controller, Watch
+from fournos.runtime.decision import Decision, EventRecord, Facts
+from fournos.runtime.manager import Manager
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.system import System, Watch
 from tests.unit.runtime.loop import LoopClock
 from tests.unit.runtime.toy import (
     TOY,
@@ -36,16 +36,16 @@ class Bench:
         self.api = Counting(self.server)
         self.metrics = Metrics()
         self.clock = LoopClock()
-        self.told: list[tuple[Key, Note]] = []
+        self.told: list[tuple[Key, EventRecord]] = []
         self.tasks: list[asyncio.Task[Any]] = []
 
-    def controller(self, *systems: System[Any], **options: Any) -> Controller:
-        return Controller(
+    def controller(self, *systems: Controller[Any], **options: Any) -> Manager:
+        return Manager(
             self.api,
             systems,
             clock=self.clock,
             metrics=self.metrics,
-            tell=lambda resource, obj, note: self.told.append((key_of(obj), note)),
+            record=lambda resource, obj, note: self.told.append((key_of(obj), note)),
             jitter=lambda: 0.5,
             **options,
         )
@@ -55,7 +55,7 @@ class Bench:
         self.tasks.append(task)
         return task
 
-    async def lead(self, controller: Controller) -> asyncio.Task[Any]:
+    async def lead(self, controller: Manager) -> asyncio.Task[Any]:
         self.start(controller.informers.watch())
         await controller.informers.synced()
         return self.start(controller.work())
@@ -73,9 +73,9 @@ async def play(server: Server) -> None:
         await asyncio.sleep(1)
 
 
-def watching(name: str, decide: Callable[[Obj, Facts], Decision], **options: Any) -> System[Obj]:
+def watching(name: str, decide: Callable[[Obj, Facts], Decision], **options: Any) -> Controller[Obj]:
     """A system of Toys alone."""
-    return System(
+    return Controller(
         name=name,
         watches=(Watch(TOY, lambda obj, caches: [key_of(obj)], **options),),
         observe=lambda caches, key: caches[TOY].get(key),

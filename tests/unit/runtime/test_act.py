@@ -19,9 +19,9 @@ from fournos.kube.kinds import CONFIG_MAP, SECRET
 from fournos.kube.resource import Key, Obj, Resource, key_of, owner_uids, uid_of
 from fournos.kube.store import Store
 from fournos.runtime.act import Acted, StepExecutor, Waiting
+from fournos.runtime.controller import Caches
 from fournos.runtime.decision import StepFailure
 from fournos.runtime.steps import CopySecret, Create, Delete, NameTaken, Patch, Step
-from fournos.runtime.system import Caches
 from tests.unit.runtime.toy import THING, TOY, TOY_KEY, make_toy, thing_of
 from tests.world.server import Connection, Server
 

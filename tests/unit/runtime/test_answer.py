@@ -16,7 +16,6 @@ from fournos.kube.errors import (
 )
 from fournos.kube.kinds import POD, SECRET
 from fournos.kube.resource import Key, Obj, Resource
-from fournos.runtime.answer import MAX_LINE, answer
 from fournos.runtime.decision import (
     Absent,
     Answer,
@@ -30,6 +29,7 @@ from fournos.runtime.decision import (
     Unknown,
     UnknownFields,
 )
+from fournos.runtime.fetch_facts import MAX_LINE, answer
 from tests.unit.runtime.toy import TOY, TOY_KEY, make_toy
 from tests.world.server import Connection, Server
 

@@ -14,8 +14,8 @@ import pytest
 
 from fournos.kube.errors import ServerError
 from fournos.kube.resource import Key, Obj, key_of, owner_uids
-from fournos.runtime.decision import Decision, Facts, Note
-from fournos.runtime.system import Caches, System, Watch
+from fournos.runtime.controller import Caches, Controller, Watch
+from fournos.runtime.decision import Decision, EventRecord, Facts
 from tests.unit.runtime.controlled import Bench, Counting, play, toys, until, watching
 from tests.unit.runtime.toy import (
     THING,
@@ -72,7 +72,7 @@ async def test_what_was_there_before_is_worked_on(bench: Bench) -> None:
 
 
 async def test_systems_that_watch_the_same_share_one_cache(bench: Bench) -> None:
-    def child(name: str, **options: Any) -> System[Any]:
+    def child(name: str, **options: Any) -> Controller[Any]:
         watch = Watch(THING, wakes_owner, **options)
         return replace(
             watching(name, lambda toy, facts: Decision()),
@@ -171,7 +171,7 @@ async def test_a_watch_survives_an_object_that_nobody_can_map(bench: Bench) -> N
 async def test_a_type_that_is_not_served_is_waited_for_only_if_it_is_required(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def with_things(*, required: bool) -> System[Obj]:
+    def with_things(*, required: bool) -> Controller[Obj]:
         watches = (
             Watch(TOY, lambda obj, caches: [key_of(obj)]),
             Watch(THING, wakes_owner, required=required),
@@ -229,7 +229,7 @@ async def test_all_keys_of_a_system_are_woken_at_once(bench: Bench) -> None:
     toys(bench.server, "a", "b")
     seen: dict[str, list[Key]] = {"t": [], "other": []}
 
-    def noting(name: str) -> System[Any]:
+    def noting(name: str) -> Controller[Any]:
         system = watching(name, lambda toy, facts: Decision())
         good = system.observe
 
@@ -278,10 +278,10 @@ async def test_a_deadline_in_the_past_is_no_hot_loop(bench: Bench) -> None:
 
 async def test_notes_are_told_after_the_write(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
-    note = Note("Normal", "Seen", "seen")
+    note = EventRecord("Normal", "Seen", "seen")
 
     def decide(toy: Obj, facts: Facts) -> Decision:
-        return Decision() if toy.get("status") else Decision(status={"seen": True}, notes=(note,))
+        return Decision() if toy.get("status") else Decision(status={"seen": True}, events=(note,))
 
     toys(bench.server, "a")
     await bench.lead(bench.controller(watching("t", decide)))
@@ -294,10 +294,10 @@ async def test_notes_are_told_after_the_write(bench: Bench, caplog: pytest.LogCa
 
 async def test_a_note_may_be_about_another_object(bench: Bench) -> None:
     (other,) = toys(bench.server, "b") or bench.server.list(TOY)
-    note = Note("Warning", "Seen", "seen", about=(TOY, other))
+    note = EventRecord("Warning", "Seen", "seen", about=(TOY, other))
 
     def decide(toy: Obj, facts: Facts) -> Decision:
-        return Decision(notes=(note,) if toy["metadata"]["name"] == "a" else ())
+        return Decision(events=(note,) if toy["metadata"]["name"] == "a" else ())
 
     toys(bench.server, "a")
     await bench.lead(bench.controller(watching("t", decide)))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fournos.kube.resource import Key
-from fournos.runtime.controller_metrics import ControllerMetrics, result_of
+from fournos.runtime.manager_metrics import ControllerMetrics, result_of
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.queue import Queue
 from fournos.runtime.reconcile import Outcome, Result

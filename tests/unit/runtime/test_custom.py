@@ -11,9 +11,9 @@ from fournos.kube.kinds import CONFIG_MAP
 from fournos.kube.resource import Key
 from fournos.kube.store import Store
 from fournos.runtime.act import Acted, StepExecutor
+from fournos.runtime.controller import Caches
 from fournos.runtime.decision import StepFailure
 from fournos.runtime.steps import Create, Custom, Patch
-from fournos.runtime.system import Caches
 from tests.world.server import Connection, Server
 
 

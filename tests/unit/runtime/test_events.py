@@ -10,7 +10,7 @@ import pytest
 from fournos.kube.errors import ServerError
 from fournos.kube.kinds import EVENT
 from fournos.runtime import events
-from fournos.runtime.decision import Note
+from fournos.runtime.decision import EventRecord
 from fournos.runtime.events import BURST, Recorder
 from fournos.runtime.metrics import Metrics
 from tests.unit.runtime.loop import LoopClock
@@ -19,7 +19,7 @@ from tests.world.server import Connection, Server
 
 pytestmark = pytest.mark.looptime
 
-STARTED = Note("Normal", "Started", "it runs")
+STARTED = EventRecord("Normal", "Started", "it runs")
 
 
 class Bench:
@@ -30,8 +30,8 @@ class Bench:
         self.metrics = Metrics()
         self.recorder = Recorder(Connection(self.server), LoopClock(), self.metrics, instance="pod-1")
 
-    async def tell(self, note: Note) -> None:
-        self.recorder.tell(TOY, self.toy, note)
+    async def record(self, note: EventRecord) -> None:
+        self.recorder.record(TOY, self.toy, note)
         await self.recorder.flush()
 
     def dropped(self, reason: str) -> float:
@@ -47,7 +47,7 @@ async def bench() -> AsyncIterator[Bench]:
 
 
 async def test_an_event_is_as_the_api_server_wants_it(bench: Bench) -> None:
-    await bench.tell(STARTED)
+    await bench.record(STARTED)
     (event,) = bench.server.list(EVENT, namespace="ns")
     assert event["metadata"]["name"].startswith("toy.")
     regarding = {"apiVersion": "test.dev/v1", "kind": "Toy", "namespace": "ns", "name": "toy", "uid": "uid-1"}
@@ -61,36 +61,36 @@ async def test_an_event_is_as_the_api_server_wants_it(bench: Bench) -> None:
 
 async def test_repetitions_are_counted_in_one_event_and_not_sent_each_time(bench: Bench) -> None:
     for _ in range(10):
-        await bench.tell(STARTED)
+        await bench.record(STARTED)
         await asyncio.sleep(10)
     (event,) = bench.server.list(EVENT)
     assert event["series"]["count"] == 10
     assert bench.metrics.value("fournos_events_sent_total") == 4
-    await bench.tell(Note("Normal", "Started", "again"))
+    await bench.record(EventRecord("Normal", "Started", "again"))
     assert len(bench.server.list(EVENT)) == 2
 
 
 async def test_after_a_while_a_repetition_is_a_new_event(bench: Bench) -> None:
-    await bench.tell(STARTED)
+    await bench.record(STARTED)
     await asyncio.sleep(events.SERIES_WINDOW + 1)
-    await bench.tell(STARTED)
+    await bench.record(STARTED)
     assert len(bench.server.list(EVENT)) == 2
 
 
 async def test_one_object_cannot_flood(bench: Bench) -> None:
     for number in range(100):
-        await bench.tell(Note("Warning", "Noise", str(number)))
+        await bench.record(EventRecord("Warning", "Noise", str(number)))
     assert len(bench.server.list(EVENT)) == BURST
     assert bench.dropped("rate limit") == 100 - BURST
     await asyncio.sleep(events.REFILL)
-    await bench.tell(Note("Warning", "Noise", "later"))
+    await bench.record(EventRecord("Warning", "Noise", "later"))
     assert len(bench.server.list(EVENT)) == BURST + 1
 
 
 async def test_a_full_queue_drops_and_does_not_block(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "QUEUE", 3)
     for number in range(5):
-        bench.recorder.tell(TOY, bench.toy, Note("Normal", "N", str(number)))
+        bench.recorder.record(TOY, bench.toy, EventRecord("Normal", "N", str(number)))
     await bench.recorder.flush()
     assert len(bench.server.list(EVENT)) == 3
     assert bench.dropped("queue full") == 2
@@ -98,16 +98,16 @@ async def test_a_full_queue_drops_and_does_not_block(bench: Bench, monkeypatch: 
 
 async def test_what_fails_is_counted_and_comes_with_its_repetition(bench: Bench) -> None:
     bench.server.refusals.append(lambda verb, resource, obj: ServerError("down", status=503))
-    await bench.tell(STARTED)
+    await bench.record(STARTED)
     assert bench.dropped("refused") == 1
     bench.server.refusals.clear()
     await asyncio.sleep(events.SERIES_PAUSE)
-    await bench.tell(STARTED)
+    await bench.record(STARTED)
     assert len(bench.server.list(EVENT)) == 1
 
 
 async def test_a_note_is_shortened_and_shows_no_secret(bench: Bench) -> None:
-    await bench.tell(Note("Warning", "Odd", "token=abcdef123456 " + "x" * 2000))
+    await bench.record(EventRecord("Warning", "Odd", "token=abcdef123456 " + "x" * 2000))
     (event,) = bench.server.list(EVENT)
     assert len(event["note"]) == events.MAX_NOTE
     assert "abcdef123456" not in event["note"]

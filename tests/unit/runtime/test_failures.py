@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from fournos.runtime.decision import Decision, Note, StepFailure
+from fournos.runtime.decision import Decision, EventRecord, StepFailure
 from fournos.runtime.failures import lasts, retried
 from fournos.runtime.steps import Delete
 from tests.unit.runtime.toy import TOY, TOY_KEY
 
-NOTE = Note("Warning", "ServerError", "Delete failed 3 times in a row, retrying: no quorum")
+NOTE = EventRecord("Warning", "ServerError", "Delete failed 3 times in a row, retrying: no quorum")
 
 
 @pytest.mark.parametrize(
-    ("count", "long", "notes"),
+    ("count", "long", "events"),
     [(1, False, ()), (2, False, ()), (3, True, (NOTE,)), (4, True, ()), (40, True, ())],
 )
-def test_the_third_failure_in_a_row_is_reported_once(count: int, long: bool, notes: tuple[Note, ...]) -> None:
+def test_the_third_failure_in_a_row_is_reported_once(
+    count: int, long: bool, events: tuple[EventRecord, ...]
+) -> None:
     failure = StepFailure(Delete(TOY, TOY_KEY, "u"), "ServerError", "no quorum", transient=True, count=count)
     assert lasts(failure) is long
-    assert retried(failure) == Decision(notes=notes, retry=True)
+    assert retried(failure) == Decision(events=events, retry=True)

@@ -13,8 +13,8 @@ from fournos.kube.api import Listing
 from fournos.kube.errors import ForbiddenError
 from fournos.kube.reflector import SLOW_RETRY
 from fournos.kube.resource import Key, Obj, Resource
+from fournos.runtime.controller import Caches, Controller, Watch
 from fournos.runtime.decision import Decision
-from fournos.runtime.system import Caches, System, Watch
 from tests.unit.runtime.controlled import Bench, until, watching
 from tests.unit.runtime.toy import THING, TOY
 
@@ -38,7 +38,7 @@ class Seen:
     def __init__(self) -> None:
         self.found: list[tuple[str, int | None]] = []
 
-    def system(self) -> System[Any]:
+    def system(self) -> Controller[Any]:
         def observe(caches: Caches, key: Key) -> Obj | None:
             there = THING in caches and caches[THING].synced
             self.found.append((key.name, len(caches[THING]) if there else None))

@@ -12,10 +12,10 @@ import pytest
 from fournos.kube.errors import NotLeaderError
 from fournos.kube.kinds import EVENT, LEASE
 from fournos.kube.resource import Key, Obj
-from fournos.runtime.controller import Controller
-from fournos.runtime.decision import Decision, Facts, Note
+from fournos.runtime.decision import Decision, EventRecord, Facts
 from fournos.runtime.events import Recorder
 from fournos.runtime.lease import Lease
+from fournos.runtime.manager import Manager
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.process import run
 from fournos.runtime.supervise import HEALTHY, TaskFailedError, supervise
@@ -41,25 +41,25 @@ def replica(
     return task
 
 
-def _leading(bench: Bench, name: str, of: str, recorder: Recorder) -> Controller:
+def _leading(bench: Bench, name: str, of: str, recorder: Recorder) -> Manager:
     lease = Lease(Connection(bench.server), Key("ns", of), name, bench.clock, jitter=lambda: 0.5)
 
     def fence(number: int) -> None:
         lease.check()
 
-    note = Note("Normal", "Seen", name)
+    note = EventRecord("Normal", "Seen", name)
     by = "by" if of == "fournos" else of
 
     def decide(toy: Obj, facts: Facts) -> Decision:
         status = toy.get("status") or {}
-        return Decision() if by in status else Decision(status={**status, by: name}, notes=(note,))
+        return Decision() if by in status else Decision(status={**status, by: name}, events=(note,))
 
-    return Controller(
+    return Manager(
         Connection(bench.server, before=fence),
         [watching("t", decide)],
         lease=lease,
         clock=bench.clock,
-        tell=recorder.tell,
+        record=recorder.record,
     )
 
 
@@ -131,7 +131,7 @@ async def test_a_replica_that_only_waits_stops_too(bench: Bench) -> None:
     assert bench.server.get(LEASE, Key("ns", "fournos"))["spec"]["holderIdentity"] == "one"
 
 
-def hanging(bench: Bench, seconds: float) -> Controller:
+def hanging(bench: Bench, seconds: float) -> Manager:
     """Its one status write takes this long."""
 
     class Slow(Counting):

@@ -12,15 +12,15 @@ from fournos.kube.errors import ConflictError, InvalidError, KubeError, NotLeade
 from fournos.kube.resource import Key, Obj, key_of
 from fournos.kube.store import Store
 from fournos.runtime.act import StepExecutor
-from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Note
+from fournos.runtime.controller import Caches, Controller, Watch
+from fournos.runtime.decision import Absent, Decision, EventRecord, Facts, LiveGet
 from fournos.runtime.reconcile import Outcome, Result, reconcile
 from fournos.runtime.steps import Create, Delete, Patch, Step
-from fournos.runtime.system import Caches, System, Watch
 from tests.unit.runtime.toy import THING, TOY, TOY_KEY, make_toy, thing_of
 from tests.world.server import Connection, Server
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-NOTE = Note("Warning", "Odd", "odd")
+NOTE = EventRecord("Warning", "Odd", "odd")
 
 Deciding = Callable[[Obj, Facts], Decision]
 
@@ -37,7 +37,7 @@ class Bench:
         self.caches[TOY].replace(self.server.list(TOY), str(self.server.version))
 
     async def run(self, decide: Deciding, *, key: Key = TOY_KEY, failures: int = 0) -> Outcome:
-        system: System[Obj] = System(
+        system: Controller[Obj] = Controller(
             name="toys",
             watches=(Watch(TOY, lambda obj, caches: [key_of(obj)]),),
             observe=lambda caches, key: caches[TOY].get(key),
@@ -68,11 +68,11 @@ def always(decision: Decision) -> Deciding:
 
 
 async def test_a_status_is_written_once_and_seen_at_once(bench: Bench) -> None:
-    note = Note("Normal", "Started", "it runs")
-    decide = always(Decision(status={"phase": "Running", "nothing": None}, notes=(note,)))
+    note = EventRecord("Normal", "Started", "it runs")
+    decide = always(Decision(status={"phase": "Running", "nothing": None}, events=(note,)))
     outcome = await bench.run(decide)
     assert (outcome.result, outcome.wrote_status, outcome.again) == (Result.DONE, True, True)
-    assert outcome.notes == (note,)
+    assert outcome.events == (note,)
     assert bench.toy["status"] == {"phase": "Running"}
     second = await bench.run(decide)
     assert (second.wrote_status, second.again) == (False, False)
@@ -83,8 +83,8 @@ async def test_only_what_differs_is_written(bench: Bench) -> None:
     bench.server.patch(TOY, TOY_KEY, {"status": {"a": 1, "b": {"x": 1, "y": 2}}}, subresource="status")
     bench.see()
     bench.server.patch(TOY, TOY_KEY, {"spec": {"more": True}})
-    conflict = await bench.run(always(Decision(status={"b": {"x": 1, "z": 3}}, notes=(NOTE,))))
-    assert (conflict.result, conflict.retry, conflict.notes) == (Result.CONFLICT, True, ())
+    conflict = await bench.run(always(Decision(status={"b": {"x": 1, "z": 3}}, events=(NOTE,))))
+    assert (conflict.result, conflict.retry, conflict.events) == (Result.CONFLICT, True, ())
     bench.see()
     bodies: list[Obj] = []
     bench.server.refusals.append(lambda verb, resource, body: bodies.append(body))  # type: ignore[func-returns-value]
@@ -128,8 +128,8 @@ async def test_a_status_that_cannot_be_written_is_tried_again_and_nothing_is_tol
     bench: Bench, error: KubeError
 ) -> None:
     bench.refuse("patch", error)
-    outcome = await bench.run(always(Decision(status={"phase": "X"}, notes=(NOTE,))))
-    assert (outcome.result, outcome.retry, outcome.notes) == (Result.FAILED, True, ())
+    outcome = await bench.run(always(Decision(status={"phase": "X"}, events=(NOTE,))))
+    assert (outcome.result, outcome.retry, outcome.events) == (Result.FAILED, True, ())
     assert outcome.retry_after == (getattr(error, "retry_after", None) or 0)
 
 
@@ -215,11 +215,11 @@ async def test_a_transient_failure_is_told_but_its_steps_wait(bench: Bench) -> N
     seen: list[Facts] = []
     bench.refuse("create", ServerError("down", status=503, retry_after=2))
     thing = Create(THING, thing_of(bench.toy))
-    then = Decision(steps=(thing,), status={"message": "trouble"}, notes=(NOTE,))
+    then = Decision(steps=(thing,), status={"message": "trouble"}, events=(NOTE,))
     outcome = await bench.run(with_failure((thing,), then, seen), failures=4)
     assert (outcome.result, outcome.retry, outcome.again) == (Result.FAILED, True, False)
     assert outcome.retry_after == 2
-    assert outcome.notes == (NOTE,)
+    assert outcome.events == (NOTE,)
     assert bench.toy["status"] == {"message": "trouble"}
     assert bench.server.list(THING) == []
     failure = seen[-1].failure
@@ -242,9 +242,9 @@ async def test_a_lasting_failure_is_decided_upon_and_its_steps_are_run(bench: Be
 async def test_a_second_failure_ends_the_pass_without_a_status(bench: Bench) -> None:
     bench.refuse("create", InvalidError("no", status=422), times=2)
     thing = Create(THING, thing_of(bench.toy))
-    then = Decision(steps=(thing,), status={"phase": "Failed"}, notes=(NOTE,))
+    then = Decision(steps=(thing,), status={"phase": "Failed"}, events=(NOTE,))
     outcome = await bench.run(with_failure((thing,), then, []))
-    assert (outcome.result, outcome.retry, outcome.notes) == (Result.FAILED, True, ())
+    assert (outcome.result, outcome.retry, outcome.events) == (Result.FAILED, True, ())
     assert "status" not in bench.toy
 
 

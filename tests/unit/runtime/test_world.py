@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from fournos.kube.resource import Obj
+from fournos.runtime.controller import Controller, Watch
 from fournos.runtime.decision import Decision
-from fournos.runtime.system import System, Watch
 from tests.unit.runtime.toy import THING, TOY, TOY_KEY, make_toy, scenario
 from tests.world.harness import (
     Scenario,
@@ -72,7 +72,7 @@ async def test_failed_writes_find_a_declaration_that_ignores_them() -> None:
 
 
 async def test_a_hot_loop_is_found() -> None:
-    counting = System(
+    counting = Controller(
         name="counting",
         watches=(Watch(TOY, lambda obj, caches: [TOY_KEY]),),
         observe=lambda caches, key: caches[TOY].get(key),
@@ -86,7 +86,7 @@ async def test_a_hot_loop_is_found() -> None:
 
 
 async def test_a_deadline_runs_the_key_in_virtual_time() -> None:
-    timed = System(
+    timed = Controller(
         name="timed",
         watches=(Watch(TOY, lambda obj, caches: [TOY_KEY]),),
         observe=lambda caches, key: caches[TOY].get(key),

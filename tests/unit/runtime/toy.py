@@ -13,9 +13,9 @@ from typing import Any
 
 from fournos.kube.kinds import CONFIG_MAP
 from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, owner_uids, uid_of
+from fournos.runtime.controller import Caches, Controller, Watch
 from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, Present
 from fournos.runtime.steps import Create, Delete, Patch
-from fournos.runtime.system import Caches, System, Watch
 from tests.world.harness import Scenario
 from tests.world.server import Server
 
@@ -122,8 +122,8 @@ def wakes_owner(obj: Obj, caches: Caches) -> Iterable[Key]:
     return [Key(obj["metadata"]["namespace"], owner["name"])] if owner is not None else []
 
 
-def system(*bugs: str) -> System[Seen]:
-    return System(
+def system(*bugs: str) -> Controller[Seen]:
+    return Controller(
         name="toys",
         watches=(
             Watch(TOY, lambda obj, caches: [key_of(obj)]),

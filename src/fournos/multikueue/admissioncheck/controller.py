@@ -11,13 +11,13 @@ from fournos.multikueue.admissioncheck.observe import Observed, observe, watches
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.workers import Workers
 from fournos.queueing.kinds import ADMISSION_CHECK
-from fournos.runtime.system import Caches, System
+from fournos.runtime.controller import Caches, Controller
 
 ADMISSION_CHECKS = "multikueue-checks"
 
 
-def admission_checks(settings: MultiKueueSettings, workers: Workers) -> System[Observed]:
-    return System(
+def admission_checks(settings: MultiKueueSettings, workers: Workers) -> Controller[Observed]:
+    return Controller(
         name=ADMISSION_CHECKS,
         watches=watches(),
         observe=partial(observe, settings=settings, workers=workers),

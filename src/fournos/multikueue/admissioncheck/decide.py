@@ -12,7 +12,7 @@ from typing import Any
 from fournos.api.conditions import Condition, condition, upsert
 from fournos.multikueue import names
 from fournos.multikueue.admissioncheck.observe import Observed, Worker
-from fournos.runtime.decision import Decision, Facts, Note
+from fournos.runtime.decision import Decision, EventRecord, Facts
 
 
 def decide(observed: Observed, facts: Facts, now: datetime) -> Decision:
@@ -44,8 +44,8 @@ def decide(observed: Observed, facts: Facts, now: datetime) -> Decision:
     before = condition(observed.check, "Active") or {}
     changed = (before.get("status"), before.get("reason")) != (active.status, active.reason)
     kind = "Normal" if active.status == "True" else "Warning"
-    notes = (Note(kind, active.reason, active.message),) if changed else ()  # type: ignore[arg-type]
-    return Decision(status={"conditions": conditions}, notes=notes)
+    events = (EventRecord(kind, active.reason, active.message),) if changed else ()  # type: ignore[arg-type]
+    return Decision(status={"conditions": conditions}, events=events)
 
 
 def _condition_of(worker: Worker) -> Condition:

@@ -10,10 +10,10 @@ from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.multikueue.observe import CONFIG, clusters_of, config_of
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.workers import Workers
-from fournos.queueing.external import name_of
+from fournos.queueing.kind_names import name_of
 from fournos.queueing.kinds import ADMISSION_CHECK
+from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import own_key, pick
-from fournos.runtime.system import Caches, Watch
 
 
 @dataclass(frozen=True, slots=True)

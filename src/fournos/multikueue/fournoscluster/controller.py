@@ -12,11 +12,11 @@ from fournos.multikueue.fournoscluster.steps import executors
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.runtime.clock import Clock
-from fournos.runtime.system import Caches, System
+from fournos.runtime.controller import Caches, Controller
 
 
-def fournosclusters(settings: MultiKueueSettings, clock: Clock) -> System[Observed]:
-    return System(
+def fournosclusters(settings: MultiKueueSettings, clock: Clock) -> Controller[Observed]:
+    return Controller(
         name="multikueue-members",
         watches=watches(settings),
         observe=partial(observe, settings=settings),

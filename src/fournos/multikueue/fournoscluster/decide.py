@@ -12,7 +12,16 @@ from fournos.multikueue.fournoscluster.observe import Observed, Source, is_ours
 from fournos.multikueue.fournoscluster.steps import CheckKubeconfig
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
 from fournos.queueing.kinds import FOURNOS_CLUSTER
-from fournos.runtime.decision import Absent, Answer, Decision, Facts, LiveGet, Note, Present, SecretShape
+from fournos.runtime.decision import (
+    Absent,
+    Answer,
+    Decision,
+    EventRecord,
+    Facts,
+    LiveGet,
+    Present,
+    SecretShape,
+)
 from fournos.runtime.steps import CopySecret, Create, Delete, Patch, Step
 
 
@@ -25,7 +34,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -
         text = f"not a worker: {failure.message}"[:1024]
         # A refused kubeconfig is looked at again when its Secret changes.
         return Decision(
-            notes=(Note("Warning", failure.reason or failure.error, text),),
+            events=(EventRecord("Warning", failure.reason or failure.error, text),),
             retry=not isinstance(failure.step, CheckKubeconfig),
         )
     if not observed.wanted:
@@ -88,14 +97,14 @@ def _gone(observed: Observed, facts: Facts) -> Decision:
     if observed.cluster is None and not isinstance(answer, Absent):
         return Decision(retry=True)  # the cache is about to show it
     step = Delete(MULTIKUEUE_CLUSTER, key_of(observed.worker), uid_of(observed.worker))
-    return Decision((step,), notes=_note_too_many(observed).notes)
+    return Decision((step,), events=_note_too_many(observed).events)
 
 
 def _note_too_many(observed: Observed) -> Decision:
     if not observed.too_many:
         return Decision()
     text = f"not a worker: Kueue takes {names.MAX_WORKERS} at most, and so many come before it by name"
-    return Decision(notes=(Note("Warning", "TooManyWorkers", text),))
+    return Decision(events=(EventRecord("Warning", "TooManyWorkers", text),))
 
 
 def _copied(worker: Obj) -> str:

@@ -14,8 +14,8 @@ from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
 from fournos.multikueue.kubeconfig import content_of, project_secret, token_in
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.queueing.kinds import FOURNOS_CLUSTER
+from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import pick
-from fournos.runtime.system import Caches, Watch
 
 _SECRET = "secret"  # noqa: S105 - the name of an index
 _META = ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "labels")

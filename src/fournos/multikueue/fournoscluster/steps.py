@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from fournos.kube.api import Api
-from fournos.kube.checked import check
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
+from fournos.kube.untrusted_kubeconfig import check
 from fournos.multikueue.kubeconfig import content_of
 from fournos.runtime.clock import Clock
+from fournos.runtime.controller import Executor
 from fournos.runtime.steps import Custom
-from fournos.runtime.system import Executor
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from fournos.multikueue.multikueuecluster.observe import Observed, observe, watc
 from fournos.multikueue.multikueuecluster.steps import executors
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.workers import Workers
-from fournos.runtime.system import System
+from fournos.runtime.controller import Controller
 
 
-def multikueueclusters(settings: MultiKueueSettings, workers: Workers) -> System[Observed]:
-    return System(
+def multikueueclusters(settings: MultiKueueSettings, workers: Workers) -> Controller[Observed]:
+    return Controller(
         name="multikueue-workers",
         watches=watches(settings),
         observe=partial(observe, settings=settings, workers=workers),

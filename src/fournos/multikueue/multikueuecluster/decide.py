@@ -12,7 +12,7 @@ from fournos.multikueue.kubeconfig import version_of
 from fournos.multikueue.multikueuecluster.observe import Observed
 from fournos.multikueue.multikueuecluster.steps import Connect, Forget, Refuse
 from fournos.multikueue.names import KUBECONFIG
-from fournos.runtime.decision import Decision, Facts, Note
+from fournos.runtime.decision import Decision, EventRecord, Facts
 
 
 def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -> Decision:
@@ -24,7 +24,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -
         if isinstance(failure.step, Connect) and failure.error in ("NotFoundError", "ForbiddenError"):
             return Decision((Refuse(observed.name, failure.step.version, failure.message),), retry=True)
         return Decision(
-            notes=(Note("Warning", failure.reason or "KubeconfigRefused", failure.message[:1024]),)
+            events=(EventRecord("Warning", failure.reason or "KubeconfigRefused", failure.message[:1024]),)
         )
     if observed.cluster is None or is_terminating(observed.cluster) or not observed.wanted:
         return Decision((Forget(observed.name),) if observed.known else ())

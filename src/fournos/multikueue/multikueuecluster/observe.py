@@ -13,8 +13,8 @@ from fournos.multikueue.observe import clusters_of, config_of
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.multikueue.workers import Workers
 from fournos.queueing.kinds import ADMISSION_CHECK
+from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import own_key, pick
-from fournos.runtime.system import Caches, Watch
 
 _SECRET = "secret"  # noqa: S105 - the name of an index
 

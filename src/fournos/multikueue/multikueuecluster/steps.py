@@ -11,8 +11,8 @@ from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
 from fournos.multikueue.kubeconfig import content_of
 from fournos.multikueue.workers import Workers
+from fournos.runtime.controller import Executor
 from fournos.runtime.steps import Custom
-from fournos.runtime.system import Executor
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from typing import Final
 
 from fournos.kube.resource import Obj
 from fournos.runtime.webhook.certificates import Pair
-from fournos.runtime.webhook.table import Webhook
+from fournos.runtime.webhook.types import Webhook
 
 _LENGTH: Final = 64
 PATTERN: Final = f"[0-9a-f]{{{_LENGTH}}}"

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from fournos.kube.kinds import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from fournos.kube.resource import Obj, Resource
-from fournos.runtime.webhook.table import Webhook
+from fournos.runtime.webhook.types import Webhook
 
 LABEL: Final = "fournos.dev/webhooks-of"
 """On each configuration of ours: the namespace of the operator that it belongs to."""

@@ -13,9 +13,9 @@ from fournos.api.rules import Violation
 from fournos.kube.api import Api
 from fournos.kube.patches import json_patch
 from fournos.kube.resource import Key
-from fournos.runtime.answer import answer
 from fournos.runtime.decision import MAX_ROUNDS, Answer, Facts, Question, Unknown, User, attempt
-from fournos.runtime.webhook.table import Request, Review, Webhook
+from fournos.runtime.fetch_facts import answer
+from fournos.runtime.webhook.types import Request, Review, Webhook
 
 API_VERSION: Final = "admission.k8s.io/v1"
 

@@ -21,7 +21,7 @@ from fournos.runtime.serving_certificate import ServingCertificate
 from fournos.runtime.webhook.certificates import Pair
 from fournos.runtime.webhook.doors import PATTERN, Doors
 from fournos.runtime.webhook.review import GarbledError, decide, parse, respond, verdict
-from fournos.runtime.webhook.table import Webhook
+from fournos.runtime.webhook.types import Webhook
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from fournos.kube.kinds import MUTATING_WEBHOOKS, SECRET, VALIDATING_WEBHOOKS
 from fournos.kube.resource import Key
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.webhook import certificates
+from fournos.runtime.webhook.cert_rotator import Keeper
 from fournos.runtime.webhook.certificates import Pair, Terms
 from fournos.runtime.webhook.doors import segment_of, segments_in
-from fournos.runtime.webhook.keeper import Keeper
 from fournos.runtime.webhook.registration import LABEL, carries, configurations
 from tests.unit.runtime.loop import LoopClock
 from tests.unit.runtime.webhook.toy import SERVICE, webhook

@@ -16,7 +16,7 @@ from fournos.runtime.decision import Answer, Facts, LiveGet, MayCreate, Present,
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.webhook.review import GarbledError, decide, parse, respond
 from fournos.runtime.webhook.server import WebhookServer
-from fournos.runtime.webhook.table import Request, Review
+from fournos.runtime.webhook.types import Request, Review
 from tests.unit.runtime.toy import TOY, make_toy
 from tests.unit.runtime.webhook.toy import webhook
 from tests.world.server import Connection, Server

@@ -18,7 +18,7 @@ from fournos.runtime.metrics import Metrics
 from fournos.runtime.webhook.certificates import Pair, make_pair
 from fournos.runtime.webhook.doors import Doors, segment_of
 from fournos.runtime.webhook.server import WebhookServer
-from fournos.runtime.webhook.table import Request, Review
+from fournos.runtime.webhook.types import Request, Review
 from tests.fakes.pki import Authority
 from tests.unit.runtime.webhook.toy import webhook
 from tests.world.server import Connection, Server

@@ -9,7 +9,7 @@ from fournos.api.rules import Violation
 from fournos.kube.resource import Key
 from fournos.runtime.decision import Facts, LiveGet, Present
 from fournos.runtime.webhook.registration import Address, Service
-from fournos.runtime.webhook.table import Request, Review, Webhook
+from fournos.runtime.webhook.types import Request, Review, Webhook
 from tests.unit.runtime.toy import TOY
 
 START = datetime(2030, 1, 1, tzinfo=UTC)

@@ -24,7 +24,7 @@ from fournos.runtime.webhook.certificates import Kept, Pair, Terms, next_look
 from fournos.runtime.webhook.doors import segment_of, segments_in
 from fournos.runtime.webhook.registration import LABEL, Target, carries, configurations, correction
 from fournos.runtime.webhook.secret import CertificateSecret
-from fournos.runtime.webhook.table import Webhook
+from fournos.runtime.webhook.types import Webhook
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class Keeper:
                 wait = backoff.next()
             except KubeError as error:
                 wait = backoff.next()
-                self._tell(f"{type(error).__name__}: {error.message}")
+                self._record(f"{type(error).__name__}: {error.message}")
             until = self._clock.now() + timedelta(seconds=wait)
             while not self._wake.is_set() and (left := (until - self._clock.now()).total_seconds()) > 0:
                 try:
@@ -134,7 +134,7 @@ class Keeper:
                 except TimeoutError:
                     continue
 
-    def _tell(self, problem: str) -> None:
+    def _record(self, problem: str) -> None:
         if problem and problem != self._problem:
             log.warning("webhooks: %s", problem)
         self._problem = problem
@@ -145,7 +145,7 @@ class Keeper:
         assert kept.current is not None
         self._expect(self._segments(kept))
         try:
-            self._tell(await self._register(kept))
+            self._record(await self._register(kept))
         finally:
             # Last where it can be: nobody should see a certificate before its authority.
             self._present(kept.current)

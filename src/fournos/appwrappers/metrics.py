@@ -9,8 +9,8 @@ from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.status import phase_of
 from fournos.kube.resource import Obj, key_of
 from fournos.runtime import metrics_table
+from fournos.runtime.controller import Caches
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.system import Caches
 
 BY_PHASE: Final = metrics_table.Gauge("fournos_appwrappers", "AppWrappers by status.phase.", ("phase",))
 PHASES_ENTERED: Final = metrics_table.Counter(

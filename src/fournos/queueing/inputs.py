@@ -8,7 +8,7 @@ from decimal import Decimal
 from enum import Enum
 
 from fournos.kube.resource import Key, Obj
-from fournos.runtime.decision import Note
+from fournos.runtime.decision import EventRecord
 from fournos.runtime.steps import Step
 
 
@@ -33,7 +33,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class QueueInputs:
     workloads: tuple[Obj, ...] = ()
     """Those that name the job as owner."""
     prebuilt: Obj | None = None
@@ -70,7 +70,7 @@ class Outcome:
     reason: str = ""
     message: str = ""
     steps: tuple[Step, ...] = ()
-    notes: tuple[Note, ...] = ()
+    events: tuple[EventRecord, ...] = ()
     retry: bool = False
     workload: Obj | None = None
     """Of STARTING: the Workload as it was confirmed."""

@@ -11,7 +11,7 @@ from fournos.jobs.allow import asker
 from fournos.jobs.context import Context
 from fournos.jobs.finish import fail
 from fournos.jobs.kinds import PIPELINE
-from fournos.jobs.queue import QUEUED, in_queue
+from fournos.jobs.pending import QUEUED, in_queue
 from fournos.jobs.waiting import wait, wait_if_curable
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, Obj, uid_of
@@ -93,7 +93,7 @@ def _under_way(ctx: Context, job: Obj) -> Decision:
     if problem := _no_image(pods):
         reason, text = problem
         if ctx.draft.reason_of("Resolved") not in _NO_IMAGE:
-            ctx.draft.note(reason, text, warning=True).condition("Resolved", "False", reason, text).say(text)
+            ctx.draft.event(reason, text, warning=True).condition("Resolved", "False", reason, text).say(text)
     elif pods and ctx.draft.reason_of("Resolved") in _NO_IMAGE:
         # Not without a pod: the Job controller deletes it before it says that the deadline has passed.
         ctx.draft.condition("Resolved", "False", "Resolving", _RESOLVING).say("Resolving job requirements")

@@ -27,23 +27,23 @@ class State(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Health:
     state: State
     message: str = ""
     whole: bool = False
     """By its own count no pod is missing at the moment: those that failed have been replaced."""
 
 
-_PENDING = Judgement(State.PENDING)
-_READY = Judgement(State.READY)
-_WHOLE = Judgement(State.READY, whole=True)
-_SUCCEEDED = Judgement(State.SUCCEEDED)
+_PENDING = Health(State.PENDING)
+_READY = Health(State.READY)
+_WHOLE = Health(State.READY, whole=True)
+_SUCCEEDED = Health(State.SUCCEEDED)
 
 
-def _failed(obj: Obj, type_: str) -> Judgement:
+def _failed(obj: Obj, type_: str) -> Health:
     found = condition(obj, type_) or {}
     text = ": ".join(filter(None, (found.get("reason"), found.get("message"))))
-    return Judgement(State.FAILED, text)
+    return Health(State.FAILED, text)
 
 
 def _status(obj: Obj) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def _seen(obj: Obj) -> bool:
     return generation is None or int(_status(obj).get("observedGeneration") or 0) >= int(generation)
 
 
-def job(obj: Obj) -> Judgement:
+def job(obj: Obj) -> Health:
     if is_true(obj, "Failed"):
         return _failed(obj, "Failed")
     if is_true(obj, "Complete"):
@@ -68,7 +68,7 @@ def job(obj: Obj) -> Judgement:
     # An index that failed for good (backoffLimitPerIndex) makes no pod any more; the Job goes on without it.
     ended = succeeded + _indexes(str(status.get("failedIndexes") or ""))
     state = State.READY if ready + ended >= min(parallelism, completions) else State.PENDING
-    return Judgement(state, whole=ready >= min(parallelism, completions - ended))
+    return Health(state, whole=ready >= min(parallelism, completions - ended))
 
 
 def _indexes(text: str) -> int:
@@ -76,18 +76,18 @@ def _indexes(text: str) -> int:
     return sum(int(last or first) - int(first) + 1 for first, last in _RANGE.findall(text))
 
 
-def deployment(obj: Obj) -> Judgement:
+def deployment(obj: Obj) -> Health:
     wanted, status = int((obj.get("spec") or {}).get("replicas", 1)), _status(obj)
     ready = _seen(obj) and int(status.get("availableReplicas") or 0) >= wanted
     return _WHOLE if ready else _PENDING
 
 
-def stateful_set(obj: Obj) -> Judgement:
+def stateful_set(obj: Obj) -> Health:
     wanted, status = int((obj.get("spec") or {}).get("replicas", 1)), _status(obj)
     return _WHOLE if _seen(obj) and int(status.get("readyReplicas") or 0) >= wanted else _PENDING
 
 
-def job_set(obj: Obj) -> Judgement:
+def job_set(obj: Obj) -> Health:
     if is_true(obj, "Failed"):
         return _failed(obj, "Failed")
     if is_true(obj, "Completed"):
@@ -103,7 +103,7 @@ def job_set(obj: Obj) -> Judgement:
     return _WHOLE if all(there.get(name, 0) >= count for name, count in wanted.items()) else _PENDING
 
 
-def kubeflow(obj: Obj) -> Judgement:
+def kubeflow(obj: Obj) -> Health:
     """PyTorchJob and MPIJob have the same conditions."""
     if is_true(obj, "Failed"):
         return _failed(obj, "Failed")
@@ -112,30 +112,30 @@ def kubeflow(obj: Obj) -> Judgement:
     return _READY if is_true(obj, "Running") else _PENDING
 
 
-def ray_cluster(obj: Obj) -> Judgement:
+def ray_cluster(obj: Obj) -> Health:
     status = _status(obj)
     if status.get("state") == "failed":
-        return Judgement(State.FAILING, str(status.get("reason") or "the RayCluster failed"))
+        return Health(State.FAILING, str(status.get("reason") or "the RayCluster failed"))
     ready = status.get("state") == "ready" or is_true(obj, "RayClusterProvisioned")
     return _READY if ready else _PENDING
 
 
-def ray_job(obj: Obj) -> Judgement:
+def ray_job(obj: Obj) -> Health:
     status = _status(obj)
     if status.get("jobStatus") == "SUCCEEDED" and status.get("jobDeploymentStatus") == "Complete":
         return _SUCCEEDED
     if status.get("jobStatus") in ("FAILED", "STOPPED") or status.get("jobDeploymentStatus") == "Failed":
-        return Judgement(
+        return Health(
             State.FAILING, str(status.get("message") or status.get("reason") or "the RayJob failed")
         )
     return _READY if status.get("jobDeploymentStatus") == "Running" else _PENDING
 
 
-def leader_worker_set(obj: Obj) -> Judgement:
+def leader_worker_set(obj: Obj) -> Health:
     return _WHOLE if is_true(obj, "Available") else _PENDING
 
 
-def train_job(obj: Obj) -> Judgement:
+def train_job(obj: Obj) -> Health:
     if is_true(obj, "Failed"):
         return _failed(obj, "Failed")
     if is_true(obj, "Complete"):
@@ -144,7 +144,7 @@ def train_job(obj: Obj) -> Judgement:
     return _READY if any(int(one.get("ready") or 0) for one in jobs) else _PENDING
 
 
-def pipeline_run(obj: Obj) -> Judgement:
+def pipeline_run(obj: Obj) -> Health:
     found = condition(obj, "Succeeded") or {}
     if found.get("status") == "True":
         return _SUCCEEDED
@@ -154,21 +154,21 @@ def pipeline_run(obj: Obj) -> Judgement:
     return _READY if found.get("reason") == "Running" else _PENDING
 
 
-def fournos_job(obj: Obj) -> Judgement:
+def fournos_job(obj: Obj) -> Health:
     status = _status(obj)
     phase = str(status.get("phase") or "")
     if phase == "Succeeded":
         return _SUCCEEDED
     if phase in ("Failed", "Stopped"):
-        return Judgement(State.FAILED, ": ".join(filter(None, (phase, status.get("message")))))
+        return Health(State.FAILED, ": ".join(filter(None, (phase, status.get("message")))))
     return _READY if phase in ("Admitted", "Running", "Stopping") else _PENDING
 
 
-def mini_cluster(obj: Obj) -> Judgement:
+def mini_cluster(obj: Obj) -> Health:
     status = _status(obj)
     if is_true(obj, "JobFinished"):
         code = int(status.get("exitCode") or 0)
-        return Judgement(State.FAILED, f"exit code {code}") if code else _SUCCEEDED
+        return Health(State.FAILED, f"exit code {code}") if code else _SUCCEEDED
     return _READY if is_true(obj, "JobMiniClusterReady") or is_true(obj, "JobRunning") else _PENDING
 
 
@@ -177,7 +177,7 @@ _DONE = ("Complete", "Completed", "Succeeded")
 TOLD = frozenset({"Failed", *_DONE})
 
 
-def other(obj: Obj) -> Judgement | None:
+def other(obj: Obj) -> Health | None:
     """A kind of which nothing is known, by the conditions that most kinds have; None: it has none of them.
 
     Success counts only when none of its pods is left: other kinds say `Completed` of a rollout.

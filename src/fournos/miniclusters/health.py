@@ -9,8 +9,8 @@ from fournos.api.conditions import condition, is_true
 from fournos.kube.resource import Obj, is_terminating, newest
 from fournos.miniclusters import names
 from fournos.miniclusters.context import Context, index_of, terminal
-from fournos.miniclusters.job import KILLED
-from fournos.miniclusters.result import exit_code
+from fournos.miniclusters.exit_code import exit_code
+from fournos.miniclusters.indexed_job import KILLED
 from fournos.miniclusters.status import BESIDE, READY, REQUESTED, RUNNING, WAITING
 
 

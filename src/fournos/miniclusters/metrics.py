@@ -7,9 +7,9 @@ from typing import Final
 
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.status import summary_of
+from fournos.runtime.controller import Caches
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import Gauge, Metric
-from fournos.runtime.system import Caches
 
 BY_PHASE: Final = Gauge("fournos_miniclusters", "MiniClusters by status.phase.", ("phase",))
 BROKERS: Final = Gauge("fournos_minicluster_brokers", "Brokers of all MiniClusters that are up.")

@@ -9,8 +9,8 @@ from typing import Final, Literal
 
 from fournos.frameworks import names
 from fournos.frameworks.context import Context
-from fournos.frameworks.table import Framework
-from fournos.runtime.decision import Decision, Note
+from fournos.frameworks.kind_spec import Framework
+from fournos.runtime.decision import Decision, EventRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,5 +54,5 @@ def tell(ctx: Context, trouble: Trouble | None) -> Decision:
     text = trouble.text if trouble is not None else None
     if before == text:
         return Decision()
-    notes = (Note(trouble.type, trouble.reason, trouble.message),) if trouble is not None else ()
-    return Decision(steps=(ctx.annotate({names.WARNING_ANNOTATION: text}),), notes=notes)
+    events = (EventRecord(trouble.type, trouble.reason, trouble.message),) if trouble is not None else ()
+    return Decision(steps=(ctx.annotate({names.WARNING_ANNOTATION: text}),), events=events)

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 from fournos.api.quantities import parse_quantity
 from fournos.frameworks.paths import Path
 from fournos.kube.resource import Resource
-from fournos.queueing.external import parse_name
+from fournos.queueing.kind_names import parse_name
 from fournos.queueing.requests import REQUESTS_ANNOTATION
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from fournos.kube.resource import Key, Obj, Resource, key_of
-from fournos.runtime.system import System, Watch
+from fournos.runtime.controller import Controller, Watch
 
 log = logging.getLogger(__name__)
 
@@ -16,7 +16,7 @@ class Followed:
     """What the primary objects of one system need beyond its own watches: open while one of them needs it."""
 
     def __init__(
-        self, system: System[Any], open_: Callable[[Watch], None], close: Callable[[Resource], None]
+        self, system: Controller[Any], open_: Callable[[Watch], None], close: Callable[[Resource], None]
     ) -> None:
         self._system = system
         self._own = frozenset(watch.resource for watch in system.watches)

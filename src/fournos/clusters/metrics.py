@@ -8,9 +8,9 @@ from typing import Final
 from fournos.api.fournoscluster import KubeconfigStatus, LockState
 from fournos.clusters.inventory import read
 from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.runtime.controller import Caches
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import Gauge, Metric
-from fournos.runtime.system import Caches
 
 BY_STATE: Final = Gauge("fournos_clusters", "FournosClusters by status.kubeconfigStatus.", ("state",))
 LOCKS: Final = Gauge("fournos_cluster_locks", "Locks of FournosClusters by state.", ("state",))

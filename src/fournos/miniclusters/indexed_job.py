@@ -39,7 +39,7 @@ def _failure_policy(cluster: Cluster) -> list[dict[str, Any]]:
     return rules
 
 
-def job(cluster: Cluster, placed: dict[str, Any]) -> dict[str, Any]:
+def indexed_job(cluster: Cluster, placed: dict[str, Any]) -> dict[str, Any]:
     """The Job with this pod template (Kubernetes' API: a failure policy needs restartPolicy Never)."""
     spec = cluster.spec
     metadata = cluster.metadata(cluster.name)

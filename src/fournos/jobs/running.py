@@ -7,10 +7,10 @@ from datetime import datetime, timedelta
 from fournos.api.times import parse_time
 from fournos.jobs import build, names
 from fournos.jobs.allow import asker
+from fournos.jobs.cancel_run import pods_gone
 from fournos.jobs.context import Context, run_ended, run_succeeded, succeeded_condition
 from fournos.jobs.finish import fail, fail_attempt, finish
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
-from fournos.jobs.stop import pods_gone
 from fournos.jobs.waiting import wait, wait_if_curable
 from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.queueing.report import pods_ready_patch

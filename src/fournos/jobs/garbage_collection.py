@@ -19,10 +19,10 @@ from fournos.jobs.settings import JobSettings
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, uid_of
 from fournos.queueing.kinds import WORKLOAD
+from fournos.runtime.controller import Caches, Controller
 from fournos.runtime.decision import Absent, Decision, Facts, LiveGet
 from fournos.runtime.projection import nobody
 from fournos.runtime.steps import Delete
-from fournos.runtime.system import Caches, System
 
 _MIN_AGE = timedelta(seconds=15)
 """Young ones may be part of something that is still being deleted by Kubernetes itself."""
@@ -70,9 +70,9 @@ def collect(caches: Caches) -> Iterable[Key]:
                     yield key
 
 
-def orphans_system(settings: JobSettings) -> System[Orphans]:
+def orphans_controller(settings: JobSettings) -> Controller[Orphans]:
     kept = (FOURNOS_JOB, *_CHILDREN)
-    return System(
+    return Controller(
         name="orphans",
         watches=tuple(
             replace(

@@ -17,8 +17,8 @@ from typing import Final
 from fournos.api.conditions import is_true
 from fournos.api.quantities import parse_quantity
 from fournos.kube.resource import Key, Obj, controller_of, key_of, newest
+from fournos.queueing.inputs import Ancestor, Share
 from fournos.queueing.kinds import FOURNOS_JOB, WORKLOAD
-from fournos.queueing.surroundings import Ancestor, Share
 from fournos.queueing.workload import JOB_UID_LABEL
 from fournos.runtime.decision import Facts, LiveList, Present, Unknown
 

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 from fournos.api.conditions import Condition, condition, upsert
 from fournos.api.model import Model, StatusCondition
 from fournos.kube.resource import Obj
-from fournos.runtime.decision import Note
+from fournos.runtime.decision import EventRecord
 
 _NOTE_MAX = 1024
 """Kubernetes takes no longer message of an Event."""
@@ -36,7 +36,7 @@ class Draft:
         self._now = now
         self._generation = obj["metadata"].get("generation")
         self._status: dict[str, Any] = dict(obj.get("status") or {})
-        self.notes: list[Note] = []
+        self.events: list[EventRecord] = []
 
     # --- reading ---
 
@@ -86,8 +86,8 @@ class Draft:
         )
         return self
 
-    def note(self, reason: str, message: str, *, warning: bool = False) -> Self:
-        self.notes.append(Note("Warning" if warning else "Normal", reason, message[:_NOTE_MAX]))
+    def event(self, reason: str, message: str, *, warning: bool = False) -> Self:
+        self.events.append(EventRecord("Warning" if warning else "Normal", reason, message[:_NOTE_MAX]))
         return self
 
     def render(self) -> Mapping[str, Any]:

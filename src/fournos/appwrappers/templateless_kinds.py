@@ -44,7 +44,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Bare:
+class Templateless:
     asks: Callable[[Obj], Iterator[Ask]]
     """Raises ValueError with what to write."""
     place: Callable[[Obj, Sequence[PodSetInfo]], Obj]
@@ -275,10 +275,10 @@ def _common(maps: Sequence[Mapping[str, str]]) -> dict[str, str]:
     return {key: value for key, value in first.items() if all(one.get(key) == value for one in others)}
 
 
-TRAIN_JOB: Final = Bare(_train_job, _place_train_job, failed_pods=True)
-PIPELINE_RUN: Final = Bare(_pipeline_run, _place_pipeline_run)
-FOURNOS_JOB: Final = Bare(_fournos_job, _place_fournos_job, asks_prefixed=_fournos_job)
-MINI_CLUSTER: Final = Bare(_mini_cluster, _place_mini_cluster)
+TRAIN_JOB: Final = Templateless(_train_job, _place_train_job, failed_pods=True)
+PIPELINE_RUN: Final = Templateless(_pipeline_run, _place_pipeline_run)
+FOURNOS_JOB: Final = Templateless(_fournos_job, _place_fournos_job, asks_prefixed=_fournos_job)
+MINI_CLUSTER: Final = Templateless(_mini_cluster, _place_mini_cluster)
 
 
 def marks(name: str, index: int, info: PodSetInfo) -> PodSetInfo:

@@ -13,9 +13,9 @@ from fournos.jobs.quota import own_cluster, shared_cluster
 from fournos.jobs.waiting import admission_message, wait, wait_if_curable
 from fournos.kube.resource import Key, Obj, controller_of, controls, uid_of
 from fournos.queueing.ensure import OUT_OF_SYNC, prebuilt_name
+from fournos.queueing.inputs import Ancestor, Verdict
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.state import QueueState, QueueView, view
-from fournos.queueing.surroundings import Ancestor, Verdict
 from fournos.runtime.decision import Absent, Decision, LiveGet, Present, Unknown
 from fournos.runtime.steps import Create
 
@@ -183,7 +183,7 @@ def _claim(ctx: Context, workload: Obj, cluster: str) -> Decision:
     )
     ctx.draft.enter("Admitted", message)
     ctx.draft.condition("WorkloadAdmitted", "True", "Admitted", f"Assigned to cluster {cluster}")
-    ctx.draft.note("Admitted", f"Assigned to cluster {cluster}")
+    ctx.draft.event("Admitted", f"Assigned to cluster {cluster}")
     return ctx.decision()
 
 

@@ -1,0 +1,249 @@
+"""Runs systems against one API server: caches, queues, workers, periodic collection.
+
+A standby runs `watch` only, so that its caches are warm; `work` is for the leader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from fournos.kube.api import Api
+from fournos.kube.errors import NotLeaderError, TransientError
+from fournos.kube.resource import Key, Obj, Resource, key_of
+from fournos.runtime.act import StepExecutor
+from fournos.runtime.clock import Clock, SystemClock
+from fournos.runtime.controller import Caches, Controller
+from fournos.runtime.decision import EventRecord
+from fournos.runtime.informers import Informers, Running, at_work
+from fournos.runtime.lease import Lease
+from fournos.runtime.manager_metrics import ControllerMetrics
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.metrics_table import (
+    QUEUE_OLDEST_SECONDS,
+    QUEUE_PROCESSING,
+    QUEUE_READY,
+    QUEUE_RETRYING,
+    QUEUE_SLEEPING,
+    RECONCILE_RETRIES,
+    RECONCILE_SECONDS,
+    RECONCILES,
+    STATUS_WRITES,
+    STEP_FAILURES,
+    STEPS,
+)
+from fournos.runtime.queue import Queue, QueueClosedError
+from fournos.runtime.reconcile import Outcome, Result, reconcile
+
+log = logging.getLogger(__name__)
+
+RecordEvent = Callable[[Resource, Obj, EventRecord], None]
+"""Sends a Kubernetes Event about an object; must not block."""
+
+COLLECT_INTERVAL = 300.0
+OUTAGE = 5
+"""So many transient failures in a row, of whatever keys, are an outage of the API server."""
+RECOVERY = 5.0
+"""Seconds over which the keys that failed in an outage are spread when it is over."""
+SOONEST = timedelta(milliseconds=100)
+
+
+class Manager:
+    """The systems of a process on one API server."""
+
+    def __init__(
+        self,
+        api: Api,
+        systems: Sequence[Controller[Any]],
+        *,
+        lease: Lease | None = None,
+        clock: Clock | None = None,
+        metrics: Metrics | None = None,
+        record: RecordEvent | None = None,
+        workers: int = 8,
+        collect_interval: float = COLLECT_INTERVAL,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        """`workers`: passes at the same time per system; `collect_interval` in seconds.
+
+        `lease`: who may work, for `process.run`; without one it always works (development).
+        """
+        self.lease = lease
+        self._executor = StepExecutor(api)
+        self._clock = clock or SystemClock()
+        self._metrics = metrics or Metrics()
+        self._record = record
+        self._workers = workers
+        self._collect_interval = collect_interval
+        self._jitter = jitter
+        self._failing = 0
+        self._running = [self._prepare(system) for system in systems]
+        self.informers = Informers(
+            api, self._running, clock=self._clock, metrics=self._metrics, on_change=self._recovered
+        )
+
+    def _prepare(self, system: Controller[Any]) -> Running:
+        name = system.published_name or system.name
+        metrics = ControllerMetrics(self._metrics, name, self._clock, workers=self._workers)
+        return Running(system, Queue(self._clock, jitter=self._jitter, metrics=metrics), metrics)
+
+    # --- for all replicas ----------------------------------------------------------------------------
+
+    def caches(self, system: str) -> Caches:
+        """The caches of a system, by its name."""
+        return next(running.caches for running in self._running if running.system.name == system)
+
+    def refresh_metrics(self) -> None:
+        """Sets the gauges; to be called before metrics are read."""
+        for running in self._running:
+            name, queue = running.system.name, running.queue
+            self._metrics.set(QUEUE_READY, len(queue), name)
+            self._metrics.set(QUEUE_PROCESSING, queue.processing, name)
+            self._metrics.set(QUEUE_RETRYING, queue.retrying, name)
+            self._metrics.set(QUEUE_SLEEPING, queue.sleeping, name)
+            self._metrics.set(QUEUE_OLDEST_SECONDS, queue.oldest(), name)
+            running.metrics.refresh(len(queue))
+        self.informers.refresh_metrics()
+
+    # --- for the leader --------------------------------------------------------------------------------
+
+    async def work(self) -> None:
+        """Works all keys, until `drain`.  Call it when synced.  Raises NotLeaderError, TaskFailedError."""
+        self.informers.waking = True
+        for running in self._running:
+            for obj in running.caches[running.system.resource]:
+                running.queue.add(key_of(obj))
+        async with asyncio.TaskGroup() as tasks:
+            collectors = [
+                tasks.create_task(self._collect(running))
+                for running in self._running
+                if running.system.collect is not None
+            ]
+            workers = [
+                tasks.create_task(self._worker(running))
+                for running in self._running
+                for _ in range(self._workers)
+            ]
+            await asyncio.wait(workers)
+            for collector in collectors:
+                collector.cancel()
+
+    def wake(self, system: str, key: Key | None = None) -> None:
+        """Work a key because of something that no watch of ours tells, such as another cluster's health;
+        None: all keys of the system, those of its garbage collection included."""
+        if not self.informers.waking:
+            return
+        running = next(running for running in self._running if running.system.name == system)
+        for one in self._keys(running) if key is None else (key,):
+            running.queue.add(one)
+
+    def _keys(self, running: Running) -> Iterable[Key]:
+        mine = (key_of(obj) for obj in running.caches[running.system.resource])
+        garbage = self._garbage(running) if running.system.collect is not None else ()
+        return dict.fromkeys((*mine, *garbage))
+
+    async def drain(self) -> None:
+        """No new passes; returns when those under way have ended."""
+        for running in self._running:
+            running.queue.shutdown()
+        for running in self._running:
+            await running.queue.drained()
+
+    async def _worker(self, running: Running) -> None:
+        while True:
+            try:
+                key = await running.queue.get()
+            except QueueClosedError:
+                return
+            try:
+                await self._work_on(running, key)
+            except NotLeaderError:
+                raise
+            except Exception:  # of the runtime's own: the key must not be lost
+                log.exception("%s: a worker failed", running.system.name, extra={"key": key})
+                running.queue.retry(key)
+            finally:
+                running.queue.done(key)
+            # A pass without requests never suspends: thousands of them must not hold up the lease.
+            await asyncio.sleep(0)
+
+    async def _work_on(self, running: Running, key: Key) -> None:
+        system, queue = running.system, running.queue
+        at_work.set((running, key))
+        started = self._clock.monotonic()
+        outcome = await reconcile(
+            system, running.caches, self._executor, key, self._clock.now(), queue.failures(key)
+        )
+        self._measure(running, outcome, self._clock.monotonic() - started)
+        if isinstance(outcome.error, TransientError) or (outcome.failure and outcome.failure.transient):
+            self._failing += 1
+            if self._failing == OUTAGE:
+                log.warning("the API server is in trouble: %s", _trouble(outcome))
+        elif outcome.done or outcome.wrote_status:
+            self._recovered()
+        if outcome.result in (Result.GONE, Result.DONE, Result.FAILED) and outcome.error is None:
+            wake_at = outcome.wake_at
+            if wake_at is not None:  # one that is past already must not become a hot loop
+                wake_at = max(wake_at, self._clock.now() + SOONEST)
+            queue.add_at(key, wake_at)  # a pass without a decision keeps the last one's deadline
+        if outcome.retry:
+            queue.retry(key, at_least=outcome.retry_after)
+        else:
+            queue.forget(key)
+        if outcome.again:
+            queue.add(key)
+        for note in outcome.events:
+            level = logging.WARNING if note.type == "Warning" else logging.INFO
+            log.log(level, "%s: %s", note.reason, note.message, extra={"key": key})
+            resource, obj = note.about or (system.resource, outcome.object)
+            if self._record is not None and obj is not None:
+                self._record(resource, obj, note)
+
+    def _recovered(self) -> None:
+        """The API server answers: after an outage nobody needs to wait for a long backoff."""
+        if self._failing >= OUTAGE:
+            log.info("the API server answers again")
+            for running in self._running:
+                running.queue.hurry(RECOVERY)
+        self._failing = 0
+
+    def _measure(self, running: Running, outcome: Outcome, seconds: float) -> None:
+        metrics, name = self._metrics, running.system.name
+        running.metrics.passed(outcome, seconds)
+        metrics.add(RECONCILES, name, outcome.result.value)
+        metrics.observe(RECONCILE_SECONDS, seconds, name)
+        if outcome.retry:
+            metrics.add(RECONCILE_RETRIES, name)
+        if outcome.wrote_status:
+            metrics.add(STATUS_WRITES, name)
+        for step, _ in outcome.done:
+            resource = str(getattr(step, "resource", "secrets"))
+            metrics.add(STEPS, name, type(step).__name__, resource)
+        if outcome.failure is not None:
+            failure = outcome.failure
+            metrics.add(STEP_FAILURES, name, type(failure.step).__name__, failure.error)
+
+    async def _collect(self, running: Running) -> None:
+        while True:
+            for key in self._garbage(running):
+                running.queue.add(key)
+            await asyncio.sleep(self._collect_interval * (0.9 + 0.2 * self._jitter()))
+
+    @staticmethod
+    def _garbage(running: Running) -> Iterable[Key]:
+        assert running.system.collect is not None
+        try:
+            return tuple(running.system.collect(running.caches))
+        except Exception:
+            log.exception("%s: collection failed", running.system.name)
+            return ()
+
+
+def _trouble(outcome: Outcome) -> str:
+    if outcome.failure is not None:
+        return f"{outcome.failure.error}: {outcome.failure.message}"
+    return str(outcome.error)
