@@ -154,6 +154,15 @@ def test_a_call_from_the_clients_own_thread_is_refused(sync: Client) -> None:
         LOOP.run(wrong())
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A test run in the background inherits that SIGINT is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_ends_the_call_and_leaves_nothing_behind(sync: Client, api: Api) -> None:
     job = sync.submit(SPEC, name="one")
     timer = threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))

@@ -122,8 +122,8 @@ def test_none_is_kept_on_demand_even_when_the_command_failed() -> None:
 def test_none_is_kept_of_a_command_that_was_interrupted(number: signal.Signals, tmp_path: Path) -> None:
     _made("left")
     script = f"echo $$ >{tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; exec sleep 60"
-    # Who runs the tests in the background ignores Ctrl-C, and all that is started inherits that.
-    words = ["env", "--default-signal=INT", *AROUND, "--keep=no", "--", "sh", "-c", script]
+    # Who runs the tests in the background ignores Ctrl-C and SIGHUP, and all that is started inherits that.
+    words = ["env", "--default-signal=INT,HUP", *AROUND, "--keep=no", "--", "sh", "-c", script]
     with subprocess.Popen(words, start_new_session=True, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 30
         while not (tmp_path / "pid").exists():
