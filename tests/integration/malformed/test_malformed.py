@@ -16,6 +16,7 @@ import pytest
 
 from fournos.api.crd import crd
 from fournos.app.crds import KINDS
+from fournos.app.metrics import TABLE
 from fournos.app.parts import PARTS
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.clusters.settings import ClusterSettings
@@ -101,6 +102,8 @@ def settings_of(namespace: str) -> dict[str, Any]:
 async def operating(client: Client, namespace: str) -> AsyncIterator[Metrics]:
     metrics, clock = Metrics(), SystemClock()
     controllers: list[Manager] = []
+    metrics, clock = Metrics(TABLE), SystemClock()
+    controllers: list[Controller] = []
 
     def wake(system: str, key: Key) -> None:
         for controller in controllers:
