@@ -100,10 +100,8 @@ def settings_of(namespace: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def operating(client: Client, namespace: str) -> AsyncIterator[Metrics]:
-    metrics, clock = Metrics(), SystemClock()
-    controllers: list[Manager] = []
     metrics, clock = Metrics(TABLE), SystemClock()
-    controllers: list[Controller] = []
+    controllers: list[Manager] = []
 
     def wake(system: str, key: Key) -> None:
         for controller in controllers:

@@ -9,7 +9,7 @@ from fournos.kube.errors import ServerError
 from fournos.kube.kinds import JOB
 from tests.unit.jobs.actors import job, phase, submit
 from tests.unit.jobs.test_lifecycle import scenario
-from tests.unit.queueing.test_external import SILENT
+from tests.unit.queueing.test_kind_names import SILENT
 from tests.world.harness import run
 from tests.world.server import Server
 

@@ -13,7 +13,7 @@ from fournos.runtime.controller import Caches
 from fournos.runtime.metrics import Metrics
 from tests.unit.appwrappers.actors import NS, OWN, Controllers, pod_template, submit
 from tests.unit.appwrappers.test_lifecycle import scenario
-from tests.unit.clusters.test_gauges import store
+from tests.unit.clusters.test_metrics import store
 from tests.world.harness import run
 
 
