@@ -33,7 +33,7 @@ from fournos.appwrappers.names import APPWRAPPER
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
-from fournos.kube.errors import AlreadyExistsError, NotFoundError
+from fournos.kube.errors import AlreadyExistsError, NotFoundError, TransientError
 from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, LEASE, NAMESPACE, SECRET
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.miniclusters.kinds import MINICLUSTER
@@ -156,6 +156,15 @@ class Site:
         await self.client.patch(CLUSTER_QUEUE, Key("", self.namespace), body)
 
     async def vanish(self) -> None:
+        """After a restart of the cluster Kueue's conversion webhook comes back a little later."""
+        async with asyncio.timeout(60):
+            while True:
+                try:
+                    return await self._clear()
+                except TransientError:
+                    await asyncio.sleep(0.5)
+
+    async def _clear(self) -> None:
         for resource in (LOCAL_QUEUE, *JOBS, WORKLOAD):
             for obj in await self.all(resource):
                 key = self.key(obj["metadata"]["name"])
@@ -163,7 +172,8 @@ class Site:
                     await self.client.patch(resource, key, {"metadata": {"finalizers": None}})
                     await self.client.delete(resource, key)
         for resource, name in ((CLUSTER_QUEUE, self.namespace), (NAMESPACE, self.namespace)):
-            await self.client.delete(resource, Key("", name))
+            with suppress(NotFoundError):
+                await self.client.delete(resource, Key("", name))
 
 
 class Fleet:
