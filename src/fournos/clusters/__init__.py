@@ -1,1 +1,1 @@
-"""FournosCluster: clusters find themselves, and quotas follow the hardware."""
+"""The FournosCluster operator: it discovers clusters and keeps Kueue's quotas in line with their GPUs."""

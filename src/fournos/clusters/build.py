@@ -1,4 +1,4 @@
-"""The objects that a FournosCluster makes, as pure functions."""
+"""Builds the objects that the FournosCluster operator creates. All functions here are pure."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ _MEANINGS: Final = {
 
 
 def lock_owner(cluster: str, owner: str) -> dict[str, Any]:
-    """The fields of a lock's FournosJob that say for whom it is.
+    """Returns the fields of the lock's FournosJob that name its owner.
 
-    An owner that was stored before there was a rule must not keep the lock from being made.
+    The text is escaped and cut to the lengths that FournosJob allows. An owner that was stored before its
+    rule existed must not prevent the creation of the lock.
     """
     owner = escaped_line(owner)[:_OWNER_MAX]
     return {
@@ -32,7 +33,7 @@ def lock_owner(cluster: str, owner: str) -> dict[str, Any]:
 
 
 def lock_job(cluster: str, owner: str, *, namespace: str) -> Obj:
-    """The FournosJob that takes all slots of a cluster and runs nothing."""
+    """Returns the FournosJob that takes all slots of a cluster and starts no pods."""
     return {
         "apiVersion": FOURNOS_JOB.api_version,
         "kind": FOURNOS_JOB.kind,
@@ -52,13 +53,14 @@ def lock_job(cluster: str, owner: str, *, namespace: str) -> Obj:
 
 
 def held_priority() -> dict[str, Any]:
-    """What a held lock's Workload says in its spec."""
+    """Returns the priority fields of the `spec` of a held lock's Workload."""
     name = names.LOCK_HELD_CLASS
     reference = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": name}
     return {"priority": _PRIORITIES[name], "priorityClassRef": reference}
 
 
 def priority_class(name: str) -> Obj:
+    """Returns a WorkloadPriorityClass for locks; `name` is one of `PRIORITY_CLASSES`."""
     return {
         "apiVersion": WORKLOAD_PRIORITY_CLASS.api_version,
         "kind": WORKLOAD_PRIORITY_CLASS.kind,
@@ -72,7 +74,7 @@ PRIORITY_CLASSES: Final = tuple(_PRIORITIES)
 
 
 def cluster_of_secret(key: Key, *, secret: str, owner: str | None) -> Obj:
-    """The FournosCluster of a Secret that somebody labelled."""
+    """Returns the FournosCluster of a labelled kubeconfig Secret."""
     return {
         "apiVersion": FOURNOS_CLUSTER.api_version,
         "kind": FOURNOS_CLUSTER.kind,

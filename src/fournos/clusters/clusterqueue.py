@@ -1,4 +1,7 @@
-"""The system that writes ResourceFlavors and the ClusterQueue: one key, so one writer."""
+"""The controller of ResourceFlavors and the ClusterQueue.
+
+It has one key only, so there is one writer and two passes never overwrite each other's quotas.
+"""
 
 from __future__ import annotations
 
@@ -26,24 +29,32 @@ from fournos.runtime.steps import Create, Delete, Patch, Step
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """All clusters, and what Kueue has of them."""
+    """All FournosClusters together with Kueue's objects for them."""
 
     key: Key
     inputs: tuple[PlannerInput, ...]
     flavors: tuple[Obj, ...]
     queue: Obj | None
     clusters: tuple[Obj, ...] = ()
-    """The FournosClusters themselves, which events are about: they have a namespace, and a right there."""
+    """The FournosClusters themselves.
+
+    Events are recorded about them, because they are namespaced and the operator may create events in that
+    namespace.
+    """
 
 
 def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision:
-    """Pure.  Flavors come before the queue names them and go after it does not any more."""
+    """Returns the writes that bring ResourceFlavors and the ClusterQueue to the plan.  A pure function.
+
+    A flavor is created before the queue names it, and deleted only after the queue no longer names it.
+    """
     if facts.failure is not None and facts.failure.transient:
         return Decision(retry=True)
     known = {cluster.name for cluster in seen.inputs}
     orphans = [f["metadata"]["name"] for f in seen.flavors if ours(f) and f["metadata"]["name"] not in known]
+    # A live read, because the cache may not show a FournosCluster that was just created.
     answers = facts.require_all(LiveGet(FOURNOS_CLUSTER, Key(settings.namespace, name)) for name in orphans)
-    # Only what the API server itself denies is gone; of the others we know too little to touch them.
+    # Only a 404 from the API server proves that the cluster is gone. After any other answer its flavor stays.
     if not all(isinstance(answer, Absent) and not answer.no_kind for answer in answers):
         return Decision(retry=True)
     wanted = plan(seen.inputs, seen.flavors, seen.queue, prefix=settings.gpu_resource_prefix)
@@ -51,6 +62,7 @@ def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSetting
         Create(RESOURCE_FLAVOR, flavor, own_label=names.MANAGED_BY_LABEL) for flavor in wanted.create
     ]
     for flavor, taints in wanted.taint:
+        # The precondition: a taint that a person added since this read must not be overwritten.
         version = flavor["metadata"]["resourceVersion"]
         body: dict[str, Any] = {
             "metadata": {"resourceVersion": version},
@@ -72,12 +84,12 @@ def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSetting
     )
     rest = tuple(step for step in steps if step != refused.step)
     if isinstance(refused.step, Patch) and refused.step.resource is CLUSTER_QUEUE:
-        rest = ()  # flavors that the queue still names must stay
+        rest = ()  # the queue still names these flavors, so none may be deleted
     return Decision(rest, events=events, retry=True)
 
 
 def _waiting(seen: Fleet, *, prefix: str) -> frozenset[str]:
-    """The clusters whose quotas are not in the queue yet."""
+    """Returns the names of the clusters whose quotas are not in the ClusterQueue yet."""
     flavors = {flavor["metadata"]["name"]: flavor for flavor in seen.flavors}
     return frozenset(
         one.name
@@ -88,6 +100,7 @@ def _waiting(seen: Fleet, *, prefix: str) -> frozenset[str]:
 
 
 def queue_controller(settings: ClusterSettings) -> Controller[Fleet]:
+    """Returns the controller; its single key is the ClusterQueue of the settings."""
     key = Key("", settings.kueue_cluster_queue_name)
 
     def observe(caches: Caches, asked: Key) -> Fleet | None:
@@ -122,12 +135,18 @@ def queue_controller(settings: ClusterSettings) -> Controller[Fleet]:
 
 
 def _project_cluster(cluster: Obj) -> Obj:
-    """What the plan reads, computed once for each change; a change of anything else makes no new plan."""
+    """Returns the metadata and the planner's input, computed once per change.
+
+    A change of any other field does not change the projection and therefore triggers no reconcile.
+    """
     identity = pick(cluster["metadata"], ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp"))
     return {"metadata": identity, "input": planner_input(cluster)}
 
 
 def _input(projected: Obj) -> PlannerInput:
-    """A cluster that the projection could not read is kept whole, and read again."""
+    """Returns the planner's input.
+
+    An object that the projection could not process is cached in full, so its input is computed here.
+    """
     found = projected.get("input")
     return found if isinstance(found, PlannerInput) else planner_input(projected)

@@ -1,4 +1,4 @@
-"""Whether the cluster can be reached: the conditions KubeconfigValid and Reachable."""
+"""Sets the conditions KubeconfigValid and Reachable."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fournos.kube.resource import key_of
 
 REFUSALS = frozenset({"KubeconfigRefusedError", "CredentialsError"})
 BAD_CREDENTIALS = frozenset({"Unauthorized", "CertificateExpired", "TokenExpired"})
-"""Reasons of a probe that only a new kubeconfig cures."""
+"""Reasons of a failed probe that only a new kubeconfig can fix."""
 EXPIRES_SOON = timedelta(days=14)
 _NO_NAME = "spec.kubeconfigSecret is not set: name the Secret that holds the cluster's kubeconfig"
 
 
 def connectivity(ctx: Context) -> None:
-    """Sets status.kubeconfigStatus and status.connection; connects, or drops the connection."""
+    """Sets `status.kubeconfigStatus` and `status.connection`; opens or closes the connection."""
     secret = ctx.observed.secret
     if secret is None:
         name = ctx.spec.kubeconfig_secret
@@ -43,11 +43,12 @@ def connectivity(ctx: Context) -> None:
     if ctx.observed.connected != version:
         refused = ctx.draft.is_false("KubeconfigValid") and known.error is None
         if known.secret_version == version and refused:
-            return  # looked at already; it is the Secret that has to change
+            return  # this version of the Secret was refused before; only a change of the Secret can help
         ctx.steps.append(Connect(key_of(secret), ctx.name, version, known.unreachable_since))
     ctx.draft.put(connection={**ctx.draft.group("connection"), "secretVersion": version})
     probe = ctx.observed.probe if ctx.observed.connected == version else None
-    if probe is not None or known.secret_version != version:  # else what was found before stands
+    # Without a new probe, the earlier result for this version stays
+    if probe is not None or known.secret_version != version:
         _valid(ctx, probe)
     if probe is not None:
         _probed(ctx, probe)
@@ -56,7 +57,7 @@ def connectivity(ctx: Context) -> None:
 
 
 def _again(ctx: Context) -> None:
-    """Somebody asks for a new look: the connection is made anew, and a refusal reconsidered."""
+    """Handles a new value of the discover annotation: reconnects, and tries a refused kubeconfig again."""
     asked = (ctx.cluster["metadata"].get("annotations") or {}).get(names.DISCOVER_ANNOTATION)
     if not asked or asked == ctx.draft.discover_requested:
         return
@@ -71,6 +72,7 @@ def _again(ctx: Context) -> None:
 
 
 def _unusable(ctx: Context, status: KubeconfigStatus, reason: str, text: str) -> None:
+    """Disconnects and sets both conditions for a Secret that is missing or refused."""
     if ctx.observed.connected is not None:
         ctx.steps.append(Forget(ctx.name))
     ctx.draft.put_condition("KubeconfigValid", "False", reason, text)
@@ -80,6 +82,7 @@ def _unusable(ctx: Context, status: KubeconfigStatus, reason: str, text: str) ->
 
 
 def _probed(ctx: Context, probe: Verdict) -> None:
+    """Writes the result of a probe to `status.connection` and the condition Reachable."""
     connection, known = ctx.draft.group("connection"), ctx.draft.connection
     if probe.certificate_expires is not None:
         connection["certificateExpires"] = format_time(probe.certificate_expires)
@@ -100,14 +103,15 @@ def _probed(ctx: Context, probe: Verdict) -> None:
     ctx.draft.put(connection=connection)
     bad = probe.reason in BAD_CREDENTIALS
     if ctx.draft.is_true("Reachable") and ctx.now < believed and not bad:
-        ctx.wake(believed)  # one lost packet closes no cluster
+        # One failed probe must not close a cluster; a second failure after the interval does
+        ctx.wake(believed)
         return
     ctx.draft.put(kubeconfigStatus=(KubeconfigStatus.INVALID if bad else KubeconfigStatus.UNREACHABLE).value)
     ctx.draft.put_condition("Reachable", "False", probe.reason or "Unreachable", probe.error)
 
 
 def _valid(ctx: Context, probe: Verdict | None) -> None:
-    """The condition KubeconfigValid, of a kubeconfig that can be used."""
+    """Sets the condition KubeconfigValid of a kubeconfig that was accepted."""
     expires = probe.certificate_expires if probe is not None else None
     if probe is not None and not probe.reachable and probe.reason in BAD_CREDENTIALS:
         ctx.draft.put_condition("KubeconfigValid", "False", probe.reason, probe.error)
@@ -122,7 +126,11 @@ def _valid(ctx: Context, probe: Verdict | None) -> None:
 
 
 def _steady(before: int | None, now: float) -> int:
-    """Rounded, and unchanged while the order of magnitude is: a latency is no news."""
+    """Returns the latency in whole milliseconds.
+
+    The earlier value is kept unless the new one is more than twice or less than half of it, so that normal
+    variation causes no status write.
+    """
     value = max(1, round(now))
     if before and value <= 2 * before and before <= 2 * value:
         return before

@@ -1,4 +1,4 @@
-"""What one pass over a FournosCluster works with: facts in, a status draft and a decision out."""
+"""The input of one pass over a FournosCluster, and the place where its policies collect their results."""
 
 from __future__ import annotations
 
@@ -20,51 +20,54 @@ from fournos.runtime.steps import Patch, Step
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A FournosCluster, what the caches hold about it, and what its connection tells."""
+    """A FournosCluster with what the caches and its connection hold about it."""
 
     key: Key
     cluster: Obj
     spec: FournosClusterSpec
     secret: Obj | None = None
-    """Its labelled Secret, without data."""
+    """The labelled kubeconfig Secret, without its data."""
     connected: str | None = None
-    """The version of the kubeconfig in use."""
+    """The version of the kubeconfig that the current connection uses; None without a connection."""
     probe: Verdict | None = None
     nodes: tuple[Obj, ...] | None = None
-    """None: not listed yet."""
+    """The cluster's nodes; None until the first list is complete."""
     nodes_error: str = ""
-    """What hinders the watch of the nodes."""
+    """The error of the watch on nodes, or an empty string."""
     lock_job: Obj | None = None
-    """The FournosJob that has the lock's name."""
+    """The FournosJob with the lock's name, whoever created it."""
     lock_workload: Obj | None = None
     flavor: Obj | None = None
     queue: Obj | None = None
     running: tuple[str, ...] = ()
-    """Jobs that occupy the cluster, the lock not counted."""
+    """Names of the FournosJobs that occupy the cluster, without the lock."""
     stoppable: tuple[str, ...] = ()
-    """Those of them that nobody has told to stop."""
+    """Those of `running` that have no `spec.shutdown` yet."""
     foreign: tuple[str, ...] = ()
-    """Workloads of the execution namespace that hold its quota and are of no FournosJob."""
+    """Names of the foreign Workloads: they hold this cluster's quota and belong to no FournosJob.
+
+    Only Workloads of the execution namespace are listed.
+    """
     waiting: tuple[str, ...] = ()
-    """Jobs that wait for this very cluster."""
+    """Names of the pending FournosJobs that request this cluster by name."""
     classes: frozenset[str] = frozenset()
-    """Priority classes that exist."""
+    """Names of the WorkloadPriorityClasses that exist."""
 
     @property
     def occupants(self) -> tuple[str, ...]:
-        """Whoever is there but the lock."""
+        """Everything that occupies the cluster, except its lock."""
         return self.running + tuple(f"workload/{name}" for name in self.foreign)
 
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """A FournosCluster that was deleted without its finalizer's steps, while the connection to it is kept."""
+    """A FournosCluster that was deleted without its finalizer's steps while its connection is still open."""
 
     key: Key
 
     @property
     def cluster(self) -> Obj:
-        """What is left of it, for logs."""
+        """A minimal object for logs."""
         return {"metadata": {"namespace": self.key.namespace, "name": self.key.name, "uid": ""}}
 
 
@@ -78,12 +81,15 @@ class Context(PassContext):
     settings: ClusterSettings
     draft: StatusDraft = field(init=False)
     spec_changes: dict[str, Any] = field(default_factory=dict)
-    """Merged into one patch of the FournosCluster, bound to its resourceVersion."""
+    """Changes of `spec`.
+
+    They are merged into one patch of the FournosCluster with its resourceVersion as the precondition.
+    """
     steps: list[Step] = field(default_factory=list)
     deadlines: list[datetime] = field(default_factory=list)
     retry: bool = False
     renewing: bool = False
-    """The connection is dropped in this pass, to be made anew in the next."""
+    """True if the connection is closed in this pass; the next pass opens it again."""
 
     def __post_init__(self) -> None:
         self.draft = StatusDraft(self.observed.cluster, self.now)
@@ -106,7 +112,7 @@ class Context(PassContext):
 
     @property
     def secret_version(self) -> str | None:
-        """What identifies the content of the Secret; None without a Secret."""
+        """Identifies the content of the Secret by UID and resourceVersion; None without a Secret."""
         return version_of(self.observed.secret) if self.observed.secret is not None else None
 
     # --- results ---
@@ -116,7 +122,7 @@ class Context(PassContext):
             self.deadlines.append(when)
 
     def own_patch(self, metadata: dict[str, Any] | None = None) -> Patch | None:
-        """The patch of the FournosCluster itself, if anything is to change."""
+        """Returns the patch of the FournosCluster itself, or None if nothing changes."""
         if not self.spec_changes and not metadata:
             return None
         meta = {"resourceVersion": self.cluster["metadata"]["resourceVersion"], **(metadata or {})}
@@ -126,7 +132,7 @@ class Context(PassContext):
         return Patch(FOURNOS_CLUSTER, self.observed.key, body)
 
     def gathered(self) -> Decision:
-        """What the policies have gathered; a step that was refused in this pass is left out."""
+        """Returns the decision that the policies have collected, without a step that this pass saw refused."""
         own = self.own_patch()
         steps = [*([own] if own else []), *self.steps]
         refused = self.facts.failure
@@ -142,5 +148,6 @@ class Context(PassContext):
 
 
 def version_of(obj: Obj) -> str:
+    """Returns `<uid>/<resourceVersion>`."""
     meta = obj["metadata"]
     return f"{meta['uid']}/{meta['resourceVersion']}"

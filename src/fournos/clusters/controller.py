@@ -1,4 +1,4 @@
-"""Wiring: the three systems of the clusters as the runtime takes them."""
+"""Builds the three controllers of the FournosCluster operator."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from fournos.clusters.steps import Targets, executors
 from fournos.runtime.controller import Controller
 
 CLUSTERS = "clusters"
-"""The system whose keys are FournosClusters: what a change of a connection wakes."""
+"""The name of the controller whose keys are FournosClusters. A change of a connection enqueues its keys."""
 
 
 def clusters_controller(settings: ClusterSettings, targets: Targets) -> Controller[Observed | Vanished]:
+    """Returns the controller of FournosClusters."""
     return Controller(
         name=CLUSTERS,
         watches=watches(settings),
@@ -30,5 +31,5 @@ def clusters_controller(settings: ClusterSettings, targets: Targets) -> Controll
 
 
 def cluster_controllers(settings: ClusterSettings, targets: Targets) -> list[Controller[Any]]:
-    """Secrets become FournosClusters, those are looked after, and all of them make the queue."""
+    """Returns the controllers of kubeconfig Secrets, of FournosClusters, and of the ClusterQueue."""
     return [secrets_controller(settings), clusters_controller(settings, targets), queue_controller(settings)]

@@ -1,4 +1,4 @@
-"""What happens next to a FournosCluster: every policy adds its part to one pass."""
+"""Decides the next writes for a FournosCluster. Each policy adds its part to the same pass."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fournos.runtime.steps import Delete
 def decide(
     observed: Observed | Vanished, facts: Facts, now: datetime, *, settings: ClusterSettings
 ) -> Decision:
-    """Pure; see `fournos.runtime.decision`."""
+    """Returns the decision of one pass.  A pure function; see `fournos.runtime.decision`."""
     if isinstance(observed, Vanished):
         return Decision(steps=(Forget(observed.key.name),))
     ctx = Context(observed, facts, now, settings)
@@ -36,6 +36,7 @@ def decide(
     if ctx.deleting:
         return decommission(ctx)
     if not ctx.holds_finalizer:
+        # The finalizer is written in a pass of its own, before anything is created that it must clean up.
         claim = ctx.own_patch(switched(ctx.cluster, names.FINALIZER, on=True))
         return Decision(steps=(claim,) if claim else (), retry=facts.failure is not None)
     if gone_secret(ctx):
@@ -52,12 +53,16 @@ def decide(
 
 
 def _is_gone(ctx: Context) -> Decision | None:
-    """A Secret that is gone or lost its label takes the FournosCluster that it brought with it."""
+    """Deletes a discovered FournosCluster whose Secret is gone or has lost its label.
+
+    Returns None if a live read leaves nothing to do.
+    """
     question = SecretShape(Key(ctx.settings.secrets_namespace, ctx.spec.kubeconfig_secret))
+    # A live read, because a cache that lags behind must not delete a cluster.
     answer = ctx.facts.require(question)
     if isinstance(answer, Present):
         if answer.value.labels.get(names.SECRET_LABEL) == "true":
-            return Decision(retry=True)  # it is there, the cache is about to show it
+            return Decision(retry=True)  # the Secret exists; its event will reach the cache
     elif not isinstance(answer, Absent):
         return Decision(retry=True)
     ctx.draft.event("SecretGone", f"Secret {question.key} is gone or not labelled any more")
@@ -69,12 +74,12 @@ def _is_gone(ctx: Context) -> Decision | None:
 
 
 def _quota(ctx: Context) -> None:
-    """Compares Kueue's objects with what this pass leaves behind, not with what it began with."""
+    """Sets QuotaSynced by comparing Kueue's objects with the state after this pass."""
     spec = {**(ctx.cluster.get("spec") or {}), **ctx.spec_changes}
     after = {**ctx.cluster, "spec": spec, "status": ctx.draft.render()}
     flavor, queue = ctx.observed.flavor, ctx.observed.queue
     sync = quota_synced(planner_input(after), flavor, queue, prefix=ctx.settings.gpu_resource_prefix)
-    if sync.reason == PENDING:  # no news
+    if sync.reason == PENDING:  # a pending quota is a normal intermediate state and needs no event
         ctx.draft.condition("QuotaSynced", sync.status, sync.reason, sync.message)
         return
     message = sync.message
@@ -85,6 +90,7 @@ def _quota(ctx: Context) -> None:
 
 
 def _retried(ctx: Context) -> Decision:
+    """Returns the decision after a transient failure; sets the condition Retrying if the failure lasts."""
     failure = ctx.facts.failure
     assert failure is not None
     if not lasts(failure):

@@ -1,8 +1,13 @@
-"""Draining a cluster, and taking one out of service with everything that was made for it.
+"""Drains a cluster, and removes a deleted one together with everything that was created for it.
 
-Deletion: Draining (no new jobs, those that run end or are stopped, the lock goes; whoever else holds quota
-is named and waited for) → Removing (quota and flavor go) → the finalizer comes off.  The planner reads
-`status.decommission` and does its part.
+The phases of a deletion:
+
+- Draining: no new jobs start, running jobs end or are stopped, and the lock is released. Other holders of
+  quota are named in the status and waited for.
+- Removing: the cluster's quota and ResourceFlavor are deleted.
+- At last the finalizer is removed.
+
+The planner reads `status.decommission` and deletes the quota and the flavor.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ from fournos.runtime.steps import Create, Patch, Step
 
 
 def drain(ctx: Context) -> None:
-    """The condition Draining; tells jobs to stop where the spec says so."""
+    """Sets the condition Draining, and requests the shutdown of running jobs if `spec.drain` is Stop."""
     if not ctx.spec.drain and not ctx.deleting:
         if ctx.draft.reason_of("Draining"):
             ctx.draft.condition("Draining", "False", "NotAsked", "takes jobs")
@@ -53,6 +58,7 @@ def _shown(them: tuple[str, ...]) -> str:
 
 
 def decommission(ctx: Context) -> Decision:
+    """Returns the decision for a FournosCluster with a deletionTimestamp."""
     if not ctx.holds_finalizer:
         return Decision()
     state = ctx.draft.decommission
@@ -67,7 +73,8 @@ def decommission(ctx: Context) -> Decision:
     release(ctx)
     if ctx.draft.lock is not None:
         return ctx.gathered()
-    # What the cache does not show may hold its quota all the same.
+    # Live reads, because jobs and Workloads that the cache does not show yet may hold this quota. Quota is
+    # removed only after all its holders are gone.
     namespace = ctx.settings.execution_namespace
     jobs, workloads = LiveList(FOURNOS_JOB, namespace), LiveList(WORKLOAD, namespace)
     queue = LiveGet(CLUSTER_QUEUE, Key("", ctx.settings.kueue_cluster_queue_name))
@@ -79,7 +86,7 @@ def decommission(ctx: Context) -> Decision:
     if any(_occupies(ctx.name, job) for job in found or ()) or any(
         ctx.name in foreign_holds(workload) for workload in holding or ()
     ):
-        ctx.retry = True  # the cache is about to show them
+        ctx.retry = True  # their events will reach the cache
         return ctx.gathered()
     if left := [f"{n} of {of}" for (flavor, of), n in in_use(queued).items() if n and flavor == ctx.name]:
         text = (
@@ -94,12 +101,15 @@ def decommission(ctx: Context) -> Decision:
 
 
 def _occupies(cluster: str, job: Obj) -> bool:
+    """True if a FournosJob, other than the lock, occupies the cluster."""
     status = job.get("status") or {}
     held = status.get("cluster") == cluster and status.get("phase") in names.HOLDING
     return held and not is_lock(job, cluster)
 
 
 def _remove(ctx: Context) -> Decision:
+    """Waits until the flavor and its quota are gone, then disconnects and removes the finalizer."""
+    # Live reads, because the finalizer must stay until the API server confirms that both are gone.
     found, entry, removed = ctx.facts.require(
         LiveGet(RESOURCE_FLAVOR, Key("", ctx.name)),
         LiveGet(CLUSTER_QUEUE, Key("", ctx.settings.kueue_cluster_queue_name)),
@@ -125,7 +135,10 @@ def _remove(ctx: Context) -> Decision:
 
 
 def _remember(ctx: Context, answer: Present | Absent) -> list[Step]:
-    """Somebody deleted it although its Secret is there: it stays away until that changes."""
+    """Records that a person deleted the FournosCluster while its Secret still exists.
+
+    The cluster is not created again until the Secret changes.
+    """
     data = {ctx.name: (ctx.secret_version or "").replace("/", ".")}
     key = Key(ctx.settings.namespace, names.REMOVED_CONFIG_MAP)
     if isinstance(answer, Absent):
@@ -139,13 +152,14 @@ def _remember(ctx: Context, answer: Present | Absent) -> list[Step]:
 
 
 def _names(queue: object, flavor: str) -> bool:
+    """True if any group of the ClusterQueue names the flavor."""
     assert isinstance(queue, dict)
     groups = (queue.get("spec") or {}).get("resourceGroups") or ()
     return any(entry["name"] == flavor for group in groups for entry in group.get("flavors") or ())
 
 
 def gone_secret(ctx: Context) -> bool:
-    """Whether the Secret that brought this FournosCluster is not in the cache any more."""
+    """True if the Secret from which this FournosCluster was discovered is not in the cache."""
     labels = ctx.cluster["metadata"].get("labels") or {}
-    named = bool(ctx.spec.kubeconfig_secret)  # without a name there is none to look for
+    named = bool(ctx.spec.kubeconfig_secret)  # without a Secret's name there is nothing to look up
     return named and ctx.observed.secret is None and labels.get(names.AUTO_DISCOVERED_LABEL) == "true"

@@ -1,4 +1,4 @@
-"""Which GPUs a cluster has, from its nodes' labels and allocatable resources.
+"""Discovers a cluster's GPUs from the labels and allocatable resources of its nodes.
 
 Sources: NVIDIA's device plugin and GPU feature discovery (nvidia.com/gpu, nvidia.com/mig-<profile>,
 nvidia.com/gpu.product), AMD's device plugin and node labeller (amd.com/gpu, amd.com/gpu.product-name),
@@ -18,9 +18,9 @@ from fournos.api.quantities import parse_quantity
 from fournos.kube.resource import Obj
 
 MAX_SHORT_NAME: Final = 59
-"""A resource's name after the slash has at most 63 characters, of which `gpu-` takes four."""
+"""The part of a resource name after the slash has at most 63 characters, and `gpu-` takes four of them."""
 _MOST: Final = 1_000_000
-"""GPUs of a model that are counted: no cluster has more, whatever it says."""
+"""The largest number of GPUs counted per model. It bounds implausible values from a cluster."""
 _LONGEST_MODEL: Final = 253
 
 
@@ -40,17 +40,17 @@ class Gpus:
 
     @property
     def nameable(self) -> bool:
-        """Whether a resource can be named after it."""
+        """True if a valid resource name can be built from the short name."""
         return len(self.short_name) <= MAX_SHORT_NAME
 
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """What counts, and which models have had fewer GPUs since when."""
+    """The GPUs that quotas are based on, and the models whose decrease is not confirmed yet."""
 
     gpus: tuple[Gpus, ...] = ()
     shrinking: Mapping[tuple[str, str], datetime] | None = None
-    """None: nothing was ever discovered."""
+    """Per (vendor, model) with fewer visible GPUs: the time since when. None before the first discovery."""
 
     @property
     def total(self) -> int:
@@ -58,12 +58,12 @@ class Inventory:
 
     @property
     def summary(self) -> str:
-        """Like "8x NVIDIA-H100-80GB-HBM3, 2x NVIDIA-L40S"."""
+        """Text such as "8x NVIDIA-H100-80GB-HBM3, 2x NVIDIA-L40S"."""
         return ", ".join(f"{gpu.count}x {gpu.model}" for gpu in self.gpus)
 
     @property
     def quotas(self) -> dict[str, int]:
-        """GPUs by short name: models that share one are summed."""
+        """Number of GPUs per short name. Models with the same short name are added up."""
         sums: dict[str, int] = {}
         for gpu in self.gpus:
             sums[gpu.short_name] = sums.get(gpu.short_name, 0) + gpu.count
@@ -89,7 +89,7 @@ _PRODUCT_LABELS: Final = {
 }
 _UNNAMED: Final = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "INTEL", "habana": "HABANA-GAUDI"}
 _AMD_BETA: Final = "beta.amd.com/gpu.product-name."
-"""Older labellers put the name into the label's key."""
+"""Older versions of AMD's node labeller put the product name into the label's key."""
 
 
 def is_gpu_resource(name: str) -> bool:
@@ -101,14 +101,14 @@ def is_product_label(name: str) -> bool:
 
 
 def usable(node: Obj) -> bool:
-    """Whether pods can be started on the node: it is ready and not cordoned."""
+    """True if the scheduler can place pods on the node: it is ready, not cordoned and not being deleted."""
     if (node.get("spec") or {}).get("unschedulable") or node["metadata"].get("deletionTimestamp"):
         return False
     return (condition(node, "Ready") or {}).get("status") == "True"
 
 
 def discover(nodes: Iterable[Obj]) -> tuple[Gpus, ...]:
-    """The GPUs of the usable nodes, sorted."""
+    """Returns the GPUs of all usable nodes, sorted."""
     found: dict[tuple[str, str], Gpus] = {}
     for node in nodes:
         if not usable(node):
@@ -127,6 +127,7 @@ def discover(nodes: Iterable[Obj]) -> tuple[Gpus, ...]:
 
 
 def _gpu(resource: str, count: int, labels: Mapping[str, str]) -> Gpus | None:
+    """Returns the GPUs of one allocatable resource of a node; None if the resource is not a GPU."""
     vendor = "nvidia" if resource.startswith(_MIG) else _RESOURCES.get(resource)
     if vendor is None or count <= 0:
         return None
@@ -151,6 +152,7 @@ def _product(vendor: str, labels: Mapping[str, str]) -> str | None:
 
 
 def _count(quantity: str | int) -> int:
+    """Returns the quantity as an integer within bounds; 0 if it cannot be parsed."""
     try:
         return min(int(parse_quantity(quantity)), _MOST)
     except ValueError:
@@ -167,9 +169,12 @@ _MIG_PROFILE: Final = re.compile(r"-mig-([0-9a-z.+]+)")
 
 
 def short_name(vendor: str, model: str) -> str:
-    """What FournosJobs call the model: without vendor, form factor and memory, letters and digits only.
+    """Returns the name of a model in FournosJobs.
 
-    Shares of a GPU are other things than whole ones and have names of their own: a100mig1g5gb, l40sshared.
+    It has only lower-case letters and digits, without vendor, form factor and memory size.
+
+    A partition or a shared GPU is a different resource from a whole GPU and gets a name of its own, such as
+    a100mig1g5gb or l40sshared.
     """
     text = model.lower()
     share = ""
@@ -187,9 +192,10 @@ def short_name(vendor: str, model: str) -> str:
 
 
 def settle(before: Inventory, seen: Iterable[Gpus], now: datetime, grace: timedelta) -> Inventory:
-    """What counts from now on: more GPUs at once, fewer only when that has lasted for `grace`.
+    """Returns the inventory to use from now on.
 
-    A rebooting or cordoned node, or one empty answer, changes no quota.
+    An increase counts at once. A decrease counts only after it has lasted for `grace`. Thus a rebooting or
+    cordoned node, or one empty list, changes no quota.
     """
     visible = {gpu.key: gpu for gpu in seen}
     kept: dict[tuple[str, str], Gpus] = dict(visible)
@@ -206,5 +212,5 @@ def settle(before: Inventory, seen: Iterable[Gpus], now: datetime, grace: timede
 
 
 def next_change(inventory: Inventory, grace: timedelta) -> datetime | None:
-    """When the first of the shrinking models is believed."""
+    """Returns the earliest time at which a decrease will count, or None."""
     return min((since + grace for since in (inventory.shrinking or {}).values()), default=None)

@@ -1,4 +1,7 @@
-"""Which GPUs the cluster has: status.hardware, spec.hardware, status.gpuSummary, GPUDiscovered."""
+"""Writes the discovered GPUs.
+
+They go to status.hardware, spec.hardware, status.gpuSummary and the condition GPUDiscovered.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,14 @@ from fournos.clusters.gpus import MAX_SHORT_NAME, Gpus, Inventory, discover, nex
 from fournos.kube.resource import Obj
 
 _NAMED = 3
-"""Models that a message names."""
+"""The number of models that a message lists."""
 _SLOWER_AFTER = 3
 _SLOWEST = 6
-"""After three failures in a row the interval doubles, up to six times as long."""
+"""After three failures in a row the interval doubles with each failure, up to six times its length."""
 
 
 def inventory(ctx: Context) -> None:
+    """Adds the discovery's result to the pass, or its failure."""
     probe = ctx.observed.probe
     if probe is None or ctx.renewing or ctx.observed.connected != ctx.secret_version:
         if not ctx.draft.reason_of("GPUDiscovered"):
@@ -42,6 +46,7 @@ def _found(ctx: Context, nodes: tuple[Obj, ...]) -> None:
     after = {**_facts(found), "consecutiveFailures": 0, **_shrinking(found)}
     unchanged = {name: before.get(name) for name in after} == after and "lastError" not in before
     due = (ctx.draft.hardware.last_discovery or ctx.now) + _interval(ctx)
+    # Times are written once per interval only: a status write per pass would trigger the next pass.
     if unchanged and "lastDiscovery" in before and ctx.now < due:
         after = before
     else:
@@ -73,7 +78,7 @@ def _left_out(seen: tuple[Gpus, ...]) -> str:
 
 
 def _failed(ctx: Context, error: str) -> None:
-    """What was found before stands."""
+    """Records a failed discovery. The GPUs that were found before stay."""
     hardware = ctx.draft.group("hardware")
     failures = ctx.draft.hardware.consecutive_failures or 0
     wait = _interval(ctx)
@@ -94,7 +99,7 @@ def _failed(ctx: Context, error: str) -> None:
 
 
 def _mirror(ctx: Context, hardware: dict[str, Any]) -> None:
-    """spec.hardware says the same, but is written only when more than the time has changed."""
+    """Copies the result to `spec.hardware`. It is written only if more than the time differs."""
     there = (ctx.cluster.get("spec") or {}).get("hardware") or {}
     names = ("gpus", "totalGPUs", "consecutiveFailures", "lastError")
     wanted = {name: hardware.get(name) for name in names}
@@ -106,7 +111,7 @@ def _interval(ctx: Context) -> timedelta:
     text = ctx.spec.gpu_discovery_interval
     try:
         own = parse_ttl(text) if text else None
-    except ValueError:  # stored before there was a rule
+    except ValueError:  # a value that was stored before its rule existed; use the default
         own = None
     return own or timedelta(seconds=ctx.settings.gpu_discovery_default_interval_sec)
 
@@ -115,6 +120,7 @@ def _interval(ctx: Context) -> timedelta:
 
 
 def read(hardware: Obj) -> Inventory:
+    """Returns the inventory that `status.hardware` holds."""
     if "gpus" not in hardware:
         return Inventory()
     return Inventory(

@@ -1,4 +1,4 @@
-"""The resource type of the cluster system."""
+"""The resource type of the FournosCluster operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The system that makes a FournosCluster of every labelled kubeconfig Secret."""
+"""The controller that creates a FournosCluster for every labelled kubeconfig Secret."""
 
 from __future__ import annotations
 
@@ -22,16 +22,21 @@ from fournos.runtime.steps import Create
 
 @dataclass(frozen=True, slots=True)
 class Found:
+    """A labelled kubeconfig Secret and the state of its FournosCluster."""
+
     secret: Obj
-    """Without data."""
+    """The Secret, without its data."""
     cluster: str | None
-    """The name that it gives; None if its own name does not fit the pattern."""
+    """The cluster name taken from the Secret's name; None if that name does not match the pattern."""
     known: bool
-    """There is such a FournosCluster."""
+    """True if a FournosCluster with this name exists."""
 
 
 def decide(found: Found, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision:
-    """Pure.  What exists is left to the system of FournosClusters."""
+    """Creates the FournosCluster if it does not exist.  A pure function.
+
+    An existing FournosCluster is left to its own controller.
+    """
     if facts.failure is not None:
         return _failed(facts)
     if is_terminating(found.secret) or found.known:
@@ -41,7 +46,7 @@ def decide(found: Found, facts: Facts, now: datetime, *, settings: ClusterSettin
         return Decision(events=(EventRecord("Warning", "NameIgnored", text),))
     answer, shape = facts.require(
         LiveGet(CONFIG_MAP, Key(settings.namespace, names.REMOVED_CONFIG_MAP)),
-        SecretShape(key_of(found.secret)),  # the cache may show one that is gone
+        SecretShape(key_of(found.secret)),  # a live read, because the cache may still show a deleted Secret
     )
     if isinstance(answer, Unknown) or isinstance(shape, Unknown):
         return Decision(retry=True)
@@ -50,7 +55,8 @@ def decide(found: Found, facts: Facts, now: datetime, *, settings: ClusterSettin
     if isinstance(answer, Present):
         removed = (answer.value.get("data") or {}).get(found.cluster)
         if removed == version_of(found.secret).replace("/", "."):
-            return Decision()  # somebody deleted it; it stays away until the Secret changes
+            # A person deleted this FournosCluster; it is not created again until the Secret changes
+            return Decision()
     owner = (found.secret["metadata"].get("annotations") or {}).get(names.OWNER_ANNOTATION)
     body = build.cluster_of_secret(
         Key(settings.namespace, found.cluster), secret=found.secret["metadata"]["name"], owner=owner
@@ -62,7 +68,7 @@ def _failed(facts: Facts) -> Decision:
     failure = facts.failure
     assert failure is not None
     if failure.transient or failure.error == "ForeignObject":
-        return Decision(retry=failure.transient)  # one that a person made is as good
+        return Decision(retry=failure.transient)  # a FournosCluster that a person created serves as well
     text = f"no FournosCluster could be made: {failure.message}"[:1024]
     return Decision(
         events=(EventRecord("Warning", "ClusterRefused", text),), retry=failure.error == "ForbiddenError"
@@ -70,6 +76,8 @@ def _failed(facts: Facts) -> Decision:
 
 
 def secrets_controller(settings: ClusterSettings) -> Controller[Found]:
+    """Returns the controller; its keys are the labelled Secrets."""
+
     def observe(caches: Caches, key: Key) -> Found | None:
         secret = caches[SECRET].get(key)
         if secret is None:
@@ -79,7 +87,7 @@ def secrets_controller(settings: ClusterSettings) -> Controller[Found]:
         return Found(secret, name, known)
 
     def of_cluster(cluster: Obj, caches: Caches) -> Iterable[Key]:
-        """Its Secret: it may bring the cluster anew when this one is gone."""
+        """Enqueues the Secret of a FournosCluster, so that a deleted cluster can be created again."""
         name = settings.kubeconfig_secret_pattern.replace("{cluster}", cluster["metadata"]["name"])
         key = Key(settings.secrets_namespace, name)
         return (key,) if caches[SECRET].get(key) is not None else ()

@@ -1,8 +1,9 @@
-"""The lock of a cluster as a state: Requested → Held → (Expiring | Releasing) → none.
+"""The lock of a cluster as a state machine: Requested → Held → (Expiring | Releasing) → none.
 
-An owner in the spec asks for it.  A FournosJob that only locks takes all slots of the cluster; the lock is
-held once its Workload is admitted and nobody can push it out any more.  Times count from
-`status.ownerSetAt`, which is written before anything is made: a restart changes nothing.
+A value in `spec.owner` requests the lock. A FournosJob with `lockOnly` then takes all slots of the cluster.
+The lock is held once the job's Workload is admitted and has a priority that prevents its preemption. The ttl
+counts from `status.ownerSetAt`, which is written before anything is created. A restart of the operator
+therefore changes no time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from fournos.runtime.steps import Create, Delete, Patch
 
 
 def lock(ctx: Context) -> None:
-    """Adds steps and status to the pass."""
+    """Adds the lock's steps and status to the pass."""
     owner = ctx.spec.owner or ""
     if owner:
         _wanted(ctx, owner)
@@ -33,9 +34,10 @@ def lock(ctx: Context) -> None:
 
 
 def _wanted(ctx: Context, owner: str) -> None:
+    """Requests or keeps the lock for `owner`, and ends it when its ttl has passed."""
     before = ctx.draft.lock
     if before is None or before.owner != owner or ctx.draft.owner_set_at is None:
-        # Written in a pass of its own: the time must stand before the first object is made.
+        # Written in a pass of its own: ownerSetAt must be stored before the first object is created.
         state = (
             LockState.HELD if before is not None and before.state == LockState.HELD else LockState.REQUESTED
         )
@@ -48,7 +50,8 @@ def _wanted(ctx: Context, owner: str) -> None:
         return
     expires = _expiry(ctx)
     if expires is not None and ctx.now >= expires:
-        ctx.spec_changes |= {"owner": "", "drain": None}  # as an unlocking by hand: it takes jobs again
+        # The same change as a manual unlock; the cluster takes jobs again
+        ctx.spec_changes |= {"owner": "", "drain": None}
         ctx.draft.put(lock=_with(ctx, LockState.EXPIRING, owner))
         ctx.draft.put_condition("Locked", "False", "Expired", f"the ttl of {owner} has passed")
         ctx.draft.put(locked=False)
@@ -58,6 +61,7 @@ def _wanted(ctx: Context, owner: str) -> None:
 
 
 def _hold(ctx: Context, owner: str) -> None:
+    """Creates the lock's FournosJob, or handles its current state."""
     job = ctx.observed.lock_job
     failure = ctx.facts.failure
     if failure is not None and isinstance(failure.step, Create) and failure.step.resource is FOURNOS_JOB:
@@ -79,9 +83,12 @@ def _hold(ctx: Context, owner: str) -> None:
 
 
 def _make(ctx: Context, owner: str) -> None:
+    """Creates the priority classes and the lock's FournosJob."""
+    # Without a flavor Kueue has no quota to reserve, and the job could never be admitted.
     if ctx.observed.flavor is None:
         _requested(ctx, owner, "Requested", "the cluster has no ResourceFlavor yet")
         return
+    # Created before the job, whose priority refers to them.
     for name in build.PRIORITY_CLASSES:
         if name not in ctx.observed.classes:
             body = build.priority_class(name)
@@ -93,6 +100,7 @@ def _make(ctx: Context, owner: str) -> None:
 
 
 def _keep(ctx: Context, owner: str, job: Obj) -> None:
+    """Follows the lock's Workload until it is admitted, then raises its priority."""
     ctx.draft.put(lockJobName=ctx.lock_key.name)
     wanted = build.lock_owner(ctx.name, owner)
     if {name: job["spec"].get(name) for name in wanted} != wanted:
@@ -105,6 +113,7 @@ def _keep(ctx: Context, owner: str, job: Obj) -> None:
         _requested(ctx, owner, "Requested", _behind(ctx, job, workload))
         return
     held = build.held_priority()
+    # Declared held only after the priority is written: until then another Workload may preempt it.
     if workload["spec"].get("priority") != held["priority"]:
         version = workload["metadata"]["resourceVersion"]
         body = {"metadata": {"resourceVersion": version}, "spec": held}
@@ -120,6 +129,7 @@ def _keep(ctx: Context, owner: str, job: Obj) -> None:
 
 
 def _requested(ctx: Context, owner: str, reason: str, message: str) -> None:
+    """Sets the state Requested with the given reason."""
     state = {"state": str(LockState.REQUESTED), "owner": owner}
     behind = {"behind": _named(ctx.observed.occupants)} if ctx.observed.occupants else {}
     ctx.draft.put(locked=False, lock=state | behind)
@@ -127,6 +137,7 @@ def _requested(ctx: Context, owner: str, reason: str, message: str) -> None:
 
 
 def _behind(ctx: Context, job: Obj, workload: Obj | None) -> str:
+    """Returns the message that explains what the lock waits for."""
     if ctx.observed.occupants:
         return f"waits for jobs to end: {', '.join(_named(ctx.observed.occupants))}"
     if workload is None and not (job.get("status") or {}).get("phase"):
@@ -136,10 +147,10 @@ def _behind(ctx: Context, job: Obj, workload: Obj | None) -> str:
 
 
 def release(ctx: Context) -> None:
-    """Takes the lock away, if there is one; nothing of it is left when status.lock is gone."""
+    """Deletes the lock, if there is one. `status.lock` is removed only after the FournosJob is gone."""
     job, before = ctx.observed.lock_job, ctx.draft.lock
     expires = ctx.draft.lock_expires_at
-    # Also where the expiry could not be written.
+    # Also true if the state Expiring could not be written before.
     expired = before is not None and (
         before.state == LockState.EXPIRING or (expires is not None and ctx.now >= expires)
     )
@@ -151,7 +162,7 @@ def release(ctx: Context) -> None:
             ctx.draft.condition("Locked", "False", "NoOwner", "nobody has locked it")
         return
     if job is None:
-        # The cache is no proof that it is not there.
+        # A live read: a job that is missing in the cache may still exist, and would keep its slots.
         answer = ctx.facts.require(LiveGet(FOURNOS_JOB, ctx.lock_key))
         if isinstance(answer, Absent):
             ctx.draft.event("LockReleased", "the cluster is unlocked")
@@ -165,8 +176,9 @@ def release(ctx: Context) -> None:
         _released(ctx)
         return
     if not is_terminating(job):
+        # The UID is a precondition: a job that was created since under this name must not be deleted.
         ctx.steps.append(Delete(FOURNOS_JOB, key_of(job), uid_of(job)))
-    ctx.retry = True  # should its deletion's event get lost
+    ctx.retry = True  # in case the watch event of the deletion is lost
     state = LockState.EXPIRING if expired else LockState.RELEASING
     ctx.draft.put(locked=False, lock=_with(ctx, state, before.owner if before is not None else None))
     if not expired:
@@ -180,18 +192,20 @@ def _released(ctx: Context) -> None:
 
 
 def _expiry(ctx: Context) -> datetime | None:
+    """Returns the time at which the ttl ends, and writes it to the status; None without a valid ttl."""
     since = ctx.draft.owner_set_at
     try:
         length = parse_ttl(ctx.spec.ttl) if ctx.spec.ttl else None
         expires = since + length if since is not None and length is not None else None
-    except (ValueError, OverflowError):  # stored before there was a rule
+    # A value that was stored before its rule existed; the lock has no expiry
+    except (ValueError, OverflowError):
         expires = None
     ctx.draft.put(lockExpiresAt=format_time(expires) if expires else None)
     return expires
 
 
 def _with(ctx: Context, state: LockState, owner: str | None) -> dict[str, Any]:
-    """status.lock in this state; since when it is held stays."""
+    """Returns `status.lock` in this state, with the earlier `heldSince` if there is one."""
     held = {name: since for name, since in ctx.draft.group("lock").items() if name == "heldSince"}
     return {**held, **({"owner": owner} if owner is not None else {}), "state": str(state)}
 

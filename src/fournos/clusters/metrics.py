@@ -1,4 +1,4 @@
-"""What /metrics says about the clusters, from the cache: no cluster is asked for it."""
+"""The Prometheus metrics of FournosClusters. They are computed from the cache; no cluster is contacted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STATES = (*(status.value for status in KubeconfigStatus), "Unknown")
 
 
 def report(caches: Caches, metrics: Metrics) -> None:
-    """Sets the gauges; all states always, so that one nobody is in any more says 0."""
+    """Sets the gauges. Every state is set, so that a state without clusters is exported as 0."""
     statuses = [cluster.get("status") or {} for cluster in caches[FOURNOS_CLUSTER]]
     states = Counter(str(status.get("kubeconfigStatus") or "Unknown") for status in statuses)
     locks = Counter(str((status.get("lock") or {}).get("state") or "") for status in statuses)

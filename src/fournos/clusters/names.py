@@ -1,4 +1,7 @@
-"""Names, labels and fixed words of the cluster system (the Hearth README and its published manifests)."""
+"""Names, labels and fixed values of the FournosCluster operator.
+
+They come from the Hearth README and its published manifests.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ SECRET_SELECTOR = f"{SECRET_LABEL}=true"
 SECRET_KEY = "kubeconfig"  # noqa: S105
 AUTO_DISCOVERED_LABEL = "fournos.dev/auto-discovered"
 OWNER_ANNOTATION = "fournos.dev/owner"
-"""On a Secret: the owner that the new FournosCluster begins with."""
+"""On a Secret: the initial owner of the FournosCluster that is created for it."""
 DISCOVER_ANNOTATION = "fournos.dev/discover"
-"""On a FournosCluster: a new value asks for a discovery now."""
+"""On a FournosCluster: a new value requests a discovery at once."""
 RESOURCES_ANNOTATION = "fournos.dev/cluster-resources"
-"""On the ClusterQueue: resources that stand in coveredResources because a cluster has them."""
+"""On the ClusterQueue: the resources that were added to coveredResources for the sake of a cluster."""
 FINALIZER = "fournos.dev/cluster"
 
 LOCK_LABEL = "fournos.dev/cluster-lock"
@@ -22,14 +25,15 @@ LOCK_PREFIX = "cluster-lock-"
 LOCK_REQUESTED_CLASS = "fournos-lock-requested"
 LOCK_HELD_CLASS = "fournos-lock-held"
 REMOVED_CONFIG_MAP = "clusters-removed"
-"""Which version of a Secret belonged to a FournosCluster that somebody deleted."""
+"""The ConfigMap that records, per cluster that a person deleted, the version of its Secret."""
 
 DRAINING, REMOVING = "Draining", "Removing"
 """The values of `status.decommission`."""
 HOLDING = frozenset({"Admitted", "Running", "Stopping"})
-"""Phases of a FournosJob in which it occupies its cluster."""
+"""The phases in which a FournosJob occupies its cluster."""
 TERMINAL = frozenset({"Succeeded", "Failed", "Stopped"})
 
 
 def lock_name(cluster: str) -> str:
+    """Returns the name of the cluster's lock FournosJob."""
     return f"{LOCK_PREFIX}{cluster}"

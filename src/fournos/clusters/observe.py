@@ -1,4 +1,4 @@
-"""From the caches and the connections to what a decision reads: projections, indexes, who wakes whom."""
+"""Turns the caches and connections into the input of a decision: watches, projections and indexes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OWNER, HOLDS, RUNNING, WAITING, BY_SECRET = "owner", "holds", "running", "waitin
 
 
 def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
-    """Of the system whose primary kind is FournosCluster."""
+    """Returns the watches of the controller whose primary kind is FournosCluster."""
 
     def cluster_key(name: str) -> Key:
         return Key(settings.namespace, name)
@@ -93,7 +93,7 @@ def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
 
 
 class Observer:
-    """Reads the caches and the connections."""
+    """Collects the input of a decision for one FournosCluster from the caches and the connections."""
 
     def __init__(self, settings: ClusterSettings, targets: Targets) -> None:
         self._settings = settings
@@ -104,8 +104,9 @@ class Observer:
         cluster = caches[FOURNOS_CLUSTER].get(key)
         if cluster is None:
             return Vanished(key) if targets.version_of(name) is not None else None
-        # The published CRD lets an object without a spec in: it names no Secret, as one with an empty name.
+        # The published CRD accepts an object without a spec. It is read like one with an empty Secret name.
         spec = FournosClusterSpec.model_validate({"kubeconfigSecret": "", **(cluster.get("spec") or {})})
+        # Stores of the cluster's own connection, not the informer caches of this cluster.
         nodes = targets.store(name, NODE)
         error = targets.watch_error(name, NODE)
         lock_job = caches[FOURNOS_JOB].get(Key(self._settings.execution_namespace, names.lock_name(name)))
@@ -143,7 +144,7 @@ def queue_of(caches: Caches, settings: ClusterSettings) -> Obj | None:
     return caches[CLUSTER_QUEUE].get(Key("", settings.kueue_cluster_queue_name))
 
 
-# --- indexes and wakes -------------------------------------------------------------------------------
+# --- indexes -----------------------------------------------------------------------------------------
 
 
 def _secret_name(cluster: Obj) -> Iterable[str]:
@@ -171,12 +172,13 @@ def _waits_for(job: Obj) -> Iterable[str]:
 
 
 def project_secret(secret: Obj) -> Obj:
-    """Without a byte of its content."""
-    meta = pick(secret["metadata"], [name for name in METADATA if name != "generation"])  # Secrets have none
+    """Returns the Secret without any of its data."""
+    # Secrets have no generation
+    meta = pick(secret["metadata"], [name for name in METADATA if name != "generation"])
     annotations = pick(secret["metadata"].get("annotations"), (names.OWNER_ANNOTATION,))
     return {
         "metadata": {**meta, "annotations": annotations},
-        # Data that change show in this alone.
+        # A change of the data is visible in this field only.
         "version": secret["metadata"].get("resourceVersion"),
         "hasKubeconfig": bool((secret.get("data") or {}).get(names.SECRET_KEY)),
     }
@@ -204,7 +206,11 @@ def project_flavor(flavor: Obj) -> Obj:
 
 
 def project_queue(queue: Obj) -> Obj:
-    """Of the usage only what is above quota: the rest changes with every job and tells nothing here."""
+    """Returns the queue.
+
+    Of its usage only the part above the quota is kept, because the rest changes with every job and no
+    decision reads it.
+    """
     annotations = pick(queue["metadata"].get("annotations"), (names.RESOURCES_ANNOTATION,))
     return {
         "metadata": {**metadata(queue), "annotations": annotations},
@@ -214,7 +220,10 @@ def project_queue(queue: Obj) -> Obj:
 
 
 def project_node(node: Obj) -> Obj:
-    """For the fleet: what counts GPUs, a hundredth of a Node."""
+    """Returns the fields of a Node that count GPUs, about a hundredth of its size.
+
+    Used by the fleet's watches.
+    """
     meta, status = node["metadata"], node.get("status") or {}
     allocatable, conditions = status.get("allocatable"), status.get("conditions")
     counts = allocatable if isinstance(allocatable, Mapping) else {}

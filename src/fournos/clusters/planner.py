@@ -1,7 +1,7 @@
-"""The whole wanted state of ResourceFlavors and the ClusterQueue, from all FournosClusters at once.
+"""Plans the complete wanted state of ResourceFlavors and the ClusterQueue from all FournosClusters at once.
 
-What people put there themselves stays as it is; their flavors only get a quota of 0 for new resources,
-which Kueue demands.
+What people added there stays as it is. Their flavors only get a quota of 0 for new resources, because Kueue
+requires every flavor of a group to list all covered resources.
 """
 
 from __future__ import annotations
@@ -30,18 +30,23 @@ from fournos.queueing.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 
 @dataclass(frozen=True, slots=True)
 class Plan:
+    """The changes that bring Kueue's objects to the wanted state."""
+
     create: tuple[Obj, ...] = ()
-    """ResourceFlavors to make."""
+    """ResourceFlavors to create."""
     taint: tuple[tuple[Obj, Sequence[Obj]], ...] = ()
-    """ResourceFlavors whose taints differ, with the wanted ones."""
+    """ResourceFlavors whose taints differ, each with the wanted taints."""
     queue: Obj | None = None
-    """Merge patch of the ClusterQueue, bound to its resourceVersion; None: it is as wanted."""
+    """Merge patch of the ClusterQueue, with its resourceVersion as precondition; None if nothing changes."""
     delete: tuple[Obj, ...] = ()
-    """ResourceFlavors to delete once the queue no longer names them."""
+    """ResourceFlavors to delete after the queue no longer names them."""
 
 
 def plan(inputs: Iterable[PlannerInput], flavors: Iterable[Obj], queue: Obj | None, *, prefix: str) -> Plan:
-    """`prefix` begins the resource names of GPUs; `queue` is None while there is no ClusterQueue."""
+    """Returns the plan.
+
+    `prefix` is the prefix of GPU resource names. `queue` is None while there is no ClusterQueue.
+    """
     return _Planner(inputs, flavors, queue, prefix).plan()
 
 
@@ -53,6 +58,7 @@ class _Planner:
         self.queue = queue
         self.prefix = prefix
         everyone = sorted(inputs, key=lambda one: one.name)
+        # A flavor without our label belongs to a person, so its cluster is not planned.
         mine = [one for one in everyone if one.name not in self.flavors or ours(self.flavors[one.name])]
         self.clusters = {one.name: self._with_names(one) for one in mine if not one.removing}
         known = {one.name for one in everyone}
@@ -61,7 +67,10 @@ class _Planner:
         }
 
     def _with_names(self, cluster: PlannerInput) -> PlannerInput:
-        """Without GPUs that no resource can be named after: for one such name Kueue refuses all quotas."""
+        """Returns the cluster without GPUs whose names form no valid resource name.
+
+        Kueue refuses the whole ClusterQueue for a single invalid name.
+        """
         named = {short: n for short, n in cluster.gpus.items() if is_resource(self.prefix + short)}
         return cluster if len(named) == len(cluster.gpus) else replace(cluster, gpus=named)
 
@@ -95,6 +104,7 @@ class _Planner:
     # --- the queue ---------------------------------------------------------------------------------
 
     def _queue_patch(self, queue: Obj) -> Obj | None:
+        """Returns the patch of the ClusterQueue, or None if it is as planned."""
         groups: list[dict[str, Any]] = [dict(group) for group in queue["spec"].get("resourceGroups") or ()]
         index = quota_group(groups, self.prefix)
         if index is None:
@@ -125,6 +135,7 @@ class _Planner:
     def _group(
         self, before: Mapping[str, Any], added: frozenset[str], elsewhere: set[str]
     ) -> tuple[dict[str, Any], frozenset[str]]:
+        """Returns the resource group with the planned quotas, and the resources that clusters added to it."""
         entries = {entry["name"]: entry for entry in before["flavors"] if entry["name"] not in self.gone}
         resources = self._kept_resources(before, entries, added)
         had = set(resources)
@@ -138,7 +149,11 @@ class _Planner:
     def _kept_resources(
         self, before: Mapping[str, Any], entries: Mapping[str, Mapping[str, Any]], added: frozenset[str]
     ) -> list[str]:
-        """All but those that only clusters brought, which no cluster has and nobody gave a quota."""
+        """Returns the covered resources to keep.
+
+        A resource is dropped only if a cluster added it, no cluster has it now, and no other flavor has a
+        quota for it.
+        """
         wanted = {self.prefix + short for cluster in self.clusters.values() for short in cluster.gpus}
         wanted |= {SLOT_RESOURCE} if self.clusters else set()
 
@@ -149,7 +164,10 @@ class _Planner:
         return [r for r in before["coveredResources"] if r in wanted or r not in added or used(r)]
 
     def _room_for(self, entries: dict[str, Any], resources: list[str], elsewhere: set[str]) -> None:
-        """Adds what is missing within Kueue's limits: slots before GPUs, who is there already first."""
+        """Adds missing flavors and resources within Kueue's limits.
+
+        Slots come before GPUs, and clusters that are already in the queue come before new ones.
+        """
         order = sorted(self.clusters, key=lambda name: (name not in entries, name))
         if order and SLOT_RESOURCE not in resources and fits(len(entries), len(resources) + 1):
             resources.append(SLOT_RESOURCE)
@@ -167,6 +185,7 @@ class _Planner:
     def _quotas(
         self, name: str, entry: Mapping[str, Any], resources: Sequence[str]
     ) -> list[Mapping[str, Any]]:
+        """Returns the quotas of one flavor, in the order of `resources`, as Kueue's webhook requires."""
         old = {quota["name"]: quota for quota in entry["resources"]}
         cluster = self.clusters.get(name)
         result = []
@@ -180,6 +199,7 @@ class _Planner:
 
 
 def flavor_of(cluster: PlannerInput) -> Obj:
+    """Returns the ResourceFlavor of a cluster that has none yet."""
     spec: dict[str, Any] = {"nodeLabels": {CLUSTER_NODE_LABEL: cluster.name}}
     if cluster.closed:
         spec["nodeTaints"] = closing_taints(cluster)
@@ -195,10 +215,12 @@ def flavor_of(cluster: PlannerInput) -> Obj:
 
 
 def _quota(entry: Mapping[str, Any], resource: str) -> bool:
+    """True if the flavor has a quota other than 0 for the resource."""
     return any(quota["name"] == resource and number(quota["nominalQuota"]) for quota in entry["resources"])
 
 
 def _added_resources(queue: Obj) -> frozenset[str]:
+    """Returns the resources that the annotation of the ClusterQueue lists; empty if it cannot be parsed."""
     text = (queue["metadata"].get("annotations") or {}).get(names.RESOURCES_ANNOTATION)
     try:
         found = json.loads(text) if text else []

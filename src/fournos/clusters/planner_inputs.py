@@ -1,4 +1,4 @@
-"""What the quotas of a FournosCluster depend on: parts of its spec, and what its status has established."""
+"""The parts of a FournosCluster's spec and status that its quotas depend on."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ class PlannerInput:
 
     name: str
     gpus: Mapping[str, int] = field(default_factory=dict)
-    """By short name."""
+    """Number of GPUs per short name."""
     closed: str = ""
-    """Why it takes no jobs, as a word; "" when it does."""
+    """The reason why the cluster takes no jobs, as one word; empty if it takes jobs."""
     for_lock: bool = False
-    """Though closed it has slots, which only the lock can take."""
+    """True if the cluster has slots although it is closed. Only its lock can take them."""
     removing: bool = False
 
 
 def planner_input(cluster: Obj) -> PlannerInput:
+    """Returns the planner's input for a FournosCluster."""
     spec, status = cluster.get("spec") or {}, cluster.get("status") or {}
     return PlannerInput(
         name=cluster["metadata"]["name"],
@@ -37,14 +38,20 @@ def planner_input(cluster: Obj) -> PlannerInput:
 
 
 def _for_lock(spec: Obj, status: Obj) -> bool:
-    """Only between the end of the last job and the lock's admission: at any other time a closed cluster has
-    no slots, so that its opening always changes its quota."""
+    """True from the end of the last job to the admission of the lock.
+
+    At any other time a closed cluster has no slots. Its opening therefore always changes its quota, and a
+    changed quota makes Kueue look again at pending Workloads.
+    """
     held = (status.get("lock") or {}).get("state") == LockState.HELD
     return bool(spec.get("owner")) and not status.get("runningJobs") and not held
 
 
 def _closed(cluster: Obj) -> str:
-    """Why no job may be started there, as a word that fits into a taint; "" when jobs may."""
+    """Returns why no job may start on the cluster; empty if jobs may.
+
+    The text is one word that is valid as a taint's value.
+    """
     if is_terminating(cluster):
         return "removing"
     if (cluster.get("spec") or {}).get("drain"):

@@ -1,6 +1,7 @@
-"""Which Workloads hold a cluster's quota (Kueue's Workload API); those of no FournosJob are foreign here.
+"""Finds the Workloads that hold a cluster's quota (Kueue's Workload API).
 
-Foreign ones are seen, named and waited for, and never touched.
+A Workload that belongs to no FournosJob is called foreign. Foreign Workloads are counted, named in the status
+and waited for. They are never changed.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from fournos.queueing.kinds import FOURNOS_JOB
 
 
 def is_of_job(workload: Obj) -> bool:
-    """Whether a FournosJob asked for it; anybody else's is foreign here."""
+    """True if the Workload's controller is a FournosJob. Any other Workload is foreign."""
     owner = controller_of(workload)
     wanted = (FOURNOS_JOB.kind, FOURNOS_JOB.api_version)
     return owner is not None and (owner["kind"], owner["apiVersion"]) == wanted
 
 
 def is_lock(job: Obj, cluster: str | None) -> bool:
-    """Whether a FournosJob is this cluster's lock.  A label alone hides no job that runs."""
+    """True if the FournosJob is the lock of this cluster.
+
+    Name, label and spec must all match, so that a label alone cannot hide a running job.
+    """
     meta, spec = job["metadata"], job.get("spec") or {}
     return bool(
         cluster
@@ -33,7 +37,7 @@ def is_lock(job: Obj, cluster: str | None) -> bool:
 
 
 def flavors_held(workload: Obj) -> frozenset[str]:
-    """The flavors whose quota it has."""
+    """Returns the names of the flavors whose quota the Workload holds: reserved and not finished."""
     if not is_true(workload, "QuotaReserved") or is_true(workload, "Finished"):
         return frozenset()
     assigned = ((workload.get("status") or {}).get("admission") or {}).get("podSetAssignments") or ()
@@ -41,4 +45,5 @@ def flavors_held(workload: Obj) -> frozenset[str]:
 
 
 def foreign_holds(workload: Obj) -> Iterable[str]:
+    """Returns the flavors that a foreign Workload holds; empty for a FournosJob's Workload."""
     return () if is_of_job(workload) else flavors_held(workload)

@@ -1,7 +1,8 @@
-"""What became of one cluster's quota in Kueue: the condition QuotaSynced.
+"""Sets the condition QuotaSynced: the state of one cluster's quota in Kueue.
 
-It reads this cluster, its flavor and its entry in the ClusterQueue alone, never the other clusters: a pass
-costs the same with one cluster and with a thousand, and what another cluster brings changes no status here.
+It reads only this cluster, its flavor and its entry in the ClusterQueue, never the other clusters. The cost
+of a pass therefore does not depend on the number of clusters, and a change of another cluster changes no
+status here.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ class Sync:
 
 
 def quota_synced(cluster: PlannerInput, flavor: Obj | None, queue: Obj | None, *, prefix: str) -> Sync:
-    """`flavor` has the cluster's name; `prefix` begins the resource names of GPUs."""
+    """Returns the condition.
+
+    `flavor` is the ResourceFlavor with the cluster's name. `prefix` is the prefix of GPU resource names.
+    """
     if flavor is not None and not ours(flavor):
         text = f"ResourceFlavor {cluster.name} was made by somebody else: it and its quotas stay as they are"
         return Sync("False", "ForeignFlavor", text)
@@ -70,7 +74,7 @@ def quota_synced(cluster: PlannerInput, flavor: Obj | None, queue: Obj | None, *
 
 
 def _full(group: Mapping[str, Any], missing: list[str], *, there: bool) -> str:
-    """Why Kueue's limits leave the cluster, or one of its resources, out."""
+    """Returns the message if Kueue's limits leave out the cluster or one of its resources; else empty."""
     flavors, resources = len(group["flavors"]) + (not there), len(group["coveredResources"])
     if not there and not fits(flavors, resources):
         return f"the ClusterQueue is full: {MAX_FLAVORS} flavors, {MAX_QUOTAS} quotas"
@@ -80,6 +84,7 @@ def _full(group: Mapping[str, Any], missing: list[str], *, there: bool) -> str:
 
 
 def _as_wanted(cluster: PlannerInput, flavor: Obj, entry: Mapping[str, Any], prefix: str) -> bool:
+    """True if the entry's quotas and the flavor's taints are as planned."""
     quotas = {quota["name"]: number(quota["nominalQuota"]) for quota in entry["resources"]}
     wanted = {name: amount(cluster, name, prefix) for name in quotas}
     same = all(found == wanted[name] for name, found in quotas.items() if wanted[name] is not None)

@@ -1,7 +1,7 @@
-"""What quotas a cluster has in the ClusterQueue, and which of them fit.
+"""Computes a cluster's quotas in the ClusterQueue, and checks them against Kueue's limits.
 
-Kueue's rules (its ClusterQueue webhook and CRD): at most 64 flavors and 64 resources a group, 512 quotas a
-group; a flavor's resources stand in the order of coveredResources and name all of them.
+Kueue's rules (its ClusterQueue webhook and CRD): at most 64 flavors and 64 resources per group, 512 quotas
+per group; the resources of a flavor stand in the order of coveredResources and name all of them.
 """
 
 from __future__ import annotations
@@ -24,23 +24,26 @@ _RESOURCE: Final = re.compile(
     r"((?=.{1,253}/)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
     r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
 )
-"""Kubernetes' qualified name: a domain and a slash, then at most 63 characters."""
+"""Kubernetes' qualified name: an optional DNS domain and a slash, then at most 63 characters."""
 
 
 def ours(flavor: Obj) -> bool:
+    """True if this operator manages the flavor, by its managed-by label."""
     return (flavor["metadata"].get("labels") or {}).get(names.MANAGED_BY_LABEL) == names.MANAGED_BY
 
 
 def is_resource(name: str) -> bool:
+    """True if the name is a valid resource name."""
     return _RESOURCE.fullmatch(name) is not None
 
 
 def fits(flavors: int, resources: int) -> bool:
+    """True if a group with so many flavors and resources is within Kueue's limits."""
     return flavors <= MAX_FLAVORS and resources <= MAX_RESOURCES and flavors * resources <= MAX_QUOTAS
 
 
 def number(quantity: object) -> Decimal:
-    """A quantity that cannot be read becomes a number that no quota is."""
+    """Returns the quantity as a number; -1, which is never a quota, if it cannot be parsed."""
     try:
         return parse_quantity(str(quantity))
     except ValueError:
@@ -48,7 +51,10 @@ def number(quantity: object) -> Decimal:
 
 
 def quota_group(groups: Sequence[Mapping[str, Any]], prefix: str) -> int | None:
-    """The index of the group with the slots; else with GPUs; else of the first; None without groups."""
+    """Returns the index of the group that clusters' quotas go to, or None without groups.
+
+    It is the group that covers slots; otherwise the first that covers GPUs; otherwise the first.
+    """
     covered = [(index, name) for index, group in enumerate(groups) for name in group["coveredResources"]]
     slots = [index for index, name in covered if name == SLOT_RESOURCE]
     gpus = [index for index, name in covered if name.startswith(prefix)]
@@ -56,16 +62,16 @@ def quota_group(groups: Sequence[Mapping[str, Any]], prefix: str) -> int | None:
 
 
 def covered_elsewhere(groups: Sequence[Mapping[str, Any]], index: int | None) -> set[str]:
-    """The resources of all groups but one: no resource may be in two."""
+    """Returns the resources of all other groups. Kueue allows a resource in one group only."""
     others = (group for number, group in enumerate(groups) if number != index)
     return {name for group in others for name in group["coveredResources"]}
 
 
 def amount(cluster: PlannerInput, resource: str, prefix: str) -> int | None:
-    """The quota that a cluster gives; None for a resource that clusters do not decide on."""
+    """Returns the wanted quota; None for a resource that does not depend on clusters."""
     if resource == SLOT_RESOURCE:
-        # The taint keeps jobs away.  That quotas change, too, when it goes makes Kueue look again at who
-        # waits: it does so for a change of the ClusterQueue, not for one of a flavor.
+        # The taint alone keeps jobs away. The quota changes too, because Kueue checks its pending Workloads
+        # again after a change of the ClusterQueue, but not after a change of a flavor.
         return SLOTS_PER_CLUSTER if cluster.for_lock or not cluster.closed else 0
     if resource.startswith(prefix):
         return cluster.gpus.get(resource.removeprefix(prefix), 0)
@@ -73,20 +79,23 @@ def amount(cluster: PlannerInput, resource: str, prefix: str) -> int | None:
 
 
 def taints_of(cluster: PlannerInput, flavor: Obj) -> list[Obj]:
-    """The wanted taints of an existing flavor: those of people, and ours while the cluster is closed."""
+    """Returns the wanted taints of an existing flavor: those of people, and ours while it is closed."""
     before = (flavor.get("spec") or {}).get("nodeTaints") or []
     return [one for one in before if one.get("key") != UNAVAILABLE_TAINT] + closing_taints(cluster)
 
 
 def closing_taints(cluster: PlannerInput) -> list[Obj]:
-    """Kueue gives the flavor to no Workload that does not tolerate them; what runs stays."""
+    """Returns the taints of a closed cluster.
+
+    Kueue assigns the flavor to no Workload that does not tolerate them. Running Workloads are not affected.
+    """
     if not cluster.closed:
         return []
     return [{"key": UNAVAILABLE_TAINT, "value": cluster.closed, "effect": "NoSchedule"}]
 
 
 def above_quota(queue: Obj) -> list[Obj]:
-    """Of status.flavorsReservation what is more than the quota."""
+    """Returns the part of status.flavorsReservation that exceeds the quota."""
     quotas = {
         (entry["name"], quota["name"]): number(quota["nominalQuota"])
         for group in (queue.get("spec") or {}).get("resourceGroups") or ()
@@ -101,7 +110,10 @@ def above_quota(queue: Obj) -> list[Obj]:
 
 
 def in_use(queue: Obj | None) -> dict[tuple[str, str], int]:
-    """What admitted and reserving Workloads take, by flavor and resource (ClusterQueue status)."""
+    """Returns the amounts that admitted and reserving Workloads take, per (flavor, resource).
+
+    The source is the status of the ClusterQueue.
+    """
     flavors = ((queue or {}).get("status") or {}).get("flavorsReservation") or ()
     return {
         (flavor["name"], resource["name"]): int(number(resource.get("total") or 0))

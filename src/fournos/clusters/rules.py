@@ -1,7 +1,7 @@
-"""Rules on FournosClusters: CEL for the API server, the same check in Python.
+"""Validation rules of FournosClusters: CEL for the API server, and the same checks in Python.
 
 Sources: the limits of what a cluster's name becomes (its lock is a FournosJob, whose name has at most 55
-characters), and the Hearth README's way of writing times.
+characters), and the format of durations in the Hearth README.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def check(new: Json, old: Json | None = None) -> list[Violation]:
-    """The rules for which the API server refuses this write; the objects must fit the schema."""
+    """Returns the violations for which the API server refuses this write. The objects must fit the schema."""
     return violations(RULES, new, old)
 
 
 def check_manifest(new: Json, old: Json | None = None) -> list[Violation]:
-    """As `check`, for an object that nothing has looked at yet: its schema comes first."""
+    """Like `check`, for an object that is not validated yet: its schema is checked first."""
     return schema_violations(DEFINITION, new) or check(new, old)

@@ -67,7 +67,7 @@ class ClusterSettings(BaseSettings):
         return value
 
     def cluster_of(self, secret: str) -> str | None:
-        """The cluster that a Secret's name says; None if the name does not fit the pattern."""
+        """Returns the cluster name in a Secret's name; None if it does not match the pattern."""
         before, _, after = self.kubeconfig_secret_pattern.partition("{cluster}")
         found = re.fullmatch(f"{re.escape(before)}(.+){re.escape(after)}", secret)
         return found[1] if found else None

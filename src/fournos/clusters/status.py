@@ -1,4 +1,4 @@
-"""The status of a FournosCluster under construction: one draft a pass, written once."""
+"""The status draft of a FournosCluster. Each pass has one draft and writes it once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MESSAGE_MAX = 1024
 
 
 class StatusDraft(Draft):
-    """A copy of the status with the changes of this pass, and the events that go with them."""
+    """A copy of the status with the changes of this pass, and the events to record with them."""
 
     # --- reading ---
 
@@ -51,14 +51,14 @@ class StatusDraft(Draft):
     # --- changing ---
 
     def group(self, name: str) -> dict[str, Any]:
-        """A copy of a field that is an object, to be changed and put back."""
+        """Returns a copy of an object field, to be changed and put back."""
         return dict(self._status.get(name) or {})
 
     def condition(self, type_: str, status: str | bool, reason: str, message: str = "") -> Self:
         return super().condition(type_, status, reason, message[:MESSAGE_MAX])
 
     def put_condition(self, type_: str, status: str, reason: str, message: str) -> Self:
-        """A condition, with an event when its reason is news."""
+        """Sets a condition, and records an event if its reason has changed."""
         if self.reason_of(type_) != reason:
             self.event(reason, message, warning=status == "False")
         return self.condition(type_, status, reason, message)

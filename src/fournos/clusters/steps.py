@@ -1,4 +1,4 @@
-"""The steps that only this system knows: which clusters the process is connected to."""
+"""The steps that open and close this process's connections to other clusters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fournos.runtime.steps import Custom
 
 
 class Verdict(Protocol):
-    """What a probe of a cluster's API server came to."""
+    """The result of a probe of a cluster's API server."""
 
     @property
     def reachable(self) -> bool: ...
@@ -39,7 +39,7 @@ class Verdict(Protocol):
 
 
 class Targets(Protocol):
-    """The connections to other clusters, as this system needs them (`fournos.kube.fleet.Fleet`)."""
+    """The connections to other clusters, as this operator needs them (`fournos.kube.fleet.Fleet`)."""
 
     def connect(
         self, name: str, kubeconfig: bytes, *, version: str, unreachable_since: datetime | None = None
@@ -53,7 +53,11 @@ class Targets(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Connect(Custom):
-    """Use the kubeconfig of this Secret; its bytes are read and handed on without passing a decision."""
+    """Opens a connection with the kubeconfig of this Secret.
+
+    The executor reads the bytes, so that they never pass through a decision. Raises CredentialsError if they
+    are not base64.
+    """
 
     secret: Key
     cluster: str
@@ -63,12 +67,14 @@ class Connect(Custom):
 
 @dataclass(frozen=True, slots=True)
 class Forget(Custom):
-    """Drop the connection, if there is one."""
+    """Closes the connection, if there is one."""
 
     cluster: str
 
 
 def executors(targets: Targets) -> Mapping[type[Custom], Executor]:
+    """Returns the executor of each step."""
+
     async def connect(step: Connect, api: Api) -> None:
         secret = await api.get(SECRET, step.secret)
         try:
