@@ -132,7 +132,7 @@ class Context(PassContext):
         return Patch(FOURNOS_CLUSTER, self.observed.key, body)
 
     def gathered(self) -> Decision:
-        """Returns the decision that the policies have collected, without a step that this pass saw refused."""
+        """Returns the decision that the policies have collected. A step that was refused is left out."""
         own = self.own_patch()
         steps = [*([own] if own else []), *self.steps]
         refused = self.facts.failure

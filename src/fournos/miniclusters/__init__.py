@@ -1,1 +1,1 @@
-"""MiniCluster: a Flux cluster as a custom resource."""
+"""The MiniCluster operator: a Flux cluster as a custom resource."""

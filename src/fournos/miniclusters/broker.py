@@ -1,6 +1,6 @@
-"""The brokers' configuration: hosts, quorum, broker.toml and the options of the command line.
+"""The brokers' configuration: hosts, quorum, broker.toml and command-line options.
 
-Formats are flux-core's (hostlist: its RFC 29; broker.toml: flux-config-bootstrap(5) and its siblings).
+The formats are flux-core's (hostlist: its RFC 29; broker.toml: flux-config-bootstrap(5) and its siblings).
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from fournos.miniclusters.cluster import Cluster
 PORT: Final = 8050
 _FANOUT: Final = 256
 _ERRORS: Final = 3
-"""The log level at which a broker that cannot start still shows why."""
+"""The log level of a quiet broker. It still shows why a broker cannot start."""
 
 
 def _range(name: str, first: int, count: int) -> str:
-    """`count` hosts of this name from index `first` on."""
+    """Returns the hostlist of `count` hosts with this name, starting at index `first`."""
     last = first + count - 1
     return f"{name}-[{first}]" if last == first else f"{name}-[{first}-{last}]"
 
 
 def _own_hosts(cluster: Cluster) -> list[str]:
-    """The hosts of the cluster that has the lead broker, which comes first."""
+    """Returns the hosts of the cluster that contains the lead broker. The lead broker comes first."""
     lead = cluster.spec.flux.lead
     if lead is None:
         return [_range(cluster.name, 0, cluster.maximum)]
@@ -33,7 +33,10 @@ def _own_hosts(cluster: Cluster) -> list[str]:
 
 
 def hostlist(cluster: Cluster) -> str:
-    """All hosts by rank: the same on every cluster of a bursting instance, but for the lead's address."""
+    """Returns all hosts, ordered by rank.
+
+    The list is the same on every cluster of a bursting instance, except for the lead broker's address.
+    """
     flux = cluster.spec.flux
     if flux.hostlist:
         return flux.hostlist
@@ -45,7 +48,7 @@ def hostlist(cluster: Cluster) -> str:
 
 
 def quorum(cluster: Cluster) -> int | None:
-    """How many brokers must be up for the command to start; None: all of them."""
+    """Returns how many brokers must be up before the command starts; None means all of them."""
     if cluster.spec.min_size:
         return cluster.spec.min_size
     burst = bool(cluster.spec.flux.bursting.clusters or cluster.spec.flux.hostlist or cluster.bursted)
@@ -55,11 +58,11 @@ def quorum(cluster: Cluster) -> int | None:
 
 
 _FIRST_HOST: Final = re.compile(r"([^,\[]*)(?:\[(\d+)(?:-(\d+))?(,[^\]]*)?\]([^,]*))?(?:,(.*))?", re.DOTALL)
-"""The first host of a list: text, a set of numbers, text; then the others."""
+"""Matches the first host of a list (text, an optional set of numbers, text) and the remaining hosts."""
 
 
 def _first_host(hosts: str) -> tuple[str, str]:
-    """The first host of a list, and the list of the others."""
+    """Returns the first host of a list and the list of the remaining hosts."""
     match = _FIRST_HOST.fullmatch(hosts)
     if match is None or match[2] is None:
         first, _, others = hosts.partition(",")
@@ -74,8 +77,10 @@ def _first_host(hosts: str) -> tuple[str, str]:
 
 
 def _hosts(cluster: Cluster) -> list[dict[str, str]]:
-    """Entries of [bootstrap] hosts: the lead broker of another cluster, which comes first, has an address of
-    its own."""
+    """Returns the entries of `hosts` in [bootstrap].
+
+    A lead broker in another cluster is the first entry and has its own address.
+    """
     lead, everything = cluster.spec.flux.lead, hostlist(cluster)
     if lead is None:
         return [{"host": everything}]
@@ -89,7 +94,7 @@ def _hosts(cluster: Cluster) -> list[dict[str, str]]:
 
 
 def toml(cluster: Cluster) -> str:
-    """broker.toml: the user's own, or one of this cluster."""
+    """Returns broker.toml: the user's text if there is one, otherwise the generated text."""
     flux = cluster.spec.flux
     if flux.broker_config:
         return flux.broker_config
@@ -124,12 +129,12 @@ def toml(cluster: Cluster) -> str:
 
 
 def _quoted(text: str) -> str:
-    """A TOML basic string; JSON's escapes are a part of TOML's."""
+    """Returns a TOML basic string. JSON's escapes are a subset of TOML's."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def options(cluster: Cluster) -> list[str]:
-    """Of `flux start` and `flux broker`, on every pod."""
+    """Returns the options of `flux start` and `flux broker`. They are the same on every pod."""
     flux, logging = cluster.spec.flux, cluster.spec.logging
     timeout = "" if flux.timeout == "0s" else flux.timeout
     attributes = {

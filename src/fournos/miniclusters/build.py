@@ -1,8 +1,8 @@
-"""The objects that a MiniCluster makes, as pure functions of its spec and the settings.
+"""Builds the objects of a MiniCluster, as pure functions of its spec and the settings.
 
 Order of creation: certificate Secret, headless Service, entrypoint ConfigMap, services pod, Services of
-sidecars, Job.  Everything but the headless Service has the MiniCluster as its controller; that one may serve
-several MiniClusters and has all of them as owners.
+sidecars, Job. The MiniCluster is the controller of all of them except the headless Service. Several
+MiniClusters may share that Service, so each of them is an owner but none is the controller.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from fournos.queueing.workload import PodSet
 def wanted(
     minicluster: Obj, settings: MiniClusterSettings, *, infos: Mapping[str, PodSetInfo] | None = None
 ) -> tuple[Obj, ...]:
-    """All objects but the certificate and the headless Service, in order of creation.
+    """Returns all objects except the certificate and the headless Service, in order of creation.
 
-    `infos` are what an admission gives the pod sets "main" (the Job's pods) and "services" (the services
-    pod).  The Job is not suspended: make nothing while the MiniCluster is.  The ConfigMap is that of a
-    start: leave the one of a running MiniCluster as it is.  Raises PodSetInfoError where template and
-    admission contradict each other, pydantic's ValidationError where the spec cannot be read.
+    `infos` are the admission's changes to the pod sets "main" (the Job's pods) and "services" (the services
+    pod). The Job is not suspended, so create nothing while the MiniCluster is suspended. The ConfigMap
+    belongs to one start; do not update the ConfigMap of a running MiniCluster. Raises PodSetInfoError if
+    template and admission contradict each other, and pydantic's ValidationError if the spec is invalid.
     """
     cluster = cluster_of(minicluster, settings)
 
@@ -45,9 +45,10 @@ def wanted(
 
 
 def certificate_secret(minicluster: Obj, settings: MiniClusterSettings, *, certificate: str) -> Obj:
-    """The Secret with the certificate: `flux.curveCert`, else `certificate` (from `curve.certificate`).
+    """Returns the Secret with the certificate.
 
-    Make it once: a new one would lock out the brokers that have the old one.
+    The content is `flux.curveCert` if it is set, otherwise `certificate` (from `curve.certificate`). Create
+    it once only: brokers with the old certificate cannot connect to brokers with a new one.
     """
     cluster = cluster_of(minicluster, settings)
     return {
@@ -62,18 +63,19 @@ def certificate_secret(minicluster: Obj, settings: MiniClusterSettings, *, certi
 def headless_service(
     minicluster: Obj, settings: MiniClusterSettings, *, existing: Obj | None = None
 ) -> Obj | str:
-    """The headless Service as it should be, beside what other MiniClusters want of `existing`.
+    """Returns the wanted headless Service, including what other MiniClusters need of `existing`.
 
-    Equal to `existing` when there is nothing to do.  A text says why the name cannot be used: somebody
-    else's Service has it.
+    The result equals `existing` if nothing has to change. If a Service that is not ours has the name, the
+    result is the message about it.
     """
     return services.headless(cluster_of(minicluster, settings), existing)
 
 
 def pod_sets(minicluster: Obj, settings: MiniClusterSettings) -> tuple[PodSet, ...]:
-    """What Kueue is asked quota for: "main" with as many pods as the largest size, "services" with one.
+    """Returns the pod sets for which quota is requested from Kueue.
 
-    A MiniCluster that is smaller than its largest size gives the rest back as reclaimable pods.
+    "main" counts the largest size, "services" counts one pod. A MiniCluster below its largest size returns
+    the difference as reclaimable pods.
     """
     cluster = cluster_of(minicluster, settings)
     found = [PodSet(names.MAIN_POD_SET, cluster.maximum, pods.template(cluster))]
@@ -83,7 +85,7 @@ def pod_sets(minicluster: Obj, settings: MiniClusterSettings) -> tuple[PodSet, .
 
 
 def index_label(pod: Obj) -> dict[str, Any] | None:
-    """The merge patch that gives a pod of our Job its label `job-index`; None if there is nothing to do."""
+    """Returns the merge patch that sets `job-index` on a pod of our Job; None if nothing changes."""
     labels = pod["metadata"].get("labels") or {}
     index = labels.get(names.COMPLETION_INDEX_LABEL)
     if index is None or labels.get(names.INDEX_LABEL) == index:

@@ -1,7 +1,7 @@
-"""What keeps pods from starting and is in no status: a volume that cannot be mounted, a refused pod.
+"""Finds why pods do not start when no status shows it, such as a volume that cannot be mounted.
 
-Kubernetes says such things in Events alone.  They are asked for only where pods have waited for a while and
-nothing else says why.
+Kubernetes reports such failures in Events only. Events are listed only if a pod has been waiting for a while
+and no status shows a reason, because every list is a live read.
 """
 
 from __future__ import annotations
@@ -23,19 +23,22 @@ _AGAIN: Final = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class Cause:
+    """The reason why pods do not start, if one was found."""
+
     text: str = ""
     look_at: datetime | None = None
-    """When to look again."""
+    """The time of the next check; None if no pod waits."""
 
 
 def cause(ctx: Context, job: Obj) -> Cause:
+    """Returns the newest warning about the Job or pod that waits."""
     held = _held(ctx, job)
     if held is None:
         return Cause()
     since = parse_time(held["metadata"].get("creationTimestamp") or job["metadata"]["creationTimestamp"])
     if ctx.now < since + _PATIENCE:
         return Cause(look_at=since + _PATIENCE)
-    # Not by its name: an earlier Job had the same, and the MiniCluster has it.
+    # Selected by UID, not by name: an earlier Job and the MiniCluster itself have the same name.
     question = LiveList(EVENT, ctx.namespace, fields=f"regarding.uid={uid_of(held)},type=Warning")
     answer = ctx.facts.require(question)
     found = answer.value if isinstance(answer, Present) else ()
@@ -45,7 +48,10 @@ def cause(ctx: Context, job: Obj) -> Cause:
 
 
 def _held(ctx: Context, job: Obj) -> Obj | None:
-    """The Job, if it has yet to make a pod, else the first pod that waits without a reason."""
+    """Returns the Job if it has not created all its pods; otherwise the first pod that does not start.
+
+    Pods whose status shows a reason are left out. None if there is nothing to explain.
+    """
     if job["spec"].get("suspend") or is_terminating(job):
         return None
     pods = {index_of(pod): pod for pod in sorted(ctx.pods, key=lambda pod: not terminal(pod))}
@@ -65,6 +71,7 @@ def _held(ctx: Context, job: Obj) -> Obj | None:
 
 
 def _time(event: Obj) -> str:
+    """Returns the time of the event's latest occurrence, as text."""
     series = (event.get("series") or {}).get("lastObservedTime")
     core = event.get("deprecatedLastTimestamp") or event.get("eventTime")
     return str(series or core or event["metadata"].get("creationTimestamp") or "")

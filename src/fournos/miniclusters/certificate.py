@@ -1,4 +1,4 @@
-"""The CURVE certificate in its Secret: made once, and never seen by a decision."""
+"""Creates the Secret with the CURVE certificate once. The certificate never passes through a decision."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from fournos.runtime.steps import Custom
 
 @dataclass(frozen=True, slots=True)
 class MakeCertificate(Custom):
-    """Create the Secret of this MiniCluster, once: one that is there and ours stays as it is."""
+    """Creates the certificate Secret of this MiniCluster. An existing Secret of this MiniCluster is kept."""
 
     minicluster: Obj
 
 
 class Maker:
-    """Carries it out."""
+    """The executor of MakeCertificate."""
 
     def __init__(
         self, settings: MiniClusterSettings, *, random: Callable[[int], bytes] = secrets.token_bytes
@@ -37,13 +37,17 @@ class Maker:
         self._random = random
 
     async def __call__(self, step: MakeCertificate, api: Api) -> None:
-        """Raises AlreadyExistsError where the name is somebody else's, and the API server's errors."""
+        """Creates the Secret.
+
+        Raises AlreadyExistsError if the name belongs to another owner, and the API server's errors.
+        """
         name = str(step.minicluster["metadata"]["name"])
         text = certificate(self._random(KEY_BYTES), host=names.lead(name))
         body: Any = certificate_secret(step.minicluster, self._settings, certificate=text)
         try:
             await api.create(SECRET, body)
         except AlreadyExistsError as error:
+            # A second certificate would separate the brokers that run, so our own Secret is kept.
             try:
                 live = await api.get(SECRET, key_of(body))
             except NotFoundError:
@@ -53,7 +57,7 @@ class Maker:
 
 
 def lost(ctx: Context) -> bool | None:
-    """Whether the certificate is not there, by the API server's own word; None: that cannot be known now."""
+    """Returns True if the API server confirms that the certificate is missing; None if that is unknown."""
     if ctx.part(SECRET, names.curve(ctx.name)) is not None:
         return False
     question = SecretShape(Key(ctx.namespace, names.curve(ctx.name)))
@@ -62,6 +66,7 @@ def lost(ctx: Context) -> bool | None:
         return None
     if isinstance(answer, Absent):
         return True
-    # The cache is late; or the name is somebody else's, and making it says so.
+    # Either the cache lags behind, or the name belongs to another owner. In the second case the creation
+    # fails and reports it.
     assert isinstance(answer, Present)
     return str(ctx.minicluster["metadata"]["uid"]) not in answer.value.owner_uids

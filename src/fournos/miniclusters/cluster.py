@@ -1,4 +1,4 @@
-"""A MiniCluster as the builders see it: its typed spec with what its name, status and the settings add."""
+"""A MiniCluster as the builders read it: its typed spec, together with its name, status and the settings."""
 
 from __future__ import annotations
 
@@ -15,18 +15,23 @@ from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.miniclusters.status import summary_of
 
 _DEFAULT_NAMESPACE = "default"
-"""Of a manifest that names none, as it is rendered without a cluster."""
+"""The namespace of a manifest without one, when it is rendered without access to a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
+    """The input of all builders of a MiniCluster's objects."""
+
     name: str
     namespace: str
     uid: str
-    """"" before it is created: what is rendered then has no owner."""
+    """Empty before the MiniCluster is created. Objects that are rendered then have no owner reference."""
     spec: MiniClusterSpec
     maximum: int
-    """Hosts that the brokers are configured for: fixed at the start, whatever the size is later."""
+    """The number of hosts that the brokers are configured for.
+
+    It is fixed at the start and does not follow the size.
+    """
     settings: MiniClusterSettings
 
     @property
@@ -35,7 +40,7 @@ class Cluster:
 
     @property
     def beside(self) -> tuple[Container, ...]:
-        """The containers of its pods that do not run Flux."""
+        """The containers of the pods that do not run Flux."""
         found = self.spec.containers
         return tuple(one for index, one in enumerate(found) if index != self.spec.runner_index)
 
@@ -45,7 +50,7 @@ class Cluster:
 
     @property
     def domain(self) -> str:
-        """What a host's name is completed with."""
+        """The DNS domain of the hosts."""
         return f"{self.headless_name}.{self.namespace}.svc.{self.settings.cluster_domain}"
 
     @property
@@ -54,7 +59,7 @@ class Cluster:
 
     @property
     def config(self) -> str:
-        """Directory of all that is not the view: configuration, state, socket."""
+        """The directory of everything that is not part of the view: configuration, state, socket."""
         return f"{self.mount}/config"
 
     @property
@@ -63,17 +68,20 @@ class Cluster:
 
     @property
     def bursted(self) -> bool:
-        """Its lead broker is in another cluster: all pods are workers."""
+        """True if the lead broker runs in another cluster. All pods are workers then."""
         return self.spec.flux.lead is not None
 
     @property
     def lead(self) -> str:
-        """Host name of the lead broker."""
+        """The host name of the lead broker."""
         return names.lead(self.spec.flux.lead.name if self.spec.flux.lead else self.name)
 
     @property
     def interactive(self) -> bool:
-        """No command, or none that is to run (the page: then it is persistent)."""
+        """True if no command runs: none is given, or `interactive` is set.
+
+        On the MiniCluster page such a cluster is persistent.
+        """
         runner = self.runner
         if runner.diagnostics:
             return False
@@ -81,23 +89,26 @@ class Cluster:
 
     @property
     def batch(self) -> bool:
-        """Whether the command is given to flux batch; batchRaw alone means it, too."""
+        """True if the command is run by flux batch. `batchRaw` alone implies it."""
         runner = self.runner
         return runner.batch or (runner.batch_raw and not (runner.launcher or self.spec.launcher))
 
     @property
     def retried(self) -> bool:
-        """Whether a command that has failed runs again, in another pod."""
+        """True if a command that failed is run again in another pod."""
         return self.spec.backoff_limit is not None
 
     @property
     def patience(self) -> int:
-        """Seconds between two looks of a pod at how its broker does: each look is a process, and all pods may
-        be on one node, so the more they are the seldomer."""
+        """Seconds between two checks of a pod on its broker, from 1 to 30.
+
+        Each check starts a process, and all pods may be on one node. The interval therefore grows with the
+        number of pods.
+        """
         return max(1, min(30, self.maximum // 4))
 
     def metadata(self, name: str, *, controller: bool = True, **more: Any) -> dict[str, Any]:
-        """Of an object that is made for it."""
+        """Returns the metadata of an object that is created for the MiniCluster."""
         found: dict[str, Any] = {"name": name, "namespace": self.namespace, "labels": names.labels(self.name)}
         if self.uid:
             found["ownerReferences"] = [self.owner_reference(controller=controller)]
@@ -109,12 +120,15 @@ class Cluster:
 
 
 def spec_of(minicluster: Obj) -> MiniClusterSpec:
-    """The typed spec; fields that say null count as absent.  Raises pydantic's ValidationError."""
+    """Returns the typed spec.
+
+    Fields with the value null count as absent. Raises pydantic's ValidationError.
+    """
     return MiniClusterSpec.model_validate(without_null(minicluster.get("spec") or {}))
 
 
 def cluster_of(minicluster: Obj, settings: MiniClusterSettings) -> Cluster:
-    """Raises pydantic's ValidationError."""
+    """Returns the builders' input for a MiniCluster. Raises pydantic's ValidationError."""
     meta, spec = minicluster["metadata"], spec_of(minicluster)
     return Cluster(
         name=meta["name"],

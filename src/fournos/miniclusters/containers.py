@@ -1,4 +1,4 @@
-"""The containers of the pods: the one that brings Flux, the one that runs it, those beside it."""
+"""The containers of the pods: the init container with Flux, the one that runs Flux, and the sidecars."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from fournos.miniclusters.volumes import Volumes
 _POD_LEVEL: Final = frozenset({"cpu", "memory"})
 
 _FOR_EVER: Final = 2**31 - 1
-"""A broker may wait for the others as long as it must; `deadlineSeconds` is what ends it."""
+"""The startup probe has no effective limit.
+
+A broker may wait for the others until `deadlineSeconds` ends the Job.
+"""
 
 
 def pod_level(resource: str) -> bool:
-    """Whether Kubernetes takes it for a pod as a whole."""
+    """True if Kubernetes accepts the resource at pod level."""
     return resource in _POD_LEVEL or resource.startswith("hugepages-")
 
 
 def _common(container: Container) -> dict[str, Any]:
-    """What any container says of itself."""
+    """Returns the fields that every container has."""
     policy = "Always" if container.pull_always else container.image_pull_policy or "IfNotPresent"
     found: dict[str, Any] = {
         "image": container.image,
@@ -52,7 +55,7 @@ def _common(container: Container) -> dict[str, Any]:
 
 
 def _hooks(container: Container) -> dict[str, Any]:
-    """The user's hooks as shell code."""
+    """Returns the user's lifecycle hooks, which are shell code."""
     hooks = {
         "postStart": container.life_cycle.post_start_exec,
         "preStop": container.life_cycle.pre_stop_exec,
@@ -65,7 +68,7 @@ def _script(key: str) -> list[str]:
 
 
 def flux_view(cluster: Cluster) -> dict[str, Any]:
-    """The init container: it copies the view, and sets up what the brokers read."""
+    """Returns the init container. It copies the view and writes the files that the brokers read."""
     flux = cluster.spec.flux.container
     found: dict[str, Any] = {
         "name": cluster.spec.flux.view_name,
@@ -87,7 +90,7 @@ def flux_view(cluster: Cluster) -> dict[str, Any]:
 
 
 def runner(cluster: Cluster, pod: Volumes) -> dict[str, Any]:
-    """The container that runs Flux; it has the MiniCluster's name."""
+    """Returns the container that runs Flux. It has the MiniCluster's name."""
     index, container = cluster.spec.runner_index, cluster.runner
     found = {"name": cluster.name, **_common(container)}
     found["command"] = _script(f"wait-{index}")
@@ -102,7 +105,7 @@ def runner(cluster: Cluster, pod: Volumes) -> dict[str, Any]:
         "preStop": {"exec": {"command": _script(f"stop-{index}")}},
     }
     if not cluster.spec.flux.disable_socket:
-        # A broker that has begun stays until its container ends: looked at no longer than until then.
+        # Checked only until the broker has started: a broker that is up stays up until its container ends.
         found["startupProbe"] = {
             "exec": {"command": ["/bin/bash", "-c", f"[[ -S {cluster.socket} ]]"]},
             "periodSeconds": cluster.patience,
@@ -122,7 +125,7 @@ def runner(cluster: Cluster, pod: Volumes) -> dict[str, Any]:
 
 
 def sidecar(cluster: Cluster, index: int, pod: Volumes) -> dict[str, Any]:
-    """A container beside the one that runs Flux."""
+    """Returns a container that runs beside Flux."""
     container = cluster.spec.containers[index]
     found = {"name": container.name, **_common(container)}
     if entrypoint.wrapped(container):
@@ -133,7 +136,10 @@ def sidecar(cluster: Cluster, index: int, pod: Volumes) -> dict[str, Any]:
 
 
 def service(container: Container, pod: Volumes) -> dict[str, Any]:
-    """A container of the services pod; it runs its image's entrypoint, or its command by a shell."""
+    """Returns a container of the services pod.
+
+    It runs its image's entrypoint, or its command in a shell if it has one.
+    """
     found = {"name": container.name, **_common(container)}
     commands = container.commands
     main = commands.script or container.command

@@ -1,4 +1,4 @@
-"""What one pass of the MiniCluster system works with: facts in, a status draft and a decision out."""
+"""The input of one pass over a MiniCluster, and the place where its policies collect their results."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class Observed:
     key: Key
     minicluster: Obj
     made: Mapping[tuple[Resource, str], Obj] = field(default_factory=dict)
-    """Everything with its label or its Service's name, by resource type and name, whoever owns it."""
+    """All objects with its label or its Service's name, by resource type and name, whoever owns them."""
     pods: tuple[Obj, ...] = ()
-    """Pods with its label."""
+    """The pods with its label."""
     inputs: QueueInputs = field(default_factory=QueueInputs)
 
 
@@ -63,10 +63,10 @@ class Context(PassContext):
     def suspended(self) -> bool:
         return bool(self.spec.get("suspend"))
 
-    # --- what is there: as the API server says it, where this pass has asked ---
+    # --- existing objects: from the API server if this pass has read them live, otherwise from the cache ---
 
     def part(self, resource: Resource, name: str) -> Obj | None:
-        """An object of ours."""
+        """Returns an object that this MiniCluster owns, or None."""
         answer = self.facts.get(LiveGet(resource, Key(self.namespace, name)))
         found = self.observed.made.get((resource, name))
         if isinstance(answer, Present):
@@ -89,13 +89,17 @@ class Context(PassContext):
 
     @property
     def all_pods(self) -> tuple[Obj, ...]:
-        """Ours: the Job's and the services pod."""
+        """Our pods: those of the Job, and the services pod."""
         answer = self.facts.get(self.pods_question)
         found = answer.value if isinstance(answer, Present) else self.observed.pods
         return tuple(pod for pod in found if self._ours(pod))
 
     def _ours(self, pod: Obj) -> bool:
-        """A pod of an earlier MiniCluster of this name counts while it is there: it has the host name."""
+        """True if the pod is ours.
+
+        A pod of an earlier MiniCluster with this name counts as long as it exists, because it has the host
+        name.
+        """
         owner = controller_of(pod) or {}
         return owner.get("uid") == uid_of(self.minicluster) or (
             owner.get("kind") == JOB.kind and owner.get("name") == self.name
@@ -103,7 +107,7 @@ class Context(PassContext):
 
     @property
     def pods(self) -> tuple[Obj, ...]:
-        """Those of the Job that is there."""
+        """The pods of the current Job."""
         job = self.job
         if job is None:
             return ()
@@ -111,14 +115,14 @@ class Context(PassContext):
 
     @property
     def alive(self) -> tuple[Obj, ...]:
-        """Pods that use anything, of whichever Job."""
+        """The pods that still use resources, of whichever Job."""
         return tuple(pod for pod in self.all_pods if not terminal(pod))
 
     # --- Kueue ---
 
     @property
     def workload(self) -> Obj | None:
-        """The Workload that it runs on: its own, the prebuilt one, or none."""
+        """The Workload whose quota it uses: its own, or the prebuilt one; None if there is neither."""
         inputs = self.observed.inputs
         mine = [one for one in inputs.workloads if self.owns(one) and is_true(one, "QuotaReserved")]
         if mine:
@@ -128,16 +132,20 @@ class Context(PassContext):
 
 
 def terminal(pod: Obj) -> bool:
+    """True if the pod's phase is Succeeded or Failed."""
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def index_of(pod: Obj) -> int | None:
-    """None: the services pod."""
+    """Returns the pod's completion index; None for the services pod."""
     return parse_count((pod["metadata"].get("labels") or {}).get(names.COMPLETION_INDEX_LABEL))
 
 
 def over(job: Obj) -> set[int]:
-    """Indexes that the Job does not run again, from what its status lists like "1,3-5"."""
+    """Returns the indexes that the Job does not run again.
+
+    They are read from its status, which has lists such as "1,3-5".
+    """
     status, indexes = job.get("status") or {}, set[int]()
     for key in ("completedIndexes", "failedIndexes"):
         for part in filter(None, str(status.get(key) or "").split(",")):

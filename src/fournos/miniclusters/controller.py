@@ -1,4 +1,4 @@
-"""Wiring: the MiniCluster system as the runtime takes it."""
+"""Builds the controller of the MiniCluster operator."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.runtime.controller import Controller
 
 MINICLUSTERS = "miniclusters"
-"""The system's name."""
+"""The name of the controller."""
 
 
 def miniclusters_controller(settings: MiniClusterSettings) -> Controller[Observed]:
+    """Returns the controller of MiniClusters."""
     return Controller(
         name=MINICLUSTERS,
         published_name="minicluster",

@@ -1,7 +1,7 @@
-"""The CURVE certificate that the brokers prove themselves with (ZeroMQ's CURVE, RFC 26; Z85, RFC 32).
+"""The CURVE certificate with which the brokers authenticate (ZeroMQ's CURVE, RFC 26; Z85, RFC 32).
 
-A CURVE key pair is one of Curve25519.  The file is the format of CZMQ's certificates (ZPL, RFC 4), which
-Flux reads; all brokers of an instance share one.
+A CURVE key pair is a Curve25519 key pair. The file has the format of CZMQ's certificates (ZPL, RFC 4), which
+Flux reads. All brokers of an instance share one certificate.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _Z85: Final = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:
 
 
 def z85(data: bytes) -> str:
-    """Five characters for four bytes.  Raises ValueError unless the length is a multiple of four."""
+    """Returns the Z85 text of the bytes: five characters for every four bytes.
+
+    Raises ValueError unless the length is a multiple of four.
+    """
     if len(data) % 4:
         raise ValueError("Z85 encodes multiples of four bytes")
     text: list[str] = []
@@ -31,9 +34,10 @@ def z85(data: bytes) -> str:
 
 
 def certificate(secret_key: bytes, *, host: str) -> str:
-    """The text of a certificate.  `secret_key` are 32 bytes that nobody can guess (secrets.token_bytes).
+    """Returns the text of a certificate.
 
-    Raises ValueError for any other number of bytes.
+    `secret_key` are 32 bytes from a cryptographic random source (secrets.token_bytes). Raises ValueError for
+    any other number of bytes.
     """
     if len(secret_key) != KEY_BYTES:
         raise ValueError(f"a CURVE key has {KEY_BYTES} bytes")

@@ -1,6 +1,6 @@
-"""What happens next to a MiniCluster: Kueue's side first, then what it is and what it should be.
+"""Decides the next writes for a MiniCluster: first for Kueue, then for its own objects.
 
-Waiting → Running → Ready → Finished, and back to Waiting when it is suspended.
+The phases are Waiting → Running → Ready → Finished. A suspended MiniCluster returns to Waiting.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from fournos.runtime.steps import Create, Patch, Step
 
 _MAY_RUN = frozenset({Verdict.NOT_QUEUED, Verdict.NESTED, Verdict.ADMITTED})
 _TOLD_AT_ONCE = frozenset({"ForeignObject", "InvalidError", "ForbiddenError", "AlreadyExistsError"})
-"""Failures of a creation that stay until somebody does something."""
+"""Errors of a creation that last until a person changes something. They are reported at once."""
 
 
 def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MiniClusterSettings) -> Decision:
-    """Pure; see `fournos.runtime.decision`."""
+    """Returns the decision of one pass.  A pure function; see `fournos.runtime.decision`."""
     ctx = Context(observed, facts, now, settings)
     elsewhere = managed_elsewhere(ctx.spec)
     if ctx.spec.get("managedBy") not in names.MANAGED_BY_US and not elsewhere:
@@ -57,6 +57,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MiniClu
         if sent is not None:
             return sent
     queued = bool(queue_name(ctx.minicluster))
+    # The finalizer comes before the Workload: its quota must not be released while pods still run.
     if queued and not ctx.deleting and not ctx.holds_finalizer:
         return Decision(steps=ctx.finalizer(on=True))
     queue = reconcile(QueuedMiniCluster(ctx.minicluster, settings, back), observed.inputs, facts, now)
@@ -70,7 +71,10 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MiniClu
 
 
 def _unreadable(ctx: Context) -> str:
-    """ "" if the spec can be worked with; rules that the API server did not check are checked here."""
+    """Returns why the spec cannot be used, or "" if it can.
+
+    The rules are checked here again, because an object may be older than the API server's rules.
+    """
     broken = check(dict(ctx.minicluster))
     if broken:
         return "; ".join(map(str, broken))
@@ -83,6 +87,7 @@ def _unreadable(ctx: Context) -> str:
 
 
 def _act(ctx: Context, queue: Outcome) -> Decision:
+    """Returns the decision for the MiniCluster's own objects."""
     if ctx.deleting:
         return _deleted(ctx)
     if ctx.draft.finished:
@@ -91,13 +96,18 @@ def _act(ctx: Context, queue: Outcome) -> Decision:
         return finishing(ctx)
     if ctx.suspended:
         return _suspended(ctx, queue)
+    # The claim is written to the status before the first object is created.
     if not ctx.draft.begun:
         return claim(ctx) if queue.verdict in _MAY_RUN else Decision(retry=queue.retry)
     return _living(ctx)
 
 
 def _deleted(ctx: Context) -> Decision:
-    """Without our finalizer Kubernetes takes down what it owns; with it the quota waits for that."""
+    """Handles a MiniCluster with a deletionTimestamp.
+
+    Without our finalizer, Kubernetes garbage-collects the objects. With the finalizer, the quota is released
+    only after all pods are gone.
+    """
     if not ctx.holds_finalizer:
         return Decision()
     if ctx.draft.begun and not ctx.draft.finished:
@@ -110,6 +120,7 @@ def _deleted(ctx: Context) -> Decision:
 
 
 def _suspended(ctx: Context, queue: Outcome) -> Decision:
+    """Takes the objects down and sets the phase Waiting."""
     said = queue.message if queue.verdict is not Verdict.NOT_QUEUED else ""
     message = said or "Suspended"
     if not ctx.draft.begun:
@@ -133,7 +144,7 @@ def _suspended(ctx: Context, queue: Outcome) -> Decision:
 
 
 def _living(ctx: Context) -> Decision:
-    """It should run: what has ended, what is missing, how large it is, how it does."""
+    """Handles a MiniCluster that should run: its end, missing objects, its size and its health."""
     job = ctx.job
     until = None
     if job is not None:
@@ -152,7 +163,8 @@ def _living(ctx: Context) -> Decision:
     why = cause(ctx, job)
     wanted = resize.allowed(ctx, job)
     now = int(job["spec"].get("parallelism", 1))
-    # The quorum first: a lead that begins again between the two writes waits for no pod that is gone.
+    # The quorum is patched first. If the lead broker restarts between the two writes, it does not wait for
+    # pods that are gone.
     changes = (*resize.quorum(ctx, wanted), *resize.steps(ctx, job, wanted))
     if changes and wanted.size != now:
         ctx.draft.event("Resized", f"From {now} to {wanted.size} pods")
@@ -166,8 +178,9 @@ def _living(ctx: Context) -> Decision:
 
 
 def _make(ctx: Context, steps: tuple[Step, ...]) -> Decision:
+    """Creates the missing objects, once no pod of an earlier Job is left."""
     if any(index_of(pod) is not None for pod in ctx.alive):
-        # Their host names are those of the pods to come.
+        # These pods have the same host names as the new ones.
         ctx.draft.phased("Waiting", "Waiting for the pods of the Job before this one to end").put(ready=0)
         return ctx.decision()
     if not may_start(ctx):
@@ -184,7 +197,7 @@ def _made(step: Step) -> str:
 
 
 def _labels(ctx: Context) -> tuple[Step, ...]:
-    """`job-index` on the pods of our own Job."""
+    """Returns the patches that set `job-index` on the pods of our own Job."""
     return tuple(
         Patch(POD, key_of(pod), label)
         for pod in ctx.pods
@@ -193,19 +206,21 @@ def _labels(ctx: Context) -> tuple[Step, ...]:
 
 
 def _ended(ctx: Context, end: End) -> Decision:
+    """Writes the result, after Job and pods have been read live."""
     known = confirmed(ctx)
     if not known:
         return ctx.decision(retry=True)
     job = ctx.job
     again = end_of(ctx, job) if job is not None else None
     if not isinstance(again, End):
-        return Decision(retry=True)  # the cache is of another time
+        return Decision(retry=True)  # the live read contradicts the cache; the next pass reads both again
     told_beside(ctx)
     ctx.draft.end(again.exit_code, again.reason, again.message)
     return ctx.decision()
 
 
 def _failed(ctx: Context, failure: StepFailure) -> Decision:
+    """Reports the failure of a creation that will last; otherwise retries."""
     made = not isinstance(failure.step, Patch)
     shown = failure.error in _TOLD_AT_ONCE and (ctx.draft.begun or lasts(failure))
     if made and shown and not ctx.deleting:

@@ -1,4 +1,4 @@
-"""The entrypoint ConfigMap: every script and file that the pods of a MiniCluster find in /flux_operator."""
+"""The entrypoint ConfigMap: all scripts and files that the pods find in /flux_operator."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ INIT = "flux-init"
 
 
 def wrapped(container: Container) -> bool:
-    """Whether a sidecar is started by our script; one without a command keeps its image's entrypoint."""
+    """True if our script starts the sidecar. A sidecar without a command keeps its image's entrypoint."""
     return not container.no_wrap_entrypoint and bool(container.command or container.commands.script)
 
 
 def data(cluster: Cluster) -> dict[str, str]:
-    """Key to content.  Keys without a dot are scripts."""
+    """Returns the content per key. Keys without a dot are scripts."""
     runner = cluster.spec.runner_index
     found = {
         INIT: script.init(cluster),
@@ -41,10 +41,12 @@ def data(cluster: Cluster) -> dict[str, str]:
 
 
 def quorum_text(cluster: Cluster) -> str:
+    """Returns the quorum as text; empty means all brokers."""
     return str(broker.quorum(cluster) or "")
 
 
 def config_map(cluster: Cluster) -> dict[str, Any]:
+    """Returns the entrypoint ConfigMap."""
     return {
         "apiVersion": CONFIG_MAP.api_version,
         "kind": CONFIG_MAP.kind,

@@ -1,4 +1,4 @@
-"""What became of the lead broker, from its pod."""
+"""Reads the exit code of the lead broker from its pod."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _HIGHEST = 255
 
 
 def exit_code(pod: Obj, name: str) -> int | None:
-    """The exit code of MiniCluster `name`, from the pod of its lead broker; None: it has not ended.
+    """Returns the exit code of MiniCluster `name` from the pod of its lead broker; None if it has not ended.
 
-    The script writes the code of a command that ended by itself into the termination message.  Without one
-    the container was killed: that is no result, another pod takes its place.  Nor is a text that no shell
-    writes there, such as the wrapped command may.
+    Our script writes the exit code to the termination message when the command has ended by itself. Without
+    that message the container was killed. This is not a result, and another pod replaces it. Any other text
+    in the message, which the wrapped command may write, is not a result either.
     """
     for status in (pod.get("status") or {}).get("containerStatuses") or ():
         if status.get("name") != name:
@@ -26,7 +26,7 @@ def exit_code(pod: Obj, name: str) -> int | None:
 
 
 def complaint(pod: Obj, name: str) -> str:
-    """Why the container that runs Flux could not begin, in the words of its script or of Kubernetes."""
+    """Returns the error of the container that runs Flux, as reported by its script or by Kubernetes."""
     for status in (pod.get("status") or {}).get("containerStatuses") or ():
         ended = (status.get("state") or {}).get("terminated") or {}
         message = str(ended.get("message") or "").strip()

@@ -1,6 +1,6 @@
-"""The end of a MiniCluster: the lead broker's exit code is its result.
+"""The end of a MiniCluster. Its result is the lead broker's exit code.
 
-The result is written first, then what still runs is let go, then the phase says Finished.
+The result is written first. Then the remaining pods are taken down, and at last the phase becomes Finished.
 """
 
 from __future__ import annotations
@@ -23,13 +23,18 @@ from fournos.runtime.steps import Delete
 
 @dataclass(frozen=True, slots=True)
 class End:
+    """The result of a MiniCluster. `exit_code` is None if there is none, for example after the deadline."""
+
     exit_code: int | None
     reason: str
     message: str
 
 
 def end_of(ctx: Context, job: Obj) -> End | datetime | None:
-    """How it has ended; a time: it has, and the Job may say so itself until then."""
+    """Returns the result, or None if the MiniCluster has not ended.
+
+    A time means that it has ended; until that time the Job may report the end itself.
+    """
     lead = lead_of(ctx)
     code = exit_code(lead, ctx.name) if lead is not None else None
     if is_true(job, "Complete"):
@@ -43,14 +48,14 @@ def end_of(ctx: Context, job: Obj) -> End | datetime | None:
         why = next(filter(None, (complaint(pod, ctx.name) for pod in ctx.pods)), "")
         return End(code or None, reason, f"{text}: {why}" if why else text)
     if lead is None or code is None:
-        return None  # the Job's own policies see to the rest
+        return None  # the Job's own policies handle everything else
     if code and ctx.spec.get("backoffLimit") is not None:
         return None
     failed_alone = code == 0 and (lead.get("status") or {}).get("phase") == "Failed"
     if not failed_alone and (terminal(lead) or _all_ended(lead)):
-        return None  # the kubelet has yet to say so of the pod, and the Job keeps the pod's log
-    # A container beside Flux keeps the pod, and so the Job, from ending, or has failed, for which the Job
-    # makes no other pod; or the pod's policy starts it again.
+        return None  # the kubelet is about to report the pod's end, and the Job keeps the pod and its log
+    # There are three cases. A sidecar keeps the pod, and so the Job, from ending. Or a sidecar has failed,
+    # and the Job creates no other pod for that. Or the pod's restart policy starts the container again.
     ended = (runner(lead, ctx.name).get("state") or {}).get("terminated") or (
         runner(lead, ctx.name).get("lastState") or {}
     ).get("terminated")
@@ -71,12 +76,12 @@ def _ended(code: int) -> End:
 
 
 def confirmed(ctx: Context) -> bool:
-    """Whether Job and pods are known live: nothing ends by what a cache says."""
+    """True if Job and pods were read live in this pass. A cache alone must not end a MiniCluster."""
     return ctx.facts.known((ctx.job_question, ctx.pods_question))
 
 
 def finishing(ctx: Context) -> Decision:
-    """The result is known: what still runs goes, then it is said."""
+    """Takes down what still runs, then sets the phase Finished. The result is already written."""
     job = ctx.job
     over = job is not None and (is_true(job, "Complete") or is_true(job, "Failed"))
     removal = remove(ctx, keep_job=over)
@@ -91,7 +96,7 @@ def finishing(ctx: Context) -> Decision:
 
 
 def finished(ctx: Context) -> Decision:
-    """Nothing is made any more; with `cleanup` it goes, and all that it has made with it."""
+    """Creates nothing any more. With `cleanup` it deletes the MiniCluster, and with it all its objects."""
     if ctx.spec.get("cleanup"):
         return Decision(steps=(Delete(MINICLUSTER, key_of(ctx.minicluster), uid_of(ctx.minicluster)),))
     return Decision()

@@ -1,4 +1,4 @@
-"""How a MiniCluster does: its phase and conditions, from its Job and its pods."""
+"""Sets the phase and conditions of a running MiniCluster from its Job and pods."""
 
 from __future__ import annotations
 
@@ -16,19 +16,21 @@ from fournos.miniclusters.status import BESIDE, READY, REQUESTED, RUNNING, WAITI
 
 @dataclass(frozen=True, slots=True)
 class Count:
+    """How many pods are wanted, running and ready."""
+
     wanted: int
     running: int
-    """Pods whose broker's container runs."""
+    """The pods whose broker container runs."""
     ready: int
 
 
 def lead_of(ctx: Context) -> Obj | None:
-    """The pod of index 0; of several (one failed, one took its place) the newest."""
+    """Returns the newest pod of index 0. There may be several if a failed pod was replaced."""
     return newest(pod for pod in ctx.pods if index_of(pod) == 0)
 
 
 def runner(pod: Obj, name: str) -> dict[str, Any]:
-    """The status of the container that runs Flux."""
+    """Returns the status of the container that runs Flux; empty if there is none."""
     for status in (pod.get("status") or {}).get("containerStatuses") or ():
         if status.get("name") == name:
             return dict(status)
@@ -40,7 +42,7 @@ def _runs(pod: Obj, name: str) -> bool:
 
 
 def broker_up(pod: Obj, name: str) -> bool:
-    """Whether the pod is ready, or would be but for a container beside Flux that has ended."""
+    """True if the pod is ready. Sidecars that have ended are ignored, although they make the pod unready."""
     if is_terminating(pod):
         return False
     if is_true(pod, "Ready"):
@@ -53,13 +55,13 @@ def broker_up(pod: Obj, name: str) -> bool:
 
 
 def ended_well(pod: Obj, name: str) -> dict[str, Any]:
-    """The end of the broker's container, if it ended with 0; {} otherwise."""
+    """Returns the terminated state of the broker's container if its exit code is 0; otherwise {}."""
     ended = (runner(pod, name).get("state") or {}).get("terminated") or {}
     return dict(ended) if ended.get("exitCode") == 0 else {}
 
 
 def failed_beside(ctx: Context) -> str:
-    """The containers beside Flux that have failed by themselves; "" if none has."""
+    """Returns the message about sidecars that failed by themselves; "" if none has."""
     found = []
     for pod in ctx.pods:
         flux = (runner(pod, ctx.name).get("state") or {}).get("terminated") or {}
@@ -75,12 +77,13 @@ def failed_beside(ctx: Context) -> str:
 
 
 def told_beside(ctx: Context) -> None:
-    """Writes a failure of containers beside Flux into the draft: it changes nothing of the result."""
+    """Sets the condition of failed sidecars. A failed sidecar does not change the result."""
     if failed := failed_beside(ctx):
         ctx.draft.condition(BESIDE, True, "ContainerFailed", failed)
 
 
 def count(ctx: Context, size: int) -> Count:
+    """Counts the pods with an index below `size`."""
     pods = [pod for pod in ctx.pods if (index_of(pod) or 0) < size]
     running = sum(1 for pod in pods if _runs(pod, ctx.name))
     ready = sum(1 for pod in pods if broker_up(pod, ctx.name))
@@ -88,7 +91,10 @@ def count(ctx: Context, size: int) -> Count:
 
 
 def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
-    """Writes into the draft what is seen of a Job that has not ended; `hint`: what Events say of its pods."""
+    """Writes the state of a Job that has not ended to the draft.
+
+    `hint` is the message of an Event about its pods.
+    """
     size = int(job["spec"].get("parallelism", 1))
     found = count(ctx, size)
     lead = lead_of(ctx)
@@ -97,7 +103,7 @@ def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
     told_beside(ctx)
     lead_runs = lead is not None and _runs(lead, ctx.name)
     if lead is not None and not lead_runs and _final(ctx, lead):
-        return  # the last message holds until the Job has ended, too
+        return  # the last message stays until the Job has ended too
     counts = f"{found.running} of {size} pods run, {found.ready} are ready"
     if lead is not None and lead_runs and ctx.draft.started_at is None:
         state = runner(lead, ctx.name)["state"]["running"]
@@ -122,14 +128,14 @@ def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
 
 
 def _final(ctx: Context, lead: Obj) -> bool:
-    """Whether the lead broker's end is that of the MiniCluster, which only its Job has yet to say."""
+    """True if the lead broker's end is the MiniCluster's, and only the Job's status does not show it yet."""
     code = exit_code(lead, ctx.name)
     again = bool(code) and ctx.spec.get("backoffLimit") is not None
     return code is not None and not again and ctx.draft.phase in ("Running", "Ready")
 
 
 def _cause(ctx: Context, job: Obj, counts: str, hint: str) -> str:
-    """Why pods do not run yet, in Kubernetes' words where it has said something."""
+    """Returns why pods do not run yet, with Kubernetes' message if there is one."""
     if job["spec"].get("suspend"):
         found = condition(job, "Suspended") or {}
         return str(found.get("message") or "The Job is suspended")
@@ -140,7 +146,7 @@ def _cause(ctx: Context, job: Obj, counts: str, hint: str) -> str:
 
 
 def cause_of(pod: Obj) -> str:
-    """Why this pod does not run, as far as its status says it."""
+    """Returns why this pod does not run, as far as its status shows it."""
     scheduled = condition(pod, "PodScheduled") or {}
     if scheduled.get("status") == "False" and scheduled.get("message"):
         return str(scheduled["message"])

@@ -1,7 +1,7 @@
-"""The Indexed Job: one pod a broker.
+"""The Indexed Job with one pod per broker.
 
-A failed command ends it (its exit code is no reason to try again), pods that were killed are replaced, and it
-has succeeded when the lead broker has.
+A failed command ends the Job; its exit code is not retried. Pods that were killed are replaced. The Job has
+succeeded when the lead broker has.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from fournos.miniclusters import names
 from fournos.miniclusters.cluster import Cluster
 
 KILLED: Final = (137, 143)
-"""Exit codes of SIGKILL and SIGTERM; a lead broker whose command ends so exits with 1 (scripts/end.sh)."""
+"""Exit codes of SIGKILL and SIGTERM.
+
+A lead broker whose command ends with one of them exits with 1 (scripts/end.sh).
+"""
 
 
 def _on_exit(action: str, container: str, operator: str, *codes: int) -> dict[str, Any]:
@@ -22,9 +25,10 @@ def _on_exit(action: str, container: str, operator: str, *codes: int) -> dict[st
 
 
 def _failure_policy(cluster: Cluster) -> list[dict[str, Any]]:
-    """The first rule that a failed pod meets counts.
+    """Returns the rules of the pod failure policy.
 
-    Where Flux has ended well, the failure is that of a container beside it: nothing is run again for that.
+    Kubernetes applies the first rule that matches a failed pod.   If Flux has ended with 0, a sidecar has
+    failed. Nothing is run again for that.
     """
     flux, disrupted = cluster.name, {"type": "DisruptionTarget", "status": "True"}
     rules = [
@@ -40,7 +44,10 @@ def _failure_policy(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def indexed_job(cluster: Cluster, placed: dict[str, Any]) -> dict[str, Any]:
-    """The Job with this pod template (Kubernetes' API: a failure policy needs restartPolicy Never)."""
+    """Returns the Job with this pod template.
+
+    Kubernetes' API allows a pod failure policy only with restartPolicy Never.
+    """
     spec = cluster.spec
     metadata = cluster.metadata(cluster.name)
     body: dict[str, Any] = {
@@ -56,7 +63,7 @@ def indexed_job(cluster: Cluster, placed: dict[str, Any]) -> dict[str, Any]:
     if placed["spec"]["restartPolicy"] == "Never":
         body["podFailurePolicy"] = {"rules": _failure_policy(cluster)}
         if cluster.beside:
-            # FailIndex needs it; the limit of all indexes together is reached first.
+            # FailIndex requires this field. The limit of all indexes together is reached first.
             body["backoffLimitPerIndex"] = body["backoffLimit"]
     return {
         "apiVersion": JOB.api_version,

@@ -1,4 +1,4 @@
-"""The resource types of the MiniCluster system."""
+"""The resource types of the MiniCluster operator."""
 
 from __future__ import annotations
 

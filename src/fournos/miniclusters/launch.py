@@ -1,4 +1,4 @@
-"""What the lead broker runs, as shell code: one row a mode (the MiniCluster page)."""
+"""The shell code that the lead broker runs, one form per mode (the MiniCluster page)."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ _DIAGNOSTICS: Final = "flux overlay status; flux lsattr -v; flux dmesg; sleep in
 
 
 def timed(cluster: Cluster, what: str) -> str:
-    """The prefix that times a command, if that is wanted."""
+    """Returns the prefix that times a command; empty unless `logging.timed` is set."""
     if not cluster.spec.logging.timed:
         return ""
     return f'/usr/bin/time -f "FLUXTIME {what} wall time %E" '
 
 
 def task_flags(cluster: Cluster) -> str:
-    """-N and -n by size and tasks.
+    """Returns -N and -n by size and tasks.
 
-    | tasks | flags |
-    |---|---|
-    | not said | as 1 |
-    | 0 | -N size |
-    | below size | -n tasks |
-    | size or more | -N size -n tasks |
+    - tasks not set: as for 1
+    - tasks 0: -N size
+    - tasks below size: -n tasks
+    - tasks of size or more: -N size -n tasks
     """
     size, tasks = cluster.spec.size, cluster.spec.tasks
     if tasks == 0:
@@ -41,11 +39,12 @@ def _flags(cluster: Cluster) -> str:
 
 
 def _debug(cluster: Cluster) -> str:
-    """An option of flux submit; flux batch has none like it."""
+    """Returns an option of flux submit. flux batch has no such option."""
     return "-vvv " if cluster.spec.logging.debug else ""
 
 
 def prefix(cluster: Cluster) -> str:
+    """Returns the user's prefix of a command with a space behind it, or an empty text."""
     text = words(cluster.runner.commands.prefix or "")
     return f"{text} " if text else ""
 
@@ -55,6 +54,7 @@ def _submit_command(cluster: Cluster) -> str:
 
 
 def logs(cluster: Cluster) -> str:
+    """Returns the directory of the jobs' output."""
     return cluster.runner.logs or LOGS
 
 
@@ -67,7 +67,10 @@ def batch_path(index: int) -> str:
 
 
 def script_words(script: str, index: int) -> str:
-    """A script of the user's as a command: by the interpreter of its first line, else by bash."""
+    """Returns a user's script as a command.
+
+    It is run by the interpreter of its first line, otherwise by bash.
+    """
     first = script.lstrip("\n").partition("\n")[0]
     named = first.removeprefix("#!").split(maxsplit=1) if first.startswith("#!") else []
     return " ".join((*map(quote, (part.strip() for part in named or ["/bin/bash"])), script_path(index)))
@@ -81,7 +84,10 @@ def _command(cluster: Cluster) -> str:
 
 
 def program(cluster: Cluster) -> str:
-    """What `flux start` runs on the lead broker, as the words of a bash array; "" for interactive use."""
+    """Returns the command that `flux start` runs on the lead broker, as the words of a bash array.
+
+    The text is empty for interactive use.
+    """
     runner = cluster.runner
     if cluster.interactive:
         return ""
@@ -95,7 +101,7 @@ def program(cluster: Cluster) -> str:
         )
         if cluster.spec.logging.quiet:
             batch = f"{{ {batch}; }} > /dev/null"
-        # flux batch writes a file where it is called.
+        # flux batch writes a file to the current directory.
         return f"{before}bash -c {quote(f'[[ -w . ]] || cd {quote(logs(cluster))}; {batch}')}"
     if runner.launcher or cluster.spec.launcher:
         return f"{before}{_command(cluster)}"
@@ -104,10 +110,11 @@ def program(cluster: Cluster) -> str:
 
 
 def batch_script(cluster: Cluster) -> str:
-    """The script of `flux batch`: a job for each line of the command, or the command as it is.
+    """Returns the script of `flux batch`.
 
-    A script of the user's takes the command's place: one job, or the batch script itself.  Output is numbered
-    by line, empty ones too; the script fails if a job does.
+    It submits one job per line of the command, or is the command itself for `batchRaw`. A user's script takes
+    the command's place, as one job or as the batch script itself. Output files are numbered by line, and
+    empty lines count. The script fails if a job fails.
     """
     runner = cluster.runner
     script = runner.commands.script

@@ -1,4 +1,4 @@
-"""What /metrics says about the MiniClusters, from the cache."""
+"""The Prometheus metrics of MiniClusters, computed from the cache."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PHASES: Final = ("Waiting", "Running", "Ready", "Finished")
 
 
 def report(caches: Caches, metrics: Metrics) -> None:
-    """Sets the gauges; all phases always, so that one nobody is in any more says 0."""
+    """Sets the gauges. Every phase is set, so that a phase without MiniClusters is exported as 0."""
     statuses = [summary_of(one) for one in caches[MINICLUSTER]]
     phases = Counter(status.phase or "Waiting" for status in statuses)
     for phase in PHASES:

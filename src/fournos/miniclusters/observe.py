@@ -1,4 +1,4 @@
-"""From the caches to what a decision reads: projections, indexes, and who wakes whom."""
+"""Turns the caches into the input of a decision: watches, projections and indexes."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ OF = "minicluster"
 DIGEST = "digest"
 KEYS = "keys"
 QUORUM = "quorum"
-"""What a projected ConfigMap has in place of its data."""
+"""The keys of a projected ConfigMap that replace its data."""
 
 
 _labelled = partial(of_label, label=names.MINICLUSTER_LABEL)
 _owners = partial(of_owners, resource=MINICLUSTER)
-"""Workloads of an earlier MiniCluster of the same name count: they have to go."""
+"""Workloads of an earlier MiniCluster with the same name count too, because they must be deleted."""
 
 
 def watches() -> tuple[Watch, ...]:
-    """All namespaces; of other kinds only what carries the label.
+    """Returns the watches of all namespaces. Other kinds are limited to objects with our label.
 
-    The headless Service belongs to many and has another label than the sidecars' ones: one watch of all
-    Services shows both.
+    Services are watched without a selector: the headless Service belongs to several MiniClusters and has a
+    different label from the sidecars' Services.
     """
     return (
         Watch(MINICLUSTER, wakes=own_key),
@@ -61,6 +61,7 @@ def watches() -> tuple[Watch, ...]:
 
 
 def observe(caches: Caches, key: Key) -> Observed | None:
+    """Collects the input of a decision for one MiniCluster; None if it does not exist."""
     minicluster = caches[MINICLUSTER].get(key)
     if minicluster is None:
         return None
@@ -83,20 +84,25 @@ def headless_name(minicluster: Obj) -> str:
     return str(network.get("headlessName") or DEFAULT_HEADLESS_NAME)
 
 
-# --- indexes and wakes -------------------------------------------------------------------------------
+# --- indexes -----------------------------------------------------------------------------------------
 
 
 def _of_service(service: Obj, caches: Caches) -> Iterable[Key]:
-    """A headless Service that is gone concerns all that share it; each new owner concerns only itself."""
+    """Enqueues the MiniClusters of a Service.
+
+    A headless Service that was deleted enqueues all its owners. While it exists it enqueues none, because
+    each owner adds itself in its own pass.
+    """
     if mine := _labelled(service):
         return mine
     return _owners(service) if caches[SERVICE].get(key_of(service)) is None else ()
 
 
-# --- projections: what decisions read, and no more ----------------------------------------------------
+# --- projections: only the fields that decisions read -----------------------------------------------
 
 
 def digest(data: Mapping[str, str]) -> str:
+    """Returns the SHA-256 of a ConfigMap's data, so that the cache need not hold the scripts."""
     text = "\0".join(f"{key}\0{data[key]}" for key in sorted(data))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -112,7 +118,7 @@ def project_service(obj: Obj) -> Obj:
 
 
 ELASTIC_ANNOTATION = "kueue.x-k8s.io/elastic-job"
-"""On a Job that Kueue lets grow and shrink while it runs."""
+"""Set on a Job whose size Kueue allows to change while it runs."""
 _OF_JOB = ("parallelism", "completions", "suspend", "activeDeadlineSeconds")
 _OF_JOB_STATUS = ("conditions", "completedIndexes", "failedIndexes")
 

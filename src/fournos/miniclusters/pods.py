@@ -1,4 +1,4 @@
-"""The pods: the template of the Job's, and the services pod."""
+"""The pod template of the Job, and the services pod."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ from fournos.miniclusters.cluster import Cluster
 from fournos.miniclusters.volumes import Volumes
 
 _SHUTDOWN_SEC: Final = 30
-"""Time for the broker itself, after the drain."""
+"""Seconds for the broker's own shutdown, after the drain."""
 _WEIGHT: Final = 100
 
 
 def _labels(cluster: Cluster) -> dict[str, str]:
-    """`namespace` and those that are selected by are ours (the page: the first would be overridden)."""
+    """Returns the labels of a pod.
+
+    `namespace` and the labels that selectors use are always ours; the page documents that `namespace` is
+    overridden.
+    """
     return {
         **cluster.spec.pod.labels,
         names.NAMESPACE_LABEL: cluster.namespace,
@@ -27,7 +31,7 @@ def _labels(cluster: Cluster) -> dict[str, str]:
 
 
 def affinity(cluster: Cluster) -> dict[str, Any] | None:
-    """One zone and one pod a node are preferred; node labels are required."""
+    """Returns the affinity: one zone and one pod per node are preferred, node labels are required."""
     spec = cluster.spec
     if spec.network.disable_affinity:
         return None
@@ -57,7 +61,7 @@ def affinity(cluster: Cluster) -> dict[str, Any] | None:
 
 
 def _pod_options(cluster: Cluster) -> dict[str, Any]:
-    """What both kinds of pods take from spec.pod."""
+    """Returns the fields that both kinds of pods take from `spec.pod`."""
     pod = cluster.spec.pod
     texts = {
         "subdomain": cluster.headless_name,
@@ -79,7 +83,7 @@ def _pod_options(cluster: Cluster) -> dict[str, Any]:
 
 
 def template(cluster: Cluster) -> dict[str, Any]:
-    """The pod template of the Job, before any admission."""
+    """Returns the pod template of the Job, before an admission changes it."""
     spec = cluster.spec
     keys = entrypoint.data(cluster)
     pod = Volumes(volumes.shared(cluster, keys))
@@ -116,7 +120,7 @@ def template(cluster: Cluster) -> dict[str, Any]:
         key: amount for key, amount in quantities(spec.pod.resources).items() if containers.pod_level(key)
     }
     if whole:
-        # Overhead is what a RuntimeClass defines: Kubernetes adds it itself, and refuses any other.
+        # `overhead` is not set: Kubernetes fills it from the RuntimeClass and refuses any other value.
         body["resources"] = {"requests": whole}
     for key, flag in (("hostIPC", spec.pod.host_ipc), ("hostPID", spec.pod.host_pid)):
         if flag:
@@ -132,7 +136,7 @@ def template(cluster: Cluster) -> dict[str, Any]:
 
 
 def services_template(cluster: Cluster) -> dict[str, Any]:
-    """The services pod as a template, before any admission."""
+    """Returns the template of the services pod, before an admission changes it."""
     pod = Volumes()
     made = [containers.service(container, pod) for container in cluster.spec.services]
     body: dict[str, Any] = {
@@ -153,7 +157,7 @@ def services_template(cluster: Cluster) -> dict[str, Any]:
 
 
 def services_pod(cluster: Cluster, placed: dict[str, Any]) -> dict[str, Any]:
-    """The services pod from its template, with what an admission put in."""
+    """Returns the services pod from its template, which contains the admission's changes."""
     meta = placed["metadata"]
     made = cluster.metadata(names.services_pod(cluster.name))
     return {

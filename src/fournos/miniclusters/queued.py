@@ -1,4 +1,4 @@
-"""A MiniCluster as Kueue's job framework sees it."""
+"""A MiniCluster as a GenericJob of Kueue's job framework."""
 
 from __future__ import annotations
 
@@ -19,24 +19,32 @@ from fournos.queueing.workload import PodSet
 
 @dataclass(frozen=True, slots=True)
 class QueuedMiniCluster:
+    """Implements GenericJob and its optional capabilities for a MiniCluster."""
+
     obj: Obj
     settings: MiniClusterSettings
     given_back: int = 0
-    """Pods that a resize has taken away."""
+    """The number of pods that a resize has removed."""
 
     @property
     def resource(self) -> Resource:
         return MINICLUSTER
 
     def pod_sets(self) -> Sequence[PodSet]:
-        """By the largest size, which a resize does not change: it never costs the running instance."""
+        """Returns the pod sets with the largest size.
+
+        A resize does not change them, so it never costs the running instance its admission.
+        """
         return pod_sets(self.obj, self.settings)
 
     def is_suspended(self) -> bool:
         return bool(self.obj["spec"].get("suspend"))
 
     def is_active(self) -> bool:
-        """The claim is written before the first object is made, and taken back after the last is gone."""
+        """True while the claim is in the status.
+
+        The claim is written before the first object is created and removed after the last one is gone.
+        """
         status = summary_of(self.obj)
         return bool(status.maximum_size) and status.phase != "Finished"
 
@@ -53,7 +61,10 @@ class QueuedMiniCluster:
         return {names.MAIN_POD_SET: self.given_back} if self.given_back else {}
 
     def start(self, infos: Sequence[PodSetInfo]) -> Obj:
-        """What the admission says about the pods is read from the Workload when they are made."""
+        """Returns the patch that resumes it.
+
+        `infos` are not applied here; they are read from the Workload when the pods are created.
+        """
         return {"spec": {"suspend": False}}
 
     def stop(self, infos: Sequence[PodSetInfo] | None) -> Obj:

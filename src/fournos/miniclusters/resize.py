@@ -1,8 +1,7 @@
-"""Growing and shrinking within what the brokers are configured for and what quota is held.
+"""Resizes a MiniCluster within the hosts that the brokers are configured for and the quota that is held.
 
-The Job's parallelism and completions move together: Kubernetes then adds the next indexes, or takes the
-highest away.  A pod that is taken away drains its rank first, by its own preStop hook; one that comes back
-undrains it.
+The Job's parallelism and completions change together. Kubernetes then adds the next indexes or removes the
+highest ones. The preStop hook of a removed pod drains its rank; a pod that comes back undrains it.
 """
 
 from __future__ import annotations
@@ -25,22 +24,26 @@ from fournos.runtime.steps import Patch, Step
 
 @dataclass(frozen=True, slots=True)
 class Resize:
+    """The size that the Job should have."""
+
     size: int
-    """What the Job should have."""
+    """The number of pods."""
     refused: str = ""
-    """Why it is not the size that was asked for."""
+    """Why it is not the requested size; empty if it is."""
 
 
 def counts(maximum: int, spec: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the Job's parallelism and completions for the size in the spec, limited to `maximum`."""
     size = max(1, min(int(spec.get("size", 1)), maximum))
     return {"parallelism": size, "completions": size}
 
 
 def allowed(ctx: Context, job: Obj) -> Resize:
+    """Returns the size that is allowed now, with the reason if it is not the requested one."""
     asked, now = int(ctx.spec.get("size", 1)), int(job["spec"].get("parallelism", 1))
     size = counts(ctx.draft.maximum, ctx.spec)["parallelism"]
     if size != now and _queued_by_itself(job) and not job["spec"].get("suspend"):
-        # Kueue stops a Job whose size is not the admitted one.
+        # Kueue stops a Job whose size differs from the admitted size.
         return Resize(
             now,
             f"size stays {now}: the Job is queued by jobLabels, and Kueue would stop it; put the queue's "
@@ -65,7 +68,7 @@ def _queued_by_itself(job: Obj) -> bool:
 
 
 def _held(ctx: Context) -> int | None:
-    """Pods of the largest size for which quota is held; None: no quota is involved."""
+    """Returns for how many pods of the largest size quota is held; None without a Workload."""
     workload = ctx.workload
     if workload is None:
         return None
@@ -76,7 +79,10 @@ def _held(ctx: Context) -> int | None:
 
 
 def quorum(ctx: Context, wanted: Resize) -> tuple[Step, ...]:
-    """A lead broker that begins again waits for as many as there are now, not as there were at the start."""
+    """Returns the patch of the quorum.
+
+    A lead broker that restarts waits for the current number of brokers, not for the number at the start.
+    """
     found = ctx.part(CONFIG_MAP, names.entrypoint(ctx.name))
     if found is None or QUORUM not in found:
         return ()
@@ -88,7 +94,7 @@ def quorum(ctx: Context, wanted: Resize) -> tuple[Step, ...]:
 
 
 def steps(ctx: Context, job: Obj, wanted: Resize) -> tuple[Step, ...]:
-    """One patch of the Job, if it differs in size or deadline."""
+    """Returns one patch of the Job if its size or deadline differs."""
     spec: dict[str, Any] = {}
     if int(job["spec"].get("parallelism", 1)) != wanted.size:
         spec |= {"parallelism": wanted.size, "completions": wanted.size}
@@ -97,19 +103,21 @@ def steps(ctx: Context, job: Obj, wanted: Resize) -> tuple[Step, ...]:
         spec["activeDeadlineSeconds"] = deadline
     if not spec or is_terminating(job):
         return ()
+    # The precondition: the sizes must not overwrite a change that this pass has not seen.
     version = job["metadata"]["resourceVersion"]
     return (Patch(JOB, key_of(job), {"metadata": {"resourceVersion": version}, "spec": spec}),)
 
 
 def leaving(ctx: Context, size: int) -> int:
-    """Pods beyond the size that are not gone yet."""
+    """Returns the number of pods beyond the size that still exist."""
     return sum(1 for pod in ctx.pods if not terminal(pod) and (index_of(pod) or 0) >= size)
 
 
 def given_back(ctx: Context) -> int:
-    """Pods whose quota is not needed any more: those of a shrink, once the API server says they are gone.
+    """Returns the number of pods whose quota is no longer needed.
 
-    What was never used is kept: a MiniCluster may grow into it.
+    These are the pods that a shrink removed, after a live read has confirmed that they are gone. Quota that
+    was never used is kept, because the MiniCluster may grow into it.
     """
     job = ctx.job
     if job is None or ctx.workload is None or not ctx.settings.give_back or ctx.draft.ended:

@@ -1,11 +1,11 @@
-"""A lead broker that was killed, and its workers with it.
+"""Restarts a MiniCluster whose lead broker was killed together with its workers.
 
-A lead that is asked to stop shuts its workers down, and Kubernetes never runs an index again that has ended
-well: the lead that takes its place would wait for them for ever.  Nothing of the instance is left, so all of
-it begins again.
+A lead broker that receives SIGTERM shuts its workers down, and the Job controller never runs an index again
+that has succeeded. The replaced lead broker would wait for these workers forever. Nothing of the instance is
+left, so the whole Job is created again.
 
-At the regular end, too, workers end before their lead, which may take long to write an archive or to run the
-user's `post`.  So what counts is whether the lead has begun after they had ended.
+At a regular end, too, workers end before their lead broker, which may take long to write an archive or to run
+the user's `post`. What counts is therefore whether the lead broker started after its workers had ended.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from fournos.miniclusters.teardown import remove
 from fournos.runtime.decision import Decision
 
 _GRACE: Final = timedelta(seconds=15)
-"""The Job's pods and its status are of different caches."""
+"""The Job's pods and its status come from different caches, which may lag behind each other."""
 _LATEST: Final = 253402300799
-"""The last second that a date can have."""
+"""The last second that a datetime can represent."""
 
 
 def due(ctx: Context) -> datetime | None:
-    """When to begin again: the lead is up, and workers that it needs had ended before it began."""
+    """Returns when to restart, or None.
+
+    A restart is due if the lead broker is up and workers that it needs had ended before it started.
+    """
     lead = lead_of(ctx)
     if (ctx.spec.get("flux") or {}).get("completeWorkers") or lead is None or not broker_up(lead, ctx.name):
         return None
@@ -50,7 +53,10 @@ def _began(ctx: Context, lead: Obj) -> datetime | None:
 
 
 def _worker_ended(ctx: Context, pod: Obj) -> datetime | None:
-    """When a worker's broker ended well; its container may have had more to do, and says when (worker.sh)."""
+    """Returns when a worker's broker ended with 0.
+
+    The time is read from the termination message (worker.sh), because the container may have run on after it.
+    """
     if not index_of(pod) or not terminal(pod):
         return None
     ended = ended_well(pod, ctx.name)
@@ -60,7 +66,10 @@ def _worker_ended(ctx: Context, pod: Obj) -> datetime | None:
 
 
 def _without_pods(ctx: Context) -> set[int]:
-    """Indexes of workers that the Job counts as over and whose pods are deleted, as a drain does it."""
+    """Returns the indexes that the Job counts as finished and whose pods were deleted.
+
+    A node drain, for example, deletes finished pods.
+    """
     job = ctx.job
     if job is None:
         return set()
@@ -69,11 +78,11 @@ def _without_pods(ctx: Context) -> set[int]:
 
 
 def begin_again(ctx: Context) -> Decision:
-    """The Job goes, and is made anew when its pods are gone."""
+    """Deletes the Job. It is created again when its pods are gone."""
     removal = remove(ctx)
     at = due(ctx)
     if at is None or ctx.now < at:
-        return Decision(retry=True)  # the cache is of another time
+        return Decision(retry=True)  # the live read contradicts the cache
     text = "The lead broker was killed and its workers have ended: the MiniCluster begins again"
     if removal.steps:
         ctx.draft.event("Restarted", text, warning=True)

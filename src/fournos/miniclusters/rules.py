@@ -1,7 +1,7 @@
-"""What a MiniCluster may not say: one row a rule, for the API server (CEL) and for Python alike.
+"""Validation rules of MiniClusters, each for the API server (CEL) and for Python.
 
-The refusals with upstream's meaning are upstream's validation; the rest is what could never work.  Rules on
-the containers are in `rules_containers`.
+Rules with the meaning of upstream's validation come from there. The other rules refuse what could never work.
+Rules on containers are in `rules_containers`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from fournos.queueing.managed_by import fixed_rule
 _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _NAME_MAX: Final = 52
-"""With "-entrypoint" it is the name of a volume, with an index that of a host: 63 at most."""
+"""With "-entrypoint" the name is that of a volume, with an index that of a host: at most 63 characters."""
 
 _FREE: Final = frozenset({"size", "maxSize", "minSize", "suspend", "cleanup", "deadlineSeconds", "managedBy"})
-"""Effective at any time, or with rules of their own."""
+"""These fields take effect at any time, or have rules of their own."""
 _FROZEN: Final = tuple(
     alias
     for name, field in MiniClusterSpec.model_fields.items()
@@ -33,7 +33,7 @@ def _size(spec: Json) -> int:
 
 
 def _fits(limit: str, of: str) -> Any:
-    """`limit`, if it is said and not 0, is at most `of`, if that is said and not 0."""
+    """Returns a check that `limit` is at most `of`. A value that is absent or 0 is not checked."""
 
     def holds(new: Json, _: Json) -> bool:
         low, high = new.get(limit, 0), _size(new) if of == "size" else new.get(of, 0)
@@ -43,7 +43,7 @@ def _fits(limit: str, of: str) -> Any:
 
 
 def _hostlist(flux: Json) -> bool:
-    """Whether a list of hosts is given, in any of its places."""
+    """True if a list of hosts is given in any of its places."""
     bursting = flux.get("bursting") or {}
     leads = (bursting.get("leadBroker") or {}, flux.get("leadBroker") or {})
     return bool(bursting.get("hostlist") or any(lead.get("hostlist") for lead in leads))
@@ -229,10 +229,10 @@ def _host_name(name: str) -> bool:
 
 
 def check(new: Json, old: Json | None = None) -> list[Violation]:
-    """The rules for which the API server refuses to create `new`, or to store it over `old`."""
+    """Returns the rules for which the API server refuses to create `new`, or to store it over `old`."""
     return violations(RULES, new, old)
 
 
 def check_manifest(new: Json, old: Json | None = None) -> list[Violation]:
-    """As `check`, for an object that nothing has looked at yet: its schema comes first."""
+    """Like `check`, for an object that is not validated yet: its schema is checked first."""
     return schema_violations(DEFINITION, new) or check(new, old)

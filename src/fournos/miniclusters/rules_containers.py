@@ -1,4 +1,4 @@
-"""Rules on the containers of a MiniCluster, and on those of its services pod."""
+"""Validation rules of a MiniCluster's containers and of the containers of its services pod."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _RUNS: Final = (
     f"(size(self.containers) == 1 || {_SAID.format('runFlux')} || "
     "(!has(c.runFlux) && !self.containers.exists(d, has(d.runFlux) && d.runFlux)))"
 )
-"""c runs Flux: it says so, or it says nothing and no other does."""
+"""True if container c runs Flux: it sets runFlux, or it does not and no other container sets it."""
 _NAME: Final = "([a-z0-9]([-a-z0-9]*[a-z0-9])?)?"
-"""The empty name is another rule's."""
+"""An empty name matches, because another rule refuses it."""
 _NAME_MAX: Final = 63
 _FITS: Final = f"(c.name.size() <= {_NAME_MAX} && c.name.matches('^{_NAME}$'))"
 
@@ -47,7 +47,7 @@ def _volumes(spec: Json) -> Iterator[Json]:
 
 
 def _volume_rule(id_: str, message: str, cel: str, holds: Callable[[Json], bool]) -> Rule:
-    """`cel` speaks of the volume v."""
+    """Returns a rule for every volume. In `cel` the volume is called v."""
     one = re.sub(r"\bv\b", "c.volumes[k]", cel)
     each = f"(c, !has(c.volumes) || c.volumes.all(k, {one}))"
     return Rule(
@@ -80,7 +80,7 @@ def _spelt_once(container: Json) -> bool:
 
 
 def _named_once(containers: str) -> str:
-    """CEL: no two of these have one name."""
+    """Returns the CEL expression for: no two of these containers have the same name."""
     named = _TEXT.format("name")
     return f"{containers}.all(c, !{named} || {containers}.exists_one(d, has(d.name) && d.name == c.name))"
 
@@ -109,7 +109,7 @@ _FREE_NAMES: Final = (
 
 
 def _free_names(new: Json) -> bool:
-    """Containers of one pod, its volumes and Services differ in name."""
+    """True if the containers of a pod, its volumes and the Services have different names."""
     spec = new.get("spec") or {}
     own = (new.get("metadata") or {}).get("name") or ""
     flux = (spec.get("flux") or {}).get("container") or {}

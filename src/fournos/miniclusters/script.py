@@ -1,4 +1,4 @@
-"""The scripts of the entrypoint ConfigMap: a header, the user's own code, and the parts in `scripts`."""
+"""Builds the scripts of the entrypoint ConfigMap: a header, the user's code, and the parts in `scripts`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from fournos.miniclusters.shell import lines, quote
 _SHEBANG = "#!/bin/bash\n"
 _PACKAGE = "fournos.miniclusters.scripts"
 _OLDEST = 61
-"""Minor number of the oldest Flux that the scripts were tried with: 0.61."""
+"""The minor number of the oldest Flux version that the scripts were tested with: 0.61."""
 _STOPPED_BESIDE = 143
-"""What a sidecar ends with that was told to stop: as after SIGTERM."""
+"""The exit code of a sidecar that was requested to stop, the same as after SIGTERM."""
 
 
 @cache
@@ -37,7 +37,7 @@ def _array(name: str, values: list[str]) -> str:
 
 
 def _user(title: str, code: str | None, *, quiet: bool = False) -> str:
-    """Code of the user's at its place; with `quiet` what it prints is dropped, errors are not."""
+    """Returns the user's code. With `quiet` its output is dropped, but not its errors."""
     if not code:
         return ""
     body = f"{{\n:\n{lines(code)}}} >/dev/null\n" if quiet else lines(code)
@@ -62,7 +62,7 @@ def _strict(cluster: Cluster) -> str:
 
 
 def _view(cluster: Cluster) -> Iterator[str]:
-    """How Flux is found, unless the image has it."""
+    """Returns the code that finds Flux in the view; empty if the image contains Flux."""
     flux = cluster.spec.flux
     if flux.container.disable:
         return
@@ -77,7 +77,7 @@ def _view(cluster: Cluster) -> Iterator[str]:
 
 
 def _user_switch(container: Container) -> Iterator[str]:
-    """asFlux: empty, unless a user was asked for."""
+    """Sets asFlux, the prefix of all commands of Flux. It is empty unless a user is configured."""
     if container.commands.run_flux_as_root:
         yield "\n" + _assignments({"user": "root", "uid": "0"})
     elif container.user:
@@ -89,7 +89,7 @@ def _user_switch(container: Container) -> Iterator[str]:
 
 
 def runner(cluster: Cluster) -> str:
-    """The script of the container that runs Flux: wait-<index>.sh."""
+    """Returns the script of the container that runs Flux: wait-<index>.sh."""
     return "".join(_runner(cluster))
 
 
@@ -138,7 +138,7 @@ def _runner(cluster: Cluster) -> Iterator[str]:
 
 
 def _archive(cluster: Cluster) -> Iterator[str]:
-    """State is loaded by the lead broker at its start and written by it as it shuts down."""
+    """The lead broker loads the state at its start and writes it at its shutdown."""
     path = cluster.spec.archive.path
     if path:
         yield (
@@ -180,7 +180,7 @@ def _roles(cluster: Cluster) -> Iterator[str]:
 
 
 def init(cluster: Cluster) -> str:
-    """The script of the container that brings Flux."""
+    """Returns the script of the init container."""
     view = "" if cluster.spec.flux.container.disable else _part("init_view")
     return (
         _SHEBANG
@@ -193,7 +193,7 @@ def init(cluster: Cluster) -> str:
 
 
 def sidecar(cluster: Cluster, index: int) -> str:
-    """The script of a container beside Flux: start-<index>.sh."""
+    """Returns the script of a sidecar: start-<index>.sh."""
     container = cluster.spec.containers[index]
     commands, quiet = container.commands, cluster.spec.logging.quiet
     wait = not (cluster.spec.flux.no_wait_socket or cluster.spec.flux.disable_socket)
@@ -218,7 +218,7 @@ def sidecar(cluster: Cluster, index: int) -> str:
 
 
 def stop(cluster: Cluster) -> str:
-    """What runs before the container that runs Flux is stopped: the user's hook, then a worker's drain."""
+    """Returns the preStop script of the container that runs Flux: the user's hook, then a worker's drain."""
     hook = cluster.runner.life_cycle.pre_stop_exec
     values = {**_paths(cluster), "grace": str(cluster.settings.drain_grace_sec)}
     head = _SHEBANG + f"# Before a pod of MiniCluster {cluster.name} goes.\n" + _assignments(values)
@@ -226,6 +226,6 @@ def stop(cluster: Cluster) -> str:
 
 
 def environment(cluster: Cluster) -> str:
-    """Variables of flux.environment, as a file to source."""
+    """Returns the variables of flux.environment as a file to source."""
     found = [f"export {name}={quote(value)}\n" for name, value in cluster.spec.flux.environment.items()]
     return "# flux.environment\n" + "".join(found)

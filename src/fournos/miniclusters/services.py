@@ -1,8 +1,8 @@
-"""Services: the headless one that gives the pods their names, and one for each sidecar with ports.
+"""The Services: a headless one that gives the pods their DNS names, and one per sidecar with ports.
 
-Several MiniClusters of a namespace may share a headless Service (all of them do by default, under the name
-that the page promises).  It selects pods by a label with its own name, and is owned by all that use it, so
-that Kubernetes removes it with the last one.
+Several MiniClusters of a namespace may share a headless Service; by default all do, under the name that the
+page promises. It selects pods by a label with its own name. All MiniClusters that use it are its owners, so
+Kubernetes garbage-collects it with the last one.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _LEAD_ONLY: Final = {names.COMPLETION_INDEX_LABEL: "0"}
 
 
 def headless(cluster: Cluster, existing: Obj | None = None) -> dict[str, Any] | str:
-    """The Service as this MiniCluster wants it, keeping what others want of `existing`.
+    """Returns the Service that this MiniCluster needs, and keeps what others need of `existing`.
 
-    With `minimalService` only lead brokers are reachable, unless another MiniCluster that shares the
-    Service needs them all.  A text says why `existing` cannot be used.
+    With `minimalService` only lead brokers are reachable, unless another MiniCluster that shares the Service
+    needs all pods. If `existing` cannot be used, the result is the message about it.
     """
     name = cluster.headless_name
     selector = {names.HEADLESS_LABEL: name}
@@ -34,7 +34,7 @@ def headless(cluster: Cluster, existing: Obj | None = None) -> dict[str, Any] | 
         },
         "spec": {
             "clusterIP": "None",
-            # A broker is ready only when it has found the others.
+            # A broker becomes ready only after it has found the others, so unready pods need DNS names too.
             "publishNotReadyAddresses": True,
             "selector": {**selector, **(_LEAD_ONLY if cluster.spec.flux.minimal_service else {})},
         },
@@ -57,7 +57,7 @@ def headless(cluster: Cluster, existing: Obj | None = None) -> dict[str, Any] | 
 
 
 def sidecars(cluster: Cluster) -> list[dict[str, Any]]:
-    """A Service named as the container, for each sidecar with ports."""
+    """Returns a Service per sidecar with ports. It has the container's name."""
     runner = cluster.spec.runner_index
     return [
         {
@@ -65,7 +65,8 @@ def sidecars(cluster: Cluster) -> list[dict[str, Any]]:
             "kind": SERVICE.kind,
             "metadata": cluster.metadata(str(container.name)),
             "spec": {
-                # The pods of its Job alone have both: the services pod and pods of others share the name.
+                # Only the pods of its Job have both labels. The services pod and pods of others share the
+                # name label.
                 "selector": {names.MINICLUSTER_LABEL: cluster.name, names.SCALE_LABEL: cluster.name},
                 "ports": [
                     {"name": f"port-{port}", "port": port, "targetPort": port, "protocol": "TCP"}

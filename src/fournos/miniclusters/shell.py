@@ -1,4 +1,4 @@
-"""Text of users as shell code: the words of a command, a script with its escapes taken out."""
+"""Converts users' text to shell code: the words of a command, or a script without its escapes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shlex
 from typing import Final
 
 _SPECIAL: Final = frozenset(";&|<>(){}#~!")
-"""Unquoted these would start something; a command is a list of words, and nothing else."""
+"""Unquoted, these characters are shell syntax. A command is only a list of words, so they are escaped."""
 _EXPANDS: Final = re.compile(r"[A-Za-z0-9_({@*#?$!-]")
 _CLOSING: Final = {"(": ")", "{": "}"}
 _OPENING: Final = {closing: opening for opening, closing in _CLOSING.items()}
@@ -17,17 +17,20 @@ quote = shlex.quote
 
 
 def words(text: str) -> str:
-    """The words of a command, as they may stand within the parentheses of a bash array.
+    """Returns the words of a command, for use within the parentheses of a bash array.
 
-    Quotes group, variables, $(…) and patterns expand in the entrypoint, lines are joined; operators such as
-    && are words.  Where quotes do not match they are ordinary characters.
+    Quotes group words. Variables, $(…) and patterns expand in the entrypoint. Lines are joined. Operators
+    such as && are words. Quotes that do not match are ordinary characters.
     """
     text = text.strip()
     return _words(text, literal=False) or _words(text, literal=True) or ""
 
 
 def _words(text: str, *, literal: bool) -> str | None:
-    """None if a quote or a $( is not closed; `literal` takes all of these for ordinary characters."""
+    """Returns the words; None if a quote or a $( is not closed.
+
+    With `literal` quotes and expansions are ordinary characters.
+    """
     out: list[str] = []
     position, quoted = 0, ""
     while position < len(text):
@@ -40,7 +43,8 @@ def _words(text: str, *, literal: bool) -> str | None:
             quoted = "" if char == "'" else quoted
             out.append(char)
         elif char == "\\":
-            # A line that goes on; and a backslash at the very end would take what comes after it along.
+            # A backslash joins lines. At the very end it is doubled, because it would escape the next
+            # character.
             if following == "\n":
                 out.append(" ")
             else:
@@ -49,7 +53,7 @@ def _words(text: str, *, literal: bool) -> str | None:
         elif literal and char in "'\"`$":
             out.append(f"\\{char}")
         elif char == "$" and not _EXPANDS.match(following):
-            out.append("\\$")  # $[…], $'…' and $"…" are more of bash than was meant
+            out.append("\\$")  # $[…], $'…' and $"…" are bash syntax that users do not mean
         elif char in "$`" and (end := _expansion(text, position - 1)) is not None:
             if end < 0:
                 return None
@@ -66,14 +70,14 @@ def _words(text: str, *, literal: bool) -> str | None:
         elif char in "\r\n":
             out.append(" ")
         elif char == "[" and (not out or out[-1].isspace()):
-            out.append("\\[")  # at the start of a word it would be a subscript
+            out.append("\\[")  # at the start of a word, bash would read it as a subscript
         else:
             out.append(f"\\{char}" if char in _SPECIAL else char)
     return None if quoted else "".join(out)
 
 
 def _expansion(text: str, start: int) -> int | None:
-    """Where the expansion that begins here ends: None if there is none, -1 if it is not closed."""
+    """Returns the position behind the expansion that begins here; None if none, -1 if it is not closed."""
     if text[start] == "`":
         end = text.find("`", start + 1)
         return end + 1 if end >= 0 else -1
@@ -82,11 +86,11 @@ def _expansion(text: str, start: int) -> int | None:
 
 
 _DEEPEST = 50
-"""Expansions inside each other that are followed: no command has as many."""
+"""The greatest depth of nested expansions that is parsed."""
 
 
 def _closed(text: str, position: int, closing: str, depth: int = 0) -> int:
-    """Behind the next `closing` that no quote or inner bracket hides; -1 if there is none."""
+    """Returns the position behind the next `closing` outside quotes and inner brackets; -1 if none."""
     opening = _OPENING.get(closing, "")
     if depth > _DEEPEST:
         return -1
@@ -109,10 +113,10 @@ def _closed(text: str, position: int, closing: str, depth: int = 0) -> int:
 
 
 def unescaped(script: str) -> str:
-    """A script of the user's, as upstream writes it through a here-document: `\\$` becomes `$`."""
+    """Returns a user's script without the escapes that upstream's here-document needs: `\\$` becomes `$`."""
     return _ESCAPED.sub(lambda match: "" if match[1] == "\n" else match[1], script)
 
 
 def lines(text: str) -> str:
-    """Shell code of the user's, ending with a newline."""
+    """Returns the user's shell code with a newline at its end."""
     return text if text.endswith("\n") else f"{text}\n"

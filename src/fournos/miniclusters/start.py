@@ -1,5 +1,8 @@
-"""From waiting to running: what is going to be made is claimed in the status, then made, in order; and what
-somebody has deleted is made again."""
+"""Starts a MiniCluster.
+
+The claim is written to the status first; then the objects are created in order. Objects that a person deleted
+are created again.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ _RESOURCES: Mapping[str, Resource] = {one.kind: one for one in (CONFIG_MAP, POD,
 
 
 def claim(ctx: Context) -> Decision:
-    """The largest size holds from now on: the brokers' configuration names so many hosts."""
+    """Writes the claim with the largest size.
+
+    The size is fixed from now on, because the brokers' configuration lists so many hosts.
+    """
     maximum = cluster_of(ctx.minicluster, ctx.settings).spec.maximum
     ctx.draft.claim(maximum, names.selector(ctx.name))
     ctx.draft.condition(REQUESTED, True, "Created", "The objects of the MiniCluster are made")
@@ -38,7 +44,7 @@ def claim(ctx: Context) -> Decision:
 
 
 def missing(ctx: Context) -> tuple[Step, ...] | Decision:
-    """The steps that make what is not there."""
+    """Returns the steps that create the missing objects, or the decision to wait or to restart."""
     without = lost(ctx)
     if without is None:
         return Decision(retry=True)
@@ -53,7 +59,8 @@ def missing(ctx: Context) -> tuple[Step, ...] | Decision:
     service = _headless(ctx)
     if isinstance(service, str):
         return waits(ctx, "ServiceTaken", service)
-    # Others own an existing one with us, and its owners change with each of them: that must hold nothing up.
+    # An existing Service has other owners too, and each of them changes it. A conflict there must not delay
+    # the other objects, so its patch comes last.
     steps += [step for step in service if isinstance(step, Create)]
     try:
         objects = build.wanted(ctx.minicluster, ctx.settings, infos=_infos(ctx))
@@ -65,7 +72,7 @@ def missing(ctx: Context) -> tuple[Step, ...] | Decision:
 
 
 def _all_there(ctx: Context) -> bool:
-    """The usual case, without building anything."""
+    """True if nothing is missing. This is the usual case, and it builds no objects."""
     headless = ctx.observed.made.get((SERVICE, headless_name(ctx.minicluster)))
     if ctx.job is None or headless is None or uid_of(ctx.minicluster) not in owner_uids(headless):
         return False
@@ -81,6 +88,7 @@ def _all_there(ctx: Context) -> bool:
 
 
 def _part(ctx: Context, body: Obj, *, begun: bool) -> tuple[Step, ...]:
+    """Returns the step that creates or updates one object; empty if it is as wanted."""
     resource = _RESOURCES[body["kind"]]
     found = ctx.part(resource, body["metadata"]["name"])
     if found is None:
@@ -88,7 +96,7 @@ def _part(ctx: Context, body: Obj, *, begun: bool) -> tuple[Step, ...]:
             body = {**body, "spec": {**body["spec"], **resize.counts(ctx.draft.maximum, ctx.spec)}}
         return (Create(resource, body),)
     if resource == CONFIG_MAP and not begun and found[DIGEST] != digest(body["data"]):
-        # Of a start before this one; a MiniCluster that runs keeps the scripts that it began with.
+        # The ConfigMap of an earlier start. A running MiniCluster keeps the scripts that it was started with.
         version = found["metadata"]["resourceVersion"]
         patch = {
             "metadata": {"resourceVersion": version},
@@ -99,7 +107,10 @@ def _part(ctx: Context, body: Obj, *, begun: bool) -> tuple[Step, ...]:
 
 
 def _headless(ctx: Context) -> tuple[Step, ...] | str:
-    """Shared with other MiniClusters: ours is one owner of several."""
+    """Returns the step for the headless Service, or the message why its name cannot be used.
+
+    Other MiniClusters may share it, so ours is one owner of several.
+    """
     name = headless_name(ctx.minicluster)
     found = ctx.observed.made.get((SERVICE, name))
     wanted = build.headless_service(ctx.minicluster, ctx.settings, existing=found)
@@ -113,12 +124,13 @@ def _headless(ctx: Context) -> tuple[Step, ...] | str:
         "resourceVersion": found["metadata"]["resourceVersion"],
         "ownerReferences": wanted["metadata"]["ownerReferences"],
     }
-    # A merge patch keeps keys that are not named: the ones to go are named.
+    # A merge patch keeps the keys that it does not list, so keys to remove are listed with null.
     selector = dict.fromkeys(found["spec"].get("selector") or {}) | dict(wanted["spec"]["selector"])
     return (Patch(SERVICE, key_of(found), {"metadata": meta, "spec": {"selector": selector}}),)
 
 
 def _infos(ctx: Context) -> dict[str, PodSetInfo]:
+    """Returns the admission's changes per pod set; empty without an admission."""
     workload = ctx.workload
     if workload is None or not (workload.get("status") or {}).get("admission"):
         return {}
@@ -126,7 +138,10 @@ def _infos(ctx: Context) -> dict[str, PodSetInfo]:
 
 
 def _restart(ctx: Context) -> Decision:
-    """Without the certificate that its brokers have no new pod can join: all begin anew with another."""
+    """Takes everything down and starts again with a new certificate.
+
+    Without the certificate of the running brokers no new pod can join them.
+    """
     removal = remove(ctx)
     text = "The Secret with the certificate is gone: the MiniCluster starts again with a new one"
     if removal.steps:
@@ -138,9 +153,10 @@ def _restart(ctx: Context) -> Decision:
 
 
 def confirmed(ctx: Context) -> bool:
-    """Before a Job is made: this MiniCluster is as the cache says, and no Job is going."""
+    """True if a Job may be created: the MiniCluster is as cached, and no earlier Job is terminating."""
     if not ctx.up_to_date():
         return False
+    # A live read: a Job that is being deleted still has this name.
     answer = ctx.facts.require(ctx.job_question)
     if isinstance(answer, Present):
         return not is_terminating(answer.value)
@@ -148,7 +164,7 @@ def confirmed(ctx: Context) -> bool:
 
 
 def waits(ctx: Context, reason: str, message: str, *, retry: bool = True) -> Decision:
-    """Something outside has to change first."""
+    """Sets the phase Waiting with this message, until something outside the operator changes."""
     if ctx.draft.message != message:
         ctx.draft.event(reason, message, warning=True)
     ctx.draft.condition(REQUESTED, False, reason, message)

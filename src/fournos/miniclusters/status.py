@@ -1,4 +1,4 @@
-"""The status under construction: one draft a pass, written once."""
+"""The status draft of a MiniCluster. Each pass has one draft and writes it once."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ RUNNING: Final = "JobRunning"
 READY: Final = "JobMiniClusterReady"
 FINISHED: Final = "JobFinished"
 BESIDE: Final = "JobSidecarFailed"
-"""Only there when a container beside Flux has failed."""
+"""Set only after a sidecar has failed."""
 
 
 def summary_of(minicluster: Obj) -> MiniClusterStatus:
-    """Of its status the phase, the sizes and the result, without the conditions."""
+    """Returns phase, sizes and result of the status, without the conditions."""
     status = minicluster.get("status") or {}
     return read(MiniClusterStatus, status, "maximumSize", "phase", "exitCode", "message", "ready")
 
 
 class StatusDraft(Draft):
-    """A copy of a MiniCluster's status with the changes of this pass, and the events that go with them."""
+    """A copy of a MiniCluster's status with the changes of this pass, and the events to record with them."""
 
     # --- reading ---
 
     @property
     def begun(self) -> bool:
-        """Whether something was made for it that has not been taken down since: the claim."""
+        """True if the claim is set: objects were created and not all of them are gone."""
         return bool(self.maximum)
 
     @property
@@ -49,7 +49,7 @@ class StatusDraft(Draft):
 
     @property
     def ended(self) -> bool:
-        """Whether the result is known; letting go may still be under way."""
+        """True if the result is written. Pods may still be running."""
         return read(MiniClusterStatus, self._status, "finishedAt").finished_at is not None
 
     @property
@@ -66,16 +66,16 @@ class StatusDraft(Draft):
         return self.put(phase=phase, message=message)
 
     def claim(self, maximum: int, selector: str) -> Self:
-        """Something is about to be made, for as many hosts."""
+        """Sets the claim for so many hosts. It is written before any object is created."""
         return self.put(
             maximumSize=maximum, selector=selector, exitCode=None, finishedAt=None, startedAt=None
         )
 
     def unclaim(self) -> Self:
-        """All of it is gone."""
+        """Removes the claim, after all objects are gone."""
         return self.put(maximumSize=None, size=0, ready=0, jobid=None, startedAt=None)
 
     def end(self, exit_code: int | None, reason: str, message: str) -> Self:
-        """The result; written before anything is let go for it."""
+        """Sets the result. It is written before anything is taken down."""
         self.put(exitCode=exit_code, finishedAt=format_time(self._now), message=message)
         return self.condition(RUNNING, False, reason, message)

@@ -1,6 +1,6 @@
-"""Taking down what runs, until the API server itself says that nothing is left.
+"""Takes down the Job and pods, until the API server confirms that none is left.
 
-Quota is given back only then; a cache does not make that promise.
+Quota is released only then, and only after live reads: a pod that the cache does not show may still run.
 """
 
 from __future__ import annotations
@@ -16,21 +16,26 @@ from fournos.runtime.steps import Delete, Step
 
 @dataclass(frozen=True, slots=True)
 class Removal:
+    """The next steps of a teardown."""
+
     done: bool
     steps: tuple[Step, ...] = ()
     unsure: bool = False
-    """The API server did not say: ask again later."""
+    """True if the API server could not be read; retry later."""
 
 
 def remove(ctx: Context, *, keep_job: bool = False) -> Removal:
-    """The next move.  `keep_job`: of a Job that has ended only what it left running goes; its pods are kept
-    for their logs."""
+    """Returns the next steps.
+
+    With `keep_job` the Job has ended: it and its ended pods are kept for their logs, and only pods that still
+    run are deleted.
+    """
     if not ctx.facts.known((ctx.job_question, ctx.pods_question)):
         return Removal(done=False, unsure=True)
     steps: list[Step] = []
     job = ctx.job
     if job is not None and not keep_job and not is_terminating(job):
-        # In the foreground: the Job stays until its pods are gone.
+        # Foreground deletion: the Job exists until its pods are gone.
         steps.append(Delete(JOB, key_of(job), uid_of(job), propagation="Foreground"))
     for pod in ctx.alive:
         mine = pod["metadata"]["name"] == names.services_pod(ctx.name) and ctx.owns(pod)

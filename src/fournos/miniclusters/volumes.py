@@ -1,4 +1,4 @@
-"""Volumes: those that every pod has, and those of the containers."""
+"""The volumes that every pod has, and the volumes of the containers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,23 @@ CURVE_VOLUME: Final = "flux-curve"
 MUNGE_VOLUME: Final = "flux-munge"
 _SCRIPT_MODE: Final = 0o755
 _CURVE_MODE: Final = 0o444
-"""The image's user is not known, and nobody else is in that container; Flux gets a copy of mode 0600."""
+"""Readable for all: the image's user is not known, and no other user is in that container.
+
+Flux reads a copy with mode 0600.
+"""
 
 
 @dataclass(slots=True)
 class Volumes:
-    """The volumes of one pod, and what each container mounts.  Two of one name may differ: both are kept."""
+    """The volumes of one pod, and the mounts of its containers.
+
+    Two volumes with one name but different sources are both kept, under different names.
+    """
 
     volumes: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, volume: dict[str, Any]) -> str:
-        """The name under which a volume like this is in the pod."""
+        """Adds the volume, unless an equal one is there. Returns its name in the pod."""
         name, number = volume["name"], 1
         for taken in self.volumes:
             if {**taken, "name": ""} == {**volume, "name": ""} and _base(taken["name"], name):
@@ -38,7 +44,7 @@ class Volumes:
         return str(volume["name"])
 
     def mounts(self, container: Container) -> list[dict[str, Any]]:
-        """The container's own volumes, mounted."""
+        """Returns the mounts of the container's own volumes."""
         found = []
         for name, one in sorted(container.volumes.items()):
             mount = {"name": self.add({"name": name, **source(one)}), "mountPath": one.path or _SHARED_MEMORY}
@@ -51,7 +57,11 @@ def _base(taken: str, name: str) -> bool:
 
 
 def source(volume: ContainerVolume) -> dict[str, Any]:
-    """What is mounted: of several that are named the first of upstream's order; an empty one if none is."""
+    """Returns the volume's source.
+
+    If several sources are given, the first in upstream's order is used. Without any, it is an empty
+    directory.
+    """
     items = [{"key": key, "path": below} for key, below in sorted(volume.items.items())]
     chosen = {"items": items} if items else {}
     if volume.csi_driver:
@@ -79,7 +89,7 @@ def source(volume: ContainerVolume) -> dict[str, Any]:
 
 
 def shared(cluster: Cluster, keys: Iterable[str]) -> list[dict[str, Any]]:
-    """The volumes of every pod of the Job; `keys` are those of the entrypoint ConfigMap."""
+    """Returns the volumes of every pod of the Job; `keys` are the keys of the entrypoint ConfigMap."""
     flux = cluster.spec.flux
     found: list[dict[str, Any]] = [
         {"name": flux.view_name, "emptyDir": {}},
@@ -103,12 +113,12 @@ def shared(cluster: Cluster, keys: Iterable[str]) -> list[dict[str, Any]]:
 
 
 def file_of(key: str) -> str:
-    """The file that a key of the entrypoint ConfigMap becomes."""
+    """Returns the file name of a key of the entrypoint ConfigMap."""
     return key if "." in key or key == "hostlist" else f"{key}.sh"
 
 
 def base_mounts(cluster: Cluster) -> list[dict[str, Any]]:
-    """Of the init container and of every container that is wrapped."""
+    """Returns the mounts of the init container and of every container that our script starts."""
     return [
         {"name": cluster.spec.flux.view_name, "mountPath": cluster.mount},
         {
@@ -121,9 +131,9 @@ def base_mounts(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 def software_mount(cluster: Cluster) -> dict[str, Any]:
-    """What the view is linked to, where it was built for.
+    """Returns the mount of the software, at the path that the view's links point to.
 
-    Not of the init container: its image has the software there.
+    The init container does not have it, because its image contains the software at this path.
     """
     return {
         "name": cluster.spec.flux.view_name,
@@ -134,7 +144,7 @@ def software_mount(cluster: Cluster) -> dict[str, Any]:
 
 
 def runner_mounts(cluster: Cluster) -> list[dict[str, Any]]:
-    """Of the container that runs Flux alone."""
+    """Returns the mounts that only the container that runs Flux has."""
     found = [{"name": CURVE_VOLUME, "mountPath": names.CURVE_PATH, "readOnly": True}]
     if cluster.spec.flux.munge_secret:
         found.append({"name": MUNGE_VOLUME, "mountPath": names.MUNGE_PATH, "readOnly": True})

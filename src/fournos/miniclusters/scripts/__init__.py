@@ -1,5 +1,5 @@
-"""The parts of the scripts that containers run, as plain shell files.
+"""The parts of the containers' scripts, as plain shell files.
 
-A script is a header that the operator writes (assignments), the user's own code, and parts that are the same
-for all.  What a part reads is named in its first lines.
+A script consists of a header that the operator generates (assignments), the user's code, and parts that are
+the same for all. The first lines of a part name the variables that it reads.
 """

@@ -1,4 +1,4 @@
-# What a log begins with, unless it is to be quiet.
+# Prints the first lines of the log, unless `quiet` is set.
 # Reads: lead
 say "Flux $release on $HOSTNAME, as user $uid; the lead broker is $lead"
 say "Options of the broker: ${options[*]}"

@@ -1,4 +1,4 @@
-# What everything below uses.
+# Defines the functions that all parts below use.
 # Reads: quiet stopped
 say() {
   [[ $quiet == true ]] || printf '%s\n' "$*"
@@ -10,7 +10,7 @@ fail() {
   exit 127
 }
 
-# The first process of a container ignores what it has no trap for.
+# The first process of a container ignores every signal without a trap.
 trap 'told=true; exit "$stopped"' TERM INT
 
 export PYTHONPATH="${PYTHONPATH:-}" LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}"

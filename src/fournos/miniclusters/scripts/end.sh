@@ -1,5 +1,5 @@
-# The commands after, whatever the result.  An error in them counts on the lead broker alone, and only after a
-# command that ended well: what they look for is often only there.
+# Runs commands.post after every result. An error in them counts only on the lead broker, and only after a
+# command that ended with 0: often only the lead broker has what they look for.
 # Reads: mount lead stopped reserved
 cut=$stopping
 strictness=$-
@@ -21,12 +21,12 @@ if [[ $HOSTNAME == "$lead" && $cut == false ]]; then
 fi
 touch "$mount/flux-operator-complete.txt" 2>/dev/null
 if [[ $cut == true ]]; then
-  # How Flux ended is no result: it was not its own end.
+  # Flux was stopped from outside, so its exit code is not a result.
   told=true
   exit "$stopped"
 fi
 if [[ $result -eq 137 || $result -eq 143 || $result -eq $reserved ]]; then
-  # The Job takes these for a pod that was killed or stopped, and would make another.
+  # The Job treats these codes as a pod that was killed or stopped, and would create another pod.
   exit 1
 fi
 exit "$result"

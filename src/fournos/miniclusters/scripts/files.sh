@@ -1,4 +1,4 @@
-# What the broker needs: directories, certificate, resources, and the files that people source.
+# Creates what the broker needs: directories, certificate, resources, and the files that users source.
 # Reads: mount config socket entrypoint curve fixed_cores logs uid asFlux
 mkdir -p "$config/etc/flux/system/cron.d" "$config/etc/flux/config" "$config/curve" \
   "$config/run/flux" "$config/var/lib/flux" "$logs"

@@ -1,4 +1,4 @@
-# The view itself: the image has one directory with it.
+# Copies the view. The image has exactly one directory with a view.
 mkdir -p "$mount/view" "$mount/software"
 for folder in /opt/views/._view/*; do
   cp -R "$folder/." "$mount/view/"

@@ -1,7 +1,7 @@
-# The lead broker.  A container that starts again in the same pod does not run the command again.
+# Starts the lead broker. A container that restarts in the same pod must not run the command again.
 # Reads: mount retried
 remember() {
-  # The result is that of the MiniCluster; the pod's status keeps it.
+  # The result is the MiniCluster's result. The termination message keeps it in the pod's status.
   printf '%s' "$1" >"$mount/flux-operator-result"
   printf '%s' "$1" >/dev/termination-log 2>/dev/null || true
 }

@@ -1,4 +1,4 @@
-# How flux start takes the broker's options.
+# Converts the broker's options to options of flux start.
 # Reads: config entrypoint
 options=("--config-path=$config/etc/flux/config" "${options[@]}")
 quorum=$(<"$entrypoint/quorum.txt")
@@ -7,7 +7,7 @@ if [[ -n $quorum ]]; then
 fi
 handed=()
 for option in "${options[@]}"; do
-  # Before 0.69 flux start knows no other way than -o, which splits what it is given at commas.
+  # Before 0.69 flux start accepts broker options only with -o, which splits its value at commas.
   if [[ $option == *,* ]]; then
     handed+=("$option")
   else

@@ -1,5 +1,5 @@
-# The Job makes another pod, free of charge, where this script ends with the code for "was told to stop": code of
-# the user's that ends with it means something else.
+# The Job creates another pod, and counts no failure, if this script exits with the reserved code for a requested
+# stop. User code that exits with this code means something else, so it exits with 1 instead.
 # Reads: reserved
 told=false
 

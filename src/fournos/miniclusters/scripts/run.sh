@@ -1,4 +1,4 @@
-# Runs Flux so that a signal to this script reaches it: the broker then shuts down cleanly.
+# Runs Flux so that a signal to this script is forwarded to it. The broker then shuts down cleanly.
 # Reads: timed lead
 result=0
 stopping=false
@@ -10,7 +10,7 @@ stop_child() {
   sent=true
   local target=$child
   if [[ $timed == true && $HOSTNAME != "$lead" ]]; then
-    # The child is /usr/bin/time, which does not hand a signal on: its own child gets it.
+    # The child is /usr/bin/time, which does not forward signals. The signal is sent to its own child.
     target=$(cat "/proc/$child/task/$child/children" 2>/dev/null || true)
   fi
   # shellcheck disable=SC2086 # a list of one process, with a space
@@ -29,9 +29,9 @@ run() {
   [[ $stopping == false ]] || return 0
   "$@" <&0 &
   child=$!
-  # A signal may come before the child is known.
+  # A signal may arrive before the child's id is known.
   [[ $stopping == false ]] || stop_child
-  # A signal ends the wait, not the child: only a wait that nothing has interrupted tells the child's code.
+  # A signal ends the wait, not the child. Only a wait without interruption returns the child's exit code.
   interrupted=true
   while [[ $interrupted == true ]]; do
     interrupted=false

@@ -1,4 +1,4 @@
-# Beside Flux: waits for its socket.
+# Waits for the socket of Flux.
 # Reads: socket wait_socket
 export fluxsocket="local://$socket"
 if [[ $wait_socket == true ]]; then

@@ -1,7 +1,7 @@
-# Before a worker is taken away: no new tasks come here, and those that run may end.
+# Drains a worker before its pod is deleted: no new tasks start here, and running tasks may end.
 # Reads: mount socket grace
 busy() {
-  # Whether a task of any job runs on this rank; sets of ranks look like 0-3,5.
+  # True if a task of any job runs on this rank. Sets of ranks look like 0-3,5.
   local ranks part
   # shellcheck disable=SC2086 # a prefix of several words
   ranks=$(timeout 10 $asFlux flux jobs -A -n --filter=running -o '{ranks}' 2>/dev/null) || return 1

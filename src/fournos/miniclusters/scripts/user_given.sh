@@ -1,4 +1,4 @@
-# The user that runs Flux was asked for: made if it is not there, and switched to by sudo.
+# A user for Flux is configured. It is created if it does not exist, and sudo switches to it.
 # Reads: user uid
 if ! id -u "$user" >/dev/null 2>&1; then
   useradd --uid "$uid" --create-home "$user" 2>/dev/null ||

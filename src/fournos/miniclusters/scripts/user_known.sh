@@ -1,9 +1,9 @@
-# asFlux is what it stays: who runs Flux is known by it, and which Flux.
+# asFlux is final here. Finds the user that runs Flux and the release of Flux.
 # Reads: oldest
 command -v flux >/dev/null ||
   fail "the image has no flux on its PATH: add it, or have it brought by leaving flux.container.disable out"
 if [[ -n $asFlux ]]; then
-  # sudo has a PATH of its own, on which a view is not: env finds Flux, and what belongs to it.
+  # sudo uses a PATH of its own that does not contain the view. env sets the paths of Flux again.
   asFlux+=" env PATH=$PATH PYTHONPATH=$PYTHONPATH LD_LIBRARY_PATH=$LD_LIBRARY_PATH"
 fi
 # shellcheck disable=SC2086 # a prefix of several words

@@ -1,4 +1,4 @@
-# Flux from the view: found on the PATH, with its software where it was built for.
+# Adds Flux from the view to the PATH and sets its Python path. Its software is at the path that it was built for.
 # Reads: view python_path rc_extra
 export PATH="$PATH:$view/bin"
 if [[ ${HOME:-/} == / ]]; then

@@ -1,12 +1,12 @@
-# A worker: its broker starts again until it ends well, or is asked to stop.
+# Runs a worker. Its broker starts again until it exits with 0 or a stop is requested.
 # Reads: mount complete_workers stays socket disable_socket patience
 undrain() {
-  # This host was drained if one of its name was taken away before: it may work again.
+  # An earlier pod with this host name may have drained the host before its deletion. Undrains it.
   local pause=$patience
   until [[ -S $socket ]]; do
     sleep "$pause"
   done
-  # All workers ask at once, and may share a node: ever seldomer until the lead broker answers.
+  # All workers poll at the same time, and may share a node. The interval doubles until the lead broker answers.
   # shellcheck disable=SC2086 # a prefix of several words
   until sleep "$pause" && timeout 10 $asFlux flux resource info >/dev/null 2>&1; do
     ((pause = pause < 30 ? pause * 2 : pause))
@@ -26,15 +26,15 @@ while [[ $stopping == false ]]; do
     kill "$helper" 2>/dev/null || true
   fi
   if [[ $stopping == true || -e $mount/flux-operator-leaving ]]; then
-    # The second: the pod is taken away, and its lead went first.
+    # In the second case the pod is being deleted, and its lead broker has ended first.
     stopping=true
     break
   fi
-  # Where the lead broker may begin again in another pod, its workers outlive it: the Job stops them at its end.
+  # If the lead broker may start again in another pod, its workers keep running. The Job stops them at its end.
   if [[ $stays == false && ($result -eq 0 || $complete_workers == true) ]]; then
     say "The follower worker exited cleanly. Goodbye!"
     result=0
-    # When: a lead that begins later needs this worker again, whatever is still to be done here.
+    # Writes the time of this end. A lead broker that starts later needs this worker again.
     printf '%(%s)T' -1 >/dev/termination-log 2>/dev/null || true
     break
   fi
