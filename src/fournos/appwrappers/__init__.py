@@ -1,1 +1,1 @@
-"""AppWrapper: any resources, queued and run as one."""
+"""The AppWrapper operator: any resources, queued and run as one unit."""

@@ -1,7 +1,7 @@
-"""Admission of AppWrappers, pure: what is set, what is refused, and what has to be asked first.
+"""Admission of AppWrappers as pure functions: defaults, refusals, and the questions for the API server.
 
-`default` and `review` are the webhooks' reviews.  Without webhooks the controller makes the checks that
-need no user.
+`default` and `review` are the reviews of the two webhooks. Without webhooks the controller makes the checks
+that need no user.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from fournos.runtime.webhook.types import Request, Review
 
 _LABEL_MAX = 63
 _NO_LABEL = re.compile(r"[^-_.A-Za-z0-9]")
-# What is written here becomes part of a request's path: nothing but names.
+# These texts become part of a request's path, so only the characters of names are allowed.
 _API_VERSION = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-z][a-z0-9]*", re.ASCII)
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]*", re.ASCII)
 _DEFAULT_QUEUE = "default"
-"""The LocalQueue that Kueue gives to jobs without one, where it exists."""
+"""The LocalQueue that Kueue assigns to jobs without a queue, if it exists."""
 
 
 def review(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> Review:
-    """The validating webhook: whether this AppWrapper may be created, or changed so."""
+    """Returns the validating webhook's answer to a creation or an update."""
     if request.old is not None:
         late = _late_annotations(request.old, request.new)
         return Review(tuple(changes(request.old, request.new)), warnings=tuple(late))
@@ -56,7 +56,7 @@ def review(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> R
     if found:
         return Review(found)
     rights = tuple(dict.fromkeys(_creations(request))) if settings.user_rbac_admission_check else ()
-    facts.require_all((*rights, *probes(request.new).values()))  # all in one round
+    facts.require_all((*rights, *probes(request.new).values()))  # one round of questions for all
     refused = _refused(request, facts, rights)
     if refused is not None:
         return refused
@@ -64,7 +64,10 @@ def review(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> R
 
 
 def _refused(request: Request, facts: Facts, questions: Iterable[MayCreate]) -> Review | None:
-    """The user may not create every wrapped resource: the operator would do it with its own rights."""
+    """Returns the refusal if the user may not create every wrapped resource; None if the user may.
+
+    Without this check the operator would create the resources with its own rights.
+    """
     name = request.user.name
     for question in questions:
         answer = facts.require(question)
@@ -92,9 +95,9 @@ def _creations(request: Request) -> Iterator[MayCreate]:
 
 
 def problems(new: Obj, *, own_workloads: bool = True) -> list[Violation]:
-    """What is wrong with an AppWrapper whoever made it.
+    """Returns the violations that do not depend on the user.
 
-    `own_workloads`: this operator talks to Kueue about it, not Kueue's own integration.
+    `own_workloads` is true if this operator creates the Workloads, and false if Kueue's own integration does.
     """
     found = check(new)
     labels = new["metadata"].get("labels") or {}
@@ -136,7 +139,7 @@ def problems(new: Obj, *, own_workloads: bool = True) -> list[Violation]:
 
 
 def _named(component: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """API group, kind and name; None if the name is still to be generated."""
+    """Returns API group, kind and name; None if the name is to be generated."""
     template = component.get("template") or {}
     name = (template.get("metadata") or {}).get("name")
     group = str(template.get("apiVersion")).rpartition("/")[0]
@@ -144,6 +147,7 @@ def _named(component: Mapping[str, Any]) -> tuple[str, str, str] | None:
 
 
 def _component(component: Mapping[str, Any], namespace: str, at: str) -> Iterator[Violation]:
+    """Yields the violations of one component; `at` is its path in the spec."""
     template = component.get("template") or {}
     if not _API_VERSION.fullmatch(str(template.get("apiVersion"))) or not _KIND.fullmatch(
         str(template.get("kind"))
@@ -181,9 +185,10 @@ def _component(component: Mapping[str, Any], namespace: str, at: str) -> Iterato
 
 
 def _contradicts(template: Obj, written: Sequence[PodSetSpec], inferred: Sequence[PodSetSpec]) -> bool:
-    """Other paths; other numbers only where the published operator infers them, too.
+    """True if the declared pod sets have other paths than the inferred ones.
 
-    Elsewhere manifests declare what they like: what the template makes counts, and a warning says so.
+    Other numbers are a contradiction only for kinds that the published operator infers too. For other kinds
+    manifests may declare any number: the number from the template is used, and a warning reports it.
     """
     kind = wrapped_kind(template)
     if kind is not None and kind.documents_pod_sets:
@@ -195,7 +200,7 @@ def _contradicts(template: Obj, written: Sequence[PodSetSpec], inferred: Sequenc
 
 
 def _late_annotations(old: Obj, new: Obj) -> Iterator[str]:
-    """Warnings: an annotation that may change is not refused any more, it counts as absent."""
+    """Yields warnings: an update with an unusable annotation is accepted, and the default counts."""
     before, after = (_section(one["metadata"], "annotations") for one in (old, new))
     changed = {name: text for name, text in after.items() if before.get(name) != text}
     for problem in unusable(changed):
@@ -203,7 +208,10 @@ def _late_annotations(old: Obj, new: Obj) -> Iterator[str]:
 
 
 def changes(old: Obj, new: Obj) -> Iterator[Violation]:
-    """What may not change; suspend, podSetInfos, annotations and other metadata may."""
+    """Yields the violations of an update.
+
+    `suspend`, `podSetInfos`, annotations and all metadata but the user's labels may change.
+    """
     yield from check(new, old)
     before, after = ((one.get("spec") or {}).get("components") or () for one in (old, new))
     for index, (was, now) in enumerate(zip(before, after, strict=False)):
@@ -220,10 +228,11 @@ def changes(old: Obj, new: Obj) -> Iterator[Violation]:
 
 
 def default(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> Review:
-    """The mutating webhook, at creation.  It comes before the schema is looked at: anything may be there.
+    """Returns the mutating webhook's answer to a creation.
 
-    Labels say who made it.  Pod sets are written for kinds that Kueue's own inference does not know.  With
-    our own Workloads an AppWrapper of a queue starts suspended; else that is Kueue's webhook to do.
+    It runs before the schema validation, so any content must be expected. It sets the labels of the user who
+    created the AppWrapper. It writes the pod sets of kinds that Kueue's own inference does not know. If this
+    operator creates the Workloads, it suspends an AppWrapper with a queue; otherwise Kueue's does.
     """
     new = request.new
     labels = _section(_section(new, "metadata"), "labels")
@@ -258,7 +267,7 @@ def default(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> 
 
 
 def _mine(request: Request) -> Obj:
-    """With its namespace; its `managedBy` counts where it names another controller than this one."""
+    """Returns the AppWrapper with its namespace. `managedBy` is kept only if it names another controller."""
     spec = _section(request.new, "spec")
     kept = {"managedBy": spec["managedBy"]} if spec.get("managedBy") not in names.MANAGED_BY_US else {}
     meta = {**_section(request.new, "metadata"), "namespace": request.key.namespace}
@@ -266,16 +275,18 @@ def _mine(request: Request) -> Obj:
 
 
 def _queue_unknown(what: str, reason: str) -> Review:
+    """Returns a transient refusal; the client may try again."""
     text = f"could not learn {what}, try again: {reason}"
     return Review((Violation(f"metadata.labels[{QUEUE_NAME_LABEL}]", text, "queue"),), transient=True)
 
 
 def _waits(queue: str, settings: AppWrapperSettings) -> bool:
-    """Kueue's rule: what has a queue waits; what has none waits, too, where it is told so."""
+    """True if it must wait (Kueue's rule): it has a queue, or manage_jobs_without_queue_name is set."""
     return bool(queue) or settings.manage_jobs_without_queue_name
 
 
 def _spec(new: Obj, *, suspend: bool) -> dict[str, Any]:
+    """Returns the changes of the spec: `suspend` and the pod sets."""
     spec = _section(new, "spec")
     patch: dict[str, Any] = {"suspend": True} if suspend and spec.get("suspend") is not True else {}
     before = spec.get("components")
@@ -287,12 +298,13 @@ def _spec(new: Obj, *, suspend: bool) -> dict[str, Any]:
 
 
 def _section(obj: Any, name: str) -> Mapping[str, Any]:
-    """{} where there is none."""
+    """Returns the section; {} if there is none."""
     found = obj.get(name) if isinstance(obj, Mapping) else None
     return found if isinstance(found, Mapping) else {}
 
 
 def _with_pod_sets(component: Any) -> Any:
+    """Returns the component with its inferred pod sets, if the user declared none."""
     template = _section(component, "template")
     kind = wrapped_kind(template)
     if kind is None or kind.kueue_infers or kind.bare or component.get("podSets"):
@@ -300,12 +312,12 @@ def _with_pod_sets(component: Any) -> Any:
     try:
         found = _inferred(template)
     except InferenceError:
-        return component  # refused by the validating webhook, with the reason
+        return component  # the validating webhook refuses it and gives the reason
     return {**component, "podSets": [{"path": one.path, "replicas": one.replicas} for one in found]}
 
 
 def _inferred(template: Obj) -> tuple[PodSetSpec, ...]:
-    """Raises InferenceError, for anything that is not even an object of its kind, too."""
+    """Returns the inferred pod sets. Raises InferenceError, also for a template of any other shape."""
     try:
         return infer(template)
     except (AttributeError, TypeError) as error:
@@ -313,5 +325,5 @@ def _inferred(template: Obj) -> tuple[PodSetSpec, ...]:
 
 
 def label_value(text: str) -> str:
-    """At most 63 characters that a label may have."""
+    """Returns the text as a valid label value of at most 63 characters."""
     return _NO_LABEL.sub("_", text[:_LABEL_MAX]).strip("-_.")

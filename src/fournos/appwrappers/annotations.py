@@ -1,7 +1,7 @@
-"""The annotations that tune an AppWrapper: how each is read, and within which bounds.
+"""The annotations that configure an AppWrapper: their format and their bounds.
 
-Every reader is total over text of any length: a value is read in time linear to its bound, or it is unusable.
-Admission refuses an unusable value at creation; one that arrives later counts as absent.
+Every reader accepts text of any length and reads it in time linear to its bound. Admission refuses an
+unusable value at creation. An unusable value that arrives later counts as absent.
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ from fournos.appwrappers.names import ANNOTATION
 
 INT32_MAX: Final = 2**31 - 1
 _DURATION_MAX: Final = 64
-"""Characters; the longest duration that Go prints has 25."""
+"""In characters. The longest duration that Go prints has 25."""
 _CODES_MAX: Final = 256
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,10}", re.ASCII)
 _SHOWN: Final = 40
-"""Characters of a refused value that a message repeats."""
+"""The number of characters of a refused value that a message repeats."""
 
 T = TypeVar("T")
 
 
 def read_duration(text: str) -> timedelta:
-    """As Go writes it.  Raises ValueError."""
+    """Returns a duration in Go's format. Raises ValueError."""
     if len(text) > _DURATION_MAX:
         raise ValueError("too long")
     return parse_duration(text)
 
 
 def read_number(text: str) -> int:
-    """A decimal number of 32 bits.  Raises ValueError."""
+    """Returns a decimal number of 32 bits. Raises ValueError."""
     if not _NUMBER.fullmatch(text) or not -INT32_MAX <= (number := int(text)) <= INT32_MAX:
         raise ValueError("no number")
     return number
 
 
 def is_number(text: str) -> bool:
+    """True if the text is a number of 32 bits and not negative."""
     try:
         return read_number(text) >= 0
     except ValueError:
@@ -49,7 +50,7 @@ def is_number(text: str) -> bool:
 
 
 def read_codes(text: str) -> frozenset[int]:
-    """Exit codes with commas between them.  Raises ValueError."""
+    """Returns exit codes that are separated by commas. Raises ValueError."""
     parts = text.split(",", _CODES_MAX)
     if len(parts) > _CODES_MAX:
         raise ValueError("too many")
@@ -58,6 +59,8 @@ def read_codes(text: str) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True)
 class Reader:
+    """The function that reads an annotation, and the text that describes valid values."""
+
     read: Callable[[str], object]
     wanted: str
 
@@ -77,11 +80,11 @@ READERS: Final[Mapping[str, Reader]] = {
     "terminalExitCodes": _CODES,
     "retryableExitCodes": _CODES,
 }
-"""By name, without the prefix."""
+"""The readers, by the annotation's name without the prefix."""
 
 
 def read(annotations: Mapping[str, str], name: str, how: Callable[[str], T]) -> T | None:
-    """None: it is not there, or cannot be used."""
+    """Returns the value of an annotation; None if it is absent or unusable."""
     text = annotations.get(ANNOTATION + name)
     try:
         return how(text) if isinstance(text, str) else None
@@ -90,7 +93,7 @@ def read(annotations: Mapping[str, str], name: str, how: Callable[[str], T]) -> 
 
 
 def unusable(annotations: Mapping[str, Any]) -> Iterator[Violation]:
-    """The annotations that are there and cannot be used, each with what to write."""
+    """Yields a violation per annotation that is present but unusable, with the values that are valid."""
     for name, reader in READERS.items():
         text = annotations.get(ANNOTATION + name)
         if text is None:
@@ -103,7 +106,7 @@ def unusable(annotations: Mapping[str, Any]) -> Iterator[Violation]:
 
 
 def shortened(text: str) -> str:
-    """A value of the user's as a message repeats it."""
+    """Returns the user's value as messages repeat it."""
     if len(text) <= _SHOWN:
         return repr(text)
     return f"{text[:_SHOWN]!r}… ({len(text)} characters)"

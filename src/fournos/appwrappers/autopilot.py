@@ -1,6 +1,6 @@
-"""Autopilot node health: nodes tell by a label how their devices do (the AppWrapper documentation).
+"""Autopilot node health: a node's label shows the state of its devices (the AppWrapper documentation).
 
-WARN: prefer another node; TESTING: place nothing new; EVICT: nothing may stay.
+The values are WARN (prefer other nodes), TESTING (place no new pods) and EVICT (no pod may stay).
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _WARN, _TESTING, _EVICT = "WARN", "TESTING", "EVICT"
 
 
 def evicting(node: Obj, settings: AppWrapperSettings) -> frozenset[str]:
-    """The resources for which nothing may stay on this node."""
+    """Returns the resources whose users must leave this node."""
     labels = node["metadata"].get("labels") or {}
     return frozenset(settings.autopilot_resources) if labels.get(LABEL) == _EVICT else frozenset()
 
 
 def uses(pod_spec: Obj, resources: frozenset[str], *, init: bool = False) -> bool:
-    """Whether a container requests or limits one of them, and not to zero."""
+    """True if a container requests or limits one of the resources with an amount other than zero."""
     sections = ("containers", "initContainers") if init else ("containers",)
     containers = [one for section in sections for one in pod_spec.get(section) or ()]
     return any(
@@ -35,7 +35,10 @@ def uses(pod_spec: Obj, resources: frozenset[str], *, init: bool = False) -> boo
 
 
 def keep_away(template: Mapping[str, Any], settings: AppWrapperSettings) -> dict[str, Any]:
-    """The pod template with node affinities against bad nodes, if it uses what Autopilot watches."""
+    """Returns the pod template with node affinities against unhealthy nodes.
+
+    It is unchanged if the pod does not use a resource that Autopilot monitors.
+    """
     spec = template["spec"]
     if not uses(spec, frozenset(settings.autopilot_resources), init=True):
         return dict(template)

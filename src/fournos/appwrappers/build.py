@@ -1,4 +1,4 @@
-"""The resources that are made: a component's template with label, owner and what the admission put in."""
+"""Builds the wrapped resources: a component's template with label, owner and the admission's changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from fournos.queueing.podsets import PodSetInfo, placed
 
 
 def component_name(wrapper: Obj, index: int) -> str:
-    """The name of a component; one made from generateName is always the same for this AppWrapper."""
+    """Returns the name of a component.
+
+    A name from generateName is always the same for this AppWrapper, so a repeated creation finds the object.
+    """
     meta = wrapper["spec"]["components"][index]["template"].get("metadata") or {}
     if meta.get("name"):
         return str(meta["name"])
@@ -25,7 +28,7 @@ def component_name(wrapper: Obj, index: int) -> str:
 
 
 def pod_set_info(stored: Mapping[str, Any], *, name: str = "", count: int = 1) -> PodSetInfo:
-    """An entry of spec.components[].podSetInfos."""
+    """Returns an entry of spec.components[].podSetInfos as a PodSetInfo."""
     return PodSetInfo(
         name=name,
         count=count,
@@ -38,7 +41,7 @@ def pod_set_info(stored: Mapping[str, Any], *, name: str = "", count: int = 1) -
 
 
 def stored_info(info: PodSetInfo) -> dict[str, Any]:
-    """The same the other way."""
+    """Returns a PodSetInfo as an entry of spec.components[].podSetInfos."""
     parts: dict[str, Any] = {
         "annotations": dict(info.annotations),
         "labels": dict(info.labels),
@@ -52,10 +55,10 @@ def stored_info(info: PodSetInfo) -> dict[str, Any]:
 def component(
     wrapper: Obj, index: int, pod_sets: Sequence[PodSetSpec], settings: AppWrapperSettings
 ) -> dict[str, Any]:
-    """The body to create.
+    """Returns the object to create.
 
-    Raises PodSetInfoError where template and admission contradict each other, PathError where a path does
-    not lead to a pod template.
+    Raises PodSetInfoError if template and admission contradict each other, and PathError if a path does not
+    lead to a pod template.
     """
     spec, name = wrapper["spec"]["components"][index], wrapper["metadata"]["name"]
     body: Obj = spec["template"]
@@ -80,6 +83,7 @@ def component(
 
 
 def _pods(template: Obj, info: PodSetInfo, name: str, index: int, settings: AppWrapperSettings) -> Obj:
+    """Returns a pod template with the admission's changes, our label and the component's index."""
     result = placed(template, info)
     meta, spec = result["metadata"], result["spec"]
     meta["labels"] = {names.LABEL: name, **(meta.get("labels") or {})}

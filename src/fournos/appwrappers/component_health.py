@@ -1,6 +1,7 @@
-"""How a component does, in the words of its own kind.
+"""Determines the health of a component from the status of its own kind.
 
-A Job that still runs is not done because two pods have succeeded; a Deployment is ready by its replicas.
+For example, a running Job is not done because two of its pods have succeeded, and a Deployment is ready by
+its replicas.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class State(Enum):
     READY = "ready"
     SUCCEEDED = "succeeded"
     FAILING = "failing"
-    """It reports a failure that its controller may still cure."""
+    """The component reports a failure that its controller may still repair."""
     FAILED = "failed"
 
 
@@ -31,7 +32,7 @@ class Health:
     state: State
     message: str = ""
     whole: bool = False
-    """By its own count no pod is missing at the moment: those that failed have been replaced."""
+    """True if, by the kind's own count, no pod is missing now: failed pods have been replaced."""
 
 
 _PENDING = Health(State.PENDING)
@@ -51,7 +52,7 @@ def _status(obj: Obj) -> dict[str, Any]:
 
 
 def _seen(obj: Obj) -> bool:
-    """Whether the status speaks of the spec as it is."""
+    """True if the status describes the current spec."""
     generation = obj["metadata"].get("generation")
     return generation is None or int(_status(obj).get("observedGeneration") or 0) >= int(generation)
 
@@ -65,14 +66,14 @@ def job(obj: Obj) -> Health:
     parallelism = int(spec.get("parallelism", 1))
     completions = int(spec.get("completions") or parallelism)
     ready, succeeded = int(status.get("ready") or 0), int(status.get("succeeded") or 0)
-    # An index that failed for good (backoffLimitPerIndex) makes no pod any more; the Job goes on without it.
+    # An index that failed permanently (backoffLimitPerIndex) gets no new pod; the Job goes on without it.
     ended = succeeded + _indexes(str(status.get("failedIndexes") or ""))
     state = State.READY if ready + ended >= min(parallelism, completions) else State.PENDING
     return Health(state, whole=ready >= min(parallelism, completions - ended))
 
 
 def _indexes(text: str) -> int:
-    """How many indexes a Job lists, such as 1,3-5."""
+    """Returns the number of indexes in a Job's list, such as 1,3-5."""
     return sum(int(last or first) - int(first) + 1 for first, last in _RANGE.findall(text))
 
 
@@ -148,7 +149,7 @@ def pipeline_run(obj: Obj) -> Health:
     found = condition(obj, "Succeeded") or {}
     if found.get("status") == "True":
         return _SUCCEEDED
-    # Tekton says False before all that runs has been stopped.
+    # Tekton sets False before all running tasks have been stopped, so completionTime must be set too.
     if found.get("status") == "False" and _status(obj).get("completionTime"):
         return _failed(obj, "Succeeded")
     return _READY if found.get("reason") == "Running" else _PENDING
@@ -173,14 +174,15 @@ def mini_cluster(obj: Obj) -> Health:
 
 
 _DONE = ("Complete", "Completed", "Succeeded")
-"""As Jobs, JobSets and Kubeflow's jobs say it; most kinds that run to an end follow one of them."""
+"""The conditions of Jobs, JobSets and Kubeflow's jobs. Most kinds that run to completion use one of them."""
 TOLD = frozenset({"Failed", *_DONE})
 
 
 def other(obj: Obj) -> Health | None:
-    """A kind of which nothing is known, by the conditions that most kinds have; None: it has none of them.
+    """Returns the health of an unknown kind from the conditions that most kinds have; None without them.
 
-    Success counts only when none of its pods is left: other kinds say `Completed` of a rollout.
+    The caller counts success only if no pod of the component is left, because other kinds set `Completed`
+    after a rollout.
     """
     told = {"metadata": obj["metadata"], "status": {"conditions": told_by(obj)}}
     if is_true(told, "Failed"):
@@ -189,7 +191,7 @@ def other(obj: Obj) -> Health | None:
 
 
 def told_by(obj: Obj) -> list[Mapping[str, Any]]:
-    """Those conditions of an object of any shape."""
+    """Returns the conditions in `TOLD` of an object of any shape."""
     status = obj.get("status")
     found = status.get("conditions") if isinstance(status, Mapping) else None
     listed = found if isinstance(found, list) else []

@@ -1,4 +1,4 @@
-"""What one pass of the AppWrapper system works with: facts in, a status draft and a decision out."""
+"""The input of one pass over an AppWrapper, and the place where its policies collect their results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from fournos.runtime.decision import (
 )
 
 NOT_CREATED = "ComponentCreationErrored"
-"""Reason of a component's ResourcesDeployed, as published."""
+"""The reason of a component's condition ResourcesDeployed, as published."""
 CREATED = Condition("ResourcesDeployed", "True", "ComponentCreatedSuccessfully", "")
 
 
@@ -40,13 +40,13 @@ class Observed:
     key: Key
     wrapper: Obj
     components: tuple[Obj | None, ...] = ()
-    """Parallel to spec.components: the cached object whose controller is this AppWrapper."""
+    """Parallel to spec.components: the cached object whose controller is this AppWrapper, or None."""
     watched: tuple[bool, ...] = ()
-    """Parallel: whether a cache would show it."""
+    """Parallel to spec.components: True if a cache would show the component."""
     pods: tuple[Obj, ...] = ()
-    """Pods with its label."""
+    """The pods with its label."""
     evicting: Mapping[str, frozenset[str]] = field(default_factory=dict)
-    """Node -> resources for which it is marked for eviction."""
+    """The resources marked for eviction, by node name."""
     inputs: QueueInputs = field(default_factory=QueueInputs)
 
 
@@ -91,7 +91,7 @@ class Context(PassContext):
         return f"{names.LABEL}={self.name}"
 
     def pod_sets(self, index: int) -> tuple[PodSetSpec, ...]:
-        """Of a component, as the status keeps them."""
+        """Returns the pod sets of a component, as stored in the status."""
         found = self.draft.component(index)
         return tuple(
             PodSetSpec(one.path, 1 if one.replicas is None else one.replicas, one.annotations)
@@ -99,11 +99,15 @@ class Context(PassContext):
         )
 
     def pods_seen(self, index: int) -> bool:
-        """Whether its pods carry our label: a kind without a pod template may not pass it on to them."""
+        """True if the component's pods have our label.
+
+        A kind without a pod template may not pass the label on to its pods.
+        """
         kind = wrapped_kind(self.templates[index])
         return kind is None or kind.bare is None
 
     def failed_pods_count(self, index: int) -> bool:
+        """True if a failed pod of the component counts as a failure."""
         kind = wrapped_kind(self.templates[index])
         return kind is None or kind.bare is None or kind.bare.failed_pods
 
@@ -111,23 +115,23 @@ class Context(PassContext):
         return sum(one.replicas for one in self.pod_sets(index))
 
     def component_question(self, index: int) -> LiveGet | None:
-        """None: it was never made."""
+        """Returns the live read of a component; None if it was never created."""
         found = self.draft.component(index)
         if found is None or not found.name:
             return None
         return LiveGet(resource_of(self.templates[index]), Key(self.namespace, found.name))
 
     def was_refused(self, index: int) -> bool:
-        """Whether the API server refused to create the component, so that nothing of it can be there."""
+        """True if the API server refused to create the component, so that no object of it can exist."""
         found = self.deployed(index)
         return found is not None and found.reason == NOT_CREATED
 
     def deployed(self, index: int) -> StatusCondition | None:
-        """The condition ResourcesDeployed of a component."""
+        """Returns the condition ResourcesDeployed of a component."""
         found = self.draft.component(index)
         return found.condition("ResourcesDeployed") if found is not None else None
 
-    # --- what is there: as the API server says it, where this pass has asked ---
+    # --- existing objects: from the API server if this pass has read them live, otherwise from the cache ---
 
     @property
     def pods_question(self) -> LiveList:
@@ -139,7 +143,7 @@ class Context(PassContext):
         return answer.value if isinstance(answer, Present) else self.observed.pods
 
     def pods_of(self, *indexes: int) -> list[Obj]:
-        """Of these components, and those that do not state theirs."""
+        """Returns the pods of these components, and the pods without a valid component annotation."""
         return [pod for pod in self.pods if component_of(pod, len(self.templates)) in (None, *indexes)]
 
     def component(self, index: int) -> Obj | None:
@@ -150,8 +154,11 @@ class Context(PassContext):
         return None if isinstance(answer, Absent) else self.observed.components[index]
 
     def confirmed(self) -> bool:
-        """Whether pods and components are known live: asked before anything is taken down for what they
-        say.  Once the answers are there the whole pass is decided anew from them."""
+        """True if pods and components were read live in this pass.
+
+        This is required before anything is taken down because of their state. When the live reads are there,
+        the whole pass is decided again from them.
+        """
         watched = (i for i, seen in enumerate(self.observed.watched) if seen)
         asked = (self.component_question(index) for index in watched)
         questions: list[Question] = [self.pods_question]

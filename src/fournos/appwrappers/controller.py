@@ -1,4 +1,4 @@
-"""Wiring: the AppWrapper system as the runtime takes it."""
+"""Builds the controller of the AppWrapper operator."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ APPWRAPPERS = "appwrappers"
 def appwrappers_controller(
     settings: AppWrapperSettings, *, written: Callable[[Obj, Obj], None] | None = None
 ) -> Controller[Observed]:
-    """`written` hears of each status write."""
+    """Returns the controller of AppWrappers. `written` is called after each status write."""
     return Controller(
         name=APPWRAPPERS,
         published_name="AppWrapper",

@@ -1,8 +1,8 @@
-"""What happens next to an AppWrapper: Kueue's side first, then one table from phase to policy.
+"""Decides the next writes for an AppWrapper: first for Kueue, then by the policy of its phase.
 
-(new) → Suspended → Resuming → Running → Succeeded | Failed
-                       Running, Resuming → Resetting → Resuming      a failure that is retried
-             Resuming, Running, Resetting → Suspending → Suspended   spec.suspend
+- (new) → Suspended → Resuming → Running → Succeeded | Failed
+- Running, Resuming → Resetting → Resuming: a failure that is retried
+- Resuming, Running, Resetting → Suspending → Suspended: spec.suspend
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fournos.runtime.steps import Create
 
 
 def decide(observed: Observed, facts: Facts, now: datetime, *, settings: AppWrapperSettings) -> Decision:
-    """Pure; see `fournos.runtime.decision`."""
+    """Returns the decision of one pass. A pure function; see `fournos.runtime.decision`."""
     ctx = Context(observed, facts, now, settings)
     ours = ctx.spec.get("managedBy") in names.MANAGED_BY_US
     if facts.failure is not None and not (ours and _handled(ctx)):
@@ -47,7 +47,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: AppWrap
 
 
 def _queue(ctx: Context) -> Outcome | None:
-    """None: Kueue's own integration sees to it."""
+    """Returns the outcome for Kueue; None if Kueue's own integration handles the AppWrapper."""
     if ctx.settings.workloads == "kueue":
         return None
     options = Options(without_queue_name=ctx.settings.manage_jobs_without_queue_name)
@@ -56,7 +56,7 @@ def _queue(ctx: Context) -> Outcome | None:
 
 
 def _handled(ctx: Context) -> bool:
-    """A component that could not be made is the business of the phase."""
+    """True if the failure is the creation of a component, which the phase's policy handles."""
     failure = ctx.facts.failure
     return (
         failure is not None
@@ -69,14 +69,14 @@ def _handled(ctx: Context) -> bool:
 
 
 def _begin(ctx: Context) -> Decision:
-    """A new one.  Without webhooks its rules are looked at here, too."""
+    """Handles a new AppWrapper. Its rules are checked here too, because the webhooks may be absent."""
     broken = problems(ctx.wrapper, own_workloads=ctx.settings.workloads == "own")
     if broken:
         ctx.draft.fill_components([() for _ in ctx.templates])
         return fail(ctx, "Invalid", "; ".join(map(str, broken)))
     ctx.draft.fill_components([pod_sets_of(component) for component in ctx.spec["components"]])
     ctx.draft.enter("Suspended")
-    # A Workload of ours must find its AppWrapper until its own finalizer is off.
+    # The finalizer keeps the AppWrapper until its Workload has lost its own finalizer.
     return ctx.decision(ctx.finalizer(on=True) if ctx.settings.workloads == "own" else ())
 
 

@@ -1,6 +1,6 @@
-"""How much an AppWrapper puts up with: its annotations over the settings, within the settings' ceiling.
+"""The fault tolerance of an AppWrapper: its annotations, then the settings, up to the settings' maximum.
 
-An annotation that cannot be used counts as absent, as the AppWrapper documentation says.
+An unusable annotation counts as absent, as the AppWrapper documentation specifies.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from fournos.appwrappers.settings import AppWrapperSettings
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
+    """The grace periods, limits and exit codes that apply to one AppWrapper."""
+
     admission: timedelta
-    """For all pods to appear, and for components to be created."""
+    """The time for all pods to appear, and for components to be created."""
     warmup: timedelta
-    """For all pods to get ready."""
+    """The time for all pods to become ready."""
     failure: timedelta
     retry_pause: timedelta
     retry_limit: int
@@ -29,10 +31,11 @@ class Tolerance:
     success_ttl: timedelta
     terminal_codes: frozenset[int]
     retryable_codes: frozenset[int] | None
-    """None: every code that is not terminal."""
+    """Exit codes that allow a retry; None means every code that is not terminal."""
 
 
 def tolerance(annotations: Mapping[str, str], settings: AppWrapperSettings) -> Tolerance:
+    """Returns the fault tolerance for these annotations."""
     ceiling = parse_duration(settings.grace_maximum)
 
     def grace(name: str, default: str) -> timedelta:

@@ -1,4 +1,4 @@
-"""Ways out of Resuming and Running: suspension, a reset, failure, success; and what follows them."""
+"""The ends of Resuming and Running (suspension, reset, failure, success), and the phases that follow."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ _HOLD = f"{ANNOTATION}deletionOnFailureGracePeriodDuration"
 
 
 def suspend(ctx: Context) -> Decision:
+    """Enters the phase Suspending."""
     ctx.draft.event("Suspending", f"Externally suspended while in the {ctx.draft.phase} phase")
     ctx.draft.enter("Suspending")
     return ctx.decision()
 
 
 def fail(ctx: Context, reason: str, message: str) -> Decision:
-    """For good: another try would meet the same."""
+    """Enters the phase Failed. A retry would fail in the same way."""
     ctx.draft.condition("Unhealthy", "True", reason, message)
-    # The clock of the debug hold; it starts here and is never set back.
+    # The debug hold counts from this transition, which is never reset.
     ctx.draft.condition("DeletionHeld", "True", "Failed", "The resources stay for a while for debugging")
     ctx.draft.enter("Failed").event(reason, message, warning=True)
     return ctx.decision()
@@ -29,7 +30,10 @@ def fail(ctx: Context, reason: str, message: str) -> Decision:
 def reset_or_fail(
     ctx: Context, reason: str, message: str, *, terminal: bool = False, counts: bool = True
 ) -> Decision:
-    """`terminal`: an exit code says that another try is of no use."""
+    """Enters the phase Resetting, or Failed if the retries are used up.
+
+    `terminal` is true if an exit code rules out a retry. `counts` is false if the reset is not counted.
+    """
     if terminal or ctx.draft.resets >= ctx.tolerance.retry_limit:
         return fail(ctx, reason, message)
     ctx.draft.condition("Unhealthy", "True", reason, message)
@@ -40,9 +44,10 @@ def reset_or_fail(
 
 
 def succeed(ctx: Context, message: str) -> Decision:
+    """Enters the phase Succeeded and releases the quota."""
     ctx.draft.condition("QuotaReserved", "False", "Succeeded", message)
     ctx.draft.condition("ResourcesDeployed", "True", "Succeeded", message)
-    # It was ready for what it had to do, even if nobody looked in between.
+    # It was ready at some time, even if no pass has seen it.
     ctx.draft.condition("PodsReady", "True", "SufficientPodsReady", message)
     ctx.draft.clear("Unhealthy", "Succeeded").enter("Succeeded").event("Succeeded", message)
     return ctx.decision()
@@ -52,10 +57,12 @@ def succeed(ctx: Context, message: str) -> Decision:
 
 
 def suspending(ctx: Context) -> Decision:
+    """Takes everything down, then enters the phase Suspended."""
     removal = remove(ctx)
     if not removal.done:
         return ctx.decision(removal.steps, wake_at=removal.wake_at, retry=removal.retry)
     message = "Suspend is true"
+    # Set only after the teardown is confirmed: from here on Kueue may give the quota to others.
     ctx.draft.condition("ResourcesDeployed", "False", "Suspended", message)
     ctx.draft.condition("QuotaReserved", "False", "Suspended", message)
     ctx.draft.clear("PodsReady", "Suspended", message).clear("Unhealthy", "Suspended", message)
@@ -64,6 +71,7 @@ def suspending(ctx: Context) -> Decision:
 
 
 def failed(ctx: Context) -> Decision:
+    """Deletes the resources of a failed AppWrapper after its debug hold."""
     if not ctx.draft.is_true("ResourcesDeployed"):
         if ctx.draft.is_true("QuotaReserved"):
             ctx.draft.condition("QuotaReserved", "False", "Failed", "No resources deployed")
@@ -89,7 +97,7 @@ def failed(ctx: Context) -> Decision:
 
 
 def succeeded(ctx: Context) -> Decision:
-    """Quota is back; the resources stay for their time to live, then only the AppWrapper is left."""
+    """Deletes the resources after their time to live. The quota is already released."""
     if not ctx.draft.is_true("ResourcesDeployed"):
         return ctx.decision()
     expiry = ctx.draft.since("QuotaReserved") + ctx.tolerance.success_ttl
@@ -105,7 +113,10 @@ def succeeded(ctx: Context) -> Decision:
 
 
 def deleted(ctx: Context) -> Decision:
-    """The AppWrapper is being deleted: its resources first, then the quota, then our finalizer."""
+    """Handles an AppWrapper with a deletionTimestamp.
+
+    The resources are deleted first, then the quota is released, then our finalizer is removed.
+    """
     if ctx.draft.is_true("ResourcesDeployed"):
         removal = remove(ctx)
         if not removal.done:

@@ -1,8 +1,8 @@
-"""The kinds that an AppWrapper knows: their pod sets by inference, and how they are judged.
+"""The known kinds of components: how their pod sets are inferred and their health is determined.
 
-Inference is the AppWrapper documentation's; Kueue's built-in integration has the same table up to RayJob.
-For the two kinds that follow, admission writes the pod sets into the spec; the last four, which have no pod
-template, need Workloads that this operator makes.
+The inference is that of the AppWrapper documentation. Kueue's built-in integration has the same kinds up to
+RayJob. For the two kinds that follow, admission writes the pod sets into the spec. The last four kinds have
+no pod template and need Workloads that this operator creates.
 """
 
 from __future__ import annotations
@@ -26,11 +26,13 @@ _INDEX, _GROUP_INDEX, GROUP_COUNT = (
 
 
 class InferenceError(Exception):
-    """The template does not say how many pods it makes."""
+    """The number of pods cannot be read from the template."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodSetSpec:
+    """A pod set of a component: the path of its pod template, and its number of pods."""
+
     path: str
     replicas: int = 1
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -41,17 +43,19 @@ Infer = Callable[[Obj], Iterator[PodSetSpec]]
 
 @dataclass(frozen=True, slots=True)
 class WrappedKind:
+    """A known kind of component."""
+
     resource: Resource
     infer: Infer
     judge: Callable[[Obj], Health] | None
-    """None: judged by its pods."""
+    """Returns the health of an object; None if the health is determined by its pods."""
     kueue_infers: bool = True
     bare: Templateless | None = None
-    """Of a kind that has no pod template in it."""
+    """Set for a kind without a pod template."""
 
     @property
     def documents_pod_sets(self) -> bool:
-        """Whether manifests for the published operator declare the pod sets: it infers none of this kind."""
+        """True if manifests for the published operator declare the pod sets: it does not infer them."""
         return not self.kueue_infers and self.bare is None
 
 
@@ -129,7 +133,10 @@ def _ray(*below: str) -> Infer:
 
 
 def _leader_worker_set(template: Obj) -> Iterator[PodSetSpec]:
-    """A group is one leader and `size - 1` workers; a leader without a template is made as they are."""
+    """Yields the pod sets. A group has one leader and `size - 1` workers.
+
+    A leader without a template of its own uses the workers' template.
+    """
     spec = _part(template, "template", "spec")
     replicas = _number(spec.get("replicas"), 1, "replicas")
     group = _part(spec, "spec", "leaderWorkerTemplate")
@@ -198,12 +205,12 @@ _BY_KIND: Final = {(one.resource.api_version, one.resource.kind): one for one in
 
 
 def wrapped_kind(template: Obj) -> WrappedKind | None:
-    """None: a kind of which nothing is known."""
+    """Returns the known kind of a template; None if it is unknown."""
     return _BY_KIND.get((str(template.get("apiVersion")), str(template.get("kind"))))
 
 
 def infer(template: Obj) -> tuple[PodSetSpec, ...]:
-    """The pod sets of a kind that is known, () for others.  Raises InferenceError."""
+    """Returns the pod sets of a known kind, () for other kinds. Raises InferenceError."""
     kind = wrapped_kind(template)
     found = tuple(kind.infer(template)) if kind is not None else ()
     if any(one.replicas > INT32_MAX for one in found):
@@ -212,10 +219,10 @@ def infer(template: Obj) -> tuple[PodSetSpec, ...]:
 
 
 def resource_of(template: Obj) -> Resource:
-    """The resource type of a template.
+    """Returns the resource type of a template.
 
-    The plural of a kind that is not known is guessed as Kubernetes' own tools guess it; where the guess is
-    wrong the API server says that it serves no such type.
+    The plural of an unknown kind is guessed as Kubernetes' own tools guess it. If the guess is wrong, the API
+    server answers that it serves no such type.
     """
     kind = wrapped_kind(template)
     if kind is not None:

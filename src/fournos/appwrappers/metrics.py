@@ -1,4 +1,4 @@
-"""What /metrics says about the AppWrappers: those of the cache by phase, and each phase that one enters."""
+"""The Prometheus metrics of AppWrappers: their number by phase, from the cache, and the phases entered."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ PHASES: Final = (
 
 
 def report(caches: Caches, metrics: Metrics) -> None:
-    """Sets the gauge; all phases always, so that one nobody is in any more says 0."""
+    """Sets the gauge. Every phase is set, so that a phase without AppWrappers is exported as 0."""
     phases = Counter(phase_of(one) or "New" for one in caches[APPWRAPPER])
     for phase in PHASES:
         metrics.set(BY_PHASE, phases[phase], phase)
 
 
 def count_phase(metrics: Metrics, before: Obj, now: Obj) -> None:
-    """A status write; those of other replicas are counted there."""
+    """Counts the phase that a status write has entered. Each replica counts its own writes only."""
     if phase_of(now) != phase_of(before):
         metrics.add(PHASES_ENTERED, key_of(now).namespace, phase_of(now))

@@ -1,4 +1,4 @@
-"""Names, labels and fixed words of the AppWrapper API (its published manifests)."""
+"""Names, labels and fixed values of the AppWrapper API (its published manifests)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ MANAGER: Final = "workload.codeflare.dev/appwrapper-controller"
 MANAGED_BY_US: Final = frozenset({None, "", MANAGER})
 
 ANNOTATION: Final = "workload.codeflare.dev.appwrapper/"
-"""Prefix of the annotations that tune fault tolerance."""
+"""The prefix of the annotations that configure fault tolerance."""
 COMPONENT_ANNOTATION: Final = f"{ANNOTATION}component"
-"""On every pod: the index of its component, so that a pod is counted where it belongs."""
+"""On every pod: the index of its component, so that the pod is counted for that component."""
 
 TERMINAL: Final = frozenset({"Succeeded", "Failed"})
 POD_SETS_MAX: Final = 8
-"""Of one Workload, in the Kueue versions that are supported."""
+"""The maximum of one Workload, in the supported Kueue versions."""

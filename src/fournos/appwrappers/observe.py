@@ -1,4 +1,4 @@
-"""From the caches to what a decision reads: projections, indexes, and who wakes whom."""
+"""Turns the caches into the input of a decision: watches, projections and indexes."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ NODE_NAME, WRAPPER = "node", "wrapper"
 
 _labelled = partial(of_label, label=names.LABEL)
 _owners = partial(of_owners, resource=APPWRAPPER)
-"""Workloads of an earlier AppWrapper of the same name count: they have to go."""
+"""Workloads of an earlier AppWrapper with the same name count too, because they must be deleted."""
 
 
 def watches(settings: AppWrapperSettings) -> tuple[Watch, ...]:
-    """All namespaces; of other kinds only what carries the AppWrapper label."""
+    """Returns the watches of all namespaces. Other kinds are limited to objects with the AppWrapper label."""
     components = tuple(
         Watch(
             kind.resource,
@@ -57,7 +57,7 @@ def watches(settings: AppWrapperSettings) -> tuple[Watch, ...]:
 
 
 def follow(wrapper: Obj) -> tuple[Watch, ...]:
-    """Kinds of which nothing is known, for as long as something of them may be there."""
+    """Returns watches of the unknown kinds of a wrapper, as long as objects of them may exist."""
     spec = wrapper.get("spec") or {}
     if not is_true(wrapper, "ResourcesDeployed") or spec.get("managedBy") not in names.MANAGED_BY_US:
         return ()
@@ -70,7 +70,7 @@ def follow(wrapper: Obj) -> tuple[Watch, ...]:
 
 
 class Observer:
-    """Reads the caches."""
+    """Collects the input of a decision for one AppWrapper from the caches."""
 
     def __init__(self, settings: AppWrapperSettings) -> None:
         self._settings = settings
@@ -123,7 +123,7 @@ def _node_name(pod: Obj) -> Iterable[str]:
     return (name,) if name else ()
 
 
-# --- who wakes whom ----------------------------------------------------------------------------------
+# --- event handlers ----------------------------------------------------------------------------------
 
 
 def _on_node(node: Obj, caches: Caches) -> Iterable[Key]:
@@ -131,7 +131,7 @@ def _on_node(node: Obj, caches: Caches) -> Iterable[Key]:
     return tuple(dict.fromkeys(key for pod in pods for key in _labelled(pod)))
 
 
-# --- projections: what decisions read, and no more ----------------------------------------------------
+# --- projections: only the fields that decisions read -----------------------------------------------
 
 _JUDGED = (
     "phase",
@@ -152,11 +152,11 @@ _JUDGED = (
     "completionTime",
     "exitCode",
 )
-"""Of a status: some kinds' hold every pod, or every step that they took."""
+"""The status fields that decisions read. The status of some kinds also lists every pod or step."""
 
 
 def project_component(obj: Obj) -> Obj:
-    """Counts of the spec, and the status."""
+    """Returns the counts of the spec, and the status fields that decisions read."""
     spec = obj.get("spec") or {}
     kept = {name: spec[name] for name in ("replicas", "parallelism", "completions") if name in spec}
     if "replicatedJobs" in spec:
@@ -169,7 +169,7 @@ def project_component(obj: Obj) -> Obj:
 
 
 def project_other(obj: Obj) -> Obj:
-    """Of any shape, and some hold secrets."""
+    """Returns metadata and conditions only: an unknown kind has any shape, and may contain secrets."""
     return {"metadata": metadata(obj), "status": {"conditions": told_by(obj)}}
 
 

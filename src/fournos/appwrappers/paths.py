@@ -11,15 +11,15 @@ from fournos.kube.resource import Obj
 _STEP = re.compile(r"\.([^.\[\]]+)|\[([0-9]{1,9})\]", re.ASCII)
 _PATH_MAX = 1024
 _STEPS_MAX = 64
-"""Far deeper than any pod template."""
+"""Far more than the depth of any pod template."""
 
 
 class PathError(Exception):
-    """The path does not lead to a pod template; the message says where it ends."""
+    """The path does not lead to a pod template. The message contains the place where it ends."""
 
 
 def steps_of(path: str) -> list[str | int]:
-    """The steps after `template`.  Raises PathError."""
+    """Returns the steps after `template`. Raises PathError."""
     if len(path) > _PATH_MAX:
         raise PathError(f"a path has at most {_PATH_MAX} characters, this one has {len(path)}")
     if not path.startswith("template"):
@@ -37,7 +37,7 @@ def steps_of(path: str) -> list[str | int]:
 
 
 def lookup(template: Any, path: str) -> Any:
-    """What is at the path.  Raises PathError."""
+    """Returns the value at the path. Raises PathError."""
     found = template
     for step in steps_of(path):
         fits = isinstance(found, list) if isinstance(step, int) else isinstance(found, Mapping)
@@ -48,7 +48,7 @@ def lookup(template: Any, path: str) -> Any:
 
 
 def pod_template(template: Obj, path: str) -> Obj:
-    """The pod template at the path.  Raises PathError."""
+    """Returns the pod template at the path. Raises PathError."""
     found = lookup(template, path)
     spec = found.get("spec") if isinstance(found, Mapping) else None
     containers = spec.get("containers") if isinstance(spec, Mapping) else None
@@ -58,7 +58,10 @@ def pod_template(template: Obj, path: str) -> Obj:
 
 
 def replaced(template: Obj, path: str, change: Callable[[Any], Any]) -> Any:
-    """A copy in which what is at the path is changed; everything else is shared.  Raises PathError."""
+    """Returns a copy in which the value at the path is changed.
+
+    Everything else is shared. Raises PathError.
+    """
 
     def walk(node: Any, steps: list[str | int]) -> Any:
         if not steps:

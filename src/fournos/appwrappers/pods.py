@@ -1,4 +1,4 @@
-"""The pods of an AppWrapper, counted where they belong."""
+"""Counts the pods of an AppWrapper, per component where the component is known."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ _INDEX: Final = re.compile(r"[0-9]{1,4}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Count:
+    """Numbers of pods by state."""
+
     pending: int = 0
     running: int = 0
-    """Running and ready."""
+    """Pods that are running and ready."""
     succeeded: int = 0
     failed: int = 0
 
@@ -36,7 +38,7 @@ def phase_of(pod: Obj) -> str:
 
 
 def count(pods: Iterable[Obj]) -> Count:
-    """A pod that is going away is none, unless it has ended."""
+    """Counts the pods by state. A pod that is being deleted is not counted unless it has ended."""
     found = {"pending": 0, "running": 0, "succeeded": 0, "failed": 0}
     for pod in pods:
         phase = phase_of(pod)
@@ -49,13 +51,15 @@ def count(pods: Iterable[Obj]) -> Count:
 
 
 def alive(pods: Iterable[Obj]) -> list[Obj]:
+    """Returns the pods that have not ended."""
     return [pod for pod in pods if phase_of(pod) not in ("Succeeded", "Failed")]
 
 
 def component_of(pod: Obj, components: int) -> int | None:
-    """The index of its component, of so many.
+    """Returns the index of the pod's component, which is below `components`.
 
-    None: its annotation states none of them (it was made by another operator's version, or changed since).
+    None if the annotation has no such index: another version of the operator created the pod, or the
+    annotation was changed since.
     """
     text = (pod["metadata"].get("annotations") or {}).get(COMPONENT_ANNOTATION, "")
     index = int(text) if _INDEX.fullmatch(text) else components
@@ -63,7 +67,7 @@ def component_of(pod: Obj, components: int) -> int | None:
 
 
 def gave_up(pods: Iterable[Obj], tolerance: Tolerance) -> bool:
-    """Whether a failed pod's exit code says that another try is of no use."""
+    """True if a failed pod's exit code rules out a retry."""
     return any(_is_terminal(pod, tolerance) for pod in pods if phase_of(pod) == "Failed")
 
 
@@ -77,11 +81,11 @@ def _is_terminal(pod: Obj, tolerance: Tolerance) -> bool:
 
 
 def unreplaced(pods: Iterable[Obj], tolerance: Tolerance, *, whole: bool) -> list[Obj]:
-    """The failed pods of a component that its own controller has not made up for.
+    """Returns the failed pods of a component that its own controller has not replaced.
 
-    A controller keeps failed pods for their logs, so that one alone is no failure: it counts until the
-    component is `whole` again, or a pod made after its end has got ready or has succeeded.  An exit code for
-    which another try is of no use always counts.
+    A controller keeps failed pods for their logs, so a failed pod alone is not a failure. It counts until the
+    component is `whole` again, or until a pod that was created after its end is ready or has succeeded. A pod
+    whose exit code rules out a retry always counts.
     """
     seen = list(pods)
     well = [one for one in seen if phase_of(one) == "Succeeded" or is_true(one, "Ready")]
@@ -98,6 +102,6 @@ def _containers(pod: Obj) -> Sequence[Obj]:
 
 
 def _ended(pod: Obj) -> str:
-    """One that never ran has no other time than that of its creation."""
+    """Returns the time of the pod's end. For a pod that never ran this is its creation time."""
     times = [((one.get("state") or {}).get("terminated") or {}).get("finishedAt") for one in _containers(pod)]
     return max((str(time) for time in times if time), default=created_at(pod))

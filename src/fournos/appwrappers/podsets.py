@@ -1,4 +1,4 @@
-"""The pod sets of components: declared where the user says them, else inferred."""
+"""The pod sets of components: declared by the user, otherwise inferred."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fournos.queueing.slots import GPU_PREFIX
 
 
 def declared(component: Mapping[str, Any]) -> tuple[PodSetSpec, ...]:
+    """Returns the pod sets that the user declared."""
     return tuple(
         PodSetSpec(
             one["path"], 1 if one.get("replicas") is None else one["replicas"], one.get("annotations") or {}
@@ -22,7 +23,10 @@ def declared(component: Mapping[str, Any]) -> tuple[PodSetSpec, ...]:
 
 
 def pod_sets_of(component: Mapping[str, Any]) -> tuple[PodSetSpec, ...]:
-    """The declared order counts: it numbers the pod sets of the Workload.  Raises InferenceError."""
+    """Returns the pod sets of a component. Raises InferenceError.
+
+    The declared order is kept, because it numbers the pod sets of the Workload.
+    """
     written, template = declared(component), component["template"]
     if not written:
         return infer(template)
@@ -34,9 +38,10 @@ def pod_sets_of(component: Mapping[str, Any]) -> tuple[PodSetSpec, ...]:
 
 
 def template_of(template: Obj, path: str, gpu_prefix: str = GPU_PREFIX) -> Obj:
-    """The pod template of a pod set: what is at the path, or what a kind that has none asks for.
+    """Returns the pod template of a pod set.
 
-    Raises InferenceError and PathError.
+    It is the value at the path, or the request of a kind without a pod template. Raises InferenceError and
+    PathError.
     """
     kind = wrapped_kind(template)
     if kind is None or kind.bare is None:
@@ -51,7 +56,7 @@ def template_of(template: Obj, path: str, gpu_prefix: str = GPU_PREFIX) -> Obj:
 
 
 def all_pod_sets(wrapper: Obj, gpu_prefix: str = GPU_PREFIX) -> Iterator[tuple[int, PodSetSpec, Obj]]:
-    """Component, pod set, pod template.  Raises InferenceError and PathError."""
+    """Yields component index, pod set and pod template. Raises InferenceError and PathError."""
     for index, component in enumerate((wrapper.get("spec") or {}).get("components") or ()):
         for pod_set in pod_sets_of(component):
             yield index, pod_set, template_of(component["template"], pod_set.path, gpu_prefix)

@@ -1,4 +1,4 @@
-"""An AppWrapper as Kueue's job framework sees it."""
+"""An AppWrapper as a GenericJob of Kueue's job framework."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ _KEPT = ("labels", "annotations")
 
 @dataclass(frozen=True, slots=True)
 class QueuedAppWrapper:
+    """Implements GenericJob and its optional capabilities for an AppWrapper."""
+
     obj: Obj
     gpu_prefix: str = GPU_PREFIX
 
@@ -52,7 +54,7 @@ class QueuedAppWrapper:
             return Ended(True, "AppWrapper finished successfully")
         if phase == "Failed" and not is_true(self.obj, "ResourcesDeployed"):
             return Ended(False, "AppWrapper failed")
-        return None  # a failed one whose resources are still there uses its quota
+        return None  # a failed AppWrapper whose resources still exist uses its quota
 
     def pods_ready(self) -> bool:
         return is_true(self.obj, "PodsReady")
@@ -82,9 +84,11 @@ class QueuedAppWrapper:
 
 
 def _template(template: Obj, name: str) -> Obj:
-    """Whole: what Kueue does not read costs nothing, what is left out would be missing from the quota.
+    """Returns the complete pod template, annotated with its component.
 
-    With the component that it is for: what has that name may run on this quota."""
+    A field that Kueue does not read does no harm, but a field that is left out would be missing from the
+    quota. The annotation allows a component with that name to run on this quota.
+    """
     meta = template.get("metadata") or {}
     kept = {key: meta[key] for key in _KEPT if meta.get(key)}
     kept["annotations"] = {**(kept.get("annotations") or {}), COMPONENT_ANNOTATION: name}

@@ -1,4 +1,4 @@
-"""What to do about a component that cannot be made, in the words of messages and warnings."""
+"""Texts for messages and warnings: what to do about a component that cannot be created."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fournos.runtime.decision import StepFailure
 from fournos.runtime.steps import Create
 
 WRAPPED_LABEL: Final = "workload.codeflare.dev/wrapped"
-"""On ClusterRoles: the operator's own aggregates them."""
+"""On ClusterRoles: the operator's own ClusterRole aggregates those with this label."""
 _VERBS: Final = "get, list, watch, create and delete"
 
 
@@ -25,10 +25,10 @@ def right_to(resource: Resource) -> str:
 
 
 def not_created(failure: StepFailure, create: Create) -> str:
-    """Why a component was not created, and what cures it where the API server leaves that open."""
+    """Returns why a component was not created, with the remedy if the API server's message has none."""
     if failure.error == "NoSuchResourceError":
         return f"{create.body['metadata']['name']}: {no_such_kind(create.resource)}"
-    # A quota that is used up is forbidden, too, and no right cures it.
+    # An exceeded ResourceQuota is also reported as forbidden, and no right helps against that.
     if failure.error == "ForbiddenError" and "cannot create resource" in failure.message:
         return f"{failure.message}: {right_to(create.resource)}"
     return failure.message

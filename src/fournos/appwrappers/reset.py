@@ -1,4 +1,4 @@
-"""Resetting: everything is taken down, then after a pause made anew.  The quota is kept all the while."""
+"""The phase Resetting: everything is taken down and created again after a pause. The quota is kept."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def resetting(ctx: Context) -> Decision:
     paused_until = ctx.draft.since("Unhealthy") + ctx.tolerance.retry_pause
     if ctx.now < paused_until:
         return ctx.decision(wake_at=paused_until)
-    # A fresh start: the next failure has its whole grace and pause again.
+    # The next failure gets its full grace period and pause again.
     ctx.draft.clear("Unhealthy", "Resuming", "Reset complete; resuming")
     ctx.draft.condition("ResourcesDeployed", "True", "Resuming", "Reset complete; resuming")
     return claim(ctx)

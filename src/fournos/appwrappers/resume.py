@@ -1,4 +1,4 @@
-"""From Suspended to Running: what is going to be made is claimed in the status, then it is made."""
+"""From Suspended to Running: the components are claimed in the status first, then created."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from fournos.runtime.decision import Decision, StepFailure
 from fournos.runtime.steps import Create, Step
 
 _FATAL = frozenset({"InvalidError", "NoSuchResourceError", "ForeignObject"})
-"""Failures of a creation that another try would meet again."""
+"""Errors of a creation that a retry would meet again."""
 _REFUSALS = _FATAL | {"ForbiddenError"}
-"""Failures that prove that nothing was made."""
+"""Errors which prove that nothing was created."""
 
 
 def suspended(ctx: Context) -> Decision:
+    """Claims the components once `spec.suspend` is false."""
     if ctx.suspended:
         return ctx.decision()
     finalizer = ctx.finalizer(on=True)
@@ -35,7 +36,10 @@ def suspended(ctx: Context) -> Decision:
 
 
 def claim(ctx: Context, steps: tuple[Step, ...] = ()) -> Decision:
-    """Names and kinds of all components are written before the first of them is made."""
+    """Writes names and kinds of all components to the status and enters the phase Resuming.
+
+    This happens before the first component is created, so that a teardown knows every object that may exist.
+    """
     for index, template in enumerate(ctx.templates):
         ctx.draft.amend_component(
             index,
@@ -51,11 +55,13 @@ def claim(ctx: Context, steps: tuple[Step, ...] = ()) -> Decision:
 
 
 def resuming(ctx: Context) -> Decision:
+    """Creates the components that are not there yet, then enters the phase Running."""
     if ctx.suspended:
         return suspend(ctx)
     failure = ctx.facts.failure
     if failure is not None and isinstance(failure.step, Create):
         return _not_created(ctx, failure, failure.step)
+    # A stale AppWrapper must create nothing: it may have been suspended or deleted since.
     if not ctx.up_to_date():
         return Decision(retry=True)
     steps = []
@@ -70,11 +76,12 @@ def resuming(ctx: Context) -> Decision:
     except (PodSetInfoError, PathError) as error:
         return fail(ctx, "CreateFailed", f"error creating components: {error}")
     ctx.draft.enter("Running")
-    # Looks again when the time for all pods to appear is over, whatever happens until then.
+    # The next pass at the latest when the time for all pods to appear is over.
     return ctx.decision(steps, wake_at=ctx.draft.since("ResourcesDeployed") + ctx.tolerance.admission)
 
 
 def _not_created(ctx: Context, failure: StepFailure, create: Create) -> Decision:
+    """Fails at once if a retry cannot help; otherwise retries until the admission grace is over."""
     _record(ctx, failure, create)
     text = f"error creating components: {not_created(failure, create)}"
     if failure.error in _FATAL:
@@ -86,9 +93,10 @@ def _not_created(ctx: Context, failure: StepFailure, create: Create) -> Decision
 
 
 def _record(ctx: Context, failure: StepFailure, create: Create) -> None:
-    """Components are made in order: those before the one that failed are there, and those after it are not.
+    """Records which components exist.
 
-    An attempt without an answer may have made it nevertheless, and leaves it unknown.
+    They are created in order: those before the failed one exist, and those after it do not. A creation
+    without an answer may have succeeded, so its condition stays Unknown.
     """
     failed = _component(ctx, create)
     for index in range(failed):

@@ -1,6 +1,6 @@
-"""What the API server itself refuses: the AppWrapper rules that CEL can see.
+"""Validation rules of AppWrappers that CEL can check, so that the API server enforces them.
 
-The content of a template is hidden from CEL; the rest of the published rules is in `admission`.
+CEL cannot see the content of a template. The rest of the published rules is in `admission`.
 """
 
 from __future__ import annotations
@@ -82,5 +82,5 @@ RULES: Final[tuple[Rule, ...]] = (
 
 
 def check(new: Json, old: Json | None = None) -> list[Violation]:
-    """The rules for which the API server refuses to create `new`, or to store it over `old`."""
+    """Returns the rules for which the API server refuses to create `new`, or to store it over `old`."""
     return violations(RULES, new, old)

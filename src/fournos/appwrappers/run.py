@@ -1,4 +1,4 @@
-"""The Running phase: how the components do, each by the words of its kind, and what follows from it."""
+"""The phase Running: the health of the components, each by its own kind, and what follows from it."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ from fournos.runtime.steps import Delete
 
 @dataclass(slots=True)
 class Survey:
-    """What is seen of all components."""
+    """The health of all components."""
 
     missing: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     failing: list[str] = field(default_factory=list)
-    """Components that report a failure that may pass."""
+    """Components that report a failure which may pass."""
     working: int = 0
-    """Components with pods that have not succeeded."""
+    """The number of components with pods that have not succeeded."""
     unready: int = 0
     counted: set[int] = field(default_factory=set)
-    """Components judged by their pods."""
+    """Indexes of the components whose health is determined by their pods."""
     whole: dict[int, bool] = field(default_factory=dict)
-    """Components judged by their status: whether no pod of theirs is missing."""
+    """For components whose health is determined by their status: True if no pod is missing."""
     unsure: bool = False
 
 
 def running(ctx: Context) -> Decision:
+    """Decides by the components' health: success, failure, reset, or readiness."""
     if ctx.suspended:
         return suspend(ctx)
     survey = _survey(ctx)
@@ -68,7 +69,7 @@ def running(ctx: Context) -> Decision:
 
 
 def _failed_pods(ctx: Context, survey: Survey) -> list[Obj]:
-    """Those that nothing has made up for."""
+    """Returns the failed pods that were not replaced."""
     counted = ctx.pods_of(*survey.counted) if survey.counted else []
     found = {uid_of(pod): pod for pod in counted if phase_of(pod) == "Failed"}
     for index, whole in survey.whole.items():
@@ -77,12 +78,15 @@ def _failed_pods(ctx: Context, survey: Survey) -> list[Obj]:
 
 
 def _failing(ctx: Context, survey: Survey, failed: list[Obj]) -> Decision:
-    """A failure that its controller may cure within the failure grace, unless an exit code rules that out."""
+    """Handles a failure that a controller may repair within the failure grace period.
+
+    An exit code that rules out a retry ends the grace period at once.
+    """
     reason, text = "FoundFailedPods", f"{len(failed)} pods failed"
     if not failed:
         reason = "FailedComponent"
         text = f"Found {len(survey.failing)} failed components: {'; '.join(survey.failing)}"
-    # No message yet: what counts is what there is when the grace is over.
+    # No message yet: it is written from the state at the end of the grace period.
     ctx.draft.condition("Unhealthy", "True", reason)
     until = ctx.draft.since("Unhealthy") + ctx.tolerance.failure
     if ctx.now >= until or gave_up(failed, ctx.tolerance):
@@ -91,7 +95,10 @@ def _failing(ctx: Context, survey: Survey, failed: list[Obj]) -> Decision:
 
 
 def _unready(ctx: Context, everything: Count, *, unsure: bool) -> Decision:
-    """The clock starts with the resources, and again whenever readiness is lost."""
+    """Handles missing readiness.
+
+    The grace period starts when the resources are created, and again whenever readiness is lost.
+    """
     ctx.draft.condition("PodsReady", "False", "InsufficientPodsReady", str(everything))
     wanted = sum(ctx.pods_expected(index) for index in range(len(ctx.templates)) if ctx.pods_seen(index))
     grace = ctx.tolerance.warmup if everything.there >= wanted else ctx.tolerance.admission
@@ -102,7 +109,7 @@ def _unready(ctx: Context, everything: Count, *, unsure: bool) -> Decision:
 
 
 def _give_up(ctx: Context, reason: str, message: str, *, counts: bool = True) -> Decision:
-    """Only on what the API server itself says: a cache that has missed an event must not end anything."""
+    """Resets or fails, but only after live reads: a cache that has missed an event must not end anything."""
     confirmed = ctx.confirmed()
     if not confirmed:
         return ctx.decision(retry=True)
@@ -111,17 +118,18 @@ def _give_up(ctx: Context, reason: str, message: str, *, counts: bool = True) ->
     )
 
 
-# --- looking at the components -----------------------------------------------------------------------------
+# --- the components' health ------------------------------------------------------------------------------
 
 
 def _survey(ctx: Context) -> Survey:
+    """Returns the health of all components. Components that the cache shows as gone are read live."""
     survey = Survey()
     doubtful = _doubtful(ctx)
     answers = dict(zip(doubtful, ctx.facts.require_all(doubtful.values()), strict=True))
     for index, template in enumerate(ctx.templates):
         kind = wrapped_kind(template)
         if _has_finished(ctx, index):
-            continue  # it may go when it likes
+            continue  # a finished component may be deleted at any time
         match answers.get(index):
             case None:
                 obj = ctx.component(index)
@@ -144,7 +152,7 @@ def _survey(ctx: Context) -> Survey:
 
 
 def _doubtful(ctx: Context) -> dict[int, LiveGet]:
-    """By component: what to ask of those that the cache shows as gone, or going."""
+    """Returns, by component index, the live reads of components that are gone or terminating in the cache."""
     return {
         index: question
         for index, watched in enumerate(ctx.observed.watched)
@@ -154,7 +162,7 @@ def _doubtful(ctx: Context) -> dict[int, LiveGet]:
 
 
 def _judgement(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> Health | None:
-    """None: its pods say how it does."""
+    """Returns the health of a component; None if it is determined by its pods."""
     if kind is not None:
         return kind.judge(obj) if kind.judge is not None else None
     if not ctx.pod_sets(index):
@@ -166,6 +174,7 @@ def _judgement(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> 
 
 
 def _judged(ctx: Context, survey: Survey, index: int, judgement: Health, obj: Obj) -> None:
+    """Adds the health of one component to the survey."""
     summary = f"{obj['metadata']['name']}: {judgement.message}".removesuffix(": ")
     if judgement.state is State.FAILED:
         survey.failed.append(summary)
@@ -188,6 +197,7 @@ def _has_finished(ctx: Context, index: int) -> bool:
 
 
 def _on_bad_nodes(ctx: Context) -> list[str]:
+    """Returns the nodes that one of the pods must leave."""
     found = set()
     for pod in alive(ctx.pods):
         spec = pod.get("spec") or {}
@@ -198,8 +208,11 @@ def _on_bad_nodes(ctx: Context) -> list[str]:
 
 
 def _succeeded(ctx: Context) -> Decision:
-    """All say that they are done.  Pods that stay nevertheless would run without quota: after the failure
-    grace the components that leave them behind are deleted."""
+    """Handles an AppWrapper whose components have all succeeded.
+
+    Pods that remain would run without quota. After the failure grace period the components that own them are
+    deleted.
+    """
     left = alive(ctx.pods)
     if not left:
         succeeded = count(ctx.pods).succeeded

@@ -1,4 +1,4 @@
-"""The status under construction: one draft a pass, written once."""
+"""The status draft of an AppWrapper. Each pass has one draft and writes it once."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from fournos.runtime.status_draft import Draft, read
 
 
 def component_status(status: Mapping[str, Any], index: int) -> ComponentStatus | None:
-    """Of one component alone, of which there may be a hundred."""
+    """Returns the status of one component only, because there may be a hundred."""
     entries: Sequence[Mapping[str, Any]] = status.get("componentStatus") or ()
     return ComponentStatus.model_validate(entries[index]) if index < len(entries) else None
 
 
 def phase_of(wrapper: Obj) -> str:
-    """Its status.phase; "" before the first."""
+    """Returns status.phase; "" before the first phase."""
     return read(AppWrapperStatus, wrapper.get("status") or {}, "phase").phase or ""
 
 
 class StatusDraft(Draft):
-    """A copy of an AppWrapper's status with the changes of this pass, and the events that go with them."""
+    """A copy of an AppWrapper's status with the changes of this pass, and the events to record with them."""
 
     # --- reading ---
 
@@ -38,11 +38,11 @@ class StatusDraft(Draft):
         return read(AppWrapperStatus, self._status, "componentStatus").component_status
 
     def component(self, index: int) -> ComponentStatus | None:
-        """None before there is an entry for it."""
+        """Returns the status of a component; None before it has an entry."""
         return component_status(self._status, index)
 
     def since(self, *types: str) -> datetime:
-        """When the latest of these conditions changed."""
+        """Returns the time of the latest transition of these conditions; the pass's time if there is none."""
         found = (self.found(type_) for type_ in types)
         times = (one.last_transition_time for one in found if one is not None)
         return max((time for time in times if time is not None), default=self._now)
@@ -54,7 +54,7 @@ class StatusDraft(Draft):
         return self
 
     def clear(self, type_: str, reason: str, message: str = "") -> Self:
-        """To False, if it is not: the time of the last change stays."""
+        """Sets a condition to False only if it is True, so that its transition time stays otherwise."""
         if self.is_true(type_):
             self.condition(type_, "False", reason, message)
         return self
@@ -64,7 +64,7 @@ class StatusDraft(Draft):
         return self
 
     def fill_components(self, pod_sets: Sequence[Sequence[PodSetSpec]]) -> Self:
-        """One entry a component, before any is made."""
+        """Writes one entry per component, before any component is created."""
         self._status["componentStatus"] = [
             {"name": "", "kind": "", "apiVersion": "", "podSets": [_pod_set(one) for one in found]}
             for found in pod_sets

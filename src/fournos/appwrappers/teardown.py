@@ -1,6 +1,7 @@
-"""Taking the wrapped resources down, until the API server itself says that nothing is left.
+"""Takes the wrapped resources down, until the API server confirms that none is left.
 
-The promise to Kueue is that quota is free when ResourcesDeployed says so; a cache does not make it.
+Kueue relies on this: the quota is free when ResourcesDeployed is False. A cache cannot prove it, so
+everything is read live.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from fournos.runtime.steps import Delete, Step
 
 @dataclass(frozen=True, slots=True)
 class Removal:
+    """The next steps of a teardown."""
+
     done: bool
     steps: tuple[Step, ...] = ()
     wake_at: datetime | None = None
@@ -25,7 +28,7 @@ class Removal:
 
 
 def remove(ctx: Context) -> Removal:
-    """The next move; the draft says how far it is."""
+    """Returns the next steps, and writes the progress to the draft."""
     questions = {
         index: question
         for index in range(len(ctx.templates))
@@ -50,6 +53,7 @@ def remove(ctx: Context) -> Removal:
         return Removal(done=True)
     if not ctx.draft.is_true("DeletingResources"):
         ctx.draft.condition("DeletingResources", "True", "DeletionInitiated")
+    # Progress is guaranteed: after the grace period the deletion becomes forceful.
     force_at = ctx.draft.since("DeletingResources") + ctx.tolerance.forceful_deletion
     if ctx.now >= force_at:
         return Removal(done=False, steps=_forced(left, pods), retry=True)
@@ -58,7 +62,7 @@ def remove(ctx: Context) -> Removal:
             question.resource,
             question.key,
             uid_of(obj),
-            # Pods that cannot be seen are gone when their owner is.
+            # Pods without our label cannot be listed: in the foreground they are gone before their owner.
             propagation="Background" if ctx.pods_seen(index) else "Foreground",
         )
         for index, question, obj in left
@@ -68,7 +72,7 @@ def remove(ctx: Context) -> Removal:
 
 
 def _gone(ctx: Context, index: int) -> None:
-    """Nothing of the component is there: it has been deleted, or was never made."""
+    """Records that no object of the component exists: it was deleted or never created."""
     deployed = ctx.deployed(index)
     match deployed.status if deployed is not None else "":
         case "True":
@@ -81,7 +85,7 @@ def _gone(ctx: Context, index: int) -> None:
 
 
 def _forced(left: list[tuple[int, LiveGet, Obj]], pods: tuple[Obj, ...]) -> tuple[Step, ...]:
-    """Pods first; what still is there without any is deleted with no grace."""
+    """Returns deletions without a grace period: pods first, then components that have no pods left."""
     if pods:
         return tuple(Delete(POD, key_of(pod), uid_of(pod), grace_seconds=0) for pod in pods)
     return tuple(

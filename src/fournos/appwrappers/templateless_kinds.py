@@ -1,8 +1,8 @@
-"""Kinds without a pod template in them: what they ask quota for, and where they take an admission.
+"""Kinds without a pod template: the quota that they request, and the place of an admission's changes.
 
-What is asked for follows from the object's spec; the annotation fournos.dev/requests may add to it.  Where
-neither states anything it is one object of the kind.  Kueue's own AppWrapper integration knows nothing of
-this: such kinds need Workloads that this operator makes.
+The requests follow from the object's spec, and the annotation fournos.dev/requests may add to them. If
+neither states anything, the request is one object of the kind. Kueue's own AppWrapper integration does not
+support these kinds: they need Workloads that this operator creates.
 """
 
 from __future__ import annotations
@@ -26,34 +26,38 @@ from fournos.queueing.slots import (
 )
 
 WHOLE: Final = "template"
-"""The path of the one pod set of most of them."""
+"""The path of the only pod set of most of these kinds."""
 _CONTAINERS, _SERVICES = "template.spec.containers", "template.spec.services"
 _PLACEMENT: Final = ("nodeSelector", "tolerations")
 _TRAINER: Final = "node"
-"""The Job of a TrainJob that trains, in the runtimes that Kubeflow ships."""
+"""The training Job of a TrainJob, in the runtimes that Kubeflow ships."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """Some pods alike."""
+    """A number of equal pods."""
 
     path: str
     count: int
     pod: Obj
-    """A pod template that requests what they need."""
+    """A pod template with the requests of one pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Templateless:
+    """How a kind without a pod template requests quota and takes an admission."""
+
     asks: Callable[[Obj], Iterator[Ask]]
-    """Raises ValueError with what to write."""
+    """Yields the requests. Raises ValueError with a remedy."""
     place: Callable[[Obj, Sequence[PodSetInfo]], Obj]
-    """The object with the infos, one for each ask, in it.  Raises PodSetInfoError."""
+    """Returns the object with one PodSetInfo per request. Raises PodSetInfoError."""
     failed_pods: bool = False
-    """Whether a failed pod of it is a failure: not of a run whose tasks are tried again, nor where one pod's
-    exit code is that of all."""
+    """True if a failed pod of the object is a failure.
+
+    It is not if failed tasks are retried, or if one pod's exit code is the result of all.
+    """
     asks_prefixed: Callable[[Obj, str], Iterator[Ask]] | None = None
-    """`asks` of a kind that names GPUs by short types, which the operator's prefix makes resources of."""
+    """`asks` for a kind that names GPUs by short types; the operator's prefix makes them resource names."""
 
     def requests(self, template: Obj, gpu_prefix: str) -> Iterator[Ask]:
         if self.asks_prefixed is not None:
@@ -79,7 +83,7 @@ def _annotated(template: Obj) -> dict[str, str] | None:
 
 
 def _at_least(template: Obj, stated: Mapping[str, Any]) -> dict[str, str]:
-    """The requests that the spec states, and what the annotation adds: it never asks for less."""
+    """Returns the requests of the spec and what the annotation adds. It never lowers a request."""
     known = {name: amount_of(name, amount) for name, amount in stated.items()}
     wanted = _annotated(template) or {}
     more = beyond(wanted, known)
@@ -95,7 +99,7 @@ def _count(value: Any, where: str, default: int = 1) -> int:
 
 
 def _section(obj: Any, *names: str) -> Mapping[str, Any]:
-    """{} where there is none."""
+    """Returns the section; {} if there is none."""
     for name in names:
         obj = obj.get(name) if isinstance(obj, Mapping) else None
     return obj if isinstance(obj, Mapping) else {}
@@ -113,7 +117,7 @@ def _placed(of: Mapping[str, Any], info: PodSetInfo) -> dict[str, Any]:
 
 
 def _with(obj: Obj, value: Any, *path: str) -> Obj:
-    """A copy that has the value there."""
+    """Returns a copy with the value at this path."""
     name, *rest = path
     return {**obj, name: _with(obj.get(name) or {}, value, *rest) if rest else value}
 
@@ -160,7 +164,7 @@ def _pipeline_run(template: Obj) -> Iterator[Ask]:
 
 
 def _place_pipeline_run(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
-    """Tekton hands labels and annotations of a run on to its pods."""
+    """Returns the run with the admission's changes. Tekton copies its labels and annotations to its pods."""
     _no_topology("PipelineRun", infos)
     info = _one(infos)
     marked = _marked(body, ("metadata",), info)
@@ -182,7 +186,7 @@ def _fournos_job(template: Obj, gpu_prefix: str = GPU_PREFIX) -> Iterator[Ask]:
     spec = _section(template, "spec")
     hardware = _section(spec, "hardware")
     lock = spec.get("lockOnly")
-    # The API server puts the default, true, in the place of null.
+    # The API server replaces null with the default, true.
     whole = spec.get("exclusive") is not False or lock
     requests = {SLOT_RESOURCE: str(SLOTS_PER_CLUSTER if whole else 1)}
     gpus = _count(hardware.get("gpuCount"), "spec.hardware.gpuCount", 0)
@@ -201,7 +205,10 @@ def _fournos_job(template: Obj, gpu_prefix: str = GPU_PREFIX) -> Iterator[Ask]:
 
 
 def _place_fournos_job(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
-    """A FournosJob runs on another cluster: of a flavor it follows the cluster's name."""
+    """Returns the job with the cluster of the admitted flavor.
+
+    A FournosJob runs on another cluster, so of a flavor only the cluster's name applies.
+    """
     given = _one(infos).node_selector.get(CLUSTER_NODE_LABEL)
     asked = _section(body, "spec").get("cluster")
     if given and asked and given != asked:
@@ -240,7 +247,7 @@ def _containers(spec: Mapping[str, Any], section: str) -> list[dict[str, Any]]:
 
 
 def _total(containers: Sequence[Obj]) -> dict[str, Decimal]:
-    """What they request together; a limit without a request stands for one."""
+    """Returns the sum of all requests. A limit without a request counts as a request."""
     found: dict[str, Decimal] = {}
     for one in containers:
         resources = one["resources"]
@@ -251,7 +258,10 @@ def _total(containers: Sequence[Obj]) -> dict[str, Decimal]:
 
 
 def _place_mini_cluster(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
-    """All its pods have one description: what their pod sets were given must agree."""
+    """Returns the MiniCluster with the admission's changes.
+
+    All its pods share one description, so the changes of its pod sets must agree.
+    """
     _no_topology("MiniCluster", infos)
     first, *others = infos or (PodSetInfo(WHOLE, 1),)
     if any(
@@ -282,7 +292,7 @@ MINI_CLUSTER: Final = Templateless(_mini_cluster, _place_mini_cluster)
 
 
 def marks(name: str, index: int, info: PodSetInfo) -> PodSetInfo:
-    """The info with what says whose pods they are."""
+    """Returns the info with the label and annotation that assign pods to their AppWrapper and component."""
     return PodSetInfo(
         info.name,
         info.count,

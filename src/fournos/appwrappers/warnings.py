@@ -1,4 +1,4 @@
-"""What is accepted and probably not meant, in one line each: shown to who creates the AppWrapper."""
+"""Admission warnings, shown to the user who creates the AppWrapper: accepted, but probably a mistake."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from fournos.queueing.requests import REQUESTS_ANNOTATION
 from fournos.runtime.decision import Absent, Facts, LiveGet, Present, Unknown, UnknownFields
 
 _POD_SET_NAME_MAX: Final = 61
-"""Characters that Kueue takes for a pod set, without the number that is added."""
+"""The number of characters that Kueue allows in a pod set's name, without the number that is appended."""
 _FIELDS_SHOWN: Final = 10
 
 
 def probes(new: Obj) -> dict[int, LiveGet]:
-    """By component: what to ask before `warnings`.  It need not exist; whether its kind does is told, too."""
+    """Returns, by component index, the live reads that `warnings` needs.
+
+    The object need not exist. The answer also shows whether the API server serves its kind.
+    """
     namespace = new["metadata"].get("namespace") or ""
     found = {}
     for index, component in enumerate(new["spec"]["components"]):
@@ -32,7 +35,10 @@ def probes(new: Obj) -> dict[int, LiveGet]:
 
 
 def trials(new: Obj, facts: Facts) -> dict[int, UnknownFields]:
-    """By component: what to ask after `probes`, of kinds that there are and whose user may create them."""
+    """Returns, by component index, the dry runs that follow `probes`.
+
+    Only kinds that the API server serves, and that the user may create, are included.
+    """
     namespace = new["metadata"].get("namespace") or ""
     found = {}
     for index, probe in probes(new).items():
@@ -65,10 +71,10 @@ def _adds_nothing(template: Obj) -> bool:
 
 
 def warnings(new: Obj, facts: Facts, settings: AppWrapperSettings) -> Iterator[str]:
-    """Of an AppWrapper that keeps the rules."""
+    """Yields the warnings about an AppWrapper without violations."""
     meta = new["metadata"]
     name = meta.get("name") or ""
-    # Our own Workloads write dots as hyphens.
+    # The Workloads of this operator replace dots by hyphens.
     if len(name) > _POD_SET_NAME_MAX or (settings.workloads == "kueue" and "." in name):
         yield (
             "pod sets are named after the AppWrapper, and Kueue takes no dots there nor more than "

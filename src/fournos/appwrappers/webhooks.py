@@ -1,4 +1,4 @@
-"""The admission webhooks of AppWrappers, under the names that the published operator gives them."""
+"""The admission webhooks of AppWrappers, with the names of the published operator's webhooks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from fournos.runtime.webhook.types import Webhook
 
 
 def appwrapper_webhooks(settings: AppWrapperSettings) -> tuple[Webhook, ...]:
-    """Nobody gets past them: without the review a user could make what only the operator may."""
+    """Returns the webhooks.
+
+    They fail closed: without the review, users could create what only the operator may.
+    """
     return (
         Webhook(
             kind="mutating",

@@ -1,4 +1,4 @@
-"""An AppWrapper from plain manifests, pure."""
+"""Builds an AppWrapper from plain manifests. All functions here are pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fournos.queueing.workload import QUEUE_NAME_LABEL
 
 
 class WrapError(Exception):
-    """These manifests cannot be one AppWrapper; the message says why."""
+    """These manifests cannot form one AppWrapper. The message contains the reason."""
 
 
 def wrap(
@@ -20,10 +20,11 @@ def wrap(
     namespace: str | None = None,
     queue: str | None = None,
 ) -> dict[str, Any]:
-    """The AppWrapper.
+    """Returns the AppWrapper. Raises WrapError.
 
-    A queue that the manifests name becomes its own: what is wrapped is not queued by itself.  With a queue
-    it starts suspended, so that it waits for Kueue even where no webhook makes it.  Raises WrapError.
+    A queue that the manifests name becomes the AppWrapper's queue, because wrapped resources are not queued
+    by themselves. With a queue the AppWrapper starts suspended, so it waits for Kueue even where no webhook
+    suspends it.
     """
     queues = {_labels(one).get(QUEUE_NAME_LABEL) for one in manifests} - {None}
     namespaces = {(one.get("metadata") or {}).get("namespace") for one in manifests} - {None}
@@ -56,7 +57,7 @@ def _labels(manifest: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _component(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """Without its own queue and what an API server has written into it."""
+    """Returns the component without its own queue and the fields that the API server sets."""
     meta = dict(manifest.get("metadata") or {})
     labels = {key: value for key, value in _labels(manifest).items() if key != QUEUE_NAME_LABEL}
     for key in ("labels", "uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"):
