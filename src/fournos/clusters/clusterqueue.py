@@ -44,7 +44,7 @@ class Fleet:
 
 
 def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision:
-    """Returns the writes that bring ResourceFlavors and the ClusterQueue to the plan.  A pure function.
+    """Returns the writes that bring ResourceFlavors and the ClusterQueue to the plan. A pure function.
 
     A flavor is created before the queue names it, and deleted only after the queue no longer names it.
     """

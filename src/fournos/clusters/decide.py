@@ -25,7 +25,7 @@ from fournos.runtime.steps import Delete
 def decide(
     observed: Observed | Vanished, facts: Facts, now: datetime, *, settings: ClusterSettings
 ) -> Decision:
-    """Returns the decision of one pass.  A pure function; see `fournos.runtime.decision`."""
+    """Returns the decision of one pass. A pure function; see `fournos.runtime.decision`."""
     if isinstance(observed, Vanished):
         return Decision(steps=(Forget(observed.key.name),))
     ctx = Context(observed, facts, now, settings)

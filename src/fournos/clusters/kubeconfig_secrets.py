@@ -33,7 +33,7 @@ class Found:
 
 
 def decide(found: Found, facts: Facts, now: datetime, *, settings: ClusterSettings) -> Decision:
-    """Creates the FournosCluster if it does not exist.  A pure function.
+    """Creates the FournosCluster if it does not exist. A pure function.
 
     An existing FournosCluster is left to its own controller.
     """

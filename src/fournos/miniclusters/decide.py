@@ -42,7 +42,7 @@ _TOLD_AT_ONCE = frozenset({"ForeignObject", "InvalidError", "ForbiddenError", "A
 
 
 def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MiniClusterSettings) -> Decision:
-    """Returns the decision of one pass.  A pure function; see `fournos.runtime.decision`."""
+    """Returns the decision of one pass. A pure function; see `fournos.runtime.decision`."""
     ctx = Context(observed, facts, now, settings)
     elsewhere = managed_elsewhere(ctx.spec)
     if ctx.spec.get("managedBy") not in names.MANAGED_BY_US and not elsewhere:
