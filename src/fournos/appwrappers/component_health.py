@@ -19,6 +19,8 @@ _RANGE: Final = re.compile(r"\b([0-9]{1,9})(?:-([0-9]{1,9}))?\b", re.ASCII)
 
 
 class State(Enum):
+    """The states of a component."""
+
     PENDING = "pending"
     READY = "ready"
     SUCCEEDED = "succeeded"
@@ -29,6 +31,8 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Health:
+    """The state of a component, with a message about its failure."""
+
     state: State
     message: str = ""
     whole: bool = False
@@ -58,6 +62,7 @@ def _seen(obj: Obj) -> bool:
 
 
 def job(obj: Obj) -> Health:
+    """A Job is ready when enough pods are ready or have ended."""
     if is_true(obj, "Failed"):
         return _failed(obj, "Failed")
     if is_true(obj, "Complete"):
@@ -78,17 +83,20 @@ def _indexes(text: str) -> int:
 
 
 def deployment(obj: Obj) -> Health:
+    """A Deployment is ready when enough replicas of its current spec are available."""
     wanted, status = int((obj.get("spec") or {}).get("replicas", 1)), _status(obj)
     ready = _seen(obj) and int(status.get("availableReplicas") or 0) >= wanted
     return _WHOLE if ready else _PENDING
 
 
 def stateful_set(obj: Obj) -> Health:
+    """A StatefulSet is ready when enough replicas of its current spec are ready."""
     wanted, status = int((obj.get("spec") or {}).get("replicas", 1)), _status(obj)
     return _WHOLE if _seen(obj) and int(status.get("readyReplicas") or 0) >= wanted else _PENDING
 
 
 def job_set(obj: Obj) -> Health:
+    """A JobSet is ready when enough Jobs of each replicated job are ready or have succeeded."""
     if is_true(obj, "Failed"):
         return _failed(obj, "Failed")
     if is_true(obj, "Completed"):
@@ -114,6 +122,7 @@ def kubeflow(obj: Obj) -> Health:
 
 
 def ray_cluster(obj: Obj) -> Health:
+    """A RayCluster is ready when it is provisioned. A failure counts as FAILING."""
     status = _status(obj)
     if status.get("state") == "failed":
         return Health(State.FAILING, str(status.get("reason") or "the RayCluster failed"))
@@ -122,6 +131,7 @@ def ray_cluster(obj: Obj) -> Health:
 
 
 def ray_job(obj: Obj) -> Health:
+    """A RayJob is ready while its deployment status is Running. A failure counts as FAILING."""
     status = _status(obj)
     if status.get("jobStatus") == "SUCCEEDED" and status.get("jobDeploymentStatus") == "Complete":
         return _SUCCEEDED
@@ -133,10 +143,12 @@ def ray_job(obj: Obj) -> Health:
 
 
 def leader_worker_set(obj: Obj) -> Health:
+    """A LeaderWorkerSet is ready when its condition Available is true."""
     return _WHOLE if is_true(obj, "Available") else _PENDING
 
 
 def train_job(obj: Obj) -> Health:
+    """A TrainJob is ready when one of its Jobs is ready."""
     if is_true(obj, "Failed"):
         return _failed(obj, "Failed")
     if is_true(obj, "Complete"):
@@ -146,6 +158,7 @@ def train_job(obj: Obj) -> Health:
 
 
 def pipeline_run(obj: Obj) -> Health:
+    """A PipelineRun is ready while the reason of its condition is Running."""
     found = condition(obj, "Succeeded") or {}
     if found.get("status") == "True":
         return _SUCCEEDED
@@ -156,6 +169,7 @@ def pipeline_run(obj: Obj) -> Health:
 
 
 def fournos_job(obj: Obj) -> Health:
+    """A FournosJob is ready from its admission on. A failure or a stop counts as FAILING."""
     status = _status(obj)
     phase = str(status.get("phase") or "")
     if phase == "Succeeded":
@@ -166,6 +180,7 @@ def fournos_job(obj: Obj) -> Health:
 
 
 def mini_cluster(obj: Obj) -> Health:
+    """A MiniCluster is ready while its Job runs. Its exit code decides between success and failure."""
     status = _status(obj)
     if is_true(obj, "JobFinished"):
         code = int(status.get("exitCode") or 0)

@@ -52,6 +52,8 @@ class Observed:
 
 @dataclass(slots=True)
 class Context(PassContext):
+    """One pass: the observed state, and the draft that the policies change."""
+
     resource = names.APPWRAPPER
     finalizer_name = names.FINALIZER
 

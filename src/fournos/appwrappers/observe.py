@@ -174,6 +174,7 @@ def project_other(obj: Obj) -> Obj:
 
 
 def project_pod(pod: Obj) -> Obj:
+    """Returns what counting needs: node, resources, phase, readiness and exit codes."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     annotation = (pod["metadata"].get("annotations") or {}).get(names.COMPONENT_ANNOTATION)
     meta = metadata(pod)
@@ -194,4 +195,5 @@ def project_pod(pod: Obj) -> Obj:
 
 
 def project_node(node: Obj) -> Obj:
+    """Returns the metadata: decisions read the labels only."""
     return {"metadata": metadata(node)}

@@ -34,6 +34,7 @@ class Count:
 
 
 def phase_of(pod: Obj) -> str:
+    """Returns the pod's phase; Pending if its status has none yet."""
     return str((pod.get("status") or {}).get("phase") or "Pending")
 
 

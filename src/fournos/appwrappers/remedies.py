@@ -14,6 +14,7 @@ _VERBS: Final = "get, list, watch, create and delete"
 
 
 def no_such_kind(resource: Resource) -> str:
+    """Returns the message about a kind that the API server does not serve."""
     return (
         f"this cluster serves no {resource.kind} of {resource.api_version}: "
         "install its CustomResourceDefinition, or correct apiVersion and kind"
@@ -21,6 +22,7 @@ def no_such_kind(resource: Resource) -> str:
 
 
 def right_to(resource: Resource) -> str:
+    """Returns the remedy for a right that the operator lacks."""
     return f'grant {_VERBS} on it with a ClusterRole that has the label {WRAPPED_LABEL}: "true"'
 
 

@@ -10,6 +10,7 @@ from fournos.runtime.decision import Decision
 
 
 def resetting(ctx: Context) -> Decision:
+    """Takes everything down, waits for the retry pause, then claims the components again."""
     if ctx.suspended:
         return suspend(ctx)
     ctx.draft.clear("PodsReady", "Resetting")

@@ -35,7 +35,7 @@ class Observed:
     nodes_error: str = ""
     """The error of the watch on nodes, or an empty string."""
     lock_job: Obj | None = None
-    """The FournosJob with the lock's name, whoever created it."""
+    """The FournosJob with the lock's name. It may belong to a person."""
     lock_workload: Obj | None = None
     flavor: Obj | None = None
     queue: Obj | None = None
@@ -73,6 +73,8 @@ class Vanished:
 
 @dataclass(slots=True)
 class Context(PassContext):
+    """One pass: the observed state, and the draft, steps and deadlines that the policies add."""
+
     resource: ClassVar[Resource] = FOURNOS_CLUSTER
     finalizer_name: ClassVar[str] = names.FINALIZER
     observed: Observed

@@ -93,10 +93,12 @@ _AMD_BETA: Final = "beta.amd.com/gpu.product-name."
 
 
 def is_gpu_resource(name: str) -> bool:
+    """True if the resource counts GPUs."""
     return name in _RESOURCES or name.startswith(_MIG)
 
 
 def is_product_label(name: str) -> bool:
+    """True if the node label contains the product name of a GPU."""
     return name.startswith(_AMD_BETA) or any(name in names for names in _PRODUCT_LABELS.values())
 
 

@@ -141,6 +141,7 @@ class Observer:
 
 
 def queue_of(caches: Caches, settings: ClusterSettings) -> Obj | None:
+    """Returns the ClusterQueue of the settings from the cache; None if it does not exist."""
     return caches[CLUSTER_QUEUE].get(Key("", settings.kueue_cluster_queue_name))
 
 
@@ -185,6 +186,7 @@ def project_secret(secret: Obj) -> Obj:
 
 
 def project_job(job: Obj) -> Obj:
+    """Returns the fields of a FournosJob that decisions read."""
     return {
         "metadata": metadata(job),
         "spec": pick(job.get("spec"), ("cluster", "owner", "displayName", "shutdown", "lockOnly")),
@@ -193,6 +195,7 @@ def project_job(job: Obj) -> Obj:
 
 
 def project_workload(workload: Obj) -> Obj:
+    """Returns the fields of a Workload that decisions read."""
     return {
         "metadata": metadata(workload),
         "spec": pick(workload.get("spec"), ("active", "priority")),
@@ -201,6 +204,7 @@ def project_workload(workload: Obj) -> Obj:
 
 
 def project_flavor(flavor: Obj) -> Obj:
+    """Returns metadata and taints of a ResourceFlavor."""
     spec = pick(flavor.get("spec"), ("nodeTaints",))
     return {"metadata": metadata(flavor), "spec": spec}
 

@@ -27,7 +27,7 @@ class Observed:
     key: Key
     minicluster: Obj
     made: Mapping[tuple[Resource, str], Obj] = field(default_factory=dict)
-    """All objects with its label or its Service's name, by resource type and name, whoever owns them."""
+    """All objects with its label or its Service's name, by resource type and name, with any owner."""
     pods: tuple[Obj, ...] = ()
     """The pods with its label."""
     inputs: QueueInputs = field(default_factory=QueueInputs)
@@ -35,6 +35,8 @@ class Observed:
 
 @dataclass(slots=True)
 class Context(PassContext):
+    """One pass: the observed state, and the draft that the policies change."""
+
     resource = MINICLUSTER
     finalizer_name = names.FINALIZER
 

@@ -73,7 +73,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MiniClu
 def _unreadable(ctx: Context) -> str:
     """Returns why the spec cannot be used, or "" if it can.
 
-    The rules are checked here again, because an object may be older than the API server's rules.
+    The rules are checked here too, for objects that the API server did not check.
     """
     broken = check(dict(ctx.minicluster))
     if broken:

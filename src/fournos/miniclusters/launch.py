@@ -59,10 +59,12 @@ def logs(cluster: Cluster) -> str:
 
 
 def script_path(index: int) -> str:
+    """Returns the path of a user's script in the containers."""
     return f"{names.ENTRYPOINT_PATH}/script-{index}.sh"
 
 
 def batch_path(index: int) -> str:
+    """Returns the path of the script of flux batch."""
     return f"{names.ENTRYPOINT_PATH}/batch-{index}.sh"
 
 

@@ -50,14 +50,17 @@ BACKOFF_LIMIT: Final = 100
 
 
 def entrypoint(name: str) -> str:
+    """Returns the name of the entrypoint ConfigMap."""
     return f"{name}-entrypoint"
 
 
 def curve(name: str) -> str:
+    """Returns the name of the Secret with the certificate."""
     return f"{name}-curve"
 
 
 def services_pod(name: str) -> str:
+    """Returns the name of the services pod."""
     return f"{name}-services"
 
 

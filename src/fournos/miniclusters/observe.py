@@ -80,6 +80,7 @@ def observe(caches: Caches, key: Key) -> Observed | None:
 
 
 def headless_name(minicluster: Obj) -> str:
+    """Returns the name of the MiniCluster's headless Service."""
     network = (minicluster.get("spec") or {}).get("network") or {}
     return str(network.get("headlessName") or DEFAULT_HEADLESS_NAME)
 
@@ -108,12 +109,14 @@ def digest(data: Mapping[str, str]) -> str:
 
 
 def project_config_map(obj: Obj) -> Obj:
+    """Returns the ConfigMap with digest, keys and quorum in place of its data."""
     data = obj.get("data") or {}
     found = {"metadata": metadata(obj), DIGEST: digest(data), KEYS: sorted(data)}
     return found | ({QUORUM: data[names.QUORUM_KEY]} if names.QUORUM_KEY in data else {})
 
 
 def project_service(obj: Obj) -> Obj:
+    """Returns metadata and selector of a Service."""
     return {"metadata": metadata(obj), "spec": {"selector": (obj.get("spec") or {}).get("selector")}}
 
 
@@ -124,6 +127,7 @@ _OF_JOB_STATUS = ("conditions", "completedIndexes", "failedIndexes")
 
 
 def project_job(job: Obj) -> Obj:
+    """Returns the fields of a Job that decisions read."""
     spec, status = job.get("spec") or {}, job.get("status") or {}
     meta = metadata(job)
     elastic = (job["metadata"].get("annotations") or {}).get(ELASTIC_ANNOTATION)
@@ -137,6 +141,7 @@ def project_job(job: Obj) -> Obj:
 
 
 def project_pod(pod: Obj) -> Obj:
+    """Returns the fields of a pod that decisions read."""
     status = pod.get("status") or {}
     conditions = [
         one for one in status.get("conditions") or () if one.get("type") in ("Ready", "PodScheduled")

@@ -55,7 +55,8 @@ def _began(ctx: Context, lead: Obj) -> datetime | None:
 def _worker_ended(ctx: Context, pod: Obj) -> datetime | None:
     """Returns when a worker's broker ended with 0.
 
-    The time is read from the termination message (worker.sh), because the container may have run on after it.
+    The termination message has the time (worker.sh), because the container may have run on after it. Without
+    a message the container's end counts.
     """
     if not index_of(pod) or not terminal(pod):
         return None
@@ -66,7 +67,7 @@ def _worker_ended(ctx: Context, pod: Obj) -> datetime | None:
 
 
 def _without_pods(ctx: Context) -> set[int]:
-    """Returns the indexes that the Job counts as finished and whose pods were deleted.
+    """Returns the workers' indexes that the Job counts as finished and whose pods were deleted.
 
     A node drain, for example, deletes finished pods.
     """
