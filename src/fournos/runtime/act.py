@@ -1,4 +1,4 @@
-"""Carries out a decision's steps, in order, up to the first that fails."""
+"""Executes the steps of a decision in order and stops at the first that fails."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A name is taken by something that is about to go; its deletion event, or backoff, tries again."""
+    """The name of a step's object is taken by an object that will soon be gone.
+
+    The deletion event of that object, or the backoff, runs the key again.
+    """
 
     step: Step
     reason: str
@@ -51,40 +54,42 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Acted:
+    """The result of executing steps."""
+
     done: tuple[tuple[Step, Obj | None], ...]
-    """The steps that succeeded, with the API server's answer if it is an object."""
+    """The steps that succeeded, each with the API server's response if that is an object."""
     stopped: StepFailure | Waiting | None = None
     retry_after: float = 0.0
-    """Seconds the API server asked us to stay away."""
+    """Seconds to wait as the API server asked (Retry-After); 0.0 without such a request."""
     news: bool = False
-    """An answer changed a cache.  Its watch event is an echo that wakes nobody: the key has to run again."""
+    """True if a response changed a cache.  Its watch event enqueues no key, so this key must run again."""
 
 
 class _WaitError(Exception):
-    pass
+    """The name is taken and will be free soon."""
 
 
 class _ForeignError(Exception):
-    pass
+    """The name is taken by an object that is not ours."""
 
 
 class _NotAllowedError(Exception):
-    pass
+    """The source Secret refuses to be copied."""
 
 
 _LATELY: Final = 60.0
-"""Seconds after which a deletion is sent again: its watch event should have come long since."""
+"""Seconds after which a deletion is sent again.  Its watch event should have arrived long before."""
 
 
 class StepExecutor:
-    """Carries out the steps of all systems of a process at one API server."""
+    """Executes the steps of all controllers of a process against one API server."""
 
     def __init__(self, api: Api) -> None:
         self.api = api
         self._deleted: dict[tuple[str, str, int | None], float] = {}
-        """Deletions accepted lately: UID, propagation, grace → when, by the loop's clock."""
+        """Recently accepted deletions: (UID, propagation, grace) → time by the event loop's clock."""
         self._reads: dict[Key, asyncio.Task[Obj]] = {}
-        """Secrets that are being read."""
+        """Secrets that are being read, each with its pending request."""
 
     async def act(
         self,
@@ -94,9 +99,10 @@ class StepExecutor:
         failures: int = 0,
         executors: Mapping[type[Custom], Executor] | None = None,
     ) -> Acted:
-        """Answers go into the caches.  `failures`: how many passes of the key have failed before this one.
+        """Executes the steps and puts the API server's responses into the caches.
 
-        Raises ConflictError (something we patch has changed: observe again) and NotLeaderError.
+        `failures`: the number of failed passes of the key in a row before this pass.
+        Raises ConflictError (a patched object has changed: observe it again) and NotLeaderError.
         """
         done: list[tuple[Step, Obj | None]] = []
         news = False
@@ -129,7 +135,7 @@ class StepExecutor:
     async def _carry_out(
         self, step: Step, caches: Caches, executors: Mapping[type[Custom], Executor]
     ) -> tuple[Obj | None, bool]:
-        """The API server's answer, and whether it changed a cache."""
+        """Returns the API server's response, and True if it changed a cache."""
         match step:
             case Create():
                 answer = await self._create(step, caches)
@@ -142,10 +148,10 @@ class StepExecutor:
                 return None, False
             case Custom():
                 await executors[type(step)](step, self.api)
-                return None, True  # what it changed is for the next observation
+                return None, True  # what the step changed is read by the next observation
             case CopySecret():
                 copy = await self._copy_secret(step, caches)
-                return None, caches.assume(SECRET, copy)  # the answer holds the secret: it is not kept
+                return None, caches.assume(SECRET, copy)  # the response holds the secret: not kept
         return answer, caches.assume(step.resource, answer)
 
     async def _create(self, step: Create, caches: Caches) -> Obj:
@@ -157,7 +163,8 @@ class StepExecutor:
             return await _ours(step.resource, step.body, self.api, caches, own_label=step.own_label)
 
     async def _judged(self, step: Create, name_taken: Callable[[Create, Obj], NameTaken | None]) -> Obj:
-        """The live object that has the name, if the step's own rule takes it for the one to be created."""
+        """Returns the live object with the name if `name_taken` accepts it; else raises _WaitError or
+        _ForeignError."""
         key = key_of(step.body)
         try:
             live = await self.api.get(step.resource, key)
@@ -169,12 +176,15 @@ class StepExecutor:
         raise (_WaitError if taken.waits else _ForeignError)(taken.reason)
 
     def deleted_lately(self, uid: str) -> bool:
-        """Whether a deletion of this object was accepted, and its watch event may still come."""
+        """True if a deletion of this object was accepted and its watch event may still be missing."""
         found = self._deleted.get((uid, "Background", None))
         return found is not None and found > asyncio.get_running_loop().time() - _LATELY
 
     async def _delete(self, step: Delete) -> None:
-        """Not again what was accepted a moment ago: under load a pass often comes before the watch event."""
+        """Deletes the object, unless the same deletion was accepted within `_LATELY` seconds.
+
+        Under load a pass often runs before the watch event of its own deletion, and would delete again.
+        """
         now = asyncio.get_running_loop().time()
         lately = self._deleted
         while lately and next(iter(lately.values())) <= now - _LATELY:
@@ -187,6 +197,7 @@ class StepExecutor:
                 log.info("deleted %s %s: %s", step.resource.kind, step.key, step.why)
 
     async def _copy_secret(self, step: CopySecret, caches: Caches) -> Obj:
+        """Creates the copy, or updates the data of a copy that is ours."""
         source = await self._read_shared(step.source)
         if step.refuses and (refusal := step.refuses(step.source.name, public_annotations(source))):
             raise _NotAllowedError(refusal)
@@ -203,30 +214,32 @@ class StepExecutor:
         except AlreadyExistsError:
             copy = await _ours(SECRET, body, self.api, caches)
             if changed := merge_patch(copy.get("data") or {}, data):
+                # The precondition: only the version that was found to be ours is changed.
                 version = copy["metadata"]["resourceVersion"]
                 patch = {"metadata": {"resourceVersion": version}, "data": changed}
                 copy = await self.api.patch(SECRET, key_of(body), patch)
         return copy
 
     async def _read_shared(self, key: Key) -> Obj:
-        """The Secret; reads of the same one at the same time are one request."""
+        """Returns the Secret.  Concurrent reads of one Secret share one request."""
         task = self._reads.get(key)
         if task is None:
             task = asyncio.ensure_future(self.api.get(SECRET, key))
             self._reads[key] = task
             task.add_done_callback(lambda _: self._reads.pop(key, None))
-        return await asyncio.shield(task)  # one reader's end does not end the others'
+        return await asyncio.shield(task)  # cancelling one reader must not cancel the others' request
 
 
 def _message(step: Step, error: KubeError) -> str:
     if isinstance(step, CopySecret) and isinstance(error, InvalidError):
-        # The API server may quote what it refuses, and that could be the secret.
+        # The API server may quote the rejected value in its message, and the value may be the secret.
         name = f"{step.metadata.get('namespace')}/{step.metadata.get('name')}"
         return f"the API server refused the copy of Secret {step.source} as {name}"
     return error.message
 
 
 async def _send_delete(step: Delete, api: Api) -> None:
+    """Deletes exactly the object with the step's UID; an object that is gone is a success."""
     try:
         await api.delete(
             step.resource,
@@ -238,7 +251,8 @@ async def _send_delete(step: Delete, api: Api) -> None:
     except (NotFoundError, NoSuchResourceError):
         return
     except ConflictError:
-        # Either another object has the name now, then ours is gone; or ours was changed meanwhile.
+        # A conflict has two causes.  Another object has the name now, so ours is gone and the step is done;
+        # or ours was changed since, and the conflict is real.  Only a live read can distinguish them.
         try:
             live = await api.get(step.resource, step.key)
         except NotFoundError:
@@ -248,7 +262,7 @@ async def _send_delete(step: Delete, api: Api) -> None:
 
 
 async def _ours(resource: Resource, body: Obj, api: Api, caches: Caches, *, own_label: str = "") -> Obj:
-    """The live object that has the name of `body`, if it is our controller's or carries our label.
+    """Returns the live object with the name of `body` if our controller owns it or if it has our label.
 
     Raises _WaitError if the name will be free soon, _ForeignError if it will not.
     """
@@ -264,7 +278,7 @@ async def _ours(resource: Resource, body: Obj, api: Api, caches: Caches, *, own_
     if owner is not None and wanted is not None and owner["uid"] == wanted["uid"]:
         return live
     if owner is None and wanted is not None and wanted["uid"] in owner_uids(live):
-        return live  # an owner that is no controller: copies that the published operator made
+        return live  # the published operator's copies have an owner that is not their controller
     if owner is None and own_label and _label(live, own_label) == _label(body, own_label):
         return live
     if owner is not None and await _is_gone(owner, key.namespace, api, caches):
@@ -279,10 +293,10 @@ def _label(obj: Obj, name: str) -> str | None:
 
 
 async def _is_gone(owner: Obj, namespace: str, api: Api, caches: Caches) -> bool:
-    """Whether the garbage collector is going to remove what this owner controls."""
+    """True if this owner no longer exists, so that the garbage collector will delete what it controls."""
     resource = caches.resource_of(str(owner.get("apiVersion", "")), str(owner.get("kind", "")))
     if resource is None:
-        return False  # a kind that we do not know: somebody else's
+        return False  # an unknown kind: the object belongs to another operator
     try:
         live = await api.get(resource, Key(namespace if resource.namespaced else "", str(owner["name"])))
     except NotFoundError:

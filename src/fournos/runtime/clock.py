@@ -1,4 +1,4 @@
-"""Time, injected: decisions get `now`, leases and back-off a clock that never steps."""
+"""The injected clock: decisions get `now`; leases and backoff use a clock that is never set back."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now(self) -> datetime:
-        """Wall clock, aware, UTC."""
+        """Source of the current time."""
+        """The wall clock time, timezone-aware, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that only grow, from an arbitrary start."""
+        """Seconds since an arbitrary start; the value only grows."""
         ...
 
 
-# A paused or suspended machine must not believe that no time has passed: its lease may be taken.
+# CLOCK_BOOTTIME also counts the time that a machine is suspended.  Without that, a leader that wakes up
+# would believe in a lease that another process may have taken meanwhile.
 _MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 

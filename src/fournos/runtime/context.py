@@ -1,4 +1,4 @@
-"""What the passes of all systems work with: an object, what is asked about it, and the decision on it."""
+"""The base of the pass contexts of all controllers: the object, the facts, the status draft, the decision."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fournos.runtime.steps import Patch, Step
 
 
 class PassContext:
-    """A system adds what its kind has of its own, as a dataclass with at least `facts` and `draft`."""
+    """One decision in progress.  Each kind derives a dataclass with at least `facts` and `draft`."""
 
     __slots__ = ()
 
@@ -25,7 +25,7 @@ class PassContext:
 
     @property
     def obj(self) -> Obj:
-        """The object that the pass is about, as the cache has it."""
+        """The object that is reconciled, as the cache has it."""
         raise NotImplementedError
 
     @property
@@ -48,14 +48,17 @@ class PassContext:
         return controls(self.obj, obj)
 
     def finalizer(self, *, on: bool) -> tuple[Step, ...]:
-        """Puts ours on, or takes it off; nothing if it is so already."""
+        """Returns the step that adds our finalizer (`on`) or removes it; no step if it is so already."""
         if self.holds_finalizer == on:
             return ()
         body = {"metadata": switched(self.obj, self.finalizer_name, on=on)}
         return (Patch(self.resource, key_of(self.obj), body),)
 
     def up_to_date(self) -> bool:
-        """Whether the API server has the object as the cache shows it: asked before anything is made."""
+        """True if the API server has the object in the version that the cache shows.
+
+        A live read: children must not be created for an object that was changed or deleted meanwhile.
+        """
         answer = self.facts.require(LiveGet(self.resource, key_of(self.obj)))
         version = self.obj["metadata"]["resourceVersion"]
         return isinstance(answer, Present) and answer.value["metadata"]["resourceVersion"] == version
@@ -63,7 +66,7 @@ class PassContext:
     def decision(
         self, steps: Sequence[Step] = (), *, wake_at: datetime | None = None, retry: bool = False
     ) -> Decision:
-        """These steps, and what the draft has come to."""
+        """Returns a decision with these steps and with the status and events of the draft."""
         return Decision(
             steps=tuple(steps),
             status=self.draft.render(),

@@ -1,4 +1,4 @@
-"""What a system gives to the runtime: which objects it watches, and how it observes and decides."""
+"""The description of a controller for the runtime: its watches, and how it observes and decides."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from fournos.runtime.steps import Custom
 
 IndexFunction = Callable[[Obj], Iterable[str]]
 Executor = Callable[[Any, Api], Awaitable[None]]
-"""Carries out one type of `Custom` step; raises the errors of `fournos.kube.errors`."""
+"""Executes one type of `Custom` step; raises the errors of `fournos.kube.errors`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """One watch-fed cache.
+    """One watch and the cache that it fills.
 
-    `project` keeps of an object what decisions read (measured: a PipelineRun shrinks from 20 kB to 2); a
-    change that it hides, all but the resourceVersion in the metadata, wakes nobody;
-    `indexes` make objects findable by owner UID, label and the like; `wakes` names the keys of the
-    primary kind that an event about this object concerns.
+    `project` reduces an object to the fields that decisions read (measured: a PipelineRun shrinks from 20 kB
+    to 2).  A change outside the projection triggers no reconcile, even though the resourceVersion changes.
+    `indexes` make objects findable by owner UID, label and the like.  `wakes` returns the keys of the
+    primary kind to enqueue on an event about this object.
     """
 
     resource: Resource
@@ -35,10 +35,10 @@ class Watch:
     project: Callable[[Obj], Obj] | None = None
     indexes: Mapping[str, IndexFunction] = field(default_factory=dict)
     required: bool = True
-    """False: the resource type may be missing (its CRD is not installed); its cache then is empty."""
+    """False: the resource type may be missing (its CRD is not installed); then the cache is empty."""
 
     def covers(self, obj: Obj) -> bool:
-        """Whether the watch would deliver this object of its resource type."""
+        """True if the watch delivers this object of its resource type."""
         meta = obj["metadata"]
         if self.namespace and meta.get("namespace") != self.namespace:
             return False
@@ -46,7 +46,7 @@ class Watch:
 
 
 class Caches:
-    """The stores of one API server by resource type."""
+    """The stores of one controller on one API server, by resource type."""
 
     def __init__(
         self,
@@ -55,9 +55,10 @@ class Caches:
         covers: Mapping[Resource, Callable[[Obj], bool]] | None = None,
         told: Callable[[Resource, Obj | None, Obj], None] | None = None,
     ) -> None:
-        """`covers` says which objects a store's watch delivers; without it, all.
+        """`covers`: by resource type, whether the watch of the store delivers an object; without it, all.
 
-        `told(resource, old, new)` hears of own writes, whose watch events are echoes that wake nobody.
+        `told(resource, old, new)` is called with each own write that changed a store.  The watch event of
+        such a write is ignored later, because the store has that version already.
         """
         self._stores = dict(stores)
         self._covers = dict(covers or {})
@@ -70,20 +71,21 @@ class Caches:
         return resource in self._stores
 
     def open(self, watch: Watch, store: Store) -> None:
-        """One more, which a watch that is followed fills (`Controller.follow`)."""
+        """Adds the store of a dynamic watch (`Controller.follow`)."""
         self._stores[watch.resource] = store
         self._covers[watch.resource] = watch.covers
 
     def close(self, resource: Resource) -> None:
-        """Nothing fills it any more."""
+        """Removes the store of a resource type whose dynamic watch has ended."""
         del self._stores[resource]
         del self._covers[resource]
 
     def assume(self, resource: Resource, obj: Obj) -> bool:
-        """Put the answer to an own write where the next decision sees it; True if that was news.
+        """Puts the response to an own write into the cache; returns True if the cache changed.
 
-        Nothing of an object that no watch delivers, nor of one whose deletion this write has completed:
-        no event would ever take it out again.
+        The next decision thus sees the write before its watch event arrives.  Two kinds of objects are left
+        out, because no event would ever remove them: those that no watch delivers, and those whose deletion
+        this write has completed.
         """
         store = self._stores.get(resource)
         if store is None or (is_terminating(obj) and not obj["metadata"].get("finalizers")):
@@ -101,7 +103,7 @@ class Caches:
         return True
 
     def resource_of(self, api_version: str, kind: str) -> Resource | None:
-        """The watched resource type of an ownerReference, whatever its version."""
+        """Returns the watched resource type of an ownerReference; the version is ignored."""
         group = api_version.rpartition("/")[0]
         for resource in self._stores:
             if resource.kind == kind and resource.group == group:
@@ -109,7 +111,7 @@ class Caches:
         return None
 
     def served(self, resource: Resource) -> bool:
-        """Whether the API server serves this type at all, as far as its watch knows."""
+        """True if the API server serves this resource type, as far as its watch has found out."""
         return self._stores[resource].served
 
 
@@ -122,32 +124,35 @@ Observed = TypeVar("Observed")
 
 @dataclass(frozen=True, slots=True)
 class Controller(Generic[Observed]):
-    """A controller as data.  The first watch is that of the primary kind."""
+    """A controller as data.  The first watch is the watch of the primary kind."""
 
     name: str
     watches: tuple[Watch, ...]
     observe: Callable[[Caches, Key], Observed | None]
-    """None: there is nothing to decide (the object is gone)."""
+    """Returns the observed state of a key; None if there is nothing to decide (the object is gone)."""
     decide: Decide[Observed]
     primary: Callable[[Observed], Obj]
-    """The observed object: its status is written, events are about it."""
+    """Returns the primary object of the observed state: its status is written and events are about it."""
     collect: Callable[[Caches], Iterable[Key]] | None = None
-    """Keys for the periodic garbage collection; None: the system has none."""
+    """Returns the keys to enqueue at the periodic garbage collection; None if the controller has none."""
     executors: Mapping[type[Custom], Executor] = field(default_factory=dict)
-    """Who carries out the steps that only this system knows."""
+    """The executors of the `Custom` steps of this controller, by step type."""
     follow: Callable[[Obj], Iterable[Watch]] | None = None
-    """What one object of the primary kind needs to have watched beyond `watches`, such as a kind that only it
-    names.  A watch is opened with the first object that needs it, and ends with the last.  Nothing waits for
-    it: the cache may be missing or not synced, when its CRD is missing or the right to it for as long as that
-    lasts.  Objects that need it are woken when its cache is complete."""
+    """Returns the dynamic watches of one object of the primary kind, in addition to `watches`.
+
+    An example is the watch of a kind that only this object names.  A watch is opened with the first object
+    that needs it and closed with the last.  The startup does not wait for it: the cache may be missing or
+    not synced as long as its CRD is missing or the operator may not list it.  The objects that need the
+    cache are enqueued when it is complete.
+    """
 
     written: Callable[[Obj, Obj], None] | None = None
-    """Hears of each status write: the object as it was observed, and as it is now; for metrics."""
+    """Called after each status write with the object as observed and as written; for metrics."""
     published_name: str = ""
-    """The name of this controller in a published operator, for the metrics under its names; else `name`."""
+    """The name of this controller in a published operator, for its metrics; default: `name`."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError where a resource type is watched twice."""
+        """Raises ValueError if a resource type is watched twice."""
         if len({watch.resource for watch in self.watches}) != len(self.watches):
             raise ValueError(f"{self.name} watches a resource type twice")
 

@@ -1,10 +1,10 @@
-"""The one contract of all controllers: observe → decide → act.
+"""The contract of all controllers: observe → decide → act.
 
     decide(observed, facts, now) -> Decision
 
-`decide` is pure.  What the cache does not hold it requires from `facts` (`Facts.require`): the first time
-that stops the decision, the loop fetches the answers and calls `decide` again from its start, at most
-`MAX_ROUNDS` times a pass.  Answers live for one pass, a context and a status draft for one round.
+`decide` is pure.  It requires facts that the cache does not hold from `facts` (`Facts.require`).  A fact that
+is not known yet stops the decision.  The runtime fetches it and calls `decide` again from its start, at most
+`MAX_ROUNDS` times a pass.  Answers are valid for one pass, a context and a status draft for one round.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from fournos.runtime.steps import Step
 
 MAX_ROUNDS = 3
 
-# --- what a decision may ask for -----------------------------------------------------------------
+# --- questions of a decision -----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class LiveGet:
-    """The object as the API server has it now.  Answer value: the object."""
+    """A live read of one object.  Answer value: the object."""
 
     resource: Resource
     key: Key
@@ -32,7 +32,7 @@ class LiveGet:
 
 @dataclass(frozen=True, slots=True)
 class LiveList:
-    """The objects of a namespace ("" = all) as they are now.  Answer value: tuple[Obj, ...]."""
+    """A live list of the objects of a namespace ("" = all).  Answer value: tuple[Obj, ...]."""
 
     resource: Resource
     namespace: str = ""
@@ -43,25 +43,27 @@ class LiveList:
 
 @dataclass(frozen=True, slots=True)
 class SecretShape:
-    """A Secret without its bytes.  Answer value: `SecretFacts`."""
+    """A live read of a Secret without its data.  Answer value: `SecretFacts`."""
 
     key: Key
 
 
 @dataclass(frozen=True, slots=True)
 class SecretFacts:
+    """The properties of a Secret that a decision may see."""
+
     uid: str
     owner_uids: frozenset[str]
     labels: Mapping[str, str]
     keys: tuple[str, ...]
-    """Sorted data keys."""
+    """The keys of its data, sorted."""
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Without the copy of the whole Secret that `kubectl apply` leaves in one."""
+    """All but `last-applied-configuration`, in which `kubectl apply` keeps the whole Secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogTail:
-    """The last lines of the newest pod with these labels.  Answer value: str."""
+    """The last log lines of the newest pod with these labels.  Answer value: str."""
 
     namespace: str
     selector: str
@@ -71,7 +73,7 @@ class LogTail:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks for a change, as an AdmissionReview says."""
+    """The user that requests a change, as in `userInfo` of an AdmissionReview."""
 
     name: str
     uid: str = ""
@@ -81,7 +83,10 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class MayCreate:
-    """Whether the user may create objects of this type there (a SubjectAccessReview).  Answer value: bool."""
+    """Whether the user may create objects of this type in the namespace, by a SubjectAccessReview.
+
+    Answer value: bool.
+    """
 
     user: User
     resource: Resource
@@ -90,8 +95,10 @@ class MayCreate:
 
 @dataclass(frozen=True, slots=True)
 class UnknownFields:
-    """Which fields of an object the API server does not know, so that it drops them at creation (a dry run).
-    Answer value: tuple[str, ...] of paths."""
+    """The fields of an object that the API server does not know and would drop at creation (by a dry run).
+
+    Answer value: tuple[str, ...] of paths.
+    """
 
     resource: Resource
     manifest: str
@@ -105,19 +112,21 @@ Question: TypeAlias = LiveGet | LiveList | SecretShape | LogTail | MayCreate | U
 
 @dataclass(frozen=True, slots=True)
 class Present:
+    """The question is answered by `value`."""
+
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """The API server says that it does not exist (the resource type included, then `no_kind`)."""
+    """The object does not exist; with `no_kind`, neither does its resource type."""
 
     no_kind: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """It could not be learnt: `forbidden` when we lack the right, else transient."""
+    """The answer could not be fetched: the right is missing (`forbidden`), or the error is transient."""
 
     reason: str
     forbidden: bool = False
@@ -130,14 +139,14 @@ Answer: TypeAlias = Present | Absent | Unknown
 class StepFailure:
     """A step that failed in this pass.
 
-    `error` is the exception's class: "InvalidError", "ForbiddenError", "NotFoundError" (the source of a
-    copy), "ForeignObject", "NotAllowed" (a source that refuses to be copied), "NoSuchResourceError",
-    "ServerError", "ConnectionLostError".  `transient` ones are retried with backoff whatever the decision
-    says; `count` is how many passes in a row have failed.
+    `error` is the name of the exception's class: "InvalidError", "ForbiddenError", "NotFoundError" (the
+    source of a copy), "ForeignObject", "NotAllowed" (a source that refuses to be copied),
+    "NoSuchResourceError", "ServerError", "ConnectionLostError".  A `transient` failure is retried with
+    backoff whatever the decision contains.  `count` is the number of failed passes in a row.
 
-    The decision is asked again with it in the same pass.  If it is transient only the status and events of
-    that second decision are written, its steps are not run: so it must not declare what they would bring
-    about.  If it is not, the steps are run, once.
+    The decision is made again with this failure in the same pass.  If the failure is transient, only the
+    status and the events of that second decision are written and its steps are not run; so the second
+    decision must not declare results of those steps.  If it is not transient, the steps are run once.
     """
 
     step: Step
@@ -146,13 +155,13 @@ class StepFailure:
     transient: bool
     count: int
     reason: str = ""
-    """The error's own word for it, if it has one: a Status reason, or why a kubeconfig is refused."""
+    """A more exact reason if there is one: the reason of a Status, or why a kubeconfig is refused."""
 
 
 class MissingFacts(BaseException):
     """Stops a decision until its questions are answered.
 
-    A BaseException, so that no handler of errors in a decision swallows it; only `attempt` catches it.
+    Derives from BaseException so that no error handler in a decision catches it; only `attempt` does.
     """
 
     def __init__(self, questions: tuple[Question, ...]) -> None:
@@ -162,7 +171,7 @@ class MissingFacts(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What this pass has learnt beyond the cache."""
+    """The facts that this pass has fetched in addition to the cache."""
 
     answers: Mapping[Question, Answer] = field(default_factory=dict)
     failure: StepFailure | None = None
@@ -172,33 +181,33 @@ class Facts:
     @overload
     def require(self, first: Question, second: Question, /, *more: Question) -> tuple[Answer, ...]: ...
     def require(self, *questions: Question) -> Answer | tuple[Answer, ...]:
-        """The answers in the order of the questions; of a single question its answer.
+        """Returns the answers in the order of the questions; for a single question, its answer.
 
-        Independent questions belong in one call: each call that has to wait costs a round.
-        Raises MissingFacts if one is not known yet, which stops the decision.
+        Independent questions belong in one call, because each call with unknown answers costs a round.
+        Raises MissingFacts, which stops the decision, if an answer is not known yet.
         """
         answers = self.require_all(questions)
         return answers[0] if len(answers) == 1 else answers
 
     def require_all(self, questions: Iterable[Question]) -> tuple[Answer, ...]:
-        """`require` for questions whose number is not known beforehand."""
+        """Like `require`, for a number of questions that is not known beforehand."""
         wanted = tuple(questions)
         if missing := tuple(question for question in wanted if question not in self.answers):
             raise MissingFacts(missing)
         return tuple(self.answers[question] for question in wanted)
 
     def known(self, questions: Iterable[Question]) -> bool:
-        """Whether the API server has answered them all: none is Unknown."""
+        """True if the API server has answered all of them, so that no answer is Unknown."""
         return not any(isinstance(answer, Unknown) for answer in self.require_all(questions))
 
     def get(self, question: Question) -> Answer | None:
-        """The answer if it is known; does not ask."""
+        """Returns the answer if it is known already, else None; never stops the decision."""
         return self.answers.get(question)
 
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What `attempt` returns where a decision needs these answers first."""
+    """The result of `attempt` when a decision requires the answers to these questions first."""
 
     questions: tuple[Question, ...]
 
@@ -208,34 +217,34 @@ T = TypeVar("T")
 
 
 def attempt(decide: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | Need:
-    """Calls a pure decision; a Need where it requires answers that its facts do not have."""
+    """Calls a pure decision; returns Need if it requires answers that its facts do not have."""
     try:
         return decide(*args, **kwargs)
     except MissingFacts as missing:
         return Need(missing.questions)
 
 
-# --- what is decided -------------------------------------------------------------------------------
+# --- decisions -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """A Kubernetes Event about the object, sent after its status was written."""
+    """A Kubernetes Event about the object; it is sent after the status was written."""
 
     type: Literal["Normal", "Warning"]
     reason: str
     message: str
     about: tuple[Resource, Obj] | None = None
-    """Another object than the pass's own, such as one with a namespace."""
+    """The object of the Event if it is not the reconciled one, such as an object with a namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Steps in order, then one status write, then the events.
+    """The result of a decision: steps in order, then one status write, then the events.
 
-    `status` is the whole wanted status (None: leave it); only keys that differ are written, with the
-    observed resourceVersion.  `wake_at` runs the key again at that time.  `retry` runs it again with
-    backoff (something waits on a fact that has no event).
+    `status` is the whole wanted status (None: leave it).  Only keys that differ are written, with the
+    observed resourceVersion as a precondition.  `wake_at` runs the key again at that time.  `retry` runs it
+    again with backoff, for a fact that changes without a watch event.
     """
 
     steps: tuple[Step, ...] = ()
@@ -249,6 +258,6 @@ Observed_contra = TypeVar("Observed_contra", contravariant=True)
 
 
 class Decide(Protocol[Observed_contra]):
-    """Pure: no I/O, no clock, no randomness."""
+    """A decision function.  It is pure: no I/O, no clock, no randomness."""
 
     def __call__(self, observed: Observed_contra, facts: Facts, now: datetime) -> Decision: ...

@@ -1,4 +1,4 @@
-"""Watches that come and go with the objects that need them: of resource types that nobody knew at start."""
+"""Dynamic watches: of resource types that only objects name, open as long as an object needs them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 class Followed:
-    """What the primary objects of one system need beyond its own watches: open while one of them needs it."""
+    """The dynamic watches of one controller, counted by the primary objects that need them."""
 
     def __init__(
         self, system: Controller[Any], open_: Callable[[Watch], None], close: Callable[[Resource], None]
@@ -25,7 +25,7 @@ class Followed:
         self._needed: dict[Resource, dict[Key, None]] = {}
 
     def changed(self, new: Obj | None, old: Obj | None = None) -> None:
-        """A primary object as it is now; None: it is gone, and was `old`."""
+        """Opens and closes watches for a primary object; `new` None: it is gone, and was `old`."""
         if self._system.follow is None:
             return
         obj = new if new is not None else old
@@ -45,14 +45,14 @@ class Followed:
                 self._open(watch)
 
     def keys(self, resource: Resource) -> tuple[Key, ...]:
-        """The objects that need it."""
+        """Returns the primary objects that need the watch of this resource type."""
         return tuple(self._needed.get(resource, ()))
 
     def _wanted(self, obj: Obj) -> dict[Resource, Watch]:
         assert self._system.follow is not None
         try:
             found = tuple(self._system.follow(obj))
-        except Exception:  # an odd object must not end its watch
+        except Exception:  # a malformed object must not end the watch that delivers it
             log.exception(
                 "%s: what it needs to have watched is unknown", self._system.name, extra={"key": key_of(obj)}
             )

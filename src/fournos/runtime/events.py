@@ -1,4 +1,4 @@
-"""Kubernetes Events (events.k8s.io/v1) about objects: aggregated, limited, and never in anyone's way."""
+"""Sends Kubernetes Events (events.k8s.io/v1): aggregated, rate-limited, and without blocking a pass."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from fournos.runtime.redact import redact
 log = logging.getLogger(__name__)
 
 MAX_NOTE = 1024
-"""Characters; the API server's limit."""
+"""Maximum length of the note in characters, the limit of the API server."""
 QUEUE = 5000
 REMEMBERED = 4096
-"""Series, and objects with a budget, that are kept in mind."""
+"""Maximum number of series, and of objects with a budget, that are remembered."""
 SERIES_WINDOW = 600.0
-"""Seconds after which a repetition is a new Event."""
+"""Seconds after which a repetition is recorded as a new Event."""
 SERIES_PAUSE = 30.0
-"""Seconds between two updates of one series; what repeats meanwhile is counted."""
+"""Seconds between two updates of one series; repetitions in between are only counted."""
 BURST = 25
 REFILL = 60.0
-"""Each object may have BURST new Events at once, and one more every REFILL seconds."""
+"""Each object may record BURST new Events at once, and one more every REFILL seconds."""
 
 _SeriesKey: TypeAlias = tuple[str, str, str, str]
 
 
 @dataclass(slots=True)
 class _Series:
-    """Equal events about one object: one Event."""
+    """Equal events about one object, stored as one Event."""
 
     key: Key
     body: Obj | None
-    """To be created; None once it is."""
+    """The Event to create; None once it is created."""
     last_seen: float
     count: int = 1
     queued: bool = False
@@ -53,12 +53,14 @@ class _Series:
 
 @dataclass(slots=True)
 class _Budget:
+    """The token bucket of one object."""
+
     tokens: float
     at: float
 
 
 class Recorder:
-    """`record` from anywhere; `run` sends, one at a time."""
+    """Records events (client-go's EventRecorder).  `record` enqueues an event; `run` sends one at a time."""
 
     def __init__(
         self,
@@ -82,7 +84,7 @@ class Recorder:
         self._empty.set()
 
     def record(self, resource: Resource, obj: Obj, note: EventRecord) -> None:
-        """Does not block and does not raise; what is too much is dropped and counted."""
+        """Enqueues an event.  Never blocks, never raises; events above the limits are dropped and counted."""
         now = self._clock.monotonic()
         series_key = (uid_of(obj), note.type, note.reason, note.message)
         series = self._series.get(series_key)
@@ -114,7 +116,7 @@ class Recorder:
             self._empty.set()
 
     async def flush(self) -> None:
-        """Returns when nothing waits to be sent (`run` must be running)."""
+        """Returns when no event is waiting to be sent (`run` must be running)."""
         await self._empty.wait()
 
     # --- inside --------------------------------------------------------------------------------------
@@ -169,7 +171,7 @@ class Recorder:
         try:
             await self._api.create(EVENT, body)
         except AlreadyExistsError:
-            return  # an earlier try, whose answer was lost
+            return  # an earlier request created it, but its response was lost
 
     async def _send(self, series: _Series) -> None:
         body, count = series.body, series.count
@@ -182,7 +184,7 @@ class Recorder:
                 repeated = {"count": count, "lastObservedTime": micro_time(self._clock.now())}
                 await self._api.patch(EVENT, series.key, {"series": repeated})
         except NotFoundError:
-            self._metrics.add(EVENTS_DROPPED, "gone")  # expired, or its namespace is
+            self._metrics.add(EVENTS_DROPPED, "gone")  # the Event or its namespace
         except KubeError as error:
             self._metrics.add(EVENTS_DROPPED, "refused")
             log.debug("event not written: %s", error.message)

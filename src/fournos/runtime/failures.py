@@ -1,4 +1,4 @@
-"""What the systems do about a failed step that is tried again: nothing at first, then they report it."""
+"""The shared reaction of all controllers to a failed step that is retried: silent at first, then reported."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final
 from fournos.runtime.decision import Decision, EventRecord, StepFailure
 
 REPORTED_AFTER: Final = 3
-"""Failed passes in a row: what passes by itself before is not worth an Event."""
+"""Failed passes in a row before a failure is reported; a shorter failure is not worth an Event."""
 
 
 def lasts(failure: StepFailure) -> bool:
-    """Whether it is worth reporting."""
+    """True if the failure has lasted long enough to be reported."""
     return failure.count >= REPORTED_AFTER
 
 
@@ -21,7 +21,10 @@ def describe(failure: StepFailure) -> str:
 
 
 def retried(failure: StepFailure) -> Decision:
-    """Another try with backoff; one Event when the failure has lasted, not one for each try after it."""
+    """Returns a decision that retries with backoff.
+
+    It has an Event only after exactly `REPORTED_AFTER` failed passes, not after later ones.
+    """
     if failure.count != REPORTED_AFTER:
         return Decision(retry=True)
     return Decision(events=(EventRecord("Warning", failure.error, describe(failure)),), retry=True)

@@ -1,4 +1,4 @@
-"""Answers what a decision asks for: present, absent or unknown, never an exception."""
+"""Fetches the answers that a decision requires: present, absent or unknown; never raises a KubeError."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from fournos.runtime.decision import (
 from fournos.runtime.redact import redact
 
 MAX_LINE = 1000
-"""Characters kept of a log line: a tail ends up in a status message."""
+"""Characters kept of each log line, because a tail ends up in a status message."""
 _UNKNOWN_FIELD: Final = re.compile(r'unknown field "([^"]+)"')
 
 
 async def answer(api: Api, questions: Iterable[Question]) -> dict[Question, Answer]:
-    """All answers, fetched side by side."""
+    """Returns the answers to all questions; they are fetched concurrently."""
     asked = list(dict.fromkeys(questions))
     return dict(zip(asked, await asyncio.gather(*(_one(api, question) for question in asked)), strict=True))
 
@@ -98,13 +98,16 @@ async def _may_create(api: Api, question: MayCreate) -> Answer:
     body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}, "spec": spec}
     status = (await api.create(kind, body)).get("status") or {}
     if error := status.get("evaluationError"):
-        # An authorizer that failed has not said no; one that said yes has.
+        # An authorizer has failed.  The denial of the others is then no answer; a permission is one.
         return Present(True) if status.get("allowed") else Unknown(str(error))
     return Present(bool(status.get("allowed")))
 
 
 async def _unknown_fields(api: Api, question: UnknownFields) -> Answer:
-    """The API server decodes before it checks anything else: any other refusal means that all are known."""
+    """Returns the unknown fields that a creation as dry run with strict decoding reports.
+
+    The API server decodes before it checks anything else.  Any other refusal means that all fields are known.
+    """
     try:
         await api.create(question.resource, orjson.loads(question.manifest), dry_run=True)
     except (InvalidError, AlreadyExistsError) as error:
@@ -125,7 +128,7 @@ def _shape(secret: Obj) -> SecretFacts:
 
 
 def public_annotations(secret: Obj) -> dict[str, str]:
-    """Without the one in which `kubectl apply` keeps all of the Secret."""
+    """Returns the annotations without the one in which `kubectl apply` keeps the whole Secret."""
     found: Mapping[str, str] = secret["metadata"].get("annotations") or {}
     return {key: value for key, value in found.items() if key != LAST_APPLIED}
 
@@ -145,7 +148,10 @@ async def _tail(api: Api, question: LogTail) -> Answer:
 
 
 def _main_container(pod: Obj) -> str | None:
-    """What `kubectl logs` would show; a pod with several containers has no default of the API server's."""
+    """Returns the container whose logs `kubectl logs` shows by default.
+
+    The API server has no default for a pod with several containers.
+    """
     named = (pod["metadata"].get("annotations") or {}).get("kubectl.kubernetes.io/default-container")
     containers = (pod.get("spec") or {}).get("containers") or ()
     return named or (str(containers[0]["name"]) if containers else None)

@@ -1,4 +1,4 @@
-"""A finalizer of ours on an object: put on before anything depends on it, taken off last."""
+"""Our finalizer on an object: added before anything depends on it, removed last."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ def holds(obj: Obj, finalizer: str) -> bool:
 
 
 def switched(obj: Obj, finalizer: str, *, on: bool) -> dict[str, Any]:
-    """The `metadata` of a merge patch that puts it on or takes it off.
+    """Returns the `metadata` of a merge patch that adds the finalizer (`on`) or removes it.
 
-    A merge patch replaces the list whole: the resourceVersion keeps a finalizer that somebody else has put on
-    meanwhile.
+    A merge patch replaces the whole list.  The resourceVersion is a precondition, so that a finalizer that
+    another client has added meanwhile is not lost.
     """
     meta = obj["metadata"]
     rest = [name for name in meta.get("finalizers") or () if name != finalizer]

@@ -1,4 +1,5 @@
-"""What the kubelet asks: /healthz and /readyz; for development /metrics, too."""
+"""The health endpoints for the kubelet, /healthz and /readyz; for development also /metrics over plain
+HTTP."""
 
 from __future__ import annotations
 
@@ -12,15 +13,15 @@ from fournos.runtime.metrics import CONTENT_TYPE, Metrics
 from fournos.runtime.metrics_table import LOOP_LAG_SECONDS
 
 MAX_LAG = 10.0
-"""Seconds that the event loop may be held up before the process counts as hung."""
+"""Seconds of delay of the event loop from which the process counts as hung."""
 TICK = 1.0
 
 Complaints = Callable[[], Iterable[str]]
-"""What is wrong now, in words; nothing if all is well."""
+"""Returns the present problems, one line each; nothing if there is none."""
 
 
 class Health:
-    """The HTTP server.  `run` serves until cancelled."""
+    """The HTTP server of the health endpoints.  `run` serves until cancelled."""
 
     def __init__(
         self,
@@ -33,8 +34,11 @@ class Health:
         plain: bool = False,
         refresh: Callable[[], None] = lambda: None,
     ) -> None:
-        """`remarks` are shown with either answer and change neither; `plain`: /metrics is served to all who
-        reach this port, after `refresh`."""
+        """`remarks` are added to either response and never change its status.
+
+        `plain`: /metrics is served without authentication to all who reach this port; `refresh` is called
+        before.
+        """
         self._clock = clock
         self._metrics = metrics
         self._alive = alive
@@ -53,7 +57,7 @@ class Health:
         return app
 
     async def run(self, *, port: int, host: str | None = None) -> None:
-        """Raises OSError if the port is taken."""
+        """Serves until cancelled.  Raises OSError if the port is in use."""
         runner = web.AppRunner(self.app(), access_log=None)
         await runner.setup()
         try:

@@ -1,4 +1,4 @@
-"""The watch-fed caches of a controller's systems, and who is woken when one of them changes."""
+"""Informers: the watch-fed caches of the controllers, and the keys that a change of them enqueues."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ log = logging.getLogger(__name__)
 SYNC_POLL = 0.05
 SYNC_PATIENCE = 10.0
 SILENCE = 3 * INACTIVITY
-"""Seconds.  The reflector gives a watch up earlier; beyond this its task hangs."""
+"""Seconds.  The reflector closes a silent watch earlier; a watch that is silent for longer has a hanging
+task."""
 
 
 @dataclass(slots=True, eq=False)
 class Running:
-    """One system at work."""
+    """One controller at run time."""
 
     system: Controller[Any]
     queue: Queue
@@ -45,13 +46,13 @@ class Running:
 
 @dataclass(slots=True, eq=False)
 class Feed:
-    """One store and the watch that fills it, shared by the systems that want the same."""
+    """One store and the watch that fills it, shared by the controllers with the same watch."""
 
     watch: Watch
     indexes: dict[str, IndexFunction] = field(default_factory=dict)
     readers: list[tuple[Running, Watch]] = field(default_factory=list)
     followed: bool = False
-    """Whether it came with an object that needs it; nothing waits for it."""
+    """True for a dynamic watch, opened for an object that needs it; no startup waits for its cache."""
     store: Store = field(init=False)
     reflector: Reflector = field(init=False)
 
@@ -75,17 +76,18 @@ class Feed:
 
     @property
     def incomplete(self) -> bool:
-        """Whether work has to wait for it."""
+        """True if work has to wait for this cache."""
         required = any(watch.required for _, watch in self.readers)
         return not self.followed and not self.store.synced and (self.store.served or required)
 
 
 at_work: ContextVar[tuple[Running, Key] | None] = ContextVar("at_work", default=None)
-"""What this worker's pass is about; a pass says itself whether its own key has to run again."""
+"""The key that this task reconciles now.  Its own writes do not enqueue it; its pass returns whether it must
+run again."""
 
 
 class Informers:
-    """The caches of all systems of a controller, each filled by one list and watch."""
+    """The caches of all controllers of a manager, each filled by one list and watch."""
 
     def __init__(
         self,
@@ -96,9 +98,9 @@ class Informers:
         metrics: Metrics,
         on_change: Callable[[], None],
     ) -> None:
-        """`on_change` is called at each change that is seen while `waking`."""
+        """`on_change` is called at each change of a cache while `waking` is True."""
         self.waking = False
-        """Whether changes put keys into the queues; a standby only keeps its caches."""
+        """True if changes enqueue keys.  A standby only keeps its caches up to date."""
         self._api = api
         self._clock = clock
         self._metrics = metrics
@@ -136,7 +138,7 @@ class Informers:
             if self.waking:
                 self._on_change()
                 if feed.watch.project is not None and same_but_version(old, new):
-                    return  # a change outside the projection wakes no key
+                    return  # a change outside the projection triggers no reconcile
                 for running, watch in feed.readers:
                     self._wake(running, watch, old, new)
 
@@ -151,10 +153,14 @@ class Informers:
             on_state=partial(self._listed, feed) if feed.followed else None,
         )
 
-    # --- who is woken ------------------------------------------------------------------------------------
+    # --- enqueueing --------------------------------------------------------------------------------------
 
     def _listed(self, feed: Feed) -> None:
-        """Wakes the objects that need it: what had gone before the first list makes no event."""
+        """Enqueues the objects that need this cache after its list.
+
+        An object that was deleted before the first list never makes an event, so the list itself must trigger
+        a reconcile.
+        """
         for running, watch in feed.readers:
             for key in running.followed.keys(watch.resource) if self.waking else ():
                 running.queue.add(key)
@@ -167,7 +173,7 @@ class Informers:
                 for key in watch.wakes(obj, running.caches):
                     if (running, key) != at_work.get():
                         running.queue.add(key)
-            except Exception:  # an odd object must not end its watch
+            except Exception:  # a malformed object must not end the watch that delivers it
                 log.exception(
                     "%s: whom %s wakes is unknown",
                     running.system.name,
@@ -176,13 +182,16 @@ class Informers:
                 )
 
     def _told(self, teller: Running, resource: Resource, old: Obj | None, new: Obj | None) -> None:
-        """An own write, seen before its event, wakes all that it concerns but the key whose pass made it."""
+        """Enqueues the keys that an own write concerns, before its watch event.
+
+        The key whose pass made the write is left out: its pass decides whether it runs again.
+        """
         for running, watch in teller.feeds[resource].readers:
             if resource == running.system.resource:
                 running.followed.changed(new, old)
             self._wake(running, watch, old, new)
 
-    # --- watches that come and go, on every replica -----------------------------------------------------
+    # --- dynamic watches, on every replica --------------------------------------------------------------
 
     def _open(self, running: Running, watch: Watch) -> None:
         feed = Feed(watch, followed=True)
@@ -206,7 +215,7 @@ class Informers:
     # --- watching ----------------------------------------------------------------------------------------
 
     async def watch(self) -> None:
-        """Keeps the caches; until cancelled."""
+        """Keeps all caches up to date until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             self._watching = tasks
             for feed in self._feeds:
@@ -215,20 +224,22 @@ class Informers:
     def _watch(self, feed: Feed, tasks: asyncio.TaskGroup) -> None:
         name = "watch " + " ".join(filter(None, feed.labels))
         job = supervise(name, feed.reflector.run, clock=self._clock, metrics=self._metrics)
-        # One that a pass has opened is not part of that pass: it wakes its key, too.
+        # An empty context: a watch opened by a pass must not inherit `at_work`, or its events would never
+        # enqueue the key of that pass.
         self._tasks[feed] = tasks.create_task(job, name=name, context=Context())
 
     async def synced(self) -> None:
-        """Returns when all caches are complete; says in the log what it waits for."""
+        """Returns when all required caches are complete; logs the missing ones every `SYNC_PATIENCE`
+        seconds."""
         tell_at = self._clock.monotonic() + SYNC_PATIENCE
-        while missing := self.unsynced():  # polled: an empty first list changes nothing that could tell
+        while missing := self.unsynced():  # polled: an empty first list makes no change to wait for
             if self._clock.monotonic() >= tell_at:
                 tell_at += SYNC_PATIENCE
                 log.warning("waiting for caches: %s", "; ".join(missing))
             await asyncio.sleep(SYNC_POLL)
 
     def unsynced(self) -> list[str]:
-        """The required resource types whose caches are not complete, with what keeps them from it."""
+        """Returns the resource types whose caches are not complete, each with the error that prevents it."""
         return [
             f"{feed.watch.resource}: {feed.reflector.error or 'not listed yet'}"
             for feed in self._feeds
@@ -236,7 +247,8 @@ class Informers:
         ]
 
     def stuck(self) -> list[str]:
-        """Watches that claim to be open and yet have told nothing for too long."""
+        """Returns the watches without an error that have delivered nothing for more than `SILENCE`
+        seconds."""
         return [
             f"watch of {feed.watch.resource}: silent for {age:.0f} s"
             for feed in self._feeds
@@ -246,7 +258,7 @@ class Informers:
         ]
 
     def hindered(self) -> list[str]:
-        """Watches that an error stands in the way of, with the time of the next try."""
+        """Returns the watches that fail with an error, each with the time until the next try."""
         return [
             f"watch of {feed.watch.resource}: {error}; next try in {feed.reflector.retry_in:.0f} s"
             for feed in self._feeds
@@ -254,7 +266,7 @@ class Informers:
         ]
 
     def refresh_metrics(self) -> None:
-        """Sets the gauges; to be called before metrics are read."""
+        """Sets the gauges.  Call it before metrics are read."""
         for feed in self._feeds:
             age = feed.reflector.last_event_age
             if age is not None:

@@ -1,8 +1,9 @@
-"""Leadership by a Lease, with fencing: a leader that cannot renew stops writing before another starts.
+"""Leader election by a Lease, with fencing: a leader that cannot renew stops writing before another starts.
 
-The rules are client-go's: another's lease counts as expired when it has not *changed* for its duration by
-our own monotonic clock (nobody's timestamps are trusted), and the leader gives up at its renew deadline,
-which is shorter than the duration.  `check` is the fence: the client calls it right before each write.
+The rules are those of client-go.  The lease of another process counts as expired when it has not *changed*
+for its duration by our own monotonic clock; timestamps of other machines are never compared.  The leader
+gives up at its renew deadline, which is shorter than the duration.  `check` is the fence: the client calls it
+immediately before each write.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ log = logging.getLogger(__name__)
 
 
 class Lease:
-    """One candidate.  Give it a client of its own, without fence, that others' requests do not slow down.
+    """One candidate of the leader election.
 
-    `acquire`, then `hold` in the background until the end, then (workers drained) `release`.
+    It needs a client of its own: without fence, and not slowed down by the rate limit of other requests.
+    Call `acquire`, then `hold` in the background until the end, then, with all workers drained, `release`.
     """
 
     def __init__(
@@ -47,7 +49,8 @@ class Lease:
         interval: float = 2.0,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`identity` must be unique to this process.  Times in seconds; ValueError if they do not fit."""
+        """`identity` must be unique to this process.  Times are in seconds; ValueError if their order is
+        wrong."""
         if not duration > renew_deadline > 2 * interval:
             raise ValueError("a lease needs duration > renew_deadline > 2 x interval")
         self.key = key
@@ -74,7 +77,7 @@ class Lease:
             raise NotLeaderError("this process does not hold the lease")
 
     async def acquire(self) -> None:
-        """Returns once this process leads."""
+        """Returns once this process is the leader."""
         while True:
             try:
                 async with asyncio.timeout(self._renew_deadline):
@@ -87,11 +90,11 @@ class Lease:
             await asyncio.sleep(self._interval * (1 + 0.2 * self._jitter()))
 
     async def leading(self) -> None:
-        """Returns once `acquire` has, whoever called it."""
+        """Returns once `acquire` has succeeded, in whichever task it was called."""
         await self._led.wait()
 
     async def hold(self) -> None:
-        """Renews until the lease is lost, then raises NotLeaderError."""
+        """Renews the lease until it is lost, then raises NotLeaderError."""
         while True:
             await asyncio.sleep(self._interval)
             self.check()
@@ -107,14 +110,17 @@ class Lease:
                 log.warning("lease %s not renewed: %s", self.key, str(error) or type(error).__name__)
 
     async def release(self) -> None:
-        """Lets others lead at once.  Nothing of ours may be writing any more."""
+        """Gives the lease up, so that another process can lead at once.
+
+        All writes of this process must have ended before: the next leader may write immediately.
+        """
         if not self.is_leader:
             return
-        self._valid_until = None  # first of all, so that nothing slips through
+        self._valid_until = None  # before the request: the fence must be closed when the lease becomes free
         spec = {"holderIdentity": None, "leaseDurationSeconds": 1, "renewTime": self._time()}
         try:
             async with asyncio.timeout(self._interval * 2):
-                # Read again: a renewal that was cut off may have been stored.
+                # A live read: a renewal whose response was lost may have changed the resourceVersion.
                 self._lease = await self._api.get(LEASE, self.key)
                 if (self._lease.get("spec") or {}).get("holderIdentity") == self.identity:
                     await self._api.patch(LEASE, self.key, self._body(spec))
@@ -125,7 +131,7 @@ class Lease:
     # --- requests ------------------------------------------------------------------------------------
 
     async def _try(self) -> bool:
-        """Take the lease if it is free or expired."""
+        """Takes the lease if it is free or expired; returns True if it did."""
         started = self._clock.monotonic()
         try:
             lease = await self._api.get(LEASE, self.key)
@@ -163,24 +169,24 @@ class Lease:
         return True
 
     async def _renew(self) -> bool:
-        """False if another holds it."""
+        """Extends the lease; returns False if another process holds it."""
         started = self._clock.monotonic()
         try:
             await self._write({}, started)
         except ConflictError:
-            # Somebody wrote: another leader, a person, or we ourselves and the answer was lost.
+            # The conflict is a write of another leader, of a person, or our own whose response was lost.
             lease = await self._api.get(LEASE, self.key)
             if (lease.get("spec") or {}).get("holderIdentity") != self.identity:
                 return False
             self._lease = lease
             await self._write({}, started)
         except NotFoundError:
-            return await self._create(started)  # deleted by hand
+            return await self._create(started)  # the Lease was deleted by hand
         return True
 
     async def _write(self, extra: dict[str, Any], started: float) -> None:
         self._lease = await self._api.patch(LEASE, self.key, self._body(self._claim() | extra))
-        # ControllerMetrics from before the request: the API server may have stored it that early.
+        # Counted from before the request, because the API server may have stored the renewal that early.
         self._valid_until = started + self._renew_deadline
 
     def _claim(self) -> dict[str, Any]:
@@ -199,5 +205,5 @@ class Lease:
 
 
 def micro_time(moment: datetime) -> str:
-    """As Kubernetes' MicroTime."""
+    """Returns the time in the format of metav1.MicroTime."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

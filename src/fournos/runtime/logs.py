@@ -1,4 +1,4 @@
-"""Logs: JSON lines for machines, short lines on a terminal, and no secret in either."""
+"""Logging: JSON lines for machines, short lines on a terminal, with secrets hidden in both."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _bound: ContextVar[dict[str, str]] = ContextVar("_bound", default={})  # noqa: B
 
 @contextmanager
 def bind(**fields: str) -> Iterator[None]:
-    """Every line logged in the block carries these fields: system, cluster, kind, namespace, name, uid."""
+    """Adds these fields to every line logged in the block: system, cluster, kind, namespace, name, uid."""
     token = _bound.set(_bound.get() | fields)
     try:
         yield
@@ -43,7 +43,8 @@ def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 class JsonFormatter(logging.Formatter):
-    """One object a line: time, level, logger, message, the bound fields, `traceback`."""
+    """Formats a record as one JSON object per line: time, level, logger, message, bound fields,
+    `traceback`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -72,7 +73,7 @@ class HumanFormatter(logging.Formatter):
 
 
 class _Levels(logging.Filter):
-    """Lets a line pass by the level of the system that it is about, or of the package that logs it."""
+    """Filters lines by the level of the operator that they are about, or of the package that logs them."""
 
     def __init__(self, levels: Mapping[str, str]) -> None:
         super().__init__()
@@ -93,11 +94,11 @@ def configure(
     human: bool | None = None,
     stream: TextIO | None = None,
 ) -> None:
-    """Sets up the root logger.  `human`: None = if `stream` (default: stderr) is a terminal.
+    """Sets up the root logger.  `human`: None means that `stream` (default: stderr) is a terminal.
 
-    `levels`: by system (as `bind` has it) or package of ours, where several share the process.  Lines that
-    belong to none have the most detailed level of all, and `level` counts where `levels` are absent.
-    Raises ValueError for an unknown level.
+    `levels`: minimum level by operator (the bound field `system`) or by package of ours, for operators that
+    share the process.  Lines of neither have the most detailed of these levels.  `level` is used without
+    `levels`. Raises ValueError for an unknown level.
     """
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)

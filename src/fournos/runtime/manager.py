@@ -1,6 +1,6 @@
-"""Runs systems against one API server: caches, queues, workers, periodic collection.
+"""Runs controllers against one API server: caches, queues, workers, periodic garbage collection.
 
-A standby runs `watch` only, so that its caches are warm; `work` is for the leader.
+All replicas run the informers, so that the caches of a standby are warm.  Only the leader runs `work`.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ RecordEvent = Callable[[Resource, Obj, EventRecord], None]
 
 COLLECT_INTERVAL = 300.0
 OUTAGE = 5
-"""So many transient failures in a row, of whatever keys, are an outage of the API server."""
+"""Number of transient failures in a row, of any keys, that counts as an outage of the API server."""
 RECOVERY = 5.0
-"""Seconds over which the keys that failed in an outage are spread when it is over."""
+"""Seconds over which the retries of an outage are spread when it is over."""
 SOONEST = timedelta(milliseconds=100)
 
 
 class Manager:
-    """The systems of a process on one API server."""
+    """The controllers of a process on one API server, as in controller-runtime."""
 
     def __init__(
         self,
@@ -68,9 +68,9 @@ class Manager:
         collect_interval: float = COLLECT_INTERVAL,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        """`workers`: passes at the same time per system; `collect_interval` in seconds.
+        """`workers`: concurrent passes per controller; `collect_interval` in seconds.
 
-        `lease`: who may work, for `process.run`; without one it always works (development).
+        `lease`: the leader election for `process.run`; without it the manager always works (development).
         """
         self.lease = lease
         self._executor = StepExecutor(api)
@@ -94,11 +94,11 @@ class Manager:
     # --- for all replicas ----------------------------------------------------------------------------
 
     def caches(self, system: str) -> Caches:
-        """The caches of a system, by its name."""
+        """Returns the caches of a controller, by its name."""
         return next(running.caches for running in self._running if running.system.name == system)
 
     def refresh_metrics(self) -> None:
-        """Sets the gauges; to be called before metrics are read."""
+        """Sets the gauges.  Call it before metrics are read."""
         for running in self._running:
             name, queue = running.system.name, running.queue
             self._metrics.set(QUEUE_READY, len(queue), name)
@@ -112,7 +112,10 @@ class Manager:
     # --- for the leader --------------------------------------------------------------------------------
 
     async def work(self) -> None:
-        """Works all keys, until `drain`.  Call it when synced.  Raises NotLeaderError, TaskFailedError."""
+        """Reconciles all keys until `drain`.  The caches must be synced.
+
+        Raises NotLeaderError and TaskFailedError.
+        """
         self.informers.waking = True
         for running in self._running:
             for obj in running.caches[running.system.resource]:
@@ -133,8 +136,10 @@ class Manager:
                 collector.cancel()
 
     def wake(self, system: str, key: Key | None = None) -> None:
-        """Work a key because of something that no watch of ours tells, such as another cluster's health;
-        None: all keys of the system, those of its garbage collection included."""
+        """Enqueues a key because of a change that no watch delivers, such as the health of another cluster.
+
+        `key` None: all keys of the controller, including those of its garbage collection.
+        """
         if not self.informers.waking:
             return
         running = next(running for running in self._running if running.system.name == system)
@@ -147,7 +152,7 @@ class Manager:
         return dict.fromkeys((*mine, *garbage))
 
     async def drain(self) -> None:
-        """No new passes; returns when those under way have ended."""
+        """Stops giving out keys and returns when the running passes have ended."""
         for running in self._running:
             running.queue.shutdown()
         for running in self._running:
@@ -163,12 +168,13 @@ class Manager:
                 await self._work_on(running, key)
             except NotLeaderError:
                 raise
-            except Exception:  # of the runtime's own: the key must not be lost
+            except Exception:  # an error of the runtime itself: the key must not be lost
                 log.exception("%s: a worker failed", running.system.name, extra={"key": key})
                 running.queue.retry(key)
             finally:
                 running.queue.done(key)
-            # A pass without requests never suspends: thousands of them must not hold up the lease.
+            # A pass without requests never suspends.  Without this, thousands of them would delay the lease's
+            # renewal.
             await asyncio.sleep(0)
 
     async def _work_on(self, running: Running, key: Key) -> None:
@@ -187,9 +193,9 @@ class Manager:
             self._recovered()
         if outcome.result in (Result.GONE, Result.DONE, Result.FAILED) and outcome.error is None:
             wake_at = outcome.wake_at
-            if wake_at is not None:  # one that is past already must not become a hot loop
+            if wake_at is not None:  # a deadline in the past must not become a hot loop
                 wake_at = max(wake_at, self._clock.now() + SOONEST)
-            queue.add_at(key, wake_at)  # a pass without a decision keeps the last one's deadline
+            queue.add_at(key, wake_at)  # not after a pass without a decision: the last deadline stays valid
         if outcome.retry:
             queue.retry(key, at_least=outcome.retry_after)
         else:
@@ -204,7 +210,7 @@ class Manager:
                 self._record(resource, obj, note)
 
     def _recovered(self) -> None:
-        """The API server answers: after an outage nobody needs to wait for a long backoff."""
+        """Ends an outage: the API server answers again, so keys need not wait for a long backoff."""
         if self._failing >= OUTAGE:
             log.info("the API server answers again")
             for running in self._running:

@@ -1,4 +1,4 @@
-"""The metrics that every controller made with controller-runtime exports, of one controller of ours."""
+"""The metrics of controller-runtime for one controller of ours."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RESULTS: Final = ("success", "error", "requeue", "requeue_after")
 
 
 def result_of(outcome: Outcome) -> str:
-    """The word of controller-runtime for a pass; of several the first that holds."""
+    """Returns controller-runtime's result of a pass; if several apply, the first in the order of the code."""
     if outcome.result in (Result.FAILED, Result.CONFLICT, Result.BUG):
         return "error"
     if outcome.retry or outcome.again:
@@ -37,14 +37,15 @@ def result_of(outcome: Outcome) -> str:
 
 
 class ControllerMetrics:
-    """A queue calls `added`, `taken` and `finished`; its controller the others."""
+    """The metrics of one controller.  Its queue calls `added`, `taken` and `finished`; its manager the
+    others."""
 
     def __init__(self, metrics: Metrics, controller: str, clock: Clock, *, workers: int) -> None:
         self._metrics = metrics
         self._controller = controller
         self._clock = clock
         self._since: dict[Key, float] = {}
-        """Keys under way, and since when."""
+        """The keys under way, each with the time of its start."""
         self._added = metrics.counter(WORKQUEUE_ADDS, controller, controller)
         self._waited = metrics.histogram(WORKQUEUE_QUEUE_DURATION_SECONDS, controller, controller)
         self._worked = metrics.histogram(WORKQUEUE_WORK_DURATION_SECONDS, controller, controller)
@@ -52,7 +53,7 @@ class ControllerMetrics:
         self._results = {
             result: metrics.counter(CONTROLLER_RUNTIME_RECONCILE, controller, result) for result in RESULTS
         }
-        # Present from the start, as alerts want them.
+        # Created at start with value 0: an alert on a rate needs the series before the first error.
         self._errors = metrics.counter(CONTROLLER_RUNTIME_RECONCILE_ERRORS, controller)
         self._panics = metrics.counter(CONTROLLER_RUNTIME_RECONCILE_PANICS, controller)
         self._retries = metrics.counter(WORKQUEUE_RETRIES, controller, controller)
@@ -63,7 +64,7 @@ class ControllerMetrics:
         self._added.inc()
 
     def taken(self, key: Key, waited: float) -> None:
-        """A worker has the key, which waited so many seconds."""
+        """Records that a worker has taken the key, after `waited` seconds in the queue."""
         self._waited.observe(waited)
         self._since[key] = self._clock.monotonic()
 
@@ -84,7 +85,7 @@ class ControllerMetrics:
             self._retries.inc()
 
     def refresh(self, depth: int) -> None:
-        """Sets the gauges; to be called before metrics are read."""
+        """Sets the gauges.  Call it before metrics are read."""
         now, name = self._clock.monotonic(), self._controller
         under_way = [now - since for since in self._since.values()]
         self._metrics.set(CONTROLLER_RUNTIME_ACTIVE_WORKERS, len(under_way), name)

@@ -1,4 +1,4 @@
-"""Prometheus metrics: the series of the metrics that the runtime and the systems declare."""
+"""Prometheus metrics: the series of the metrics that the runtime and the operators declare."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 class Metrics:
-    """The metrics of one process (tests make their own).
+    """The metrics of one process; each test makes its own.
 
-    Labels come in the order of their declaration.  KeyError for a metric that is not among the declared.
+    Labels are given in the order of their declaration.  Methods raise KeyError for an undeclared metric.
     """
 
     def __init__(self, declared: Iterable[Metric] = RUNTIME) -> None:
@@ -36,7 +36,7 @@ class Metrics:
         self._gauges: dict[str, prometheus.Gauge] = {}
         self._histograms: dict[str, prometheus.Histogram] = {}
         self._requests: dict[tuple[str, str, str, int], tuple[prometheus.Counter, prometheus.Histogram]] = {}
-        """The series of a request by cluster, verb, resource and code: looked up once, not for each."""
+        """The series of an API request by (cluster, verb, resource, code), looked up only once."""
         for one in self._declared.values():
             self._register(one)
         self.set(BUILD_INFO, 1, __version__)
@@ -58,12 +58,12 @@ class Metrics:
         (found.labels(*labels) if labels else found).inc(amount)
 
     def counter(self, counter: Counter, *labels: str) -> prometheus.Counter:
-        """One series of a counter, for those who count often: looked up once."""
+        """Returns one series of a counter; for frequent increments, which then need no lookup."""
         found: prometheus.Counter = self._counters[counter.name].labels(*labels)
         return found
 
     def histogram(self, histogram: Histogram, *labels: str) -> prometheus.Histogram:
-        """One series of a histogram, for those who measure often."""
+        """Returns one series of a histogram; for frequent observations."""
         found: prometheus.Histogram = self._histograms[histogram.name].labels(*labels)
         return found
 
@@ -72,11 +72,11 @@ class Metrics:
         (found.labels(*labels) if labels else found).set(value)
 
     def clear(self, gauge: Gauge) -> None:
-        """Forget all label values of a gauge: those that are not set again are gone."""
+        """Removes all series of a gauge; only those that are set again are served."""
         self._gauges[gauge.name].clear()
 
     def forget(self, gauge: Gauge, *labels: str) -> None:
-        """Serve these label values of a gauge no more."""
+        """Removes one series of a gauge."""
         self._gauges[gauge.name].remove(*labels)
 
     def observe(self, histogram: Histogram, seconds: float, *labels: str) -> None:
@@ -84,13 +84,13 @@ class Metrics:
         (found.labels(*labels) if labels else found).observe(seconds)
 
     def value(self, name: str, *labels: str) -> float:
-        """The present value of a counter or gauge, by the name under which it is served."""
+        """Returns the present value of a counter or gauge, by the name under which it is served."""
         declared = self._declared[name]
         found = self._registry.get_sample_value(name, dict(zip(declared.labels, labels, strict=True)))
         return found or 0.0
 
     def requests(self, cluster: str) -> Callable[[str, str, int, float], None]:
-        """An observer for the client of this API server."""
+        """Returns the observer for the client of this API server."""
 
         def seen(verb: str, resource: str, code: int, seconds: float) -> None:
             series = self._requests.get((cluster, verb, resource, code))
@@ -106,5 +106,5 @@ class Metrics:
         return seen
 
     def render(self) -> bytes:
-        """The text exposition, of type CONTENT_TYPE."""
+        """Returns the text exposition, of type CONTENT_TYPE."""
         return generate_latest(self._registry)

@@ -1,4 +1,4 @@
-"""The life of a controller process: caches, leadership, work, and an orderly end."""
+"""The life cycle of an operator process: caches, leader election, work, and an orderly end."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from fournos.runtime.supervise import supervise
 log = logging.getLogger(__name__)
 
 GRACE = 20.0
-"""Seconds that passes under way get to finish; below Kubernetes' 30 s before the kill."""
+"""Seconds that running passes have to finish; below the 30 s after which Kubernetes kills the pod."""
 FLUSH = 3.0
-"""Seconds for the last Events."""
+"""Seconds to send the last Events."""
 _COLLECT_EVERY = (20_000, 20, 20)
-"""Python looks for cycles after so many new objects: a pass makes thousands, hardly one in a cycle."""
+"""Thresholds of Python's cycle collection.  A pass makes thousands of objects and hardly any cycle."""
 
 
 async def run(
@@ -37,9 +37,9 @@ async def run(
     stop: asyncio.Event | None = None,
     grace: float = GRACE,
 ) -> int:
-    """Until SIGTERM, SIGINT or `stop`.  Returns the exit code: 0, or 1 if something had to give up.
+    """Runs until SIGTERM, SIGINT or `stop`.  Returns the exit code: 0, or 1 if a part failed for good.
 
-    Each controller works while this process holds its lease; one lease that is lost ends all of them.
+    Each manager works while this process holds its lease.  The loss of one lease ends all of them.
     `background` tasks run on every replica.
     """
     gc.set_threshold(*_COLLECT_EVERY)
@@ -79,7 +79,7 @@ async def _lead(controllers: Sequence[Manager], metrics: Metrics) -> None:
     for controller in controllers:
         await controller.informers.synced()
     log.info("caches are complete")
-    # What the caches hold stays: the collector need not look through it again and again.
+    # The objects in the caches stay: frozen, they are not searched for cycles again and again.
     gc.collect()
     gc.freeze()
     async with asyncio.TaskGroup() as tasks:
@@ -107,7 +107,10 @@ async def _end(
     lead: asyncio.Task[None],
     grace: float,
 ) -> int:
-    """Drain while the leases are still being renewed, then let go of them."""
+    """Drains all managers while their leases are still renewed, then releases the leases.
+
+    A lease that is released before the last write ends would let another leader write at the same time.
+    """
     drained = asyncio.gather(*(controller.drain() for controller in controllers))
     futures: list[asyncio.Future[Any]] = [drained, lead]
     await asyncio.wait(futures, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
@@ -115,7 +118,7 @@ async def _end(
         if _explain(lead):
             drained.cancel()
             return 1
-        await drained  # all workers have ended: nothing is under way
+        await drained  # all workers have ended, so nothing is under way
     elif not drained.done():
         drained.cancel()
         log.warning("passes still under way after %g s are cut off; the leases expire by themselves", grace)
@@ -126,14 +129,14 @@ async def _end(
                 await recorder.flush()
         except TimeoutError:
             log.warning("some events were not written")
-    lead.cancel()  # no renewal may cross the release
+    lead.cancel()  # a renewal after the release would take the lease back
     await asyncio.wait([lead])
     await asyncio.gather(*(controller.lease.release() for controller in controllers if controller.lease))
     return 0
 
 
 def _explain(task: asyncio.Task[Any]) -> int:
-    """Say why a task ended; the exit code."""
+    """Logs why a task ended; returns the exit code."""
     if not task.done() or task.cancelled():
         return 0
     error = task.exception()

@@ -1,4 +1,4 @@
-"""What a cache keeps of an object, and whom its events wake: the answers that systems share."""
+"""Projections, indexes and key functions for watches that several operators share."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ METADATA = (
 
 
 def pick(obj: Mapping[str, Any] | None, kept: Iterable[str]) -> dict[str, Any]:
-    """These fields, as far as they are there."""
+    """Returns these fields as far as they are present."""
     found = obj or {}
     return {name: found[name] for name in kept if name in found}
 
@@ -36,24 +36,24 @@ def project_metadata(obj: Obj) -> Obj:
 
 
 def controller_uid(obj: Obj) -> Iterable[str]:
-    """An index: who controls it."""
+    """An index function: the UID of the object's controller."""
     owner = controller_of(obj)
     return (str(owner["uid"]),) if owner else ()
 
 
 def own_key(obj: Obj, caches: Caches) -> Iterable[Key]:
-    """Wakes the object itself: of the primary kind."""
+    """Returns the object's own key; for the watch of the primary kind."""
     return (key_of(obj),)
 
 
 def of_label(obj: Obj, label: str) -> tuple[Key, ...]:
-    """The object that this label names, in the same namespace."""
+    """Returns the key of the object that this label names, in the same namespace."""
     name = (obj["metadata"].get("labels") or {}).get(label)
     return (Key(obj["metadata"]["namespace"], name),) if name else ()
 
 
 def of_owners(obj: Obj, resource: Resource) -> tuple[Key, ...]:
-    """Its owners of this type by name, also one that is gone."""
+    """Returns the keys of the object's owners of this type, by name, even if an owner is gone."""
     return tuple(
         Key(obj["metadata"]["namespace"], one["name"])
         for one in obj["metadata"].get("ownerReferences") or ()
@@ -62,15 +62,15 @@ def of_owners(obj: Obj, resource: Resource) -> tuple[Key, ...]:
 
 
 def indexed(keys: Callable[[Obj], Iterable[Key]]) -> IndexFunction:
-    """An index: objects by the keys that they lead to."""
+    """Returns an index function over the keys that an object leads to."""
     return lambda obj: tuple(str(key) for key in keys(obj))
 
 
 def waking(keys: Callable[[Obj], Iterable[Key]]) -> Callable[[Obj, Caches], Iterable[Key]]:
-    """Wakes the keys that an object leads to."""
+    """Returns a `wakes` function that enqueues the keys that an object leads to."""
     return lambda obj, caches: keys(obj)
 
 
 def nobody(obj: Obj, caches: Caches) -> Iterable[Key]:
-    """Wakes none: what is only looked up."""
+    """Returns no key; for objects that are only looked up."""
     return ()

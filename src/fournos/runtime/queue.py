@@ -1,7 +1,8 @@
 """The work queue of a controller: each key at most once, never with two workers, retried with backoff.
 
-Semantics of client-go's rate-limited work queue, plus two things: a key has at most one deadline of its
-decision (`add_at`), and namespaces take turns, so that one with thousands of keys does not hold up others.
+The semantics are those of client-go's rate-limiting work queue, with two additions.  A key has at most one
+deadline set by its decision (`add_at`).  Namespaces take turns, so that one with thousands of keys does not
+delay the others.
 """
 
 from __future__ import annotations
@@ -18,32 +19,32 @@ from fournos.kube.resource import Key
 from fournos.runtime.clock import Clock
 
 MAX_SLEEP = 60.0
-"""Seconds after which deadlines are compared with the wall clock again, which may be stepped."""
+"""Seconds after which deadlines are compared with the wall clock again, because that clock may be set."""
 
 STREAK = 8
-"""How often in a row a key may go before those that wait."""
+"""How often in a row a key that must run again may overtake the waiting keys."""
 
 
 class QueueMetrics(Protocol):
-    """Called with what becomes of each key."""
+    """Receives the changes of each key's state."""
 
     def added(self) -> None: ...
 
     def taken(self, key: Key, waited: float) -> None:
-        """`waited`: seconds since it was ready."""
+        """`waited`: seconds since the key was ready."""
 
     def finished(self, key: Key) -> None: ...
 
 
 class QueueClosedError(Exception):
-    """The queue gives out no more keys."""
+    """Raised by `get` when the queue gives out no more keys."""
 
 
 class Queue:
-    """Used from one event loop.
+    """A work queue, used from one event loop.
 
-    `add*` from anywhere in the loop; each worker: `key = await get()`, work, `done(key)`, with `retry(key)`
-    or `forget(key)` before it.
+    Any task may call `add*`.  Each worker calls `key = await get()`, reconciles, then `retry(key)` or
+    `forget(key)`, then `done(key)`.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Queue:
         jitter: Callable[[], float] = random.random,
         metrics: QueueMetrics | None = None,
     ) -> None:
-        """`base` and `limit` bound the backoff in seconds; `jitter` gives numbers in [0, 1)."""
+        """`base` and `limit` bound the backoff in seconds; `jitter` returns numbers in [0, 1)."""
         self._metrics = metrics
         self._clock = clock
         self._base = base
@@ -80,7 +81,7 @@ class Queue:
     # --- adding ------------------------------------------------------------------------------------
 
     def add(self, key: Key) -> None:
-        """Now; one that is being worked on runs once more afterwards."""
+        """Enqueues the key now; a key that is being reconciled runs once more afterwards."""
         if self._closed:
             return
         if key in self._processing:
@@ -94,7 +95,7 @@ class Queue:
             self._wake_one()
 
     def add_after(self, key: Key, seconds: float) -> None:
-        """In so many seconds; the earliest such request wins."""
+        """Enqueues the key after so many seconds; the earliest such request wins."""
         due = self._clock.monotonic() + seconds
         if due < self._retry_at.get(key, float("inf")):
             self._retry_at[key] = due
@@ -102,7 +103,7 @@ class Queue:
             self._arm()
 
     def add_at(self, key: Key, when: datetime | None) -> None:
-        """At this time, in place of the deadline set before; None takes it away."""
+        """Enqueues the key at this time, which replaces its earlier deadline; None removes the deadline."""
         if when is None:
             self._wake_at.pop(key, None)
             return
@@ -116,7 +117,7 @@ class Queue:
             self._arm()
 
     def retry(self, key: Key, *, at_least: float = 0.0) -> float:
-        """With backoff, which doubles with each failure in a row.  Returns the delay in seconds."""
+        """Enqueues the key with backoff, which doubles with each failure in a row; returns it in seconds."""
         count = self._failures[key] = self._failures.get(key, 0) + 1
         delay = min(self._limit, self._base * 2.0 ** min(count - 1, 32))
         delay = max(at_least, delay * (0.5 + self._jitter() / 2))
@@ -124,9 +125,9 @@ class Queue:
         return delay
 
     def hurry(self, within: float) -> None:
-        """Run what waits for its backoff within so many seconds: what it waited for is over.
+        """Shortens every pending backoff to at most so many seconds, because the outage is over.
 
-        The count of failures stays, so that a key whose trouble is its own soon waits as long again.
+        The failure counts stay, so that a key with a permanent error soon has its long backoff again.
         """
         now = self._clock.monotonic()
         for key, due in list(self._retry_at.items()):
@@ -134,16 +135,16 @@ class Queue:
                 self.add_after(key, within * self._jitter())
 
     def forget(self, key: Key) -> None:
-        """The key succeeded: its next failure is its first, a planned retry is off."""
+        """Resets the backoff of a key that succeeded and cancels its pending retry."""
         self._failures.pop(key, None)
         self._retry_at.pop(key, None)
 
     def failures(self, key: Key) -> int:
-        """How many times in a row the key has failed."""
+        """Returns how many times in a row the key has failed."""
         return self._failures.get(key, 0)
 
     def __contains__(self, key: Key) -> bool:
-        """Whether the key is ready, is being worked on, or waits for its backoff."""
+        """True if the key is ready, is being reconciled, or waits for its backoff."""
         return (
             key in self._processing
             or key in self._retry_at
@@ -153,7 +154,8 @@ class Queue:
     # --- working -----------------------------------------------------------------------------------
 
     async def get(self) -> Key:
-        """The next key; it belongs to the caller until `done`.  Raises QueueClosedError after shutdown."""
+        """Returns the next key, which is the caller's until `done`.  Raises QueueClosedError after
+        shutdown."""
         while True:
             if self._closed:
                 raise QueueClosedError
@@ -165,24 +167,27 @@ class Queue:
                 await waiter
             except asyncio.CancelledError:
                 if waiter.done() and not waiter.cancelled():
-                    self._wake_one()  # this worker was told of a key: tell another
+                    self._wake_one()  # this worker was woken for a key and is cancelled: wake another
                 raise
 
     def _take(self) -> Key:
         namespace, lane = self._ready.popitem(last=False)
         key, since = lane.popitem(last=False)
         if lane:
-            self._ready[namespace] = lane  # at the end: the next namespace's turn
+            self._ready[namespace] = lane  # at the end: now it is the next namespace's turn
         self._processing.add(key)
-        self._retry_at.pop(key, None)  # this pass is that retry
+        self._retry_at.pop(key, None)  # this pass replaces the pending retry
         self._idle.clear()
         if self._metrics is not None:
             self._metrics.taken(key, self._clock.monotonic() - since)
         return key
 
     def done(self, key: Key) -> None:
-        """The pass over; a key that is to run once more goes first, so that what was begun gets finished
-        before something new is, but not for ever."""
+        """Ends the pass of a key.
+
+        A key that must run again goes first, so that started work is finished before new work begins.  After
+        STREAK such turns it waits in order, so that it cannot block the others.
+        """
         self._processing.discard(key)
         if self._metrics is not None:
             self._metrics.finished(key)
@@ -199,7 +204,7 @@ class Queue:
     # --- end and numbers -----------------------------------------------------------------------------
 
     def shutdown(self) -> None:
-        """No key is given out any more; those being worked on finish (`drained`)."""
+        """Stops giving out keys; running passes finish (`drained`)."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -210,11 +215,11 @@ class Queue:
                 waiter.set_result(None)
 
     async def drained(self) -> None:
-        """Returns when no key is being worked on."""
+        """Returns when no key is being reconciled."""
         await self._idle.wait()
 
     def __len__(self) -> int:
-        """Keys that are ready to be worked on."""
+        """The number of keys that are ready."""
         return sum(map(len, self._ready.values()))
 
     @property
@@ -223,16 +228,16 @@ class Queue:
 
     @property
     def retrying(self) -> int:
-        """Keys that wait for their backoff."""
+        """The number of keys that wait for their backoff."""
         return len(self._retry_at)
 
     @property
     def sleeping(self) -> int:
-        """Keys with a deadline."""
+        """The number of keys with a deadline."""
         return len(self._wake_at)
 
     def oldest(self) -> float:
-        """For how many seconds the longest-waiting ready key has been waiting."""
+        """Returns the seconds that the oldest ready key has waited; 0.0 without one."""
         since = [min(lane.values()) for lane in self._ready.values()]
         return self._clock.monotonic() - min(since) if since else 0.0
 
@@ -246,7 +251,7 @@ class Queue:
                 return
 
     def _arm(self) -> None:
-        """Set the one timer to the next due time of both heaps."""
+        """Sets the one timer to the earliest due time of both heaps."""
         if self._closed:
             return
         delay = MAX_SLEEP
@@ -269,6 +274,6 @@ class Queue:
     def _due(self, heap: list[tuple[float, Key]], current: dict[Key, float], now: float) -> None:
         while heap and (current.get(heap[0][1]) != heap[0][0] or heap[0][0] <= now):
             due, key = heapq.heappop(heap)
-            if current.get(key) == due:  # else it was replaced or taken away
+            if current.get(key) == due:  # else the entry was replaced or removed
                 del current[key]
                 self.add(key)

@@ -39,39 +39,41 @@ log = logging.getLogger(__name__)
 
 
 class Result(StrEnum):
+    """How a pass ended."""
+
     GONE = "gone"
-    """There is nothing to decide."""
+    """The object does not exist, so there is nothing to decide."""
     DONE = "done"
     WAITING = "waiting"
-    """A name is taken by something that is about to go."""
+    """A name is taken by an object that will soon be gone."""
     FAILED = "failed"
     CONFLICT = "conflict"
-    """Somebody else wrote first: the next pass sees it."""
+    """Another client wrote first; the next pass observes its change."""
     BUG = "bug"
-    """An exception that is none of the API server's."""
+    """An exception that is not an error of the API server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a pass did and when the key is to run next."""
+    """The result of a pass, and when the key runs next."""
 
     result: Result
     object: Obj | None = None
-    """The primary object; after a status write, as the API server answered it."""
+    """The primary object; after a status write, as the API server returned it."""
     done: tuple[tuple[Step, Obj | None], ...] = ()
     failure: StepFailure | None = None
     waiting: Waiting | None = None
     events: tuple[EventRecord, ...] = ()
-    """Events to send now."""
+    """Events to send now, after the status was written."""
     wrote_status: bool = False
     again: bool = False
-    """Run at once."""
+    """Run the key again at once."""
     retry: bool = False
-    """Run with backoff, the pass counts as failed; not before `retry_after` seconds."""
+    """Run the key with backoff, not before `retry_after` seconds; the pass counts as failed."""
     retry_after: float = 0.0
     wake_at: datetime | None = None
     error: Exception | None = None
-    """With BUG, and with a status that could not be written."""
+    """The exception, for BUG and for a status that could not be written."""
 
 
 async def reconcile(
@@ -82,7 +84,10 @@ async def reconcile(
     now: datetime,
     failures: int = 0,
 ) -> Outcome:
-    """`failures`: how many passes of this key have failed in a row.  Raises NotLeaderError only."""
+    """Runs one pass.  `failures`: how many passes of this key have failed in a row.
+
+    Raises only NotLeaderError; all other errors become the outcome.
+    """
     current = _Pass(system, caches, executor, key, now, failures)
     with bind(system=system.name, kind=system.resource.kind, namespace=key.namespace, name=key.name):
         try:
@@ -91,12 +96,14 @@ async def reconcile(
             raise
         except ConflictError:
             return Outcome(Result.CONFLICT, done=tuple(current.done), retry=True)
-        except Exception as error:  # one poisonous object must not stop the others
+        except Exception as error:  # one malformed object must not stop the others
             log.exception("a pass raised %s", type(error).__name__)
             return Outcome(Result.BUG, done=tuple(current.done), retry=True, error=error)
 
 
 class _Pass(Generic[Observed]):
+    """The state of one pass over one key."""
+
     def __init__(
         self,
         system: Controller[Observed],
@@ -152,7 +159,8 @@ class _Pass(Generic[Observed]):
         raise RuntimeError(f"{self.system.name} does not decide after {MAX_ROUNDS} rounds of answers")
 
     def is_gone(self, stopped: StepFailure | Waiting | None) -> bool:
-        """The object itself was not there to be patched: deleted, which the cache does not show yet."""
+        """True if a patch of the object itself found no object: it was deleted, which the cache does not show
+        yet."""
         return (
             isinstance(stopped, StepFailure)
             and stopped.error == NotFoundError.__name__
@@ -170,7 +178,7 @@ class _Pass(Generic[Observed]):
         self.done += acted.done
         self.news = self.news or acted.news
         if isinstance(acted.stopped, StepFailure):
-            # Transient ones come in crowds; the controller says once that the API server is in trouble.
+            # Transient failures come in large numbers; the manager logs the outage once for all of them.
             expected = acted.stopped.transient or self.is_gone(acted.stopped)
             level = logging.DEBUG if expected else logging.WARNING
             what = type(acted.stopped.step).__name__
@@ -194,7 +202,7 @@ class _Pass(Generic[Observed]):
     async def report(
         self, observed: Observed, decision: Decision, failure: StepFailure | None, retry_after: float
     ) -> Outcome:
-        """The status write, then what is to be told."""
+        """Writes the status; returns the outcome with the events to send."""
         primary = self.system.primary(observed)
         transient = failure is not None and failure.transient
         try:
@@ -216,9 +224,9 @@ class _Pass(Generic[Observed]):
                 retry_after=max(retry_after, after or 0.0),
                 error=error,
             )
-        # What was written is the next decision's input, and its own event wakes nobody.
+        # The written status is input of the next decision, and its own watch event enqueues no key.
         again = self.news or (written is not None and self.kept(written, decision))
-        # A step that failed is tried after the backoff, whatever the steps before it have changed.
+        # A step that failed is retried after the backoff, even if earlier steps have changed a cache.
         retry = transient or (decision.retry and (failure is not None or not again))
         return Outcome(
             Result.FAILED if failure is not None else Result.DONE,
@@ -234,7 +242,10 @@ class _Pass(Generic[Observed]):
         )
 
     async def write_status(self, primary: Obj, decision: Decision) -> Obj | None:
-        """None: it is as wanted already."""
+        """Writes the changed keys of the status; returns the written object, None if nothing differs.
+
+        The observed resourceVersion is a precondition: a status must not be declared for a newer object.
+        """
         if decision.status is None:
             return None
         changes = merge_patch(primary.get("status") or {}, decision.status)
@@ -250,14 +261,14 @@ class _Pass(Generic[Observed]):
         return written
 
     def kept(self, written: Obj, decision: Decision) -> bool:
-        """Whether the API server stored the status as it was sent; if not, writing it again is a loop."""
+        """True if the API server stored the status as sent.  If it did not, another write would be a loop."""
         changed = merge_patch(written.get("status") or {}, decision.status or {})
         if changed:
             log.warning("the API server changed the status: %s", ", ".join(sorted(changed)))
         return not changed
 
     def version_of(self, primary: Obj) -> str:
-        """The observed version, or the one that our own conditional patches have made of it in this pass."""
+        """Returns the observed resourceVersion, or the one after our own conditional patches in this pass."""
         version = str(primary["metadata"]["resourceVersion"])
         for step, answered in self.done:
             if (

@@ -1,4 +1,4 @@
-"""Takes what looks like a secret out of text that is logged or shown."""
+"""Hides secrets in text that is logged or shown."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         HIDDEN,
     ),
     (re.compile(r"\A(?:[A-Za-z0-9+/=]{1,100}\r?\n)+-----END [A-Z0-9 ]*-----"), HIDDEN),
-    # Tokens that say what they are: GitHub, GitLab, Vault, AWS, Slack, OpenShift, Hugging Face, OpenAI
+    # Tokens with a recognizable prefix: GitHub, GitLab, Vault, AWS, Slack, OpenShift, Hugging Face, OpenAI
     (
         re.compile(
             r"\b(?:gh[pousr]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|hv[sbr]\.[\w-]{8,}"
@@ -32,7 +32,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
         ),
         HIDDEN,
     ),
-    # JSON web tokens (service account tokens are such)
+    # JSON Web Tokens, such as service account tokens
     (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"), HIDDEN),
     # Authorization: Bearer xyz, Basic xyz
     (re.compile(r"\b(Bearer|Basic)\s+[\w.~+/=-]{6,}", re.I), rf"\1 {HIDDEN}"),
@@ -72,9 +72,10 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
 
 
 def redact(text: str) -> str:
-    """The text without values that look secret.  A last line of defence: secrets do not belong in it.
+    """Returns the text without values that look like secrets.
 
-    Give it the whole text: a key has many lines.
+    This is the last line of defence: secrets should not be in the text at all.  Pass the whole text, not
+    single lines, because a private key has many lines.
     """
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)

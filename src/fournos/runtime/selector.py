@@ -1,4 +1,4 @@
-"""Label selectors as the API server reads them: `a=b,c!=d,e in (f,g),h notin (i),j,!k`."""
+"""Label selectors in the syntax of the API server: `a=b,c!=d,e in (f,g),h notin (i),j,!k`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ Matcher = Callable[[Mapping[str, str]], bool]
 
 @lru_cache(maxsize=256)
 def matcher(selector: str) -> Matcher:
-    """A test of labels; the empty selector matches all.  Raises ValueError for what is no selector."""
+    """Returns a test of labels; the empty selector matches all.  Raises ValueError for an invalid
+    selector."""
     terms: list[Matcher] = []
     position = 0
     while position < len(selector):

@@ -1,4 +1,4 @@
-"""The certificate that an https server shows: renewed while connections are open."""
+"""The certificate of an HTTPS server, renewed without closing connections."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class ServingCertificate:
         self._there = asyncio.Event()
 
     def show(self, pair: Pair) -> None:
-        """From now on this one; connections that are open go on."""
+        """Uses this certificate for new connections; open connections continue."""
         if self._context is None:
             self._context = server_context(pair.certificate, pair.key)
         else:
@@ -23,7 +23,7 @@ class ServingCertificate:
         self._there.set()
 
     async def context(self) -> ssl.SSLContext:
-        """Returns with the first certificate."""
+        """Returns the TLS context once there is a first certificate."""
         await self._there.wait()
         assert self._context is not None
         return self._context

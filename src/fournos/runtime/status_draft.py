@@ -1,4 +1,4 @@
-"""A status under construction: one draft a pass, written once."""
+"""A draft of an object's status: changed during a pass, written once at its end."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from fournos.kube.resource import Obj
 from fournos.runtime.decision import EventRecord
 
 _NOTE_MAX = 1024
-"""Kubernetes takes no longer message of an Event."""
+"""Maximum length of an Event's message in Kubernetes, in characters."""
 
 
 M = TypeVar("M", bound=Model)
 
 
 def read(model: type[M], status: Mapping[str, Any], *names: str) -> M:
-    """These fields of a status, by their JSON names and by their types.
+    """Returns these fields of a status as a model, by their JSON names.
 
-    Only these: a field that another writer has spoiled must not hide the others.
+    Other fields are not read: a field that another client has made invalid must not hide the valid ones.
     """
     return model.model_validate({name: status[name] for name in names if status.get(name) is not None})
 
 
 class Draft:
-    """A copy of an object's status with the changes of this pass, and the events that go with them.
+    """A copy of an object's status with the changes and the events of this pass.
 
-    Each system adds what its kind's status has of its own.
+    Each kind derives a class with methods for its own status fields.
     """
 
     def __init__(self, obj: Obj, now: datetime) -> None:
@@ -49,7 +49,7 @@ class Draft:
         return str(self._status.get("message") or "")
 
     def found(self, type_: str) -> StatusCondition | None:
-        """The condition of this type, if any."""
+        """Returns the condition of this type, if any."""
         found = self._condition(type_)
         return StatusCondition.model_validate(found) if found else None
 
@@ -63,13 +63,13 @@ class Draft:
         return self._condition(type_).get("status") == "False"
 
     def _condition(self, type_: str) -> Mapping[str, Any]:
-        # Not validated: passes ask for single words of conditions very often.
+        # Without validation: a pass reads single fields of conditions very often.
         return condition({"status": self._status}, type_) or {}
 
     # --- changing ---
 
     def put(self, **fields: Any) -> Self:
-        """Set top-level fields by their JSON names; None removes one."""
+        """Sets top-level fields by their JSON names; None removes a field."""
         for name, value in fields.items():
             if value is None:
                 self._status.pop(name, None)
@@ -91,5 +91,5 @@ class Draft:
         return self
 
     def render(self) -> Mapping[str, Any]:
-        """The whole wanted status; the draft stays as it is."""
+        """Returns the whole wanted status; the draft does not change."""
         return self._status

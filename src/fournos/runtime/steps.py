@@ -1,4 +1,4 @@
-"""What a decision asks the world to do: ordered, typed data, carried out by `act`.
+"""The steps of a decision: ordered, typed data that `act` executes.
 
 Steps are data so that a test can crash between any two of them.
 """
@@ -14,35 +14,38 @@ from fournos.kube.resource import Key, Obj, Resource
 
 @dataclass(frozen=True, slots=True)
 class NameTaken:
-    """Why an object that has the name already is not the one to be created."""
+    """Why the existing object with the name is not the one to be created."""
 
     reason: str
     waits: bool = False
-    """Its name will be free: the step waits, and does not fail."""
+    """True: the name will be free soon, so the step waits instead of failing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Create `body`, once.
+    """Creates `body`, once.
 
-    If the name is taken: an object with our controller's UID is adopted (the step succeeds); one whose
-    owner is gone or that is terminating makes the pass wait for its event; any other fails the step
-    with `ForeignObject`.
+    If the name is taken: an object with our controller's UID is adopted (the step succeeds).  For an object
+    that is terminating or whose owner is gone, the pass waits for its watch event.  Any other object fails
+    the step with `ForeignObject`.
     """
 
     resource: Resource
     body: Obj
     own_label: str = ""
-    """For objects that cannot have a controller (it lives in another namespace): one that has none and
-    carries this label with the same value as `body` is ours, too."""
+    """For objects that cannot have a controller because it is in another namespace: an object without a
+    controller is also ours if this label has the same value as in `body`."""
     name_taken: Callable[[Create, Obj], NameTaken | None] | None = None
-    """Decides about the object that has the name in place of the rule above; None: it is the one to be
-    created.  For clusters where a controller's UID means nothing."""
+    """Replaces the rule above for an existing object; returns None if it is the one to be created.
+
+    For clusters where the UID of a controller has no meaning.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """JSON merge patch; put `metadata.resourceVersion` into `body` where others write too."""
+    """A JSON merge patch.  Where others write too, put `metadata.resourceVersion` into `body`
+    (precondition)."""
 
     resource: Resource
     key: Key
@@ -52,7 +55,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete exactly the object with this UID; one that is gone already counts as done."""
+    """Deletes exactly the object with this UID; an object that is gone already counts as deleted."""
 
     resource: Resource
     key: Key
@@ -60,16 +63,16 @@ class Delete:
     propagation: str = "Background"
     grace_seconds: int | None = None
     why: str = ""
-    """Logged with the deletion; without it, the deletion is not logged."""
+    """The reason, logged with the deletion; without it the deletion is not logged."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopySecret:
-    """Copy a Secret's data into a new Secret without the bytes passing through a decision.
+    """Copies a Secret's data into a new Secret; no decision ever sees the data.
 
-    `metadata` is the copy's (name, namespace, labels, ownerReferences).  A copy of ours whose data
-    differ is brought up to date; the rule for taken names is that of `Create`.  What `refuses` answers to the
-    source's name and annotations, if anything, ends the step with `NotAllowed`.
+    `metadata` is that of the copy (name, namespace, labels, ownerReferences).  A copy of ours with other data
+    is updated; the rule for taken names is that of `Create`.  `refuses(name, annotations)` of the source
+    returns a message to end the step with `NotAllowed`, or "".
     """
 
     source: Key
@@ -79,7 +82,8 @@ class CopySecret:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """Base of the steps that one system alone knows; its `System.executors` says who carries them out."""
+    """Base of the steps of a single controller; `Controller.executors` has the function that executes
+    them."""
 
 
 Step: TypeAlias = Create | Patch | Delete | CopySecret | Custom

@@ -1,4 +1,4 @@
-"""Background tasks that must not end: restarted with backoff, and given up loudly."""
+"""Supervision of background tasks that must not end: restarted with backoff, then the process gives up."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from fournos.runtime.metrics_table import TASK_RESTARTS
 log = logging.getLogger(__name__)
 
 RESTARTS = 5
-"""Ends in a row after which the process gives up; its restart is a cleaner cure."""
+"""Ends in a row after which the process gives up, because a restart of the process is more likely to help."""
 HEALTHY = 300.0
-"""Seconds of running after which earlier ends are forgotten."""
+"""Seconds of running after which earlier ends are no longer counted."""
 
 
 class TaskFailedError(Exception):
-    """A background task keeps ending."""
+    """Raised when a background task has ended RESTARTS times in a row."""
 
 
 async def supervise(name: str, run: Callable[[], Awaitable[None]], *, clock: Clock, metrics: Metrics) -> None:
-    """Runs until cancelled.  Raises TaskFailedError, and NotLeaderError at once."""
+    """Runs the task and restarts it with backoff, until cancelled.
+
+    Raises TaskFailedError when it has ended RESTARTS times in a row, and NotLeaderError at once.
+    """
     ends = 0
     while True:
         started = clock.monotonic()
