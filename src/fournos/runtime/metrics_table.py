@@ -1,6 +1,6 @@
-"""The metrics of the runtime itself: ours, and those that every controller made with controller-runtime has.
+"""The metrics of the runtime: our own, and those that every controller-runtime controller exports.
 
-A metric is declared once, as a constant; a system declares its own in its package.
+A metric is declared once, as a constant.  Each operator declares its own metrics in its package.
 """
 
 from __future__ import annotations

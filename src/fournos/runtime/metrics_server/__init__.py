@@ -1,1 +1,1 @@
-"""/metrics by https, for those with the right to read it."""
+"""/metrics over HTTPS, for clients with the right to read it."""

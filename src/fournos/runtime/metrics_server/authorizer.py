@@ -1,4 +1,6 @@
-"""Who may read /metrics: the API server is asked for each token, its answers are kept for a short time."""
+"""Authorization of /metrics: each token is reviewed by the API server; the results are cached for a short
+time.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,19 @@ log = logging.getLogger(__name__)
 
 PATH: Final = "/metrics"
 AT_ONCE: Final = 8
-"""Reviews at the same time; beyond it the answer is 429, so that a flood of tokens meets us and not the
-API server."""
+"""Maximum number of concurrent reviews.  Above it the response is 429, so that a flood of unknown tokens does
+not reach the API server."""
 KEPT: Final = 1024
-"""Answers that are kept at the most."""
+"""Maximum number of cached results."""
 REFUSAL: Final = 10.0
-"""Seconds that a refusal is kept at the most: a right that has just been given must count soon."""
+"""Maximum seconds that a refusal is cached, because a right that was just granted must take effect soon."""
 _REMEMBERED: Final = 600.0
-"""Seconds after its answer has expired that a token counts as one that was allowed before."""
+"""Seconds after the expiry of a permission for which its token still counts as a known one."""
 _LONGEST_TOKEN: Final = 16_384
 
 
 class Verdict(IntEnum):
-    """As an HTTP status."""
+    """The result for a token, as an HTTP status."""
 
     ALLOWED = 200
     UNKNOWN = 401
@@ -39,11 +41,11 @@ class Verdict(IntEnum):
     UNSURE = 503
 
 
-# --- what is asked, and what the answer means --------------------------------------------------------
+# --- requests to the API server, and their results ---------------------------------------------------
 
 
 def bearer(header: str) -> str:
-    """The token of an Authorization header, "" if there is none."""
+    """Returns the token of an Authorization header, "" if there is none."""
     scheme, _, token = header.strip().partition(" ")
     token = token.strip()
     return token if scheme.lower() == "bearer" and len(token) <= _LONGEST_TOKEN else ""
@@ -54,7 +56,7 @@ def token_review(token: str) -> Obj:
 
 
 def user_of(review: Obj) -> Mapping[str, Any] | None:
-    """Whose token it is; None: not one of this cluster."""
+    """Returns the user of a reviewed token; None: the token is not of this cluster."""
     status = review.get("status") or {}
     user = status.get("user") or {}
     return user if status.get("authenticated") is True and user.get("username") else None
@@ -75,14 +77,14 @@ def allowed(review: Obj) -> bool:
     return status.get("allowed") is True and status.get("denied") is not True
 
 
-# --- asking ---------------------------------------------------------------------------------------
+# --- reviews --------------------------------------------------------------------------------------
 
 
 class Authorizer:
-    """Keeps no token, only digests of tokens."""
+    """Decides whether a token may read /metrics.  Caches only digests of tokens, never tokens."""
 
     def __init__(self, api: Api, *, monotonic: Callable[[], float], lifetime: float) -> None:
-        """`lifetime`: seconds that an answer is kept."""
+        """`lifetime`: seconds for which a result is cached."""
         self._api = api
         self._monotonic = monotonic
         self._lifetime = lifetime
@@ -91,7 +93,7 @@ class Authorizer:
         self._problem = ""
 
     async def authorize(self, header: str) -> Verdict:
-        """`header`: the request's Authorization."""
+        """Returns the result for a request.  `header`: its Authorization header."""
         token = bearer(header)
         if not token:
             return Verdict.UNKNOWN
@@ -100,7 +102,7 @@ class Authorizer:
         if self._monotonic() < until:
             return verdict
         if verdict is Verdict.ALLOWED:
-            # Reviewed again at once: a flood of unknown tokens must not stop the scrapes of a known one.
+            # A known token skips the limit: a flood of unknown tokens must not stop its scrapes.
             verdict = await self._review(token)
         elif self._room.locked():
             return Verdict.TOO_MANY
@@ -124,7 +126,7 @@ class Authorizer:
         return Verdict.ALLOWED if allowed(answer) else Verdict.FORBIDDEN
 
     def _report(self, error: KubeError) -> None:
-        """Once for each kind of problem, not for each scrape."""
+        """Logs an error once for each kind of error, not for each scrape."""
         problem = type(error).__name__
         if problem != self._problem:
             fix = (
@@ -142,7 +144,7 @@ class Authorizer:
         for known in [one for one, (until, kept) in self._kept.items() if until + _grace(kept) <= now]:
             del self._kept[known]
         while len(self._kept) >= KEPT:
-            # The oldest refusal first: a flood of unknown tokens must not push out who may read.
+            # The oldest refusal goes first: a flood of unknown tokens must not evict the permissions.
             refused = (one for one, (_, kept) in self._kept.items() if kept is not Verdict.ALLOWED)
             del self._kept[next(refused, None) or next(iter(self._kept))]
         lifetime = self._lifetime if verdict is Verdict.ALLOWED else min(self._lifetime, REFUSAL)

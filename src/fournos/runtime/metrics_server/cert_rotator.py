@@ -1,4 +1,4 @@
-"""Keeps the certificate of /metrics, on every replica."""
+"""Rotates the certificate of /metrics, on every replica."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from fournos.runtime.webhook.secret import CertificateSecret
 log = logging.getLogger(__name__)
 
 TERMS: Final = Terms(settle=timedelta(hours=1))
-"""Prometheus is given the next authority by its operator, which takes longer than an API server's watch."""
+"""Prometheus receives the next authority from its operator, which takes longer than an API server's watch."""
 LOOK: Final = 600.0
-"""Seconds after which the Secret is read again: another replica may have turned it over."""
+"""Seconds after which the Secret is read again, because another replica may have rotated the certificate."""
 
 
 class CertRotator:
@@ -38,7 +38,7 @@ class CertRotator:
         show: Callable[[Pair], None],
         terms: Terms = TERMS,
     ) -> None:
-        """`show(pair)` is called with each certificate to be served from now on."""
+        """`show(pair)` is called with each certificate to serve from now on."""
         self._secret = CertificateSecret(api, secret, hosts=hosts, terms=terms, clock=clock, bundled=True)
         self._key = secret
         self._terms = terms
@@ -47,11 +47,11 @@ class CertRotator:
         self._show = show
         self._shown: Pair | None = None
         self._carried: tuple[bytes, datetime] | None = None
-        """The next authority, and since when this process knows that it is in the Secret."""
+        """The next authority, and the time since which this process has seen it in the Secret."""
         self._problem = ""
 
     async def run(self) -> None:
-        """Never ends but by cancellation."""
+        """Runs until cancelled."""
         backoff = Backoff()
         while True:
             try:
@@ -66,7 +66,7 @@ class CertRotator:
             await asyncio.sleep(wait)
 
     def _present(self, kept: Kept) -> float:
-        """Show what is current; in how many seconds to look again."""
+        """Serves the current certificate; returns the seconds until the next look."""
         assert kept.current is not None
         if kept.current != self._shown:
             self._show(kept.current)

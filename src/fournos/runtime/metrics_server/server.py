@@ -1,4 +1,4 @@
-"""The https server of /metrics."""
+"""The HTTPS server of /metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HEADERS: Final = {
 
 
 class MetricsServer:
-    """`run` serves until cancelled, from the first certificate on."""
+    """The server of /metrics.  `run` serves until cancelled, beginning with the first certificate."""
 
     def __init__(
         self, authorizer: Authorizer, metrics: Metrics, *, refresh: Callable[[], None] = lambda: None
@@ -42,7 +42,7 @@ class MetricsServer:
         return app
 
     async def run(self, *, port: int, host: str | None = None) -> None:
-        """Raises OSError if the port is taken."""
+        """Serves until cancelled.  Raises OSError if the port is in use."""
         context = await self.certificate.context()
         runner = web.AppRunner(self.app(), access_log=None)
         await runner.setup()

@@ -12,7 +12,7 @@ from fournos.api.durations import parse_duration
 from fournos.runtime.webhook.registration import Service
 
 LONGEST = 600.0
-"""Seconds that the answer about a token may be kept: a right that is taken away must end soon."""
+"""Maximum seconds that the result for a token may be cached, because a withdrawn right must end soon."""
 
 
 class MetricsSettings(BaseSettings):
@@ -57,5 +57,5 @@ class MetricsSettings(BaseSettings):
         return parse_duration(self.review_lifetime).total_seconds()
 
     def hosts(self, namespace: str) -> tuple[str, ...]:
-        """The names that the certificate bears."""
+        """Returns the names in the certificate."""
         return Service(namespace, self.service).hosts if self.service else (socket.gethostname(),)

@@ -1,1 +1,1 @@
-"""Admission webhooks: a system says what it reviews, this serves it."""
+"""Admission webhooks: each operator declares what it reviews; this package serves the reviews."""

@@ -1,6 +1,6 @@
-"""Keeps certificate and webhook configurations right, on every replica.
+"""Keeps the serving certificate and the webhook configurations up to date, on every replica.
 
-The Secret is read at start, when a configuration changes and when time says so.
+The Secret is read at start, when a webhook configuration changes and when a certificate is due.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from fournos.runtime.webhook.types import Webhook
 log = logging.getLogger(__name__)
 
 _LONGEST_SLEEP: Final = 600.0
-"""Seconds between looks at the clock: a machine that slept must not believe that no time has passed."""
+"""Maximum seconds between two looks at the wall clock, because a timer does not count suspended time."""
 
 
 class Keeper:
-    """Runs on every replica."""
+    """Rotates the certificate and corrects the webhook configurations.  Runs on every replica."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class Keeper:
         expect: Callable[[frozenset[str]], None],
         terms: Terms | None = None,
     ) -> None:
-        """`leading()` returns once this process leads.
+        """`leading()` returns once this process is the leader.
 
-        `show(pair)` is called with each certificate to be served from now on, `expect(segments)` with those
-        of the paths at which API servers may ask.
+        `show(pair)` is called with each certificate to serve from now on.  `expect(segments)` is called with
+        the path segments that API servers may use in requests.
         """
         self._api = api
         self._webhooks = webhooks
@@ -84,11 +84,11 @@ class Keeper:
         self._leads = False
         self._shown: Pair | None = None
         self._carried: tuple[bytes, datetime] | None = None
-        """The next authority, and since when all configurations have been seen with it."""
+        """The next authority, and the time since which all configurations have contained it."""
         self._problem = ""
 
     async def run(self) -> None:
-        """Never ends but by cancellation."""
+        """Runs until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for reflector in self._reflectors:
                 tasks.create_task(reflector.run())
@@ -101,7 +101,7 @@ class Keeper:
         self._wake.set()
 
     def complaints(self) -> Iterator[str]:
-        """Why the API server cannot ask this process yet; nothing if it can."""
+        """Returns why the API server cannot call this process yet; nothing if it can."""
         if self._shown is None:
             yield f"webhooks: no certificate yet{self._because()}"
         elif self._shown.ends <= self._clock.now():
@@ -140,14 +140,16 @@ class Keeper:
         self._problem = problem
 
     async def _pass(self) -> float:
-        """One look at everything; in how many seconds time alone will change it."""
+        """Checks the Secret and the configurations once; returns the seconds until the next change by
+        time."""
         kept = await self._certificates.turned(self._carried_since)
         assert kept.current is not None
         self._expect(self._segments(kept))
         try:
             self._record(await self._register(kept))
         finally:
-            # Last where it can be: nobody should see a certificate before its authority.
+            # After the registration if possible: no client should meet a certificate before it trusts its
+            # authority.
             self._present(kept.current)
         now = self._clock.now()
         look = next_look(kept, terms=self._terms, carried_since=self._carried_since(kept, now))
@@ -162,8 +164,11 @@ class Keeper:
         log.info("webhooks: serving with a certificate that ends %s", pair.ends.isoformat())
 
     def _segments(self, kept: Kept) -> frozenset[str]:
-        """Those of our certificates, the next one's too, and what the configurations have now: they may be
-        another version's, or just have been applied anew."""
+        """Returns the path segments of our certificates, the next one included, and of the live
+        configurations.
+
+        Another version may have written the configurations, or they were just applied again.
+        """
         own = {segment_of(pair) for pair in (kept.current, kept.next) if pair is not None}
         there = (self._stores[resource].get(Key("", name)) for resource, name in self._names)
         return frozenset(own.union(*(segments_in(one, self._webhooks) for one in there if one is not None)))
@@ -171,7 +176,7 @@ class Keeper:
     # --- the configurations -------------------------------------------------------------------------
 
     async def _register(self, kept: Kept) -> str:
-        """What is still waited for, "" if nothing."""
+        """Creates and corrects the configurations; returns what is still missing, "" if nothing is."""
         unread = [reflector for reflector in self._reflectors if not reflector.store.synced]
         if unread:
             return "; ".join(str(one.error) for one in unread if one.error is not None)

@@ -1,13 +1,13 @@
-"""The serving certificate and those who trust it: made, kept in one Secret, turned over.  Pure.
+"""The serving certificate and its authorities: created, kept in one Secret, rotated.  Pure.
 
-Each serving certificate has an authority of its own whose key is thrown away at once: whoever reads the
-Secret can stand in for this server, and sign nothing else.  So every renewal is a turn of the authority, and
-the only way there is:
+Each serving certificate has an authority of its own, whose key is discarded at once.  Who reads the Secret
+can therefore impersonate this server but sign nothing else.  Each renewal replaces the authority, in this
+order:
 
-    next is made → its authority stands in every caBundle, beside the present one → after a while next is
-    shown → the earlier authority stays in the bundle until it expires
+    next is created → its authority is in every caBundle, beside the current one → after a while next is
+    served → the earlier authority remains in the bundle until it expires
 
-Replicas that have not read the Secret yet show the earlier certificate, which is trusted still.
+Replicas that have not read the Secret yet serve the earlier certificate, which is still trusted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _SKEW: Final = timedelta(minutes=5)
-"""Clocks of API servers may be behind ours by so much."""
+"""How far the clocks of API servers may be behind ours."""
 _DATA: Final = {
     "current": ("ca.crt", "tls.crt", "tls.key"),
     "next": ("next-ca.crt", "next.crt", "next.key"),
@@ -36,17 +36,19 @@ _PREVIOUS: Final = "previous-ca.crt"
 
 @dataclass(frozen=True, slots=True)
 class Terms:
+    """The durations of the rotation."""
+
     lifetime: timedelta = timedelta(days=90)
     renew_before: timedelta = timedelta(days=30)
-    """The end of the present certificate."""
+    """Time before the end of the current certificate at which the next one is created."""
     settle: timedelta = timedelta(minutes=1)
-    """How long a new authority is in the bundles before its certificate is shown: API servers read the
-    configurations by watch."""
+    """How long a new authority is in the bundles before its certificate is served, because API servers
+    receive the configurations by watch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A serving certificate, its key and its authority, PEM."""
+    """A serving certificate, its key and its authority, as PEM."""
 
     authority: bytes
     certificate: bytes
@@ -59,7 +61,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What the Secret holds."""
+    """The content of the Secret."""
 
     current: Pair | None = None
     next: Pair | None = None
@@ -68,7 +70,7 @@ class Kept:
 
     @property
     def bundle(self) -> bytes:
-        """All who are trusted now, PEM; the same whichever of them is the current one."""
+        """All authorities that are trusted now, as PEM; the order does not depend on which is current."""
         pairs = [pair.authority for pair in (self.current, self.next) if pair is not None]
         return b"".join(sorted({*pairs, *self.previous}))
 
@@ -77,7 +79,7 @@ class Kept:
 
 
 def read(data: Mapping[str, str]) -> Kept:
-    """From a Secret's `data`.  What is not there whole, or does not fit together, is None."""
+    """Reads a Secret's `data`.  A pair that is incomplete or does not match becomes None."""
 
     def decoded(name: str) -> bytes:
         try:
@@ -93,7 +95,7 @@ def read(data: Mapping[str, str]) -> Kept:
 
 
 def write(kept: Kept) -> dict[str, str | None]:
-    """The merge patch to a Secret's `data`."""
+    """Returns the merge patch to a Secret's `data`."""
     patch: dict[str, str | None] = {}
     for name, pair in (("current", kept.current), ("next", kept.next)):
         values = (pair.authority, pair.certificate, pair.key) if pair is not None else (None, None, None)
@@ -128,7 +130,7 @@ def _end(certificate: bytes) -> datetime:
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 
-# --- the turn -------------------------------------------------------------------------------------
+# --- the rotation ---------------------------------------------------------------------------------
 
 
 def turn(
@@ -140,9 +142,10 @@ def turn(
     carried_since: datetime | None,
     make: Callable[[], Pair],
 ) -> Kept:
-    """What the Secret should hold now; the same when nothing is to be done.
+    """Returns the content that the Secret should have now; the same if nothing is due.
 
-    `carried_since`: since when every webhook configuration has carried the next authority, None: not yet.
+    `carried_since`: the time since which every webhook configuration has contained the next authority; None:
+    not yet.
     """
     current, following = (
         pair if pair is not None and pair.ends > now and covers(pair, hosts) else None
@@ -150,7 +153,7 @@ def turn(
     )
     previous = [authority for authority in kept.previous if _end(authority) > now]
     if current is None:
-        # Nothing to show: no time for a turn.
+        # There is no valid certificate to serve, so there is no time for a rotation.
         return Kept(following or make(), None, tuple(previous))
     if following is None:
         if now >= _renewal(current, terms):
@@ -161,7 +164,7 @@ def turn(
 
 
 def next_look(kept: Kept, *, terms: Terms, carried_since: datetime | None) -> datetime:
-    """When time alone will change what `turn` says."""
+    """Returns the time at which `turn` will return something else without any other change."""
     assert kept.current is not None
     moments = [kept.current.ends, *map(_end, kept.previous)]
     if kept.next is None:
@@ -176,7 +179,7 @@ def _renewal(pair: Pair, terms: Terms) -> datetime:
 
 
 def covers(pair: Pair, hosts: Sequence[str]) -> bool:
-    """Whether the certificate is for all these names and addresses."""
+    """True if the certificate is valid for all these names and addresses."""
     extensions = x509.load_pem_x509_certificate(pair.certificate).extensions
     try:
         names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -189,9 +192,9 @@ def covers(pair: Pair, hosts: Sequence[str]) -> bool:
 
 
 def make_pair(hosts: Sequence[str], now: datetime, lifetime: timedelta) -> Pair:
-    """A new authority and a certificate of its for these DNS names and addresses."""
+    """Creates an authority and a certificate signed by it for these DNS names and addresses."""
     authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    # Its own name: a bundle may hold several, and a verifier looks for them by name.
+    # A unique name: a bundle may contain several authorities, and a verifier finds them by name.
     issuer = _name(f"fournos-webhooks-{x509.random_serial_number():x}"[:48])
     issuer_id = x509.SubjectKeyIdentifier.from_public_key(authority_key.public_key())
     authority = (

@@ -1,8 +1,8 @@
-"""The unguessable segment that begins each webhook's path: only whom the API server's configuration tells it
-may ask what a user may create.
+"""The unguessable first segment of each webhook's path.
 
-It comes of the certificate's key, so every replica that reads the Secret knows it, and it turns with the
-certificate.
+Only a caller that knows it from the API server's configuration may use a webhook; others could learn from the
+answers what a user may create.  The segment is derived from the certificate's key, so every replica that
+reads the Secret has it, and it changes with the certificate.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from fournos.runtime.webhook.types import Webhook
 
 _LENGTH: Final = 64
 PATTERN: Final = f"[0-9a-f]{{{_LENGTH}}}"
-"""Hexadecimal: the API server takes only lower case DNS names as segments of a Service's path."""
+"""Hexadecimal, because the API server accepts only lower case DNS names as segments of a Service's path."""
 _LINGER: Final = 600.0
-"""Seconds for which a segment counts that is no longer in use: API servers learn of the next one by watch."""
+"""Seconds for which an old segment is still accepted, since API servers receive the next one by watch."""
 
 
 def segment_of(pair: Pair) -> str:
@@ -28,7 +28,8 @@ def segment_of(pair: Pair) -> str:
 
 
 def segments_in(existing: Obj, webhooks: Iterable[Webhook]) -> frozenset[str]:
-    """What the API server uses now, as a configuration of ours has it; "" where there is none yet."""
+    """Returns the segments that the API server uses now, from a configuration of ours; "" for a path
+    without."""
     paths = {webhook.name: webhook.path for webhook in webhooks}
     found = set()
     for entry in existing.get("webhooks") or ():
@@ -42,15 +43,15 @@ def segments_in(existing: Obj, webhooks: Iterable[Webhook]) -> frozenset[str]:
 
 
 class Doors:
-    """Which segments are let in."""
+    """The path segments that are accepted now."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._open: dict[str, float | None] = {}
-        """Until when; None: no end is known."""
+        """By segment: the time until which it is accepted; None: no end is known."""
 
     def expect(self, segments: Iterable[str]) -> None:
-        """From now on these; what was expected before for a while."""
+        """Accepts these segments from now on; earlier ones remain accepted for `_LINGER` seconds."""
         now, wanted = self._monotonic(), frozenset(segments)
         for segment, until in tuple(self._open.items()):
             if segment in wanted:
@@ -62,7 +63,7 @@ class Doors:
         self._open |= dict.fromkeys(wanted)
 
     def lets_in(self, segment: str) -> bool:
-        """In the same time whatever the segment."""
+        """True if the segment is accepted.  Takes the same time for every segment (no timing attack)."""
         now, found = self._monotonic(), False
         for known, until in self._open.items():
             same = hmac.compare_digest(known.encode(), segment.encode())

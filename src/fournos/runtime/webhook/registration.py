@@ -1,8 +1,8 @@
-"""The webhook configurations: what the API server is told of us.  Pure.
+"""The webhook configurations: the objects that register our webhooks at the API server.  Pure.
 
-A configuration is ours by its label, whose value is the operator's namespace.  The operator that leads keeps
-ours as its table says.  Every replica sees to the authorities in them, so that a certificate of its own
-is trusted whoever leads.
+A configuration is ours by its label, whose value is the operator's namespace.  The leader keeps our
+configurations equal to the operator's table.  Every replica adds the certificate authorities, so that its own
+certificate is trusted whichever replica leads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fournos.kube.resource import Obj, Resource
 from fournos.runtime.webhook.types import Webhook
 
 LABEL: Final = "fournos.dev/webhooks-of"
-"""On each configuration of ours: the namespace of the operator that it belongs to."""
+"""Label on each configuration of ours; its value is the namespace of the operator that owns it."""
 RESOURCES: Final[Mapping[str, Resource]] = {"mutating": MUTATING_WEBHOOKS, "validating": VALIDATING_WEBHOOKS}
 
 
@@ -31,7 +31,7 @@ class Service:
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """Whom the certificate must name: the API server checks the first."""
+        """The DNS names for the certificate; the API server verifies the first."""
         short = f"{self.name}.{self.namespace}.svc"
         return (short, f"{short}.cluster.local")
 
@@ -42,12 +42,12 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A base URL at which the API server reaches this process itself: for development."""
+    """A base URL at which the API server reaches this process directly; for development."""
 
     url: str
 
     def __post_init__(self) -> None:
-        """Raises ValueError for what the API server would not take."""
+        """Raises ValueError for a URL that the API server would reject."""
         parts = urlsplit(self.url)
         if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username:
             raise ValueError(f"{self.url!r} is no address such as https://192.0.2.7:9443")
@@ -66,10 +66,10 @@ Target = Service | Address
 def configurations(
     webhooks: Iterable[Webhook], target: Target, *, owner: str, bundle: bytes = b"", segment: str = ""
 ) -> dict[tuple[Resource, str], Obj]:
-    """The whole wanted objects by resource type and name; `owner` is the label's value, `segment` begins
-    the paths.
+    """Returns the wanted objects by resource type and name.
 
-    Every field has its value written out, so that what the API server answers is the same.
+    `owner` is the label's value; `segment` is the first segment of the paths.  Every field is set explicitly,
+    so that the API server adds no default and a comparison with its copy finds real differences only.
     """
     found: dict[tuple[Resource, str], dict[str, Any]] = {}
     for webhook in webhooks:
@@ -122,9 +122,10 @@ def _entry(webhook: Webhook, target: Target, bundle: bytes, segment: str) -> dic
 
 
 def correction(existing: Obj, wanted: Obj, *, whole: bool) -> dict[str, Any] | None:
-    """The merge patch that makes a configuration of ours right, None if it is.
+    """Returns the merge patch that corrects a configuration of ours, None if it is correct.
 
-    `whole`: as the table says; else only the authorities, whatever table another version has written.
+    `whole`: corrects all entries by the table; else only the authorities, because another version may have
+    written the entries.
     """
     entries: Sequence[Obj] = existing.get("webhooks") or ()
     if whole:
@@ -143,7 +144,7 @@ def correction(existing: Obj, wanted: Obj, *, whole: bool) -> dict[str, Any] | N
 
 
 def carries(existing: Obj, authority: bytes) -> bool:
-    """Whether every entry trusts this authority."""
+    """True if every entry of the configuration trusts this authority."""
     entries: Sequence[Obj] = existing.get("webhooks") or ()
     return bool(entries) and all(
         authority in base64.b64decode(entry["clientConfig"].get("caBundle") or "") for entry in entries

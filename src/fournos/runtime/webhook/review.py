@@ -1,4 +1,4 @@
-"""One AdmissionReview: read, decided by a system's pure review, answered."""
+"""One AdmissionReview: parsed, decided by an operator's pure review, and answered."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ API_VERSION: Final = "admission.k8s.io/v1"
 
 
 class GarbledError(Exception):
-    """No AdmissionReview of a version that is served."""
+    """The request is not an AdmissionReview of a supported version."""
 
 
 def parse(body: bytes) -> tuple[str, Request]:
-    """The request's UID and the request.  Raises GarbledError."""
+    """Returns the request's UID and the request.  Raises GarbledError."""
     try:
         review = orjson.loads(body)
         if (review["apiVersion"], review["kind"]) != (API_VERSION, "AdmissionReview"):
@@ -35,7 +35,7 @@ def parse(body: bytes) -> tuple[str, Request]:
         new = asked["object"]
         namespace = asked.get("namespace") or ""
         if namespace:
-            # The object may leave it to the URL.
+            # The object may have no namespace of its own: then the URL of the request had it.
             new = {**new, "metadata": {**(new.get("metadata") or {}), "namespace": namespace}}
         return str(asked["uid"]), Request(
             operation=asked["operation"],
@@ -55,10 +55,10 @@ def parse(body: bytes) -> tuple[str, Request]:
 
 
 async def decide(webhook: Webhook, request: Request, api: Api, *, seconds: float) -> Review:
-    """The system's review, its questions answered within this time.
+    """Returns the review of the request; its questions are answered within `seconds`.
 
-    What is not answered by then is Unknown.  Raises LookupError when it never stops asking, and whatever a
-    faulty review raises.
+    A question without an answer by then is Unknown.  Raises LookupError if the review requires new facts
+    after MAX_ROUNDS rounds, and any error of a faulty review.
     """
     deadline = asyncio.get_running_loop().time() + seconds
     answers: dict[Question, Answer] = {}
@@ -75,14 +75,14 @@ async def decide(webhook: Webhook, request: Request, api: Api, *, seconds: float
 
 
 def verdict(review: Review) -> str:
-    """One word, for metrics."""
+    """Returns the review's result in one word, for metrics."""
     if review.problems:
         return "unsure" if review.transient else "refused"
     return "changed" if review.patch else "allowed"
 
 
 def respond(uid: str, request: Request, review: Review) -> Mapping[str, Any]:
-    """The AdmissionReview that goes back."""
+    """Returns the AdmissionReview with the response."""
     response: dict[str, Any] = {"uid": uid, "allowed": not review.problems}
     if review.warnings:
         response["warnings"] = list(review.warnings)
@@ -94,7 +94,8 @@ def respond(uid: str, request: Request, review: Review) -> Mapping[str, Any]:
 
 
 def _status(request: Request, review: Review) -> dict[str, Any]:
-    """As the API server itself refuses: 422 with the fields, or 503 for what another try may change."""
+    """Returns the Status in the form of the API server: 422 with the fields, or 503 if another try may
+    succeed."""
     code, reason = (503, "ServiceUnavailable") if review.transient else (422, "Invalid")
     about = {
         "group": str(request.new.get("apiVersion") or "").rpartition("/")[0],

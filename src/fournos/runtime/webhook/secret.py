@@ -1,6 +1,6 @@
-"""The Secret that certificates are kept in: read, turned over, written.
+"""The Secret of the certificates: read, rotated, written.
 
-It is not watched, so that the operator needs no right to list Secrets.
+It is read on demand and not watched, so that the operator needs no right to list Secrets.
 """
 
 from __future__ import annotations
@@ -17,11 +17,15 @@ from fournos.runtime.clock import Clock
 from fournos.runtime.webhook.certificates import Kept, Terms, make_pair, read, turn, write
 
 BUNDLE = "ca-bundle.crt"
-"""All authorities that are trusted now, for those who read the Secret to trust us."""
+"""The data key with all authorities that are trusted now, for clients that read the Secret."""
 
 
 class CertificateSecret:
-    """Whoever sees first that a certificate is due makes it; the resourceVersion decides between two."""
+    """The certificates in a Secret.
+
+    The first replica to find a certificate due makes the next one.  If two do so at once, the resourceVersion
+    lets only one write succeed.
+    """
 
     def __init__(
         self,
@@ -33,7 +37,7 @@ class CertificateSecret:
         clock: Clock,
         bundled: bool = False,
     ) -> None:
-        """`bundled`: the Secret holds BUNDLE, too."""
+        """`bundled`: the Secret also holds BUNDLE."""
         self._api = api
         self._key = key
         self._hosts = hosts
@@ -42,9 +46,10 @@ class CertificateSecret:
         self._bundled = bundled
 
     async def turned(self, carried_since: Callable[[Kept, datetime], datetime | None]) -> Kept:
-        """What it holds now, after what is due.  `carried_since` as for `turn`, of what it held before.
+        """Rotates what is due and returns the content of the Secret.
 
-        Raises ConflictError if another was faster, other KubeErrors.
+        `carried_since` is that of `turn`, called with the content before.  Raises ConflictError if another
+        replica wrote first, and other KubeErrors.
         """
         try:
             secret: Obj | None = await self._api.get(SECRET, self._key)

@@ -1,4 +1,4 @@
-"""The HTTPS server that API servers ask: a path for each webhook."""
+"""The HTTPS server for admission requests: one path for each webhook."""
 
 from __future__ import annotations
 
@@ -26,18 +26,20 @@ from fournos.runtime.webhook.types import Webhook
 log = logging.getLogger(__name__)
 
 _LARGEST: Final = 16 * 2**20
-"""Bytes of a request: two objects, each as large as etcd takes it, with room."""
+"""Maximum bytes of a request: two objects, each as large as etcd accepts, with room to spare."""
 _MARGIN: Final = 0.5
-"""Seconds of the API server's patience that are left for the way back."""
+"""Seconds of the API server's timeout that are reserved for the response."""
 _GOING: Final = 5.0
-"""Seconds that requests under way get at the end."""
+"""Seconds that requests under way have to finish at the end."""
 LINGER: Final = 2.0
-"""Seconds at the end in which each answer closes its connection: an API server that keeps one open would
-send its next request just as we go."""
+"""Seconds at the end in which each response closes its connection.
+
+An API server that keeps a connection open would send its next request to a server that has just ended.
+"""
 
 
 class WebhookServer:
-    """`run` serves until cancelled, from the first certificate on."""
+    """The webhook server.  `run` serves until cancelled, beginning with the first certificate."""
 
     def __init__(
         self,
@@ -48,16 +50,17 @@ class WebhookServer:
         linger: float = LINGER,
         clients: str = "",
     ) -> None:
-        """`clients` is a file of authorities: who asks must show a certificate of one of them.
+        """`clients`: file of certificate authorities; a caller must present a client certificate of one of
+        them.
 
-        Raises ValueError if two webhooks have one path or one name.
+        Raises ValueError if two webhooks have the same path or the same name.
         """
         for what in ("path", "name"):
             found = [getattr(webhook, what) for webhook in webhooks]
             if len(set(found)) != len(found):
                 raise ValueError(f"two webhooks have the same {what}")
         self.doors = Doors(time.monotonic)
-        """Which paths are answered: none at first."""
+        """The path segments that are accepted; none at first."""
         self._api = api
         self._webhooks = webhooks
         self._metrics = metrics
@@ -68,7 +71,7 @@ class WebhookServer:
         self._going = False
 
     def show(self, pair: Pair) -> None:
-        """Serve with this certificate; connections that are open go on."""
+        """Serves with this certificate; open connections continue."""
         self._certificate.show(pair)
 
     def complaints(self) -> Iterator[str]:
@@ -84,7 +87,8 @@ class WebhookServer:
         return app
 
     async def run(self, *, port: int, host: str | None = None) -> None:
-        """Raises OSError if the port is taken, or the file of authorities cannot be read."""
+        """Serves until cancelled.  Raises OSError if the port is in use or the file of authorities is
+        unreadable."""
         context = await self._certificate.context()
         if self._clients:
             context.load_verify_locations(self._clients)
@@ -125,7 +129,7 @@ class WebhookServer:
         except (asyncio.CancelledError, web.HTTPException):
             raise
         except Exception:
-            # The failure policy decides what becomes of the request.
+            # The failure policy of the webhook decides whether the request is admitted.
             log.exception("webhook %s failed", webhook.name)
             return web.Response(status=500, text="the review failed; see the operator's log\n")
         finally:
@@ -135,7 +139,8 @@ class WebhookServer:
 
 
 def _patience(text: str | None, configured: int) -> float:
-    """Seconds that the API server waits, as it says itself."""
+    """Returns the seconds that the API server waits for the response, from the request or the
+    configuration."""
     try:
         return parse_duration(text).total_seconds() if text else float(configured)
     except ValueError:

@@ -1,9 +1,9 @@
-"""What a system gives to the webhook server: which requests it reviews, and a pure review.
+"""The types of an admission webhook: the requests that it reviews, and its pure review.
 
     review(request, facts) -> Review
 
-The contract is that of a decision (`fournos.runtime.decision`): pure, called again with the answers to what
-it requires.
+The contract is that of a decision (`fournos.runtime.decision`): the review is pure, and it is called again
+with the answers to the questions that it requires.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ class Request:
     operation: Operation
     user: User
     key: Key
-    """The name is "" where the API server will make one of `generateName`."""
+    """Namespace and name; the name is "" if the API server will generate it from `generateName`."""
     new: Obj
-    """Its metadata name the namespace, too."""
+    """The object as it would be stored; its metadata always contain the namespace."""
     old: Obj | None = None
-    """None at creation."""
+    """The stored object; None at creation."""
     dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Review:
-    """Admitted if nothing is wrong."""
+    """The result of a review; the request is admitted if there are no problems."""
 
     problems: tuple[Violation, ...] = ()
     transient: bool = False
-    """Refused for now: another try may succeed (something could not be learnt)."""
+    """True: refused for now, because a fact could not be fetched; another try may succeed."""
     patch: Mapping[str, Any] = field(default_factory=dict)
-    """Of a mutating webhook: the JSON merge patch (RFC 7396) to the new object; lists are replaced whole."""
+    """For a mutating webhook: the JSON merge patch (RFC 7396) to the new object; lists are replaced whole."""
     warnings: tuple[str, ...] = ()
-    """ServingCertificate to who asks, whatever the verdict; one line each."""
+    """Warnings for the client, sent with any result; one line each."""
 
 
 class Reviewer(Protocol):
-    """Pure: no I/O, no clock, no randomness."""
+    """A review function.  It is pure: no I/O, no clock, no randomness."""
 
     def __call__(self, request: Request, facts: Facts) -> Review: ...
 
@@ -59,37 +59,38 @@ class Reviewer(Protocol):
 class Webhook:
     """One webhook: a path of the server and an entry of a webhook configuration.
 
-    Entries with the same `kind` and `configuration` stand in one object, which is wholly ours.  The API
-    server asks the mutating configurations in the order of their names, so ours must come before Kueue's.
+    Entries with the same `kind` and `configuration` are in one object, which belongs to us alone.  The API
+    server calls mutating configurations in the order of their names, and ours must come before Kueue's.
     """
 
     kind: Literal["mutating", "validating"]
     name: str
-    """Of the entry: a domain name with two dots at least."""
+    """Name of the entry: a domain name with at least two dots."""
     configuration: str
-    """Name of the webhook configuration.  No two deployments may share one."""
+    """Name of the webhook configuration.  No two deployments may use the same name."""
     path: str
-    """Begins with a slash."""
+    """Path on the server; it begins with a slash."""
     resources: tuple[Resource, ...]
     operations: tuple[Operation, ...]
     review: Reviewer
     subresources: tuple[str, ...] = ("",)
-    """Of the resources; "" is the resource itself."""
+    """Subresources of the resources; "" is the resource itself."""
     failure_policy: Literal["Fail", "Ignore"] = "Fail"
-    """What the API server does with a request when nobody answers."""
+    """What the API server does with a request when the webhook does not respond."""
     timeout: int = 10
-    """Seconds that the API server waits, 1 to 30."""
+    """Seconds that the API server waits for the response, 1 to 30."""
     namespaces: Mapping[str, Any] = field(default_factory=dict)
-    """Label selector of namespaces; {} is all."""
+    """Label selector of namespaces; {} selects all."""
     objects: Mapping[str, Any] = field(default_factory=dict)
-    """Label selector of the objects themselves.  Users choose labels: not for what protects."""
+    """Label selector of the objects.  Users choose labels, so a protection must not depend on it."""
     conditions: tuple[tuple[str, str], ...] = ()
-    """Name and CEL expression of each match condition: others are not even asked about."""
+    """Match conditions: name and CEL expression.  The API server sends only requests that match all of
+    them."""
     again: bool = False
-    """Mutating: asked once more when a later webhook has changed the object."""
+    """For a mutating webhook: called again if a later webhook has changed the object."""
 
     def __post_init__(self) -> None:
-        """Raises ValueError where the API server would not do what is meant."""
+        """Raises ValueError if the API server would not register or order the webhook as required."""
         if not self.path.startswith("/"):
             raise ValueError(f"{self.name}: a path begins with a slash")
         if self.kind == "mutating" and self.configuration >= _KUEUE:
