@@ -1,1 +1,1 @@
-"""The Kueue job framework: a Workload for any job kind, from request to release."""
+"""The Kueue job framework: a Workload for each job of any kind, from creation to the release of its quota."""

@@ -1,9 +1,9 @@
-"""Jobs inside jobs: what belongs to a queued job runs on its quota and gets no Workload of its own (Kueue's
-rule; an AppWrapper's components are the usual case).
+"""Nested jobs: an object that belongs to a queued job runs on its quota and gets no Workload of its own.
 
-A queued owner is known by its Workload: Kueue's own kinds and ours label it with the owner's UID.  Any user
-may write an owner reference, so a reference alone is no claim to that quota: the Workload of an AppWrapper
-names the component that each pod set is for, and that of a FournosJob has the name of its run.
+This is Kueue's rule; the components of an AppWrapper are the usual case.  A queued owner is found by its
+Workload: Kueue's own kinds and ours label the Workload with the owner's UID.  Any user may write an owner
+reference, so a reference alone gives no right to the quota.  The Workload of an AppWrapper therefore names
+the component of each pod set, and the Workload of a FournosJob has the name of its PipelineRun.
 """
 
 from __future__ import annotations
@@ -23,32 +23,39 @@ from fournos.queueing.workload import JOB_UID_LABEL
 from fournos.runtime.decision import Facts, LiveList, Present, Unknown
 
 COMPONENT_ANNOTATION: Final = "fournos.dev/component"
-"""On the pod template of a pod set in an AppWrapper's Workload: the component that it is for."""
+"""Annotation on the pod template of a pod set in an AppWrapper's Workload: the component of the pod set."""
 _GENERATED: Final = re.compile(r"(.*)\{([0-9]{1,3})\}", re.ASCII)
 APPWRAPPER: Final = ("workload.codeflare.dev", "AppWrapper")
 _FOURNOS_JOB: Final = (FOURNOS_JOB.group, FOURNOS_JOB.kind)
 _PIPELINE_RUN: Final = ("tekton.dev", "PipelineRun")
 _NAMED_ALWAYS: Final = frozenset({_FOURNOS_JOB, _PIPELINE_RUN, ("flux-framework.org", "MiniCluster")})
-"""Kinds without a pod template: an AppWrapper with one of them has a Workload that our operator made, and no
-other queued kind makes them, save FournosJobs their runs."""
+"""Kinds without a pod template.
+
+An AppWrapper with one of them has a Workload that our operator made.  No other queued kind creates objects of
+these kinds, except a FournosJob its PipelineRuns.
+"""
 
 
 def component(template: Obj, index: int) -> str:
-    """The annotation's value.  A generated name follows from the owner's UID: each cluster has another."""
+    """Returns the annotation's value for a component.
+
+    A generated name depends on the owner's UID, which differs on each cluster, so its prefix and index are
+    used.
+    """
     meta = template.get("metadata") or {}
     name = meta.get("name") or f"{meta.get('generateName', '')}{{{index}}}"
     return f"{template['apiVersion']}/{template['kind']}/{name}"
 
 
 def generated_name(prefix: str, owner_uid: str, index: int) -> str:
-    """The name of a component that is made from generateName: always the same for this owner."""
+    """Returns the name of a component with generateName; it is always the same for this owner."""
     return prefix + hashlib.sha256(f"{owner_uid}/{index}".encode()).hexdigest()[:5]
 
 
 def ancestor_among(obj: Obj, workloads: Iterable[Obj]) -> Ancestor | None:
-    """The controller of `obj`, if it has quota of its own for `obj` to run on.
+    """Returns the controller of `obj` if it has quota for `obj` to run on.
 
-    `workloads`: those that this controller controls, as a cache or the API server has them.
+    `workloads`: the Workloads controlled by that controller, from a cache or from the API server.
     """
     owner = controller_of(obj)
     held = [one for one in workloads if owner and _is_owners(one, owner)]
@@ -62,7 +69,7 @@ def ancestor_among(obj: Obj, workloads: Iterable[Obj]) -> Ancestor | None:
 
 
 def ancestor_questions(obj: Obj) -> tuple[LiveList, ...]:
-    """What `live_ancestor` asks: nothing about an object without a controller."""
+    """Returns the questions of `live_ancestor`; none for an object without a controller."""
     owner = controller_of(obj)
     if owner is None:
         return ()
@@ -70,8 +77,11 @@ def ancestor_questions(obj: Obj) -> tuple[LiveList, ...]:
 
 
 def live_ancestor(obj: Obj, facts: Facts) -> Ancestor | Unknown | None:
-    """The same as the API server has it now: asked before a job with a controller gets a Workload, since a
-    cache may show the job before its owner's Workload."""
+    """Returns the ancestor as the API server has it now.
+
+    A live read before a job with a controller gets a Workload: a cache may show the job before the Workload
+    of its owner.
+    """
     questions = ancestor_questions(obj)
     if not questions:
         return None
@@ -82,7 +92,8 @@ def live_ancestor(obj: Obj, facts: Facts) -> Ancestor | Unknown | None:
 
 
 def share_of(obj: Obj, workload: Obj) -> Share | None:
-    """What of the admission of its owner's Workload is for `obj`; None: nothing, or it is not admitted."""
+    """Returns the part of the owner's admission that is for `obj`; None if there is none or it is not
+    admitted."""
     owner = controller_of(obj)
     if owner is None or not _is_owners(workload, owner) or not is_true(workload, "Admitted"):
         return None
@@ -107,7 +118,7 @@ def _is_owners(workload: Obj, owner: Obj) -> bool:
 
 
 def _belongs(obj: Obj, owner: Obj, workload: Obj) -> bool:
-    """Whether this owner's Workload is for `obj`, too."""
+    """True if the owner's Workload also holds the quota of `obj`."""
     above, own = _type_of(owner), _type_of(obj)
     if above == APPWRAPPER:
         named = any(_components(workload))
@@ -118,7 +129,7 @@ def _belongs(obj: Obj, owner: Obj, workload: Obj) -> bool:
 
 
 def _type_of(obj: Obj) -> tuple[str, str]:
-    """Group and kind of an object, or of what a reference names."""
+    """Returns group and kind of an object, or of the object that a reference names."""
     return str(obj.get("apiVersion") or "").rpartition("/")[0], str(obj.get("kind") or "")
 
 
@@ -131,13 +142,13 @@ def _names(found: str, obj: Obj, owner_uid: str) -> bool:
     type_, _, name = found.rpartition("/")
     if generated := _GENERATED.fullmatch(name):
         name = generated_name(generated[1], owner_uid, int(generated[2]))
-    # An item of a list of built-in objects does not say what it is.
+    # An item of a list of built-in objects has no apiVersion and kind.
     known = not obj.get("kind") or type_ == f"{obj['apiVersion']}/{obj['kind']}"
     return bool(known and name == obj["metadata"]["name"])
 
 
 def _components(workload: Obj) -> Iterator[tuple[str, str]]:
-    """Pod set and component, of those pod sets that name one."""
+    """Returns pod set and component for each pod set that names a component."""
     for pod_set in workload["spec"].get("podSets") or ():
         meta = (pod_set.get("template") or {}).get("metadata") or {}
         found = (meta.get("annotations") or {}).get(COMPONENT_ANNOTATION)

@@ -1,7 +1,7 @@
-"""One Workload a job: the one that fits it is found or named, all others are changed or go.
+"""Exactly one Workload for each job: the matching one is kept or named, all others are changed or deleted.
 
-Kueue's rule: Workloads belong to a job by owner name and kind; a waiting one that does not fit is
-rewritten, one that holds quota is replaced after the job has stopped.
+This is Kueue's rule.  Workloads belong to a job by owner name and kind.  A pending Workload that does not
+match is rewritten; one that holds quota is replaced after the job has stopped.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from fournos.runtime.steps import Delete, Patch, Step
 PREBUILT_LABEL = "kueue.x-k8s.io/prebuilt-workload-name"
 MAX_EXECUTION_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
 OUT_OF_SYNC = "OutOfSync"
-"""Why a prebuilt Workload ends that its job does not fit: Kueue's reason."""
+"""Kueue's reason for finishing a prebuilt Workload that its job does not match."""
 _PROVISIONING = "provreq.kueue.x-k8s.io/"
 
 
 @dataclass(frozen=True, slots=True)
 class Ensured:
+    """The job's Workload, or the steps that make job and Workloads match."""
+
     workload: Obj | None = None
     steps: tuple[Step, ...] = ()
-    """What brings job and Workloads together; while there are any, nothing else is done."""
+    """The steps that make job and Workloads match; the pass does nothing else while there are any."""
     event: str = ""
     reason: str = ""
     message: str = ""
@@ -51,7 +53,10 @@ def prebuilt_name(job: Obj) -> str:
 
 
 def max_execution_seconds(job: Obj) -> int | None:
-    """What is no positive number of 32 bits is ignored here; admission refuses it."""
+    """Returns the limit from the job's label.
+
+    A value that is not a positive 32-bit number is ignored here, because admission refuses it.
+    """
     return parse_count((job["metadata"].get("labels") or {}).get(MAX_EXECUTION_LABEL)) or None
 
 
@@ -74,13 +79,14 @@ def request_of(job: GenericJob, priority: Priority | None, options: Options) -> 
         labels={**copied, JOB_UID_LABEL: uid_of(job.obj)},
         priority=priority,
         annotations={k: v for k, v in annotations.items() if k.startswith(_PROVISIONING)},
-        # A manager's job has no controller that would take it off after the job is gone.
+        # On a MultiKueue manager no controller would remove the finalizer after the job is gone.
         finalizers=() if runs_elsewhere(job) else (IN_USE,),
         max_execution_seconds=max_execution_seconds(job.obj),
     )
 
 
 def ensure(job: GenericJob, inputs: QueueInputs, now: datetime, *, finished: bool) -> Ensured:
+    """Returns the job's Workload, or the steps that lead to exactly one matching Workload."""
     if prebuilt_name(job.obj):
         return _prebuilt(job, inputs, now)
     match, others = None, []
@@ -90,7 +96,7 @@ def ensure(job: GenericJob, inputs: QueueInputs, now: datetime, *, finished: boo
         elif not (is_terminating(workload) and IN_USE not in (workload["metadata"].get("finalizers") or ())):
             others.append(workload)
     if match is None and others and finished and not is_terminating(others[0]):
-        return Ensured(others[0])  # it ends with the job, whatever it once asked for
+        return Ensured(others[0])  # a finished job: its Workload ends with it, even if it no longer matches
     if match is None and others and job.is_suspended() and _rewritable(others[0]):
         return _rewritten(job, others[0], inputs)
     if others:
@@ -115,9 +121,10 @@ def ensure(job: GenericJob, inputs: QueueInputs, now: datetime, *, finished: boo
 
 
 def _fits(job: GenericJob, workload: Obj) -> bool:
+    """True if the Workload is the job's and requests what the job needs."""
     owner = controller_of(workload) or {}
     if owner.get("uid") != uid_of(job.obj):
-        return False  # of an earlier job of this name
+        return False  # the Workload of an earlier job with this name
     if isinstance(job, JobWithCustomWorkload):
         return job.fits(workload)
     return equivalent(
@@ -150,7 +157,7 @@ def _rewritten(job: GenericJob, workload: Obj, inputs: QueueInputs) -> Ensured:
 
 
 def _removed(workload: Obj) -> tuple[Step, ...]:
-    """Deleted, and let go in a later pass."""
+    """Deletes the Workload; a later pass removes the finalizer, which holds the quota until then."""
     if not is_terminating(workload):
         return (Delete(WORKLOAD, key_of(workload), uid_of(workload)),)
     patch = finalizer_patch(workload)
@@ -158,7 +165,7 @@ def _removed(workload: Obj) -> tuple[Step, ...]:
 
 
 def _kept_up(job: GenericJob, workload: Obj, inputs: QueueInputs) -> Ensured | None:
-    """Queue and priority follow the job's labels where Kueue allows it."""
+    """Updates queue and priority from the job's labels where Kueue allows a change."""
     spec: dict[str, Any] = {}
     if queue_of(job) != workload["spec"].get("queueName") and not is_true(workload, "QuotaReserved"):
         spec["queueName"] = queue_of(job)
@@ -184,7 +191,7 @@ def _spec_patch(workload: Obj, spec: Mapping[str, Any]) -> Patch:
 
 
 def _prebuilt(job: GenericJob, inputs: QueueInputs, now: datetime) -> Ensured:
-    """A Workload that somebody else has made: taken over if it is free and fits."""
+    """Uses a Workload that another client has created: taken over if it has no owner, kept if it matches."""
     workload = inputs.prebuilt
     if workload is None:
         return Ensured()

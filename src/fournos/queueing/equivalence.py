@@ -1,4 +1,4 @@
-"""Whether a Workload still asks for what its job needs (Kueue's rule: what is compared, and what is not)."""
+"""Whether a Workload still requests what its job needs, by the rule of Kueue's job framework."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fournos.kube.resource import Obj
 from fournos.queueing.workload import PodSet
 
 _DEFAULTS: dict[str, Any] = {
-    # The Workload CRD fills these into the stored copy; the job's own template may leave them out.
+    # The Workload CRD sets these defaults in the stored copy; the job's own template may leave them out.
     "protocol": "TCP",
     "service": "",
     "terminationMessagePath": "/dev/termination-log",
@@ -26,9 +26,9 @@ def equivalent(
     *,
     suspended: bool,
 ) -> bool:
-    """Compares containers, counts and tolerations by position; names, labels and selectors do not matter.
+    """Compares containers, counts and tolerations by position; names, labels and selectors are ignored.
 
-    A job that was admitted with fewer pods shows their number while it runs.
+    A running job that was admitted with fewer pods is compared by the admitted count.
     """
     spec = workload["spec"]
     if max_execution_seconds != spec.get("maximumExecutionTimeSeconds"):
@@ -46,7 +46,7 @@ def equivalent(
 
 
 def _running(pod_set: Obj, granted: int | None) -> Obj:
-    """Counts move with partial admission only."""
+    """Returns the pod set with the admitted count; only partial admission (`minCount`) changes a count."""
     if granted is None or pod_set.get("minCount") is None:
         return pod_set
     return {**pod_set, "count": granted}
@@ -67,7 +67,10 @@ def _same(mine: PodSet, theirs: Obj, tolerations: bool) -> bool:
 
 
 def _normal(value: Any, key: str = "") -> Any:
-    """Without what is empty or a default; quantities by value; of two variables of a name the last."""
+    """Returns the value without empty parts and defaults, for comparison.
+
+    Quantities are compared by value; of two environment variables with one name the last counts.
+    """
     if isinstance(value, Mapping):
         if key in ("requests", "limits"):
             return {name: _number(amount) for name, amount in value.items()} or None
@@ -83,7 +86,7 @@ def _normal(value: Any, key: str = "") -> Any:
 
 
 def _number(amount: Any) -> Any:
-    """One that cannot be read is only equal to itself."""
+    """Returns the quantity's value; an unreadable quantity equals only itself."""
     try:
         return parse_quantity(amount)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the framework reads beside the job, and what it comes to."""
+"""The input of the framework beside the job, and the outcome of its pass."""
 
 from __future__ import annotations
 
@@ -14,30 +14,32 @@ from fournos.runtime.steps import Step
 
 @dataclass(frozen=True, slots=True)
 class Ancestor:
-    """The top-most queued owner of a job: the job runs on its quota and gets no Workload of its own."""
+    """The top-most queued owner of a job; the job runs on its quota and gets no Workload of its own."""
 
     key: Key
     kind: str
     workload: Obj | None = None
-    """Its newest Workload that is not finished."""
+    """The newest Workload of the ancestor that is not finished."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What of an owner's admission is for one of the objects that it made."""
+    """The part of an owner's admission that is for one of its objects."""
 
     flavors: Mapping[str, str]
-    """resource -> ResourceFlavor, where there is one."""
+    """resource → ResourceFlavor; only resources with exactly one flavor."""
     amounts: Mapping[str, Decimal]
-    """resource -> how much of it Kueue has charged."""
+    """resource → amount that Kueue has charged."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueInputs:
+    """The Kueue objects that concern one job, from the caches."""
+
     workloads: tuple[Obj, ...] = ()
-    """Those that name the job as owner."""
+    """The Workloads that name the job as owner."""
     prebuilt: Obj | None = None
-    """The Workload that the job's label names, whoever made it."""
+    """The Workload that the job's label names; any client may have created it."""
     flavors: Mapping[str, Obj] = field(default_factory=dict)
     workload_classes: Mapping[str, Obj] = field(default_factory=dict)
     pod_classes: Mapping[str, Obj] = field(default_factory=dict)
@@ -45,27 +47,29 @@ class QueueInputs:
 
 
 class Verdict(Enum):
-    """Where the job stands with Kueue, after the outcome's steps."""
+    """The job's state in Kueue, once the steps of the outcome are done."""
 
     NOT_QUEUED = "NotQueued"
-    """Kueue has no say: no queue name."""
+    """The job has no queue name, so Kueue does not manage it."""
     NESTED = "Nested"
-    """It runs on an ancestor's quota."""
+    """The job runs on an ancestor's quota."""
     WAITING = "Waiting"
     STARTING = "Starting"
     ADMITTED = "Admitted"
     STOPPING = "Stopping"
-    """Its quota is lost, or was never there; it holds on to what it has until all has stopped."""
+    """The job has lost its quota or never had any; it keeps its Workload until all of it has stopped."""
     BLOCKED = "Blocked"
-    """Something must exist first; the message says what."""
+    """The job waits for an object that must exist first; the message names it."""
     ELSEWHERE = "Elsewhere"
-    """Another cluster runs it; here it has its Workload, and nothing else is done about it."""
+    """Another cluster runs the job; on this cluster it has its Workload and nothing else."""
     FINISHED = "Finished"
     GONE = "Gone"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
+    """The result of one pass of the framework."""
+
     verdict: Verdict
     reason: str = ""
     message: str = ""
@@ -73,6 +77,6 @@ class Outcome:
     events: tuple[EventRecord, ...] = ()
     retry: bool = False
     workload: Obj | None = None
-    """Of STARTING: the Workload as it was confirmed."""
+    """For STARTING: the Workload as it was confirmed by a live read."""
     ancestor: Ancestor | None = None
-    """Of NESTED."""
+    """For NESTED: the ancestor."""

@@ -1,7 +1,7 @@
-"""What a job kind tells the framework: a small protocol that all kinds have, and what some add.
+"""The interface of a job kind to the framework: a small mandatory protocol and optional capabilities.
 
-An object of these is made from one observed object and asked; nothing of it does I/O or remembers.  The
-optional protocols are recognised by their methods, as Kueue's own job framework does it.
+An implementation wraps one observed object.  It does no I/O and keeps no state.  The optional protocols are
+recognized by their methods, as in Kueue's own jobframework.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from fournos.runtime.steps import Step
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a job came to its end."""
+    """The end of a job."""
 
     succeeded: bool
     message: str
     reason: str = ""
-    """Of the Workload's end; "": Succeeded or Failed."""
+    """Reason of the Workload's end; "" means Succeeded or Failed."""
 
 
 class GenericJob(Protocol):
-    """What every job kind answers."""
+    """The mandatory interface of every job kind."""
 
     @property
     def resource(self) -> Resource: ...
@@ -36,13 +36,13 @@ class GenericJob(Protocol):
     def obj(self) -> Obj: ...
 
     def pod_sets(self) -> Sequence[PodSet]:
-        """What it asks quota for, without anything that an admission has put in."""
+        """Returns the pod sets that need quota, without anything that an admission has added."""
         ...
 
     def is_suspended(self) -> bool: ...
 
     def is_active(self) -> bool:
-        """Whether anything of it may still use the quota that it was given."""
+        """True if any part of the job may still use its quota."""
         ...
 
     def finished(self) -> Ended | None: ...
@@ -55,64 +55,69 @@ class JobWithStartPatch(Protocol):
     """A kind that is placed and unsuspended by one patch of the job, and suspended by another."""
 
     def start(self, infos: Sequence[PodSetInfo]) -> Obj:
-        """The merge patch that places and unsuspends it.
+        """Returns the merge patch that places and unsuspends the job.
 
-        Raises PodSetInfoError if the infos cannot be put into it; trying again would not help.
+        Raises PodSetInfoError if the infos do not fit the job; another try would fail again.
         """
         ...
 
     def stop(self, infos: Sequence[PodSetInfo] | None) -> Obj:
-        """The merge patch that suspends it and takes the infos out; None: its Workload is not known."""
+        """Returns the merge patch that suspends the job and removes the infos; None: its Workload is
+        unknown."""
         ...
 
 
 @runtime_checkable
 class JobWithCustomStart(Protocol):
-    """A kind whose pods are made from objects of its own, not placed by a patch of the job."""
+    """A kind whose pods are created from objects of its own, not by a patch of the job."""
 
     def start_steps(self, workload: Obj) -> Sequence[Step]:
-        """The steps of the start.  Empty for a kind that records the start in its status first: it does so
-        on the verdict STARTING."""
+        """Returns the steps of the start.
+
+        Empty for a kind that first records the start in its status; it does so at the verdict STARTING.
+        """
         ...
 
 
 @runtime_checkable
 class JobWithCustomWorkload(Protocol):
-    """A kind whose spec and settings decide what labels decide for others: name, queue, labels and priority
-    class of the Workload, and when it still fits."""
+    """A kind whose spec and settings decide what labels decide for others.
+
+    These are name, queue, labels and priority class of the Workload, and when the Workload still matches.
+    """
 
     def workload_request(self, priority: Priority | None) -> WorkloadRequest: ...
 
     def workload_priority_class(self) -> str:
-        """ "" for none, or for one that is not to be changed any more."""
+        """ "" for none, or for a class that must not change any more."""
         ...
 
     def fits(self, workload: Obj) -> bool:
-        """Whether the Workload asks for what the job needs."""
+        """True if the Workload requests what the job needs."""
         ...
 
 
 @runtime_checkable
 class JobWithReclaimablePods(Protocol):
-    """Pods that have ended and need their quota no more."""
+    """A kind whose pods can end before the job and then need no quota."""
 
     def reclaimable_pods(self) -> Mapping[str, int]:
-        """pod set -> how many."""
+        """Returns the number of ended pods by pod set."""
         ...
 
 
 @runtime_checkable
 class JobWithCustomStop(Protocol):
-    """A kind that one patch does not stop."""
+    """A kind that is not stopped by a single patch."""
 
     def stop_steps(self, infos: Sequence[PodSetInfo] | None, reason: str, message: str) -> Sequence[Step]:
-        """Empty when it has stopped."""
+        """Returns the steps that stop the job; empty once it has stopped."""
         ...
 
 
 @runtime_checkable
 class JobWithFinalize(Protocol):
-    """A kind with something to take down when its Workload is of no more use."""
+    """A kind with objects to delete when its Workload is no longer needed."""
 
     def finalize_steps(self) -> Sequence[Step]: ...
 
@@ -126,14 +131,14 @@ class JobWithPriorityClass(Protocol):
 
 @runtime_checkable
 class JobWithCustomWorkloadActivation(Protocol):
-    """A kind that takes its Workload out of the queue for a time (`spec.active: false`)."""
+    """A kind that can take its Workload out of the queue for a time (`spec.active: false`)."""
 
     def held_back(self) -> bool: ...
 
 
 @runtime_checkable
 class JobWithManagedBy(Protocol):
-    """A kind with `spec.managedBy`: which controller runs it, after it was admitted."""
+    """A kind with `spec.managedBy`, the name of the controller that runs the job after its admission."""
 
     def managed_by(self) -> str | None: ...
 
@@ -149,14 +154,17 @@ def kind_name_hash(job: GenericJob) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a kind's Workloads are treated."""
+    """How the Workloads of a kind are treated."""
 
     without_queue_name: bool = False
-    """Kueue's manageJobsWithoutQueueName: jobs without the label are queued too, under their "" queue."""
+    """Kueue's manageJobsWithoutQueueName: jobs without the label are queued too, with the queue name ""."""
     pods_ready: bool = True
-    """Report the condition PodsReady; harmless where Kueue's waitForPodsReady is off."""
+    """Report the condition PodsReady; it has no effect if Kueue's waitForPodsReady is off."""
     confirm_start: bool = True
-    """Read an admission live before the start.  Not needed before the first start of a job whose starts are
-    counted: no earlier admission can be mistaken for this one."""
+    """Confirm an admission by a live read before the start.
+
+    Not needed before the first start of a job that counts its starts: an earlier admission, which the cache
+    could still show, does not exist.
+    """
     labels_to_copy: tuple[str, ...] = ()
     """Kueue's integrations.labelKeysToCopy."""

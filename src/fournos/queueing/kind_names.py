@@ -1,4 +1,4 @@
-"""Names of kinds as Kueue's configuration has them, in `externalFrameworks`: `Kind.version.group`."""
+"""Names of kinds in the form of Kueue's `externalFrameworks` setting: `Kind.version.group`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _GROUP: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*
 
 
 class BadNameError(ValueError):
-    """The name of a kind that cannot be right; the message says why and, where it can be told, the fix."""
+    """The name of a kind is invalid; the message has the reason and, where possible, the fix."""
 
 
 def parse_name(text: str, *, plural: str = "") -> Resource:
-    """The resource type of this name; `plural` where it is not the usual one.  Raises BadNameError."""
+    """Returns the resource type of the name.  `plural`: if it is not the usual one.  Raises BadNameError."""
     kind, _, rest = text.partition(".")
     version, _, group = rest.partition(".")
     if not _KIND.fullmatch(kind):
@@ -38,10 +38,10 @@ def name_of(resource: Resource) -> str:
 
 
 def cure_of(message: str, kind: Resource) -> str:
-    """What to do about a creation that Kueue's webhook did not answer; "" for any other error.
+    """Returns the fix for a creation that Kueue's webhook did not answer; "" for any other error.
 
-    Kueue looks up the owner of what is created, and waits for a cache of the owner's kind: without the right
-    to read that kind the cache never fills.
+    Kueue looks up the owner of a new object and waits for a cache of the owner's kind.  Without the right to
+    read that kind the cache never syncs.
     """
     if "failed calling webhook" not in message or "kueue" not in message:
         return ""

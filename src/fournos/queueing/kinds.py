@@ -1,4 +1,4 @@
-"""Kueue's resource types (the v1beta2 API, served since Kueue 0.15), and kinds that systems share."""
+"""Kueue's resource types (API v1beta2, served since Kueue 0.15), and kinds that several operators use."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ WORKLOAD_PRIORITY_CLASS = Resource(
 )
 
 FOURNOS_JOB = Resource("fournos.dev", "v1", "FournosJob", "fournosjobs")
-"""The job kind of ours that also locks clusters: two systems know it."""
+"""Our job kind, which also locks clusters; two operators use it."""
 FOURNOS_CLUSTER = Resource("fournos.dev", "v1", "FournosCluster", "fournosclusters")
-"""Our clusters, which can also be MultiKueue's workers: two systems know it."""
+"""Our clusters, which can also be MultiKueue's workers; two operators use them."""
 PRIORITY_CLASS = Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
-"""The cluster's own priorities of pods: Kueue falls back to them."""
+"""The priority classes of pods; Kueue uses them if there is no WorkloadPriorityClass."""

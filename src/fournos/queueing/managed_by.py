@@ -1,6 +1,6 @@
-"""`spec.managedBy` of a new job whose queue leads to other clusters: Kueue's default, for kinds of ours.
+"""Sets `spec.managedBy` of a new job whose queue dispatches to other clusters, as Kueue does for its kinds.
 
-The operator writes it before anything else, so that no webhook is needed.  Afterwards it stays as it is.
+The operator writes the field before anything else, so that no webhook is needed.  Later it never changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _NEW = "!has(oldSelf.spec.managedBy) && (!has(oldSelf.status) || !has(oldSelf.st
 
 
 def fixed_rule(message: str) -> Rule:
-    """May be set while the object has no phase; never changes otherwise."""
+    """Returns the rule that `spec.managedBy` may be set while the object has no phase and never changes
+    later."""
     return Rule(
         id="managedby-fixed",
         at="",
@@ -43,7 +44,10 @@ def _kept(new: Json, old: Json) -> bool:
 
 
 def send_elsewhere(resource: Resource, obj: Obj, queue: str, facts: Facts) -> Decision | None:
-    """The first decision on a new object of this queue; None: it runs here, or says itself where."""
+    """Returns the first decision on a new object of this queue.
+
+    None: the object runs on this cluster, or already has `spec.managedBy`.
+    """
     found = leaves(obj, queue, facts)
     if isinstance(found, Unknown):
         text = f"Waiting: cannot learn whether its queue leads to other clusters: {found.reason}"
@@ -56,9 +60,9 @@ def send_elsewhere(resource: Resource, obj: Obj, queue: str, facts: Facts) -> De
 
 
 def leaves(obj: Obj, queue: str, facts: Facts) -> bool | Unknown:
-    """Whether an object of this queue is to be run by another cluster.
+    """True if another cluster is to run an object of this queue.
 
-    Not on a worker, where a Workload was made for it, and not as a part of another queued job.
+    False on a worker, where a Workload was made for the object, and for a part of another queued job.
     """
     if not queue or prebuilt_name(obj) or (obj.get("spec") or {}).get("managedBy") is not None:
         return False

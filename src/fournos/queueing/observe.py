@@ -1,4 +1,5 @@
-"""What every system of queued objects watches of Kueue, and reads of it about one of them."""
+"""The watches of Kueue's objects, and the reads of them for one job, shared by all operators of queued
+kinds."""
 
 from __future__ import annotations
 
@@ -14,16 +15,19 @@ from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import controller_uid, nobody
 
 CONTROLLER: Final = "controller"
-"""An index: the UID of who controls it."""
+"""Index: the UID of the object's controller."""
 OWNERS: Final = "owners"
-"""An index of the Workloads: who owns them, as the system names its objects; also one that is gone, for
-Workloads of an earlier object of the same name have to go."""
+"""Index of the Workloads by owner, in the operator's own naming of its objects.
+
+An owner that is gone is included, because the Workloads of an earlier object with the same name must be
+deleted.
+"""
 
 
 def queue_watches(
     *, wakes: Callable[[Obj, Caches], Iterable[Key]], owners: Callable[[Obj], Iterable[str]]
 ) -> tuple[Watch, ...]:
-    """All namespaces; of a cluster without Kueue there is nothing to see."""
+    """Returns the watches, over all namespaces; on a cluster without Kueue their caches are empty."""
     return (
         Watch(WORKLOAD, wakes=wakes, indexes={CONTROLLER: controller_uid, OWNERS: owners}, required=False),
         Watch(RESOURCE_FLAVOR, wakes=nobody, required=False),
@@ -33,7 +37,7 @@ def queue_watches(
 
 
 def queue_inputs(caches: Caches, obj: Obj, owner: str) -> QueueInputs:
-    """Of an object whose Workloads the index `OWNERS` has under `owner`."""
+    """Returns the inputs for an object whose Workloads are in the index `OWNERS` under `owner`."""
     workloads, prebuilt, controller = caches[WORKLOAD], prebuilt_name(obj), controller_of(obj)
     held = workloads.by(CONTROLLER, str(controller["uid"])) if controller else ()
     return QueueInputs(

@@ -1,5 +1,8 @@
-"""What an admission puts into pod templates: node selectors and tolerations of the assigned flavors, labels,
-scheduling gates, and what admission checks add (Kueue's Workload API and job framework)."""
+"""The changes that an admission makes to pod templates, by Kueue's Workload API and job framework.
+
+These are node selectors and tolerations of the assigned flavors, labels, scheduling gates, and the updates of
+admission checks.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +23,16 @@ _LABEL_MAX = 63
 
 
 class PodSetInfoError(Exception):
-    """An admission that does not fit the job: another try would meet the same."""
+    """An admission does not fit the job; another try would fail again."""
 
 
 class MissingFlavorError(Exception):
-    """A ResourceFlavor of the admission is not there (yet)."""
+    """A ResourceFlavor of the admission does not exist (yet)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodSetInfo:
-    """What one pod set gets."""
+    """The changes to the pod template of one pod set."""
 
     name: str
     count: int
@@ -41,7 +44,7 @@ class PodSetInfo:
 
 
 def union(what: str, *maps: Mapping[str, str] | None) -> dict[str, str]:
-    """All entries.  Raises PodSetInfoError where two maps disagree about a key."""
+    """Returns all entries.  Raises PodSetInfoError if two maps have different values for a key."""
     merged: dict[str, str] = {}
     for one in maps:
         for key, value in (one or {}).items():
@@ -51,7 +54,7 @@ def union(what: str, *maps: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def distinct(*lists: Iterable[Any] | None) -> list[Any]:
-    """All items in order, equal ones once."""
+    """Returns all items in order, each only once."""
     found: list[Any] = []
     for items in lists:
         found += [item for item in items or () if item not in found]
@@ -59,9 +62,9 @@ def distinct(*lists: Iterable[Any] | None) -> list[Any]:
 
 
 def infos_of(workload: Obj, flavors: Mapping[str, Obj]) -> tuple[PodSetInfo, ...]:
-    """From an admitted Workload, in the order of its pod sets.
+    """Returns the infos of an admitted Workload, in the order of its pod sets.
 
-    Raises MissingFlavorError, and PodSetInfoError where flavors or admission checks contradict each other.
+    Raises MissingFlavorError, and PodSetInfoError if flavors or admission checks contradict each other.
     """
     spec, status = workload["spec"], workload.get("status") or {}
     admission = status.get("admission") or {}
@@ -126,7 +129,7 @@ def _updated(info: PodSetInfo, update: Obj) -> PodSetInfo:
 
 
 def original_infos(workload: Obj) -> tuple[PodSetInfo, ...]:
-    """What the pod templates said when the Workload was made: stopping a job restores it."""
+    """Returns the pod templates' values at the creation of the Workload; stopping a job restores them."""
     return tuple(_original(pod_set) for pod_set in workload["spec"]["podSets"])
 
 
@@ -145,9 +148,9 @@ def _original(pod_set: Obj) -> PodSetInfo:
 
 
 def placed(template: Obj, info: PodSetInfo) -> dict[str, Any]:
-    """A copy of the pod template with the info in it.
+    """Returns a copy of the pod template with the info added.
 
-    Raises PodSetInfoError where the template says something else already.
+    Raises PodSetInfoError if the template already has another value.
     """
     meta, spec = dict(template.get("metadata") or {}), dict(template.get("spec") or {})
     meta["labels"] = union("label", meta.get("labels"), info.labels)

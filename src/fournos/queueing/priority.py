@@ -1,5 +1,7 @@
-"""Which priority a job's Workload gets, in Kueue's order: the label, the kind's own class, the pods' class,
-the cluster's default."""
+"""The priority of a job's Workload, in Kueue's order of precedence.
+
+The order is: the label, the kind's own class, the class of the pods, the default class of the cluster.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
 
 @dataclass(frozen=True, slots=True)
 class MissingClass:
-    """The job waits for this class to exist."""
+    """A class that does not exist; the job waits for it."""
 
     kind: str
     name: str
@@ -26,7 +28,7 @@ class MissingClass:
 
 
 def workload_class_of(job: GenericJob) -> str:
-    """The WorkloadPriorityClass that the job names."""
+    """Returns the name of the WorkloadPriorityClass that the job names, "" for none."""
     if isinstance(job, JobWithCustomWorkload):
         return job.workload_priority_class()
     return str((job.obj["metadata"].get("labels") or {}).get(PRIORITY_LABEL) or "")
@@ -35,7 +37,7 @@ def workload_class_of(job: GenericJob) -> str:
 def priority_of(
     job: GenericJob, workload_classes: Mapping[str, Obj], pod_classes: Mapping[str, Obj]
 ) -> Priority | MissingClass | None:
-    """None: no class says anything."""
+    """Returns the priority; None if no class applies."""
     label = workload_class_of(job)
     if label:
         found = workload_classes.get(label)

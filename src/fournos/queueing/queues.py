@@ -1,7 +1,6 @@
-"""What a queue leads to, asked live by admission webhooks: its ClusterQueue, and whether its jobs run
-elsewhere.
+"""Live reads of a queue for admission webhooks: its ClusterQueue, and whether its jobs run on other clusters.
 
-LocalQueue → ClusterQueue → AdmissionChecks → controllerName: Kueue's own rule for defaulting `managedBy`.
+LocalQueue → ClusterQueue → AdmissionChecks → controllerName: Kueue's own rule for the default of `managedBy`.
 """
 
 from __future__ import annotations
@@ -15,16 +14,16 @@ from fournos.queueing.managed import MULTIKUEUE, MULTIKUEUE_ADAPTER
 from fournos.runtime.decision import Facts, LiveGet, Present, Unknown
 
 DISPATCHERS: Final = frozenset({MULTIKUEUE, MULTIKUEUE_ADAPTER})
-"""Controllers of AdmissionChecks that run jobs on other clusters: Kueue's, and ours."""
+"""Controllers of AdmissionChecks that dispatch jobs to other clusters: Kueue's and ours."""
 
 
 def queue_question(namespace: str, queue: str) -> LiveGet:
-    """The first one that `cluster_queue_of` asks."""
+    """Returns the first question of `cluster_queue_of`."""
     return LiveGet(LOCAL_QUEUE, Key(namespace, queue))
 
 
 def cluster_queue_of(namespace: str, queue: str, facts: Facts) -> Obj | Unknown | None:
-    """The ClusterQueue behind a LocalQueue; None: one of them is not there."""
+    """Returns the ClusterQueue of a LocalQueue; None if one of them does not exist."""
     local = _object(queue_question(namespace, queue), facts)
     if local is None or isinstance(local, Unknown):
         return local
@@ -32,12 +31,12 @@ def cluster_queue_of(namespace: str, queue: str, facts: Facts) -> Obj | Unknown 
 
 
 def check_questions(cluster_queue: Obj) -> tuple[LiveGet, ...]:
-    """For all of its admission checks: what `dispatches` asks."""
+    """Returns the questions of `dispatches`: all admission checks of the ClusterQueue."""
     return tuple(LiveGet(ADMISSION_CHECK, Key("", name)) for name in _checks(cluster_queue))
 
 
 def dispatches(cluster_queue: Obj, facts: Facts) -> bool | Unknown:
-    """Whether a job of this queue runs on another cluster."""
+    """True if the jobs of this ClusterQueue run on other clusters."""
     for answer in facts.require_all(check_questions(cluster_queue)):
         if isinstance(answer, Unknown):
             return answer
@@ -47,7 +46,7 @@ def dispatches(cluster_queue: Obj, facts: Facts) -> bool | Unknown:
 
 
 def leads_elsewhere(namespace: str, queue: str, facts: Facts) -> bool | Unknown:
-    """Whether the jobs of a LocalQueue run on other clusters; not while its ClusterQueue is not there."""
+    """True if the jobs of a LocalQueue run on other clusters; False while its ClusterQueue does not exist."""
     behind = cluster_queue_of(namespace, queue, facts)
     if behind is None or isinstance(behind, Unknown):
         return False if behind is None else behind

@@ -1,7 +1,7 @@
-"""One pass of Kueue's job framework: a job, its Workloads and the time in; steps and a verdict out.
+"""One pass of the Kueue job framework: job, Workloads and time in; steps and a verdict out.
 
-Pure.  The order of the questions is that of Kueue's own reconciler; what is more careful here: a job is
-started, and quota is released, only after the API server itself has confirmed what the cache says.
+Pure.  The order of the checks is that of Kueue's own reconciler.  In one point this code is more careful: it
+starts a job or releases quota only after the API server has confirmed the cached state by a live read.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _DEFAULTS = Options()
 def reconcile(
     job: GenericJob, inputs: QueueInputs, facts: Facts, now: datetime, *, options: Options = _DEFAULTS
 ) -> Outcome:
-    """What Kueue's side of this job needs next.
+    """Returns the next steps for the Workload of this job.
 
-    The verdict on a job that another cluster runs is always ELSEWHERE: its kind leaves all else alone.
+    The verdict on a job that another cluster runs is always ELSEWHERE; its kind then does nothing else.
     """
     outcome = _reconcile(job, inputs, facts, now, options)
     if runs_elsewhere(job):
@@ -61,8 +61,9 @@ def reconcile(
 def _reconcile(
     job: GenericJob, inputs: QueueInputs, facts: Facts, now: datetime, options: Options
 ) -> Outcome:
+    """Checks the state in the order of Kueue's reconciler; the first check that applies decides."""
     if is_terminating(job.obj):
-        if _active(job):  # its Workload, and so the quota, stays until it is not
+        if _active(job):  # the Workload, and so the quota, must stay until the job has stopped
             return Outcome(Verdict.STOPPING, "Deleted")
         return Outcome(Verdict.GONE, steps=(*_let_go(inputs.workloads), *_finalized(job)))
     if inputs.ancestor is not None:
@@ -102,7 +103,7 @@ def _reconcile(
 def _follow(
     job: GenericJob, workload: Obj, inputs: QueueInputs, facts: Facts, now: datetime, options: Options
 ) -> Outcome:
-    """Admission starts the job, its loss stops it."""
+    """Starts an admitted job and stops a job that lost its admission."""
     queue = view(workload)
     if queue.state in (QueueState.EVICTED, QueueState.RELEASED):
         return _evicted(job, workload, facts, now)
@@ -148,7 +149,11 @@ def _start(
 
 
 def _switched(workload: Obj, *, active: bool) -> Patch | None:
-    """Deactivated for the job, and activated again only if it was: Kueue evicts what is not active."""
+    """Returns the patch that deactivates the Workload for its job, or activates it again.
+
+    Kueue evicts an inactive Workload.  Only a Workload that the job itself has deactivated is activated
+    again.
+    """
     meta = workload["metadata"]
     ours = HELD_BACK in (meta.get("annotations") or {})
     is_active = workload["spec"].get("active", True) is not False
@@ -165,7 +170,7 @@ def _switched(workload: Obj, *, active: bool) -> Patch | None:
 
 
 def _strict(job: GenericJob, body: Obj) -> Patch:
-    """Refused if the job has changed since it was seen."""
+    """Returns the patch with the observed resourceVersion: refused if the job has changed since."""
     version = {"resourceVersion": job.obj["metadata"]["resourceVersion"]}
     return Patch(
         job.resource, key_of(job.obj), {**body, "metadata": {**(body.get("metadata") or {}), **version}}
@@ -173,7 +178,7 @@ def _strict(job: GenericJob, body: Obj) -> Patch:
 
 
 def _stop(job: GenericJob, workload: Obj | None, reason: str, message: str) -> Outcome | None:
-    """None: it is suspended, or was never started here."""
+    """Stops the job; None: it is suspended, or was never started here."""
     if runs_elsewhere(job):
         return None
     infos: Sequence[PodSetInfo] | None = original_infos(workload) if workload is not None else None
@@ -203,7 +208,10 @@ def _evicted(job: GenericJob, workload: Obj, facts: Facts, now: datetime) -> Out
 def _confirm_stopped(
     job: GenericJob, workload: Obj | None, facts: Facts, reason: str, message: str
 ) -> Outcome | None:
-    """None: nothing of the job runs, and the API server has confirmed that it is as the cache says."""
+    """Stops the job first; returns None once nothing of it runs and a live read has confirmed the cache.
+
+    The live read: a stale cache could hide a start, and released quota would then be used twice.
+    """
     stopping = _stop(job, workload, reason, message)
     if stopping is not None:
         return stopping
@@ -217,12 +225,12 @@ def _confirm_stopped(
 
 
 def _active(job: GenericJob) -> bool:
-    """A status that tells of another cluster says nothing about this one's quota."""
+    """True if the job uses quota of this cluster; the status of a job on another cluster does not count."""
     return job.is_active() and not runs_elsewhere(job)
 
 
 def _nested(job: GenericJob, ancestor: Ancestor) -> Outcome:
-    """It may run exactly while its ancestor is admitted."""
+    """Lets a nested job run only while its ancestor is admitted."""
     held = ancestor.workload
     if job.finished() is None and not job.is_suspended() and (held is None or not is_true(held, "Admitted")):
         stopping = _stop(job, None, "NotAdmitted", "Kueue managed child job suspended")
@@ -266,7 +274,8 @@ def _without_workload(job: GenericJob, inputs: QueueInputs, facts: Facts, option
 
 
 def _deleted(job: GenericJob, workload: Obj, facts: Facts) -> Outcome:
-    """Somebody deletes the Workload: our finalizer holds it, and its quota, until the job has stopped."""
+    """Handles the deletion of the Workload: our finalizer keeps it, and its quota, until the job has
+    stopped."""
     unconfirmed = _confirm_stopped(job, workload, facts, "WorkloadDeleted", "Workload is deleted")
     if unconfirmed is not None:
         return unconfirmed
@@ -274,7 +283,7 @@ def _deleted(job: GenericJob, workload: Obj, facts: Facts) -> Outcome:
 
 
 def _changed(job: GenericJob, ensured: Ensured, facts: Facts) -> Outcome:
-    """The Workload does not fit the job: a job that runs stops before its Workload goes."""
+    """Changes a Workload that does not match the job; a running job stops before its Workload is deleted."""
     if ensured.stop_first:
         unconfirmed = _confirm_stopped(
             job, ensured.restore_from, facts, "NoMatchingWorkload", ensured.message
@@ -287,7 +296,10 @@ def _changed(job: GenericJob, ensured: Ensured, facts: Facts) -> Outcome:
 
 
 def _finished(job: GenericJob, workload: Obj) -> Outcome:
-    """Its quota is gone, whoever declared it; a job out of sync with a prebuilt Workload has none."""
+    """Handles a finished Workload, whose quota is free.
+
+    A job out of sync with its prebuilt Workload must stop, because it has no quota.
+    """
     ended = condition(workload, "Finished") or {}
     reason, message = str(ended.get("reason") or ""), str(ended.get("message") or "")
     if reason == OUT_OF_SYNC and job.finished() is None:
@@ -306,7 +318,8 @@ def _finalized(job: GenericJob) -> tuple[Step, ...]:
 
 
 def _reported(job: GenericJob, workload: Obj, options: Options, now: datetime) -> Outcome | None:
-    """At most one status write a pass, as each is conditional on the last."""
+    """Writes reclaimable pods or PodsReady: at most one status patch a pass, since each needs the last
+    version."""
     patch = (
         reclaim_patch(workload, job.reclaimable_pods()) if isinstance(job, JobWithReclaimablePods) else None
     )

@@ -1,7 +1,7 @@
-"""Giving quota back after an eviction: the job kind's part of Kueue's eviction protocol.
+"""The release of quota after an eviction: the job kind's part of Kueue's eviction protocol.
 
-Kueue marks a Workload Evicted and waits; its quota stays taken until the job kind has stopped what ran
-and says so.  The patch carries the resourceVersion, since it replaces the whole list of conditions.
+Kueue sets the condition Evicted and waits.  The quota stays reserved until the job kind has stopped the job
+and releases it.  The patch carries the resourceVersion, because it replaces the whole list of conditions.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _REQUEUED_AT_ONCE = frozenset({"Preempted", "NodeFailures"})
 
 
 def release_quota(workload: Obj, now: datetime) -> Patch:
-    """The status patch that releases an evicted Workload's quota and lets Kueue queue it again.
+    """Returns the status patch that releases the quota of an evicted Workload and lets Kueue requeue it.
 
-    `Requeued` is True only where Kueue itself would queue at once; for the other reasons Kueue flips it
-    later (backoff over, queue restarted, reactivated).  Every reason of the Deactivated family is written
-    as plain "Deactivated": Kueue's reactivation looks for exactly that word.
+    `Requeued` is True only for reasons with which Kueue itself requeues at once; for the others Kueue sets it
+    later (backoff over, queue restarted, reactivated).  Every reason of the Deactivated family is written as
+    plain "Deactivated", because Kueue's reactivation compares with exactly that value.
     """
     evicted = condition(workload, "Evicted") or {}
     reason, message = str(evicted.get("reason") or "Evicted"), str(evicted.get("message") or "")

@@ -1,5 +1,4 @@
-"""What a job kind writes into its Workload's status besides the release of quota: the end, readiness, pods
-that need their quota no more."""
+"""The other writes of a job kind to its Workload's status: the end, PodsReady, reclaimable pods."""
 
 from __future__ import annotations
 
@@ -18,7 +17,8 @@ _RECOVERING = frozenset({"WaitForRecovery", "Recovered"})
 
 
 def status_patch(workload: Obj, **status: Any) -> Patch:
-    """Others write there too: refused if the Workload has changed meanwhile."""
+    """Returns a status patch with a precondition: other clients write the status too, and lists are
+    replaced."""
     version = workload["metadata"]["resourceVersion"]
     body = {"metadata": {"resourceVersion": version}, "status": status}
     return Patch(WORKLOAD, key_of(workload), body, subresource="status")
@@ -30,23 +30,26 @@ def _with(workload: Obj, wanted: Condition, now: datetime) -> list[Mapping[str, 
 
 
 def finish_patch(workload: Obj, reason: str, message: str, now: datetime) -> Patch:
-    """Final: Kueue frees the quota at once.  Reasons: Succeeded, Failed, OutOfSync, FailedToStart."""
+    """Returns the final status: Kueue frees the quota at once.
+
+    Reasons: Succeeded, Failed, OutOfSync, FailedToStart.
+    """
     return status_patch(
         workload, conditions=_with(workload, Condition("Finished", "True", reason, message), now)
     )
 
 
 def finalizer_patch(workload: Obj) -> Patch | None:
-    """Takes off the one of whoever runs the job; None: it is not there."""
+    """Returns the patch that removes the finalizer of the job's controller; None if it is not there."""
     if not holds(workload, IN_USE):
         return None
     return Patch(WORKLOAD, key_of(workload), {"metadata": switched(workload, IN_USE, on=False)})
 
 
 def pods_ready_patch(workload: Obj, ready: bool, now: datetime) -> Patch | None:
-    """The condition that `waitForPodsReady` reads; None: it says so already.
+    """Returns the patch of the condition that `waitForPodsReady` reads; None if it is correct.
 
-    To Kueue a Workload without the condition has not started; nobody needs to write that.
+    Kueue treats a Workload without the condition as not started, so that state needs no write.
     """
     before = condition(workload, "PodsReady") or {}
     wanted = _pods_ready(before, ready and is_true(workload, "Admitted"), is_true(workload, "Admitted"))
@@ -69,7 +72,10 @@ def _pods_ready(before: Mapping[str, Any], ready: bool, admitted: bool) -> Condi
 
 
 def reclaim_patch(workload: Obj, pods: Mapping[str, int]) -> Patch | None:
-    """Counts only grow while quota is held: the API server refuses less."""
+    """Returns the patch of the reclaimable pods; None if nothing changes.
+
+    Counts only grow while quota is held, because the API server refuses a smaller count.
+    """
     before = {
         entry["name"]: int(entry["count"])
         for entry in (workload.get("status") or {}).get("reclaimablePods") or ()

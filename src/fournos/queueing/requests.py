@@ -1,4 +1,4 @@
-"""What an object without a pod template asks for, as its annotation says it: "cpu=4,memory=8Gi"."""
+"""The resource requests of an object without a pod template, from its annotation: "cpu=4,memory=8Gi"."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _RESERVED: Final = "pods"
 _TEXT_MAX: Final = 4096
 _AMOUNT_MAX: Final = 32
 _LARGEST: Final = Decimal(2**63 - 1)
-"""A quantity that the API server and Kueue can count."""
+"""The largest quantity that the API server and Kueue can count."""
 _NAME: Final = re.compile(
     r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII
 )
 
 
 class RequestsError(ValueError):
-    """What is asked for cannot be read; the message says what to write."""
+    """The requests cannot be read; the message contains the correct form."""
 
 
 def parse_requests(text: str) -> dict[str, str]:
@@ -48,7 +48,7 @@ def parse_requests(text: str) -> dict[str, str]:
 
 
 def amount_of(name: str, amount: object) -> Decimal:
-    """The number that a request of this resource states.  Raises RequestsError."""
+    """Returns the requested amount of a resource as a number.  Raises RequestsError."""
     text = str(amount)
     if len(text) > _AMOUNT_MAX:
         raise RequestsError(f"{name}: a quantity has at most {_AMOUNT_MAX} characters")
@@ -64,6 +64,6 @@ def amount_of(name: str, amount: object) -> Decimal:
 
 
 def beyond(wanted: Mapping[str, str], stated: Mapping[str, Decimal]) -> dict[str, str]:
-    """What has to be added to what is stated already, so that it is at least what is wanted."""
+    """Returns what must be added to the stated amounts so that they reach the wanted ones."""
     missing = {name: amount_of(name, amount) - stated.get(name, 0) for name, amount in wanted.items()}
     return {name: f"{amount:f}" for name, amount in missing.items() if amount > 0}

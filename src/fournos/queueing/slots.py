@@ -1,6 +1,6 @@
-"""What a cluster is to Kueue: a ResourceFlavor with slots (the Fournos README, "Scheduling").
+"""A cluster as Kueue sees it: a ResourceFlavor with slots (the Fournos README, "Scheduling").
 
-Jobs ask for slots, clusters give them; both sides agree on these words.
+Jobs request slots and clusters provide them.  Both sides use the names in this module.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import Final
 
 SLOT_RESOURCE: Final = "fournos/cluster-slot"
 SLOTS_PER_CLUSTER: Final = 100
-"""An exclusive job takes them all, a shared one takes one."""
+"""Slots of each cluster.  An exclusive job takes all of them, a shared job takes one."""
 CLUSTER_NODE_LABEL: Final = "fournos.dev/cluster"
 """Node label of a cluster's ResourceFlavor; its value is the cluster's name."""
 GPU_PREFIX: Final = "fournos/gpu-"
-"""Of the names under which clusters give GPUs of a type, where no setting says otherwise."""
+"""Prefix of the resource names for GPUs of a type, if no setting replaces them."""
 UNAVAILABLE_TAINT: Final = "fournos.dev/unavailable"
-"""Taint of the ResourceFlavor of a cluster that takes no jobs; its value says why.  Locks tolerate it."""
+"""Taint of the ResourceFlavor of a cluster that takes no jobs; its value is the reason.  Locks tolerate
+it."""
 UNAVAILABLE: Final[Mapping[str, str]] = {
     "draining": "it is being drained",
     "removing": "it is being taken out of service",
@@ -26,7 +27,7 @@ UNAVAILABLE: Final[Mapping[str, str]] = {
     "kubeconfig-missing": "its kubeconfig Secret is missing",
     "not-ready": "it is not ready yet",
 }
-"""The taint's values, in words."""
+"""The meaning of the taint's values, for messages."""
 
 _REASON: Final = re.compile(
     r"(?:, )?untolerated taint \{" + re.escape(UNAVAILABLE_TAINT) + r" (\S*)[^}]*\}"
@@ -35,19 +36,21 @@ _REASON: Final = re.compile(
 
 
 def why_unavailable(word: str) -> str:
-    """What the taint's value means; a value of somebody else's stands for itself."""
+    """Returns the meaning of the taint's value; an unknown value is returned as it is."""
     return UNAVAILABLE.get(word, word or "no reason is given")
 
 
 def unavailable_in(message: str) -> tuple[dict[str, str], str]:
-    """The clusters that a message of Kueue's scheduler calls unavailable, each with the reason in words, and
-    the message without them."""
+    """Finds the unavailable clusters in a message of Kueue's scheduler.
+
+    Returns the clusters, each with the reason, and the message without them.
+    """
     closed = {flavor: why_unavailable(word) for word, flavor in _REASON.findall(message)}
     return closed, _REASON.sub("", message).replace(": , ", ": ")
 
 
 def no_jobs(closed: Mapping[str, str]) -> str:
-    """The same as a sentence."""
+    """Returns the unavailable clusters and their reasons as one sentence."""
     if len(closed) == 1:
         ((name, why),) = closed.items()
         return f"Cluster {name} takes no jobs: {why}"

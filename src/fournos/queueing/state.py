@@ -1,4 +1,4 @@
-"""A Workload's state as its job kind reads it (Kueue's Workload API: conditions by type, never by index)."""
+"""The state of a Workload for its job kind (Kueue's Workload API: conditions by type, never by index)."""
 
 from __future__ import annotations
 
@@ -11,27 +11,31 @@ from fournos.kube.resource import Obj, is_terminating
 
 
 class QueueState(Enum):
+    """The states of a Workload."""
+
     WAITING = "waiting"
     """Queued, or not yet seen by Kueue, or holding quota while admission checks are pending."""
     ADMITTED = "admitted"
     EVICTED = "evicted"
-    """Kueue wants it stopped; it holds its quota until the job kind releases it."""
+    """Evicted by Kueue; the Workload holds its quota until the job kind releases it."""
     RELEASED = "released"
-    """Evicted and released: it waits in the queue again, or is inactive."""
+    """Evicted and released; the Workload waits in the queue again, or is inactive."""
     FINISHED = "finished"
     GONE = "gone"
-    """Being deleted by somebody."""
+    """The Workload is being deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
+    """A Workload's state with reason, message and assigned flavors."""
+
     state: QueueState
     reason: str
-    """A CamelCase word for a condition."""
+    """CamelCase reason for a condition."""
     message: str
-    """Kueue's own words; "" where it has said nothing."""
+    """Kueue's own message; "" without one."""
     flavors: Mapping[str, Mapping[str, str]]
-    """pod set -> resource -> ResourceFlavor; empty without quota."""
+    """pod set → resource → ResourceFlavor; empty without quota."""
     active: bool = True
 
     def flavor(self, pod_set: str, resource: str) -> str | None:
@@ -64,7 +68,7 @@ def view(workload: Obj) -> QueueView:
 
 
 def _pending_checks(status: Obj) -> str:
-    """What the admission checks say while quota is held but they are not all ready."""
+    """Returns the messages of the pending admission checks while quota is held."""
     return ", ".join(
         f"{check['name']}: {check['message']}"
         for check in status.get("admissionChecks") or ()

@@ -1,4 +1,4 @@
-"""Workloads as a job kind asks for them: built here, pure (Kueue's Workload API, v1beta2)."""
+"""Builds the Workload of a job (Kueue's Workload API, v1beta2).  Pure."""
 
 from __future__ import annotations
 
@@ -13,31 +13,34 @@ from fournos.queueing.kinds import GROUP, WORKLOAD
 QUEUE_NAME_LABEL = "kueue.x-k8s.io/queue-name"
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 HELD_BACK = "fournos.dev/held-back"
-"""The annotation of a Workload that its job has deactivated: one that somebody else deactivated stays so."""
+"""Annotation of a Workload that its job has deactivated.  Without it, the job never reactivates a Workload,
+because another client has deactivated it."""
 IN_USE = "kueue.x-k8s.io/resource-in-use"
-"""The finalizer of Kueue's own job kinds: whoever runs the job takes it off."""
+"""The finalizer of Kueue's own job kinds; the controller that runs the job removes it."""
 _GENERIC_NAME_MAX = 247
-"""A Workload's name may have 253 characters; a dash and five hash digits end the generic one."""
+"""Length of the generic name before its suffix: at most 253 characters with a dash and five hash digits."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodSet:
+    """The pods of a Workload with one template."""
+
     name: str
     count: int
     template: Obj
     """A PodTemplateSpec; Kueue reads requests, node selector, affinity and tolerations from it."""
     min_count: int | None = None
-    """Partial admission: fewer pods than `count` will do, down to this; at most one pod set may say so."""
+    """Partial admission: the smallest acceptable number of pods; at most one pod set may have it."""
     topology: Obj | None = None
     """A `topologyRequest`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Priority:
-    """A priority class with its value: Kueue fills the value for nobody but its own job kinds."""
+    """A priority class with its value, because Kueue sets the value only for its own job kinds."""
 
     class_name: str
-    """"" for a bare value."""
+    """Name of the class; "" for a value without a class."""
     value: int
     group: str = GROUP
     kind: str = "WorkloadPriorityClass"
@@ -51,7 +54,7 @@ class Priority:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadRequest:
-    """What a job kind wants queued."""
+    """The properties of the Workload that a job kind requests."""
 
     key: Key
     queue: str
@@ -66,16 +69,16 @@ class WorkloadRequest:
 
 
 def generic_name(*, kind: str, group: str, name: str, uid: str) -> str:
-    """The name that Kueue's own job kinds give: `kind-name-hash`."""
+    """Returns the name that Kueue's own job kinds use: `kind-name-hash`."""
     digest = hashlib.sha1(f"{kind}\n{group}\n{name}\n{uid}".encode(), usedforsecurity=False).hexdigest()
     return f"{kind.lower()}-{name}"[:_GENERIC_NAME_MAX] + f"-{digest[:5]}"
 
 
 def build(request: WorkloadRequest) -> Obj:
-    """The Workload to create.
+    """Returns the Workload to create.
 
-    `priorityClassRef` comes with `priority`: the API refuses a reference without the value, and ignores
-    v1beta1's `priorityClassName`.
+    `priorityClassRef` is set together with `priority`: the API refuses a reference without the value, and
+    ignores the `priorityClassName` of v1beta1.
     """
     spec: dict[str, object] = {
         "queueName": request.queue,
@@ -116,7 +119,10 @@ def _pod_set(pod_set: PodSet) -> dict[str, object]:
 
 
 def _one_of_each_variable(pod_spec: Obj) -> dict[str, Any]:
-    """The API refuses a Workload with a variable twice in a container; a pod uses the last one."""
+    """Returns the pod spec with each environment variable once per container.
+
+    The API refuses a Workload with a duplicate variable; a pod uses the last one, so the last one is kept.
+    """
     found = dict(pod_spec)
     for section in ("initContainers", "containers"):
         if section in found:
