@@ -1,1 +1,2 @@
-"""API servers: credentials, client, watch-fed caches, errors.  Knows no kind of ours."""
+"""Access to API servers: credentials, client, watch-fed caches, errors.  Independent of our resource
+types."""

@@ -1,4 +1,4 @@
-"""What controllers need of an API server.  `Client` is it over HTTP; tests have it in memory."""
+"""The interface of an API server.  `Client` implements it over HTTP; tests implement it in memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class WatchEvent:
 
 
 class Api(Protocol):
-    """All methods raise the errors of `fournos.kube.errors`."""
+    """The operations on an API server.  All methods raise the errors of `fournos.kube.errors`."""
 
     async def get(self, resource: Resource, key: Key) -> Obj: ...
 
@@ -38,20 +38,23 @@ class Api(Protocol):
         page_size: int = 500,
         keep: Callable[[Obj], Obj] | None = None,
     ) -> Listing:
-        """All pages; `namespace` "" means all namespaces.
+        """Returns all pages; `namespace` "" means all namespaces.
 
-        `keep` is applied to each item while its page is in hand: 40,000 whole PipelineRuns are 800 MB,
-        what caches keep of them is 90.
+        `keep` is applied to each item as soon as its page is read.  40,000 whole PipelineRuns take 800 MB;
+        what caches keep of them takes 90 MB.
         """
         ...
 
     async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
-        """`dry_run`: the API server checks and answers as if, but keeps nothing.  It refuses fields that it
-        does not know, which it drops otherwise."""
+        """Creates the object and returns it as stored.
+
+        `dry_run`: the API server validates the request but stores nothing.  It then refuses unknown fields,
+        which it would drop otherwise.
+        """
         ...
 
     async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
-        """JSON merge patch; `metadata.resourceVersion` in the body makes it conditional (ConflictError)."""
+        """Applies a JSON merge patch; `metadata.resourceVersion` in it is a precondition (ConflictError)."""
         ...
 
     async def delete(
@@ -63,21 +66,21 @@ class Api(Protocol):
         propagation: str = "Background",
         grace_seconds: int | None = None,
     ) -> None:
-        """With a UID that is no longer the object's: ConflictError."""
+        """Deletes the object.  `uid` is a precondition: ConflictError if the object has another UID."""
         ...
 
     def watch(
         self, resource: Resource, *, namespace: str = "", selector: str = "", resource_version: str
     ) -> AsyncIterator[WatchEvent]:
-        """Events after `resource_version`, until the API server ends the watch.
+        """Yields the events after `resource_version`, until the API server ends the watch.
 
-        An ERROR event is passed on; its object is a Status (`fournos.kube.status_errors.error_of`).  A
-        BOOKMARK may come first with the version that was asked for: the watch is open.
+        An ERROR event is yielded too; its object is a Status (`fournos.kube.status_errors.error_of`).  The
+        first event may be a BOOKMARK with the requested version; it means that the watch is open.
         """
         ...
 
     async def logs(
         self, pod: Key, *, container: str | None = None, tail: int | None = None, follow: bool = False
     ) -> AsyncIterator[str]:
-        """Lines of a container's log."""
+        """Yields the lines of a container's log."""
         ...

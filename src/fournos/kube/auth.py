@@ -1,4 +1,4 @@
-"""What proves who we are: a fixed token or certificate, a token file that reloads, an exec plugin."""
+"""Client authentication: a fixed token or certificate, a token file that is reloaded, an exec plugin."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ TOKEN_FILE_MAX_AGE = 60.0
 """Seconds; the kubelet renews a projected token long before it expires."""
 EXEC_TIMEOUT = 30.0
 FRESH = 10.0
-"""Seconds for which a plugin's answer is not asked for again, even after a 401."""
+"""Seconds for which a plugin's result is not requested again, even after a 401."""
 _EXPIRY_MARGIN = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Proof:
-    """A bearer token, a client certificate with its key (PEM), both or neither.  Holds secrets: no repr."""
+    """A bearer token, a client certificate with its key (PEM), both or neither.  Secret, so it has no
+    repr."""
 
     token: str | None = None
     certificate: bytes | None = None
@@ -36,12 +37,14 @@ class Proof:
 
 
 class Identity(Protocol):
+    """A source of proofs."""
+
     async def proof(self) -> Proof:
-        """Raises CredentialsError."""
+        """Returns the present proof.  Raises CredentialsError."""
         ...
 
     def invalidate(self) -> None:
-        """The API server answered 401: get a new proof, if one can be had."""
+        """Discards the proof after a 401 response, so that the next one is new if possible."""
         ...
 
 
@@ -53,11 +56,11 @@ class FixedIdentity:
         return self._proof
 
     def invalidate(self) -> None:
-        """Nothing else to offer."""
+        """Does nothing: there is no other proof."""
 
 
 class TokenFile:
-    """A token that something else renews in place."""
+    """A token in a file that another process renews in place, such as the kubelet."""
 
     def __init__(
         self,
@@ -89,7 +92,8 @@ class TokenFile:
         self._read_at = float("-inf")
 
     def _read(self) -> str:
-        """Empty when it cannot be read: a file that is being replaced must not lose us a good token."""
+        """Returns the token, "" if the file cannot be read: during its replacement the old token remains in
+        use."""
         try:
             return self._path.read_text().strip()
         except OSError:
@@ -97,7 +101,7 @@ class TokenFile:
 
 
 class ExecPlugin:
-    """Runs a kubeconfig's plugin, at most once at a time, and keeps its answer until it expires."""
+    """Runs the exec plugin of a kubeconfig, only once at a time, and caches its result until it expires."""
 
     def __init__(
         self,
@@ -131,7 +135,7 @@ class ExecPlugin:
             return self._proof
 
     def invalidate(self) -> None:
-        # Many requests may be refused at once; one new run is enough for all.
+        # Many concurrent requests may fail with 401; one new run is enough for all of them.
         if asyncio.get_running_loop().time() - self._made_at > FRESH:
             self._proof = None
 
@@ -153,7 +157,7 @@ class ExecPlugin:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,  # so that a time-out ends its children, too
+                start_new_session=True,  # so that a timeout also kills its child processes
             )
         except OSError as error:
             hint = f"; {self._spec.install_hint}" if self._spec.install_hint else ""
@@ -200,6 +204,6 @@ class ExecPlugin:
 
 
 def _last_line(complaint: bytes) -> str:
-    """What the plugin said last, with anything blotted out that could be a token."""
+    """Returns the last line of the plugin's output, with anything hidden that could be a token."""
     lines = complaint.decode(errors="replace").strip().splitlines() or ["no message"]
     return re.sub(r"[A-Za-z0-9_\-.+=]{25,}", "…", lines[-1])[:300]

@@ -1,5 +1,7 @@
-"""Reading of a cluster that is not ours: it must not be able to fill our memory, or to hand us what is no
-object."""
+"""Bounded reads from a cluster that is not ours.
+
+Such a cluster must not be able to fill our memory or to deliver data that is not a valid object.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,15 @@ from fournos.kube.store import Store
 from fournos.kube.weight import weight
 
 PAGE: Final = 100
-"""Objects a page."""
+"""Objects per page."""
 
 
 class TooManyObjectsError(KubeError):
-    """More objects, or larger ones, than a store may hold; what it held before stays."""
+    """There are more objects, or larger ones, than a store may hold; the store keeps its earlier content."""
 
 
 class Budget:
-    """Memory that the stores of one cluster may take in all."""
+    """The memory limit for all stores of one cluster, in bytes."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -33,18 +35,19 @@ class Budget:
         self._sums: dict[Resource, int] = {}
 
     def begin(self, resource: Resource) -> None:
-        """What was known of this type is about to be replaced."""
+        """Resets the count of a resource type before a new list replaces its objects."""
         self._spent[resource], self._sums[resource] = {}, 0
 
     def take(self, resource: Resource, kept: Obj) -> bool:
-        """Whether this object fits in, or in place of itself as it was."""
+        """Counts an object in place of its earlier version; returns True if all objects are within the
+        limit."""
         costs, key = self._spent.setdefault(resource, {}), key_of(kept)
         costs[key], before = _cost(kept), costs.get(key, 0)
         self._sums[resource] = self._sums.get(resource, 0) + costs[key] - before
         return sum(self._sums.values()) <= self.most
 
     def give(self, resource: Resource, key: Key) -> None:
-        """It is gone."""
+        """Removes a deleted object from the count."""
         self._sums[resource] = self._sums.get(resource, 0) - self._spent.get(resource, {}).pop(key, 0)
 
 
@@ -56,8 +59,7 @@ def _cost(kept: Obj) -> int:
 
 
 class Bounded:
-    """The reading half of an `Api` for one store, which gets `limit` objects at most, and as much memory as
-    the budget has."""
+    """The reading half of an `Api` for one store, with at most `limit` objects within the memory budget."""
 
     def __init__(self, api: Api, store: Store, *, limit: int, budget: Budget) -> None:
         self._api = api
@@ -68,7 +70,10 @@ class Bounded:
     async def list(
         self, resource: Resource, *, keep: Callable[[Obj], Obj] | None = None, **options: Any
     ) -> Listing:
-        """Raises TooManyObjectsError while no more than `limit` objects, and the budget, are in hand."""
+        """Returns all objects.
+
+        Raises TooManyObjectsError as soon as `limit` or the budget is exceeded, so no more is ever in memory.
+        """
         count = 0
         self._budget.begin(resource)
 
@@ -86,7 +91,10 @@ class Bounded:
         return await self._api.list(resource, keep=counted, page_size=PAGE, **options)
 
     async def watch(self, resource: Resource, **options: Any) -> AsyncGenerator[WatchEvent, None]:
-        """Raises GoneError at the first object too many: the list that follows tells whether it stays so."""
+        """Yields the events.
+
+        Raises GoneError at the first object above a limit; the list that follows shows whether it stays so.
+        """
         events = cast(AsyncGenerator[WatchEvent, None], self._api.watch(resource, **options))
         async with aclosing(events):
             async for event in events:

@@ -1,4 +1,4 @@
-"""An API server over HTTP: the `Api` that processes use."""
+"""A client of an API server over HTTP: the implementation of `Api` in production."""
 
 from __future__ import annotations
 
@@ -22,23 +22,26 @@ from fournos.kube.transport import Guard, Observer, Request, Transport, lines_of
 from fournos.kube.weight import weight
 
 WATCH_SECONDS: Final = (300, 600)
-"""The API server ends a watch after a random time in this range, so that watches do not renew together."""
+"""Range of seconds for the duration of a watch, random so that watches do not renew at the same time."""
 
 MEMORY: Final = 12
-"""An object of the largest size that etcd takes is parsed whatever it consists of."""
+"""Maximum memory of a parsed response as a multiple of `max_bytes`.
+
+It is large enough for an object of the largest size that etcd accepts, whatever its content.
+"""
 _SMALLER: Final = 4
 
 _POD: Final = Resource("", "v1", "Pod", "pods")
 
 
 class Client:
-    """One API server with one identity.  Use `async with`, or `close()`, after which requests fail.
+    """A client of one API server with one identity.  Use `async with`, or `close()`; later requests fail.
 
-    At most `qps` requests a second over time, `burst` at once; every request ends after `timeout`
-    seconds.  `guard` runs right before a write is sent and may raise `NotLeaderError`.  An answer of 429
-    with Retry-After holds all requests of this client back for so long.  An answer, or an event, of more
-    than `max_bytes`, or that would take more than `MEMORY` times as much when parsed, is TooLongError;
-    `resolver` looks the server's name up.  Logs name method, path and status only, never a body.
+    It sends at most `qps` requests per second over time and `burst` at once.  Every request ends after
+    `timeout` seconds.  `guard` runs immediately before a write is sent and may raise `NotLeaderError`.  A 429
+    response with Retry-After delays all requests of this client for that time.  A response or event raises
+    TooLongError if it has more than `max_bytes` bytes or would need more than `MEMORY` times as much memory
+    when parsed.  `resolver` resolves the server's name.  Logs contain method, path and status, never a body.
     """
 
     def __init__(
@@ -95,10 +98,10 @@ class Client:
         page_size: int = 500,
         keep: Callable[[Obj], Obj] | None = None,
     ) -> Listing:
-        """All pages, as of one resourceVersion.  When the continue token expires on the way, in one piece.
+        """Returns all pages at one resourceVersion; in one piece if the continue token expires meanwhile.
 
-        With `max_bytes` a page that is too long is asked for again with fewer objects, and an expired token
-        is GoneError.
+        With `max_bytes`, a page that is too long is requested again with fewer objects, and an expired token
+        raises GoneError.
         """
         selectors = {"labelSelector": selector, "fieldSelector": fields}
         query = {name: text for name, text in selectors.items() if text}
@@ -134,19 +137,19 @@ class Client:
                 continue
             found, token, version = _read_page(request, page)
             for item in found:
-                # The API server leaves them out of the items of built-in types.
+                # The API server omits both in the items of built-in types.
                 item.setdefault("apiVersion", resource.api_version)
                 item.setdefault("kind", resource.kind)
                 items.append(keep(item) if keep else item)
             if not token:
                 return Listing(items, version)
             query["continue"] = token
-            del page, found  # a page in hand while the next one is waited for would be a second one
+            del page, found  # freed before the next request, so that only one page is in memory
 
     async def watch(
         self, resource: Resource, *, namespace: str = "", selector: str = "", resource_version: str
     ) -> AsyncGenerator[WatchEvent, None]:
-        """First a BOOKMARK with the version asked for, as soon as the watch is open; see `Api.watch`."""
+        """Yields a BOOKMARK with the requested version once the watch is open, then as `Api.watch`."""
         query = {
             "watch": "true",
             "allowWatchBookmarks": "true",
@@ -171,7 +174,7 @@ class Client:
     async def logs(
         self, pod: Key, *, container: str | None = None, tail: int | None = None, follow: bool = False
     ) -> AsyncIterator[str]:
-        """Await it, then iterate; errors come from the await, a cut stream raises ConnectionLostError."""
+        """Returns the lines after an await, which raises errors; a cut stream raises ConnectionLostError."""
         query = {"container": container} if container else {}
         if tail is not None:
             query["tailLines"] = str(tail)
@@ -183,11 +186,11 @@ class Client:
         return _each(await self._transport.send(request))
 
     async def raw_get(self, path: str) -> bytes:
-        """The body at a path such as "/readyz"; raises as `get` does."""
+        """Returns the body at a path such as "/readyz"; raises the errors of `get`."""
         return await self._transport.send(Request("get", "", "GET", path))
 
     async def server_version(self) -> str:
-        """As the API server writes it: "v1.34.4"."""
+        """Returns the version in the API server's form, such as "v1.34.4"."""
         request = Request("get", "", "GET", "/version")
         version = (await self._json(request)).get("gitVersion")
         if not isinstance(version, str):
@@ -239,7 +242,7 @@ class Client:
         return parsed
 
     def _weigh(self, request: Request, body: bytes) -> None:
-        """Raises TooLongError for what would take too much memory once parsed."""
+        """Raises TooLongError for a body that would take too much memory once parsed."""
         if self._max_bytes is not None and weight(body) > self._max_bytes * MEMORY:
             raise TooLongError(f"{request}: the answer takes more than {self._max_bytes * MEMORY} bytes")
 
@@ -253,7 +256,7 @@ def _path(resource: Resource, key: Key, subresource: str | None = None) -> str:
 
 
 def _read_page(request: Request, page: dict[str, Any]) -> tuple[list[dict[str, Any]], str, str]:
-    """The items, the token of the next page and the resourceVersion."""
+    """Returns the items, the token of the next page and the resourceVersion."""
     items, meta = page.get("items") or [], page.get("metadata") or {}
     if not (isinstance(items, list) and all(isinstance(one, dict) for one in items)):
         raise ConnectionLostError(f"{request}: the answer is not an API server's: its items are no objects")

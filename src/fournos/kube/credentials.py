@@ -1,6 +1,6 @@
-"""Where an API server is and how to prove who we are.
+"""The address of an API server and the credentials for it.
 
-`load` is for our own API server.  Kubeconfigs of users are read by `fournos.kube.untrusted_kubeconfig`.
+`load` is for our own API server.  `fournos.kube.untrusted_kubeconfig` reads kubeconfigs of users.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 class Credentials:
-    """One API server and one identity.  Its repr names the server only."""
+    """One API server and one identity.  Its repr contains only the server."""
 
     def __init__(
         self,
@@ -41,11 +41,11 @@ class Credentials:
         self._tls: ssl.SSLContext | None = None
         self._tls_for: bytes | None = None
         if server.startswith("https://"):
-            # Built here so that a bad certificate fails at start.
+            # Created here so that an invalid certificate fails at start.
             self._tls = client_context(ca=ca, verify=verify)
 
     async def proof(self) -> tuple[Mapping[str, str], ssl.SSLContext | None]:
-        """The headers and the TLS context of the next request.  Raises CredentialsError."""
+        """Returns the headers and the TLS context of the next request.  Raises CredentialsError."""
         proof = await self._identity.proof()
         if self._tls is not None and proof.certificate != self._tls_for:
             self._tls = client_context(
@@ -56,7 +56,7 @@ class Credentials:
         return headers, self._tls
 
     def invalidate(self) -> None:
-        """The API server answered 401: the next proof shall be a new one, if one can be had."""
+        """Discards the proof after a 401 response, so that the next one is new if possible."""
         self._identity.invalidate()
 
     def __repr__(self) -> str:
@@ -66,9 +66,10 @@ class Credentials:
 def load(
     kubeconfig: Path | None = None, context: str | None = None, *, allow_exec: bool = True
 ) -> Credentials:
-    """Our own: from the file named, else KUBECONFIG, else the pod's ServiceAccount, else ~/.kube/config.
+    """Returns our own credentials, from the first of these sources that is present.
 
-    Raises CredentialsError with what to change.
+    The order is: the file `kubeconfig`, KUBECONFIG, the pod's ServiceAccount, ~/.kube/config.
+    Raises CredentialsError; its message contains the fix.
     """
     if kubeconfig is not None:
         return _from_files((kubeconfig,), context, allow_exec=allow_exec)
@@ -92,7 +93,7 @@ def load(
 
 
 def in_cluster() -> Credentials:
-    """The ServiceAccount of the pod this runs in."""
+    """Returns the credentials of the pod's ServiceAccount.  Raises CredentialsError outside of a pod."""
     host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
     port = os.environ.get("KUBERNETES_SERVICE_PORT_HTTPS") or os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     token = SERVICE_ACCOUNT / "token"
@@ -118,7 +119,8 @@ def _from_files(
 
 
 def from_access(found: Access) -> Credentials:
-    """What a context of a kubeconfig says, ready for use.  Raises CredentialsError on a bad certificate."""
+    """Returns the credentials of a kubeconfig's context.  Raises CredentialsError for an invalid
+    certificate."""
     identity: Identity
     if found.exec is not None:
         identity = ExecPlugin(found.exec)
@@ -128,7 +130,7 @@ def from_access(found: Access) -> Credentials:
     else:
         identity = FixedIdentity(Proof(found.token, found.certificate, found.key))
     if found.certificate:
-        # A bad pair fails now, not at a request.
+        # An invalid pair fails now and not at the first request.
         client_context(ca=found.ca, certificate=found.certificate, key=found.key)
     return Credentials(
         found.server,

@@ -1,7 +1,7 @@
-"""Names of servers to addresses, without a thread pool that one dead name could fill for all.
+"""Name resolution in threads of its own, so that one unreachable name server cannot block the others.
 
-The event loop looks names up in a pool of few threads, and a name server that drops packets holds one for
-half a minute.
+The event loop resolves names in a small thread pool.  A name server that drops packets blocks one of its
+threads for half a minute.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _Answer: TypeAlias = list[ResolveResult] | OSError
 
 
 class LoneResolver(AbstractResolver):
-    """For the connections to one server: a thread of its own at a time for each name, none between."""
+    """A resolver for the connections to one server, with at most one thread per name and none when idle."""
 
     def __init__(self) -> None:
         self._lookups: dict[_Key, asyncio.Future[_Answer]] = {}
@@ -26,12 +26,15 @@ class LoneResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
-        """Raises OSError.  A caller that gives up leaves the lookup to those that ask next."""
+        """Returns the addresses.  Raises OSError.
+
+        If a caller is cancelled, the lookup continues, and later callers share it.
+        """
         key = (host, port, int(family))
         lookup = self._lookups.get(key)
         if lookup is None:
             lookup = self._lookups[key] = asyncio.get_running_loop().create_future()
-            # A daemon: it must not hold up the end of the process.
+            # A daemon thread, because a pending lookup must not delay the end of the process.
             threading.Thread(
                 target=self._look_up, args=(key, lookup), name=f"look up {host}", daemon=True
             ).start()
@@ -41,7 +44,7 @@ class LoneResolver(AbstractResolver):
         return answer
 
     async def close(self) -> None:
-        """Nothing to do: a thread ends with its lookup."""
+        """Does nothing: a thread ends with its lookup."""
 
     def _look_up(self, key: _Key, lookup: asyncio.Future[_Answer]) -> None:
         host, port, family = key
@@ -67,7 +70,7 @@ class LoneResolver(AbstractResolver):
         try:
             lookup.get_loop().call_soon_threadsafe(self._done, key, lookup, answer)
         except RuntimeError:
-            return  # the loop ended meanwhile: nobody waits
+            return  # the event loop has ended, so there is no waiting caller
 
     def _done(self, key: _Key, lookup: asyncio.Future[_Answer], answer: _Answer) -> None:
         self._lookups.pop(key, None)

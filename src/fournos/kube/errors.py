@@ -1,9 +1,9 @@
-"""What can go wrong between us and an API server.
+"""The errors of requests to an API server.
 
 KubeError
-├── TransientError          worth another try, never a user's fault
+├── TransientError          another try may succeed; never caused by a user's input
 │   ├── ServerError         5xx, or 429 with `retry_after`
-│   ├── ConnectionLostError      no answer of an API server's: refused, reset, timed out, a proxy's page;
+│   ├── ConnectionLostError      no response of an API server: refused, reset, timed out, a proxy's page;
 │   │                            the write may have happened
 │   └── ConflictError       409 Conflict: our resourceVersion is stale
 ├── NotFoundError           404 for an object
@@ -19,7 +19,8 @@ from __future__ import annotations
 
 
 class KubeError(Exception):
-    """Base of all; `status` is the HTTP code (0 if there was no answer), `reason` the Status reason."""
+    """The base of all errors; `status` is the HTTP code (0 without a response), `reason` that of the
+    Status."""
 
     def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
         super().__init__(message)
@@ -41,11 +42,11 @@ class ServerError(TransientError):
 
 
 class ConnectionLostError(TransientError):
-    """No answer of an API server arrived; whether a write took place is unknown."""
+    """No response of an API server arrived; it is unknown whether a write took place."""
 
 
 class TooLongError(ConnectionLostError):
-    """The answer is longer, or takes more memory, than this connection may give us."""
+    """The response is longer, or would take more memory, than this client accepts."""
 
 
 class ConflictError(TransientError):
@@ -61,7 +62,7 @@ class NoSuchResourceError(KubeError):
 
 
 class AlreadyExistsError(KubeError):
-    """An object of this name is there already."""
+    """An object with this name already exists."""
 
 
 class GoneError(KubeError):
@@ -69,11 +70,11 @@ class GoneError(KubeError):
 
 
 class ForbiddenError(KubeError):
-    """Credentials missing, expired or without the right."""
+    """The credentials are missing, expired or lack the right."""
 
 
 class CredentialsError(ForbiddenError):
-    """No usable credentials; the message says what to change."""
+    """There are no usable credentials; the message contains the fix."""
 
 
 class InvalidError(KubeError):
@@ -81,4 +82,4 @@ class InvalidError(KubeError):
 
 
 class NotLeaderError(KubeError):
-    """This process may not write any more."""
+    """This process is no longer the leader and must not write."""

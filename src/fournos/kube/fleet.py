@@ -1,4 +1,4 @@
-"""Other clusters: a connection, a verdict and caches for each, and none slows another."""
+"""The worker clusters: a connection, probes and caches for each; a slow one does not delay the others."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ __all__ = ["ClusterApi", "Fleet", "FleetWatch", "KubeconfigRefusedError", "Probe
 logger = logging.getLogger(__name__)
 
 SETTLE: Final = 0.1
-"""Seconds for which changes of one cluster are gathered into one call of `on_change`."""
+"""Seconds for which changes of one cluster are collected into one call of `on_change`."""
 REQUEST_TIMEOUT: Final = 30.0
 _QPS: Final = 50.0
 _BURST: Final = 100
 _MAX_BYTES: Final = 8 * 2**20
-"""Of an answer: a page of objects, or one watch event."""
+"""Maximum bytes of a response: of a page of objects or of one watch event."""
 MAX_MEMORY: Final = 128 * 2**20
-"""Bytes that the stores of one cluster may take, so that one does not take what the others need."""
+"""Maximum bytes for all stores of one cluster, so that one cluster cannot use up the memory of the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class FleetWatch:
-    """A resource type that is watched in every cluster; `project` and `indexes` as of `Store`.
+    """A resource type that is watched in every cluster; `project` and `indexes` are those of `Store`.
 
-    A cluster with more than `limit` objects of it, or with more than `MAX_MEMORY` of all that is watched,
-    gets a `watch_error`, and its store no more of them.
+    If a cluster has more than `limit` objects of the type, or its watched objects take more than
+    `MAX_MEMORY`, it gets a `watch_error` and its store receives no more objects.
     """
 
     resource: Resource
@@ -56,18 +56,20 @@ class FleetWatch:
 
 
 class Dial(Protocol):
-    """How an API server is reached; tests have one in memory."""
+    """Connects to an API server; tests connect to one in memory."""
 
     def __call__(self, name: str, credentials: Credentials, *, timeout: float) -> ClusterApi: ...
 
 
 class Fleet:
-    """All methods but `run` return at once; call them from the event loop that `run` runs in.
+    """The connections to all worker clusters.
 
-    `on_change` gets the name of a cluster when the verdict on it, what is stored of it, or what hinders a
-    watch of it changed; changes within 0.1 s are one call.  It must not block.  Changes that a projection
-    hides are none.  `on_object` gets each changed object as it was and as it is, at once.  `qps` limits the
-    requests to each cluster.
+    All methods but `run` return at once; call them in the event loop of `run`.
+
+    `on_change` is called with the name of a cluster when the result of its probes, its stored objects or the
+    error of a watch has changed.  Changes within 0.1 s are one call.  It must not block.  Changes outside a
+    projection are ignored.  `on_object` is called at once with the old and the new version of each changed
+    object.  `qps` limits the requests to each cluster.
     """
 
     def __init__(
@@ -105,17 +107,18 @@ class Fleet:
         self._pending: dict[str, asyncio.TimerHandle] = {}
         self._running = False
 
-    # --- which clusters ------------------------------------------------------------------------------
+    # --- members -------------------------------------------------------------------------------------
 
     def connect(
         self, name: str, kubeconfig: bytes, *, version: str, unreachable_since: datetime | None = None
     ) -> None:
-        """Make the cluster one of the fleet, or exchange its kubeconfig; nothing if it has this version.
+        """Adds the cluster, or replaces its kubeconfig; does nothing if `version` is the one in use.
 
-        A kubeconfig for the same server keeps stores and verdict until the new connection has its own; one
-        for another server begins anew.  The loss clock goes on either way; `unreachable_since` sets it for
-        a cluster that is new here (from a status that outlived this process).  Raises
-        KubeconfigRefusedError; the cluster is then forgotten, since what it was reached with was withdrawn.
+        A kubeconfig for the same server keeps stores and probe result until the new connection has its own.
+        A kubeconfig for another server starts empty.  The time of the loss is kept in both cases.
+        `unreachable_since` sets it for a cluster that is new in this process, from a status that is older
+        than the process.  Raises KubeconfigRefusedError; the cluster is then forgotten, because its earlier
+        kubeconfig was withdrawn.
         """
         before = self._members.get(name)
         if before is not None and before.version == version:
@@ -155,7 +158,8 @@ class Fleet:
             self._start(name)
 
     def forget(self, name: str) -> None:
-        """End the cluster's tasks and connections and drop its stores; nothing if it is not known."""
+        """Ends the cluster's tasks and connections and drops its stores; does nothing for an unknown
+        cluster."""
         if pending := self._pending.pop(name, None):
             pending.cancel()
         self._resolvers.pop(name, None)
@@ -170,43 +174,49 @@ class Fleet:
         self._leaving.add(leaving)
         leaving.add_done_callback(self._leaving.discard)
 
-    # --- what is known -------------------------------------------------------------------------------
+    # --- reading -------------------------------------------------------------------------------------
 
     def names(self) -> tuple[str, ...]:
         return tuple(sorted(self._members))
 
     def version_of(self, name: str) -> str | None:
-        """The version of the kubeconfig in use; None if the cluster is not connected."""
+        """Returns the version of the kubeconfig in use; None if the cluster is not connected."""
         member = self._members.get(name)
         return member.version if member else None
 
     def probe(self, name: str) -> Probe | None:
-        """None before the first probe has ended, which takes `timeout` seconds at most."""
+        """Returns the last probe; None before the end of the first one, which takes at most `timeout`
+        seconds."""
         member = self._members.get(name)
         return member.last if member else None
 
     def store(self, name: str, resource: Resource) -> Store | None:
-        """What is watched there; None for an unknown cluster or a resource type that is not watched.
+        """Returns the store of a resource type; None for an unknown cluster or a type that is not watched.
 
-        Keeps what was last seen while the cluster is unreachable; empty and not `synced` before.
+        It keeps the last observed objects while the cluster is unreachable.  It is empty and not `synced`
+        before the first list.
         """
         member = self._members.get(name)
         return member.stores.get(resource) if member else None
 
     def watch_error(self, name: str, resource: Resource) -> KubeError | None:
-        """What hinders a watch of a reachable cluster, such as a right that is lacking."""
+        """Returns the error of a watch in a reachable cluster, such as a missing right."""
         member = self._members.get(name)
         return member.watch_error(resource) if member else None
 
     def api(self, name: str) -> ClusterApi | None:
-        """For requests.  Ask anew each time: it is closed when the kubeconfig changes or the cluster goes."""
+        """Returns the client for requests.
+
+        Call this for each request: the client is closed when the kubeconfig changes or the cluster is
+        forgotten.
+        """
         member = self._members.get(name)
         return member.api if member else None
 
     # --- running -------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Until cancelled; on return no task and no connection is left."""
+        """Runs until cancelled; afterwards no task and no connection is left."""
         self._running = True
         try:
             for name in self.names():

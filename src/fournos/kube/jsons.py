@@ -1,9 +1,9 @@
 """Parses JSON of API servers, whatever its depth.
 
-An API server stores objects that are nested up to 10,000 levels deep; the parser takes 1,024.  One such
+An API server stores objects that are nested up to 10,000 levels deep; the parser accepts 1,024.  One such
 object would make every list and every watch event that contains it unreadable, and so hide all objects of its
-type.  What is nested deeper than `DEEPEST` is therefore cut off: the object's metadata stays readable, and no
-object that is used is nested a fifth as deep.
+type.  Everything below level `DEEPEST` is therefore replaced by null.  The object's metadata stays readable,
+and no object in real use is nested a fifth as deep.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Final
 import orjson
 
 DEEPEST: Final = 200
-"""Levels that are kept of an object that is too deep for the parser; also fewer than can be written (254)."""
+"""Levels that are kept of an object too deep for the parser; fewer than the serializer accepts (254)."""
 _TOO_DEEP: Final = "depth limit exceeded"
 _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 
 def loads(body: bytes) -> Any:
-    """Raises orjson.JSONDecodeError for what is no JSON."""
+    """Parses the body.  Raises orjson.JSONDecodeError if it is not JSON."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
@@ -30,7 +30,7 @@ def loads(body: bytes) -> Any:
 
 
 def _cut(body: bytes) -> bytes:
-    """With null in place of every list and object below `DEEPEST`."""
+    """Returns the body with null in place of every list and object below `DEEPEST`."""
     kept, copied, depth = [], 0, 0
     for token in _TOKEN.finditer(body):
         symbol = token[0]

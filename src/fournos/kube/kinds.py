@@ -1,4 +1,4 @@
-"""The resource types that every cluster serves, as far as we touch them."""
+"""The built-in resource types of Kubernetes that we use."""
 
 from __future__ import annotations
 

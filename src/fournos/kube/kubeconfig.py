@@ -1,4 +1,4 @@
-"""Kubeconfig files: read, merged and checked, before anything acts on what they say."""
+"""Kubeconfig files: read, merged and checked before any of their content is used."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class ExecSpec:
     env: tuple[tuple[str, str], ...]
     install_hint: str
     cluster_info: Config | None
-    """What `provideClusterInfo` passes to the plugin."""
+    """The cluster information for the plugin (`provideClusterInfo`)."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Access:
-    """What one context of a kubeconfig says.  Holds secrets, so it has no repr."""
+    """The content of one context of a kubeconfig.  It holds secrets, so it has no repr."""
 
     server: str
     namespace: str
@@ -60,7 +60,8 @@ class Access:
 
 
 def read(paths: Sequence[Path]) -> Config:
-    """The files merged as kubectl does: the first to name an entry wins.  File paths become absolute."""
+    """Returns the merged files, as kubectl: of entries with one name the first wins.  Paths become
+    absolute."""
     merged: dict[str, Any] = {name: [] for name in _LISTS}
     for path in paths:
         try:
@@ -79,7 +80,7 @@ def read(paths: Sequence[Path]) -> Config:
 
 
 def parse(content: bytes | str, *, source: str = "kubeconfig") -> Config:
-    """A kubeconfig's text; CredentialsError when it is none.  The message never quotes the text."""
+    """Parses the text of a kubeconfig.  Raises CredentialsError; its message never quotes the text."""
     try:
         config = yaml.safe_load(content)
     except (yaml.YAMLError, ValueError) as error:
@@ -109,10 +110,10 @@ def access(
     inline_only: bool = False,
     allow_exec: bool = False,
 ) -> Access:
-    """What a context (None: the current one) says, checked.
+    """Returns the checked content of a context (None: the current one).
 
-    `inline_only` is for a kubeconfig that a stranger wrote: it may name no file, no program, no proxy,
-    and must verify the server.  Raises CredentialsError with what to change.
+    `inline_only` is for an untrusted kubeconfig: it may name no file, no program and no proxy, and must
+    verify the server.  Raises CredentialsError; its message contains the fix.
     """
     name = context or config.get("current-context")
     if not name:
@@ -183,7 +184,7 @@ def _refuse(cluster: Config, user: Config, source: str, *, inline_only: bool, al
 
 
 def _content(entry: Config, field: str, source: str) -> bytes | None:
-    """Inline data win over the file, as in kubectl."""
+    """Returns the content of a field; inline data have precedence over the file, as in kubectl."""
     data = entry.get(f"{field}-data")
     if data:
         try:
@@ -231,7 +232,7 @@ def _with_absolute_paths(plural: str, entry: Config, folder: Path) -> Config:
         if fixed.get(name):
             fixed[name] = str(folder / str(fixed[name]))
     plugin = fixed.get("exec")
-    # As in kubectl, a command with a slash is relative to the kubeconfig, one without is looked up in PATH.
+    # As in kubectl: a command with a slash is relative to the kubeconfig, any other is searched in PATH.
     if isinstance(plugin, dict) and "/" in str(plugin.get("command") or ""):
         fixed["exec"] = {**plugin, "command": str(folder / str(plugin["command"]))}
     return fixed

@@ -1,4 +1,4 @@
-"""One cluster of the fleet: its probes, its watches, in a task of its own."""
+"""One cluster of the fleet: its probes and its watches, in a task of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from fournos.kube.untrusted_kubeconfig import Checked
 logger = logging.getLogger(__name__)
 
 JITTER: Final = 0.1
-"""Share of the probe interval by which clusters drift apart."""
+"""Random share of the probe interval, so that the probes of the clusters do not run together."""
 
 
 class ReflectorFactory(Protocol):
@@ -38,11 +38,11 @@ class ReflectorFactory(Protocol):
 
 
 class Member:
-    """A connection with one version of a kubeconfig.
+    """A connection to a cluster with one version of a kubeconfig.
 
-    Watches run while the cluster is reachable.  A failed probe ends them, the next good one lists anew:
-    TCP keeps a watch on a cut line open and silent for a minute and more.  A watch that breaks asks for a
-    probe at once.  The stores keep what was last seen.
+    Watches run while the cluster is reachable.  A failed probe ends them and the next successful probe lists
+    anew, because TCP keeps a watch on a broken line open and silent for a minute or more.  A watch with an
+    error triggers a probe at once.  The stores keep the last observed objects.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Member:
         self.api = api
         self.last = last
         self.since = since
-        """When the loss of the cluster began."""
+        """The time since which the cluster is unreachable."""
         self._checked = checked
         self._reflector = reflector
         self._dial = dial
@@ -83,7 +83,7 @@ class Member:
         self._rng = rng
         self._backoff = Backoff(cap=interval, rng=rng)
         self._broken = asyncio.Event()
-        """A watch met an error since the last probe began."""
+        """Set when a watch had an error since the last probe began."""
         self._reflectors: dict[Resource, Reflector] = {}
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -92,11 +92,11 @@ class Member:
         return reflector.error if reflector is not None else None
 
     async def run(self) -> None:
-        """Until cancelled; `close` then."""
+        """Runs until cancelled; call `close` afterwards."""
         while True:
             try:
                 wait = await self._round()
-            except Exception:  # a fault of ours: the cluster must not be left alone for it
+            except Exception:  # an error in our code must not end the probes of the cluster
                 logger.exception("cluster %s: unexpected failure", self.name)
                 wait = self._backoff.next()
             if not self._tasks:
@@ -107,7 +107,7 @@ class Member:
                     await self._broken.wait()
 
     def stop(self) -> None:
-        """From now on the stores are somebody else's to write."""
+        """Ends the watches, so that another member can write the stores from now on."""
         for task in self._tasks:
             task.cancel()
 
@@ -116,7 +116,7 @@ class Member:
         await self.api.close()
 
     async def _round(self) -> float:
-        """One probe and what follows from it; seconds to wait then."""
+        """Probes once and starts or ends the watches; returns the seconds until the next probe."""
         self._broken.clear()
         found = await probe(
             self._dial,

@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7396) and JSON patches (RFC 6902): made of objects, pure."""
+"""JSON merge patches (RFC 7396) and JSON patches (RFC 6902), computed from objects.  Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 
 
 def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """The merge patch that makes `new` of `old`; a None in `new` is an absent key."""
+    """Returns the merge patch that turns `old` into `new`; None in `new` means an absent key."""
     patch: dict[str, Any] = {key: None for key in old if old[key] is not None and new.get(key) is None}
     for key, value in new.items():
         before = old.get(key)
-        if value is None or value is before:  # most of a status is what the cache holds
+        if value is None or value is before:  # most parts of a status are the cached objects themselves
             continue
         if isinstance(value, Mapping) and isinstance(before, Mapping):
             changes = merge_patch(before, value)
@@ -23,7 +23,7 @@ def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any
 
 
 def json_patch(target: Mapping[str, Any], patch: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The operations of a JSON patch that does what the merge patch does; [] when it changes nothing."""
+    """Returns the operations of a JSON patch with the effect of the merge patch; [] if nothing changes."""
     return list(_operations(target, patch, ""))
 
 
@@ -43,9 +43,9 @@ def _operations(target: Mapping[str, Any], patch: Mapping[str, Any], at: str) ->
 
 
 def without_null(value: Any, *, in_lists: bool = True) -> Any:
-    """A copy without the keys whose value is None.
+    """Returns a copy without the keys whose value is None.
 
-    `in_lists=False` leaves lists as they are: so a merge patch is applied where there is nothing yet.
+    `in_lists=False` keeps lists unchanged; this is how a merge patch applies to an absent value.
     """
     if isinstance(value, Mapping):
         return {
@@ -60,7 +60,7 @@ def without_null(value: Any, *, in_lists: bool = True) -> Any:
 
 
 def read(obj: Mapping[str, Any], path: str) -> Any:
-    """None where there is nothing."""
+    """Returns the value at the path; None if it is absent."""
     found: Any = obj
     for name in path.split("."):
         if not isinstance(found, Mapping):
@@ -70,7 +70,7 @@ def read(obj: Mapping[str, Any], path: str) -> Any:
 
 
 def nested(path: str, value: Any) -> dict[str, Any]:
-    """The object that has this value at the path, and nothing else: a merge patch that writes it."""
+    """Returns the object with only this value at the path, as a merge patch that writes it."""
     found: Any = value
     for name in reversed(path.split(".")):
         found = {name: found}
@@ -79,7 +79,7 @@ def nested(path: str, value: Any) -> dict[str, Any]:
 
 
 def joined(*bodies: Mapping[str, Any]) -> dict[str, Any]:
-    """One merge patch of several; a later one wins where both have a value that is no object."""
+    """Returns one merge patch from several; of two values that are not both objects the later one wins."""
     result: dict[str, Any] = {}
     for body in bodies:
         for key, value in body.items():
@@ -90,6 +90,6 @@ def joined(*bodies: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def only(obj: Mapping[str, Any], paths: Iterable[str]) -> dict[str, Any]:
-    """What the object has at these paths."""
+    """Returns the parts of the object at these paths."""
     found = ((path, read(obj, path)) for path in paths)
     return joined(*(nested(path, value) for path, value in found if value is not None))

@@ -1,4 +1,4 @@
-"""Whether a cluster can be used: one new connection, one GET /version, a verdict in words."""
+"""Probes of a cluster: one new connection, one GET /version, and the result with reason and message."""
 
 from __future__ import annotations
 
@@ -24,34 +24,34 @@ _NO_VERSION: Final = re.compile(r"[^\w.+~-]")
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """What the last probe found.  `reason` is CamelCase for a condition and "" when all is well."""
+    """The result of the last probe.  `reason` is CamelCase for a condition; "" if the cluster is usable."""
 
     reachable: bool
-    """The API server answers, and takes our credentials."""
+    """True if the API server responds and accepts our credentials."""
     version: str
-    """As the API server writes it, "v1.34.4"; while it does not answer, what it said last."""
+    """The API server's version, such as "v1.34.4"; while it does not respond, the last known one."""
     latency_ms: float
-    """Of a whole new connection: name, TCP, TLS and answer; 0 when there was none."""
+    """Milliseconds for a new connection (DNS, TCP, TLS) and the response; 0 without a response."""
     certificate_expires: datetime | None
-    """When the client certificate, or else the token, ends; None when that is not known."""
+    """The end of the client certificate, or else of the token; None if it is unknown."""
     reason: str
     error: str
-    """What is wrong and what to do; no secret, nothing that the other side wrote."""
+    """The problem and its fix.  It contains no secret and no text from the other side."""
     at: datetime
     unreachable_since: datetime | None
-    """The first of the failures in a row; None while reachable."""
+    """The time of the first failure in a row; None while reachable."""
     failures: int = 0
-    """In a row, since this process began; 0 while reachable."""
+    """Failures in a row since this process started; 0 while reachable."""
     next_at: datetime | None = None
-    """When the next probe begins."""
+    """The time of the next probe."""
 
     def verdict(self) -> tuple[bool, str, str, datetime | None]:
-        """What listeners are told of; time, latency and wording change with every probe."""
+        """Returns the values whose change is reported; time, latency and message change with every probe."""
         return self.reachable, self.reason, self.version, self.certificate_expires
 
 
 class ClusterApi(Api, Protocol):
-    """What the fleet needs of an API server; `Client` is one."""
+    """The API server interface that the fleet needs; `Client` implements it."""
 
     async def server_version(self) -> str: ...
 
@@ -68,11 +68,11 @@ async def probe(
     now: Callable[[], datetime],
     monotonic: Callable[[], float],
 ) -> Probe:
-    """Ends within `limit` seconds, whatever the other side does; raises nothing but cancellation.
+    """Probes the cluster once, within `limit` seconds in every case; raises only CancelledError.
 
-    `before` is the last verdict of this cluster; `since` when the loss of it began, if it is lost.
-    A connection of its own: one kept from an earlier request may live on where no new one can be made,
-    or be dead where a new one can.
+    `before` is the last result for this cluster; `since` is the time since which it is unreachable, if it is.
+    The probe uses a new connection.  An older connection may still work when no new one can be made, or be
+    broken when a new one can.
     """
     at = now()
     version, latency, reachable, reason, error = before.version if before else "", 0.0, False, "", ""
@@ -87,7 +87,7 @@ async def probe(
             latency = (monotonic() - started) * 1000
         except (KubeError, TimeoutError) as failure:
             reachable, reason, error = explain(failure, server=checked.credentials.server, limit=limit)
-        except Exception as failure:  # a fault of ours: the cluster's task must live, the verdict must show
+        except Exception as failure:  # a bug of ours must not end the cluster's task, and must be visible
             logger.exception("a probe of %s failed unexpectedly", checked.credentials.server)
             reason, error = "ProbeFailed", f"the probe failed unexpectedly: {type(failure).__name__}"
     return Probe(
@@ -113,7 +113,7 @@ async def _ask(connect: Callable[[], ClusterApi], limit: float) -> str:
 
 
 def explain(failure: Exception, *, server: str, limit: float) -> tuple[bool, str, str]:
-    """Reachable or not, reason and message of a failed GET /version.  Nothing the server said is quoted."""
+    """Returns reachability, reason and message for a failed GET /version; never quotes the server's text."""
     status = failure.status if isinstance(failure, KubeError) else 0
     cause = failure.__cause__ if isinstance(failure, ConnectionLostError) else failure
     match failure:

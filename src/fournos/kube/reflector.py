@@ -1,7 +1,7 @@
-"""Keeps a store equal to what an API server has: one list, then one watch, whatever fails.
+"""Keeps a store equal to the objects of an API server: one list, then one watch, through all failures.
 
-client-go's reflector is the model; what it leaves to others is here: silent watches, error events of
-any code, resource types that come and go.
+The model is client-go's reflector.  In addition this one handles silent watches, ERROR events of any code,
+and resource types that are installed or removed.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ from fournos.kube.store import Change, Store, version_of
 logger = logging.getLogger(__name__)
 
 OnChange: TypeAlias = Callable[[str, Obj | None, Obj | None], None]
-"""Type (ADDED, MODIFIED, DELETED), old and new object, both as the store keeps them."""
+"""Called with type (ADDED, MODIFIED, DELETED), old and new object, both as the store keeps them."""
 
 INACTIVITY: Final = 90.0
 """Seconds without event or bookmark after which a watch counts as dead; bookmarks come every minute."""
 SLOW_RETRY: Final = 30.0
-"""Seconds between tries while we lack the right or the resource type is missing."""
+"""Seconds between tries while the right or the resource type is missing."""
 _RESUMES: Final = 5
-"""Failed resumes in a row after which a list is made anew (the API server's etcd may have been restored)."""
+"""Failed resumes in a row before a new list, because the API server's etcd may have been restored."""
 _SHORT_WATCH: Final = 1.0
 _BREATH: Final = 1000
 
 
 class Reflector:
-    """One resource type of one API server.  `run` never ends but by cancellation.
+    """The informer of one resource type of one API server.  `run` ends only by cancellation.
 
-    `on_change` is called once for each change of the store; not for the echo of a write that the store
-    was told of by `assume`.  `on_state` is called after each complete list, and when `error` comes, goes or
-    turns into one of another kind.  `where` names the API server in logs, where there are several.
+    `on_change` is called once for each change of the store, but not for the watch event of an own write that
+    `assume` has stored already.  `on_state` is called after each complete list, and when `error` is set, is
+    cleared or changes its type.  `where` names the API server in logs if there are several.
     """
 
     def __init__(
@@ -66,11 +66,11 @@ class Reflector:
         self.resource = resource
         self.store = store
         self.error: KubeError | None = None
-        """What stands in the way now; None while the watch is open."""
+        """The present error; None while the watch is open."""
         self.relists = 0
-        """Complete lists so far: the first, and one for each 410."""
+        """Number of complete lists: the first, and one for each 410."""
         self.restarts = 0
-        """Watches that ended otherwise than by their time."""
+        """Number of watches that ended with an error."""
         self._api = api
         self._namespace = namespace
         self._selector = selector
@@ -81,19 +81,19 @@ class Reflector:
         self._rng = rng or random.Random()  # noqa: S311 - spreads load
         self._backoff = Backoff(rng=self._rng)
         self._version: str | None = None
-        """Where the next watch begins; None: list first."""
+        """The resourceVersion at which the next watch begins; None: list first."""
         self._failures = 0
         self._heard_at: float | None = None
         self._retry_at = 0.0
 
     @property
     def retry_in(self) -> float:
-        """Seconds to the next try after an error."""
+        """Seconds until the next try after an error."""
         return max(0.0, self._retry_at - asyncio.get_running_loop().time())
 
     @property
     def last_event_age(self) -> float | None:
-        """Seconds since the API server last told anything about this type; None before the first list."""
+        """Seconds since the last list, event or bookmark of this type; None before the first list."""
         if self._heard_at is None:
             return None
         return asyncio.get_running_loop().time() - self._heard_at
@@ -105,7 +105,8 @@ class Reflector:
                 await asyncio.sleep(wait)
 
     async def _round(self) -> float:
-        """List if need be, watch until the watch ends; how long to wait then."""
+        """Lists if necessary and watches until the watch ends; returns the seconds to wait before the next
+        round."""
         loop = asyncio.get_running_loop()
         started = loop.time()
         before = self._version
@@ -127,13 +128,13 @@ class Reflector:
             return self._failed(error, max(self._backoff.next(), error.retry_after or 0.0))
         except KubeError as error:
             return self._failed(error, self._backoff.next())
-        except Exception as error:  # a fault of ours: the process must live, the condition must show
+        except Exception as error:  # an error in our code must not end the process, and must be visible
             logger.exception("watch of %s failed unexpectedly", self._label)
             self._version = None
             bug = KubeError(f"unexpected {type(error).__name__}")
             return self._failed(bug, self._backoff.next())
         if self._version == before and loop.time() - started < _SHORT_WATCH:
-            return self._backoff.next()  # ended at once and told nothing: do not ask in a tight loop
+            return self._backoff.next()  # ended at once without an event: do not retry in a tight loop
         return 0.0
 
     async def _list(self) -> None:
@@ -167,7 +168,8 @@ class Reflector:
                     if deadline is not None and deadline - now < self._inactivity - 1:
                         silence.reschedule(now + self._inactivity)
         except TimeoutError:
-            # A type without any change gets no bookmarks, so silence is no error; whether the connection
+            # A type without changes gets no bookmarks, so silence is not an error.  Only the next request
+            # shows whether the connection still works.
             # still lives only the next request can tell.
             logger.debug("watch of %s silent for %g s, renewing", self.resource, self._inactivity)
         finally:
@@ -199,7 +201,7 @@ class Reflector:
         for count, change in enumerate(changes, start=1):
             self._emit(change)
             if count % _BREATH == 0:
-                await asyncio.sleep(0)  # a large list must not hold up the lease
+                await asyncio.sleep(0)  # a large list must not delay the renewal of the lease
 
     def _emit(self, change: Change) -> None:
         if self._on_change is None:
@@ -236,7 +238,7 @@ class Reflector:
 
 
 async def _close(events: AsyncIterator[WatchEvent]) -> None:
-    """End a watch that was left before its end."""
+    """Closes a watch that was left before its end."""
     close = getattr(events, "aclose", None)
     if close is not None:
         await close()

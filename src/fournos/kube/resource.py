@@ -1,4 +1,4 @@
-"""What addresses an object at an API server: its resource type and its key."""
+"""The address of an object at an API server: its resource type and its key."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 Obj: TypeAlias = Mapping[str, Any]
-"""A Kubernetes object as parsed JSON.  Objects from a cache are shared: read, never change them."""
+"""A Kubernetes object as parsed JSON.  Objects from a cache are shared and must never be changed."""
 
 
 class Key(NamedTuple):
-    """Namespace and name of an object; the namespace is "" for cluster-scoped ones."""
+    """Namespace and name of an object; the namespace is "" for cluster-scoped objects."""
 
     namespace: str
     name: str
@@ -38,7 +38,8 @@ class Resource:
     def path(
         self, *, namespace: str | None = None, name: str | None = None, subresource: str | None = None
     ) -> str:
-        """The URL path below the server; without a namespace, of all namespaces (lists and watches)."""
+        """Returns the URL path below the server; without a namespace, of all namespaces (lists and
+        watches)."""
         parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", quote(namespace, safe="")]
@@ -54,7 +55,7 @@ class Resource:
 
 
 def usual_plural(kind: str) -> str:
-    """The plural under which most servers serve a kind, as Kubernetes' own tools guess it."""
+    """Returns the plural under which most servers serve a kind, by the rule of Kubernetes' own tools."""
     word = kind.lower()
     if word.endswith(("s", "x", "z", "ch", "sh")):
         return f"{word}es"
@@ -73,7 +74,7 @@ def uid_of(obj: Obj) -> str:
 
 
 def controller_of(obj: Obj) -> Obj | None:
-    """The ownerReference with `controller: true`, if any."""
+    """Returns the ownerReference with `controller: true`, if any."""
     for reference in obj["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
             return reference  # type: ignore[no-any-return]
@@ -85,12 +86,12 @@ def owner_uids(obj: Obj) -> frozenset[str]:
 
 
 def controls(owner: Obj, obj: Obj) -> bool:
-    """Whether `owner` is the controller of `obj`; one of the same name with another UID is not."""
+    """True if `owner` is the controller of `obj`; an owner with the same name and another UID is not."""
     return (controller_of(obj) or {}).get("uid") == uid_of(owner)
 
 
 def owner_reference(resource: Resource, owner: Obj, *, controller: bool = True) -> dict[str, Any]:
-    """What an object that belongs to `owner`, of this type, has in its `ownerReferences`."""
+    """Returns the entry of `ownerReferences` for an object that belongs to `owner`, which is of this type."""
     return {
         "apiVersion": resource.api_version,
         "kind": resource.kind,
@@ -102,12 +103,12 @@ def owner_reference(resource: Resource, owner: Obj, *, controller: bool = True) 
 
 
 def created_at(obj: Obj) -> str:
-    """As the API server writes it; such times have one form and order as text."""
+    """Returns the creation time as in the object; these texts have one format and sort by time."""
     return str(obj["metadata"].get("creationTimestamp") or "")
 
 
 def newest(objects: Iterable[Obj]) -> Obj | None:
-    """The one that was created last."""
+    """Returns the object that was created last."""
     return max(objects, key=created_at, default=None)
 
 

@@ -1,4 +1,4 @@
-"""Whether an answer is an object as API servers write them: another cluster may hand us anything."""
+"""Checks whether a response is a valid object; other clusters may return anything."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from fournos.kube.resource import Key, Obj
 _TEXTS: Final = ("name", "uid", "resourceVersion")
 _OPTIONAL_TEXTS: Final = ("namespace", "creationTimestamp", "deletionTimestamp")
 _LONGEST: Final = 253
-"""Characters of a name; UIDs and resourceVersions are shorter."""
+"""Maximum characters of a name; UIDs and resourceVersions are shorter."""
 
 
 def malformed(obj: Any, key: Key | None = None) -> str:
-    """What keeps this from being an object, "" if nothing does; `key` is that of the object asked for."""
+    """Returns why this is not a valid object, "" if it is one; `key` is that of the requested object."""
     if not isinstance(obj, Mapping):
         return "it is no object"
     meta = obj.get("metadata")
@@ -44,7 +44,7 @@ def malformed(obj: Any, key: Key | None = None) -> str:
 
 
 def checked(obj: Any, key: Key) -> Obj:
-    """The answer to a request for this object; raises ConnectionLostError if it is none."""
+    """Returns the response to a request for this object; raises ConnectionLostError if it is invalid."""
     if wrong := malformed(obj, key):
         raise ConnectionLostError(f"the answer for {key} is not an API server's: {wrong}")
     return obj  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""From an API server's answer, or a watch's ERROR event, to a typed error."""
+"""Typed errors from an API server's response or from a watch's ERROR event."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from fournos.kube.resource import Obj
 
 _MAX_MESSAGE = 2000
 LONGEST_WAIT = 60.0
-"""Seconds.  A longer Retry-After is cut to it: whoever asks for an hour must not blind a watch for one."""
+"""Maximum seconds of a Retry-After; a longer one is cut, because it would stop a watch for that time."""
 _NO_SUCH_PATH = b"404 page not found"
-"""The one refusal that an API server writes in plain text: an unknown group, version or plural."""
+"""The one error that an API server sends as plain text: an unknown group, version or plural."""
 
 
 def error_from(status: int, body: bytes, *, retry_after: str | None = None) -> KubeError:
-    """The error that an answer of 300 or above stands for; `retry_after` is its header.
+    """Returns the error for a response of 300 or above; `retry_after` is its header.
 
-    Whatever is no Status comes from something between us and the API server, which has not judged the
-    request: another try may succeed.
+    A response that is not a Status comes from a proxy between us and the API server.  The API server has not
+    judged the request, so another try may succeed.
     """
     try:
         parsed = orjson.loads(body)
@@ -49,7 +49,7 @@ def error_from(status: int, body: bytes, *, retry_after: str | None = None) -> K
 
 
 def error_of(status: Obj, *, status_code: int = 0, retry_after: str | None = None) -> KubeError:
-    """The error that a Status object stands for (the object of an ERROR event)."""
+    """Returns the error for a Status object (the object of an ERROR event)."""
     own = status.get("code")
     code = status_code or (own if isinstance(own, int) and own else 500)
     message = str(status.get("message") or status.get("reason") or f"HTTP {code}")
@@ -65,14 +65,14 @@ def _typed(
     message = message[:_MAX_MESSAGE]
     kind: type[KubeError]
     if status == 404:
-        # An unknown group, version or plural is answered in plain text or with no name in the details.
+        # An unknown group, version or plural gets plain text or a Status without a name in its details.
         kind = NotFoundError if details.get("name") else NoSuchResourceError
     elif status == 409:
         kind = AlreadyExistsError if reason == "AlreadyExists" else ConflictError
     elif status == 410:
         kind = GoneError
     elif status == 403 and "admission webhook" in message and "denied the request" in message:
-        kind = InvalidError  # webhooks refuse content with 403; no right is lacking
+        kind = InvalidError  # webhooks refuse content with 403, although no right is missing
     elif status in (401, 403):
         kind = ForbiddenError
     elif status in (408, 429) or status >= 500:
@@ -86,7 +86,7 @@ def _typed(
 
 
 def _seconds(value: object) -> float | None:
-    """Retry-After in seconds, `LONGEST_WAIT` at most; API servers never send the date form."""
+    """Returns Retry-After in seconds, at most `LONGEST_WAIT`; API servers never send the date form."""
     try:
         seconds = float(str(value)[:20])
     except ValueError:

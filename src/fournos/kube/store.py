@@ -17,7 +17,7 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Change(NamedTuple):
-    """What an event or a new list changed; `old` is None for ADDED, `new` for DELETED."""
+    """A change by an event or a new list; `old` is None for ADDED, `new` for DELETED."""
 
     type: ChangeType
     old: Obj | None
@@ -25,17 +25,17 @@ class Change(NamedTuple):
 
 
 class Store:
-    """Objects by key, with indexes.
+    """The cached objects by key, with indexes.
 
-    The reflector writes it; `assume` puts the answer to an own write into it, so that the next decision
-    sees it before its watch event arrives.  An event older than what is stored is ignored.
+    The reflector writes it.  `assume` stores the response to an own write, so that the next decision reads it
+    before its watch event arrives.  An event older than the stored object is ignored.
 
-    A projection must keep `metadata.{namespace,name,uid,resourceVersion}`.  Index functions see projected
+    A projection must keep `metadata.{namespace,name,uid,resourceVersion}`.  Index functions get projected
     objects.  Both must be pure.
     """
 
     served: bool
-    """False once the API server said that it does not know the resource type."""
+    """False if the API server does not serve the resource type."""
     synced: bool
     """True after the first complete list."""
 
@@ -52,14 +52,14 @@ class Store:
         self._functions = dict(indexes or {})
         self._indexes: dict[str, dict[str, dict[Key, None]]] = {name: {} for name in self._functions}
         self.revision = 0
-        """Grows with every change: what was computed from the whole store is valid while it stays."""
+        """Grows with every change; a value computed from the whole store is valid while it is the same."""
         self._assumed: set[Key] = set()
-        """Stored by `assume`, not seen in a list or watch yet."""
+        """Keys stored by `assume` and not yet in a list or watch event."""
         self._seen = 0
-        """The watch has delivered everything up to this resourceVersion.
+        """The resourceVersion up to which the watch has delivered every event.
 
-        So an answer that is not newer cannot tell anything new; above all it cannot bring back an object
-        that was deleted since.  This makes tombstones needless.
+        A response that is not newer than it contains nothing new.  Above all, such a response must not bring
+        back an object that was deleted since.  For this reason the store needs no tombstones.
         """
 
     # --- reading -------------------------------------------------------------------------------------
@@ -68,12 +68,13 @@ class Store:
         return self._objects.get(key)
 
     def by(self, index: str, value: str) -> tuple[Obj, ...]:
-        """The objects that an index function gave this value for; KeyError for an unknown index."""
+        """Returns the objects for which an index function returned this value; KeyError for an unknown
+        index."""
         objects = self._objects
         return tuple(objects[key] for key in self._indexes[index].get(value, ()))
 
     def __iter__(self) -> Iterator[Obj]:
-        """Over a snapshot: the store may change meanwhile."""
+        """Iterates over a snapshot, because the store may change during the iteration."""
         return iter(tuple(self._objects.values()))
 
     def __len__(self) -> int:
@@ -82,7 +83,7 @@ class Store:
     # --- writing -------------------------------------------------------------------------------------
 
     def assume(self, obj: Obj) -> None:
-        """Take the API server's answer to a write of ours, unless something newer is here already."""
+        """Stores the API server's response to an own write, unless the store has a newer version."""
         key = key_of(obj)
         version = version_of(obj)
         current = self._objects.get(key)
@@ -92,7 +93,7 @@ class Store:
         self._assumed.add(key)
 
     def observe(self, event: ChangeType, obj: Obj) -> Change | None:
-        """Take a watch event; None: it is older than, or the echo of, what is stored."""
+        """Stores a watch event; returns None if the stored version is the same or newer."""
         key = key_of(obj)
         version = version_of(obj)
         self.bookmark(version)
@@ -117,11 +118,11 @@ class Store:
         return Change("MODIFIED", current, new)
 
     def replace(self, items: Iterable[Obj], resource_version: str) -> list[Change]:
-        """Take a complete list, its items as `slim` made them.
+        """Stores a complete list, with items from `slim`; returns all changes.
 
-        What is stored but not listed was deleted unseen: it gets a DELETED change of its own.  The list
-        wins even with lower versions (etcd was restored); only answers to writes of ours that are newer
-        than the list stay.
+        A stored object that is not in the list was deleted without an event and gets a DELETED change.  The
+        list wins even with lower versions, because etcd may have been restored.  Only responses to own writes
+        that are newer than the list are kept.
         """
         listed_at = _number(resource_version)
         changes: list[Change] = []
@@ -149,20 +150,20 @@ class Store:
         return changes
 
     def clear(self) -> list[Change]:
-        """The resource type itself is gone, and all its objects with it."""
+        """Removes all objects, because the resource type itself is no longer served; returns the changes."""
         changes = [Change("DELETED", obj, None) for obj in self._objects.values()]
         for obj in tuple(self._objects.values()):
             self._drop(key_of(obj), obj)
         return changes
 
     def bookmark(self, version: int) -> None:
-        """The watch has delivered everything up to this version."""
+        """Records that the watch has delivered every event up to this version."""
         self._seen = max(self._seen, version)
 
     def slim(self, obj: Obj) -> Obj:
-        """What the store keeps of an object; the given one is not changed.
+        """Returns what the store keeps of an object; `obj` is not changed.
 
-        An object that the projection cannot read is kept whole: it must not blind us for the others.
+        If the projection fails, the object is kept whole: one malformed object must not stop the cache.
         """
         lean = _without_bookkeeping(obj)
         if self._project is None:
@@ -201,10 +202,10 @@ class Store:
 
 
 def version_of(obj: Obj) -> int:
-    """The resourceVersion as a number, 0 if it has none.
+    """Returns the resourceVersion as a number, 0 if there is none.
 
-    Kubernetes promises (KEP-5504) that versions of one resource type compare as integers; its built-in
-    types and custom resources have always kept that.
+    Kubernetes guarantees (KEP-5504) that versions of one resource type compare as integers.  For its built-in
+    types and for custom resources this has always been true.
     """
     return _number(obj["metadata"].get("resourceVersion"))
 
@@ -225,7 +226,7 @@ def _values(name: str, function: IndexFunction, obj: Obj) -> frozenset[str]:
 
 
 def _without_bookkeeping(obj: Obj) -> Obj:
-    """A shallow copy without what no decision reads but much memory holds."""
+    """Returns a shallow copy without the parts that use much memory and that no decision reads."""
     metadata = obj["metadata"]
     annotations = metadata.get("annotations")
     if "managedFields" not in metadata and not (annotations and LAST_APPLIED in annotations):
@@ -237,7 +238,7 @@ def _without_bookkeeping(obj: Obj) -> Obj:
 
 
 def same_but_version(old: Obj | None, new: Obj | None) -> bool:
-    """Whether a change left all that the store keeps as it was, such as a heartbeat; both as stored."""
+    """True if only the resourceVersion differs, as after a heartbeat; both objects as stored."""
     if old is None or new is None:
         return False
     return _timeless(old) == _timeless(new)

@@ -1,4 +1,4 @@
-"""TLS contexts from bytes, leaving no key in any file."""
+"""TLS contexts from bytes; keys are never left in a file."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ def client_context(
     key: bytes | None = None,
     verify: bool = True,
 ) -> ssl.SSLContext:
-    """A context that trusts `ca` alone (None: the system's), with an optional client certificate (PEM).
+    """Returns a context that trusts only `ca` (None: the system's CAs), with an optional client certificate
+    (PEM).
 
-    Raises CredentialsError when the PEM cannot be read.
+    Raises CredentialsError for invalid PEM.
     """
     try:
         context = ssl.create_default_context(cadata=ca.decode("ascii") if ca else None)
     except (ssl.SSLError, ValueError) as error:
         raise CredentialsError("certificate-authority is not a PEM certificate") from error
-    # Python 3.13 and later refuse CAs without the key usage extension; Kubernetes clusters have such CAs.
+    # Python 3.13 and later refuse CAs without the key usage extension, and Kubernetes clusters have such CAs.
     context.verify_flags &= ~getattr(ssl, "VERIFY_X509_STRICT", 0)
     if not verify:
         context.check_hostname = False
@@ -44,23 +45,23 @@ def client_context(
 
 
 def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
-    """A context for a server that shows this certificate (PEM).  Raises ssl.SSLError."""
+    """Returns a context for a server with this certificate (PEM).  Raises ssl.SSLError."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     show(context, certificate, key)
     return context
 
 
 def show(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    """A server shows this certificate from its next connection on.  Raises ssl.SSLError."""
+    """Makes a server use this certificate from its next connection on.  Raises ssl.SSLError."""
     with _as_file(certificate + b"\n" + key) as path:
         context.load_cert_chain(path)
 
 
 @contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path to read `content` from: memory only on Linux, elsewhere a private file that goes at once.
+    """Yields a path with `content`: in memory on Linux, elsewhere in a private file that is deleted at once.
 
-    `ssl` loads keys from paths alone.
+    `ssl` loads keys only from paths.
     """
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("fournos-key")

@@ -1,4 +1,4 @@
-"""What a JSON web token says of itself, unverified: whose it is and when it ends."""
+"""The claims of a JSON Web Token, unverified: its subject and its end."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 def claims(token: str) -> Mapping[str, Any]:
-    """Empty for any other token."""
+    """Returns the claims; empty for any other token."""
     parts = token.split(".")
     if len(parts) != 3:
         return {}
@@ -22,7 +22,7 @@ def claims(token: str) -> Mapping[str, Any]:
 
 
 def time_of(found: Mapping[str, Any], claim: str) -> datetime | None:
-    """`exp`, `iat` and the like; None without a usable one."""
+    """Returns the time of a claim such as `exp` or `iat`; None without a valid one."""
     try:
         return datetime.fromtimestamp(found[claim], UTC)
     except (ValueError, KeyError, TypeError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""Requests to one API server: identity, rate limit, time-outs, fencing, typed errors."""
+"""Requests to one API server: authentication, rate limit, timeouts, fencing, typed errors."""
 
 from __future__ import annotations
 
@@ -26,18 +26,21 @@ logger = logging.getLogger(__name__)
 
 Guard: TypeAlias = Callable[[], None]
 Observer: TypeAlias = Callable[[str, str, int, float], None]
-"""Verb, resource ("jobs.batch", "" for a raw path), HTTP status (0: no answer), seconds to its head."""
+"""Called with verb, resource ("jobs.batch", "" for a raw path), HTTP status (0: no response), and seconds to
+the response's head."""
 
 CONNECT_TIMEOUT = 10.0
 LONGEST_PAUSE = 30.0
 LONGEST_REFUSAL = 2**22
-"""Bytes of an answer that is an error."""
+"""Maximum bytes of an error response."""
 
 _Proof: TypeAlias = tuple[Mapping[str, str], ssl.SSLContext | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
+    """One request.  Metrics count `verb` and `resource`; the other fields are sent."""
+
     """`verb` and `resource` are what metrics count; the others what is sent."""
 
     verb: str
@@ -46,7 +49,7 @@ class Request:
     path: str
     query: Mapping[str, str] = field(default_factory=dict)
     body: Obj | None = field(default=None, repr=False)
-    """Never shown: it may be a Secret."""
+    """Not in the repr, because it may be a Secret."""
     content_type: str = "application/json"
 
     def __str__(self) -> str:
@@ -54,7 +57,7 @@ class Request:
 
 
 class Transport:
-    """See `fournos.kube.client.Client` for the parameters."""
+    """Sends requests; `fournos.kube.client.Client` documents the parameters."""
 
     def __init__(
         self,
@@ -87,7 +90,7 @@ class Transport:
             self._session = None
 
     async def send(self, request: Request) -> bytes:
-        """The body of the answer."""
+        """Returns the body of the response."""
         response = await self._open(request, self._timeout)
         async with response:
             try:
@@ -96,7 +99,7 @@ class Transport:
                 raise _lost(request, error) from error
 
     async def stream(self, request: Request) -> aiohttp.ClientResponse:
-        """An answer without an end; its head must come in time.  The caller closes it."""
+        """Returns a response without an end, whose head must arrive in time.  The caller closes it."""
         try:
             async with asyncio.timeout(self._timeout):
                 return await self._open(request, None)
@@ -104,7 +107,8 @@ class Transport:
             raise _lost(request, error) from error
 
     async def _open(self, request: Request, limit: float | None) -> aiohttp.ClientResponse:
-        """An answer below 300, its body not read yet.  After 401 once again, if there is a new proof."""
+        """Returns a response below 300 with its body unread.  After a 401 it tries once more with a new
+        proof."""
         await self._bucket.take()
         proof = await self._credentials.proof()
         response = await self._exchange(request, proof, limit)
@@ -126,11 +130,12 @@ class Transport:
             try:
                 data = orjson.dumps(request.body)
             except TypeError as error:
-                # What came as JSON can be written as such, unless it is nested too deeply.
+                # Everything that was parsed from JSON can be serialized, unless it is nested too deeply.
                 raise InvalidError(f"{request}: the object is nested too deeply to be written") from error
             headers = {**headers, "Content-Type": request.content_type}
         loop = asyncio.get_running_loop()
-        # After every wait of ours, so that no write leaves on the strength of an old lease; `_fence` asks
+        # The fence: checked after all waiting, so that no write is sent with an expired lease.  `_fence`
+        # checks again once there is a connection.
         # again once there is a connection.
         if self._guard is not None and request.method != "GET":
             self._guard()
@@ -146,7 +151,7 @@ class Transport:
                 ssl=True if tls is None else tls,
                 server_hostname=self._credentials.server_name,
                 timeout=aiohttp.ClientTimeout(total=limit, sock_connect=CONNECT_TIMEOUT),
-                allow_redirects=False,  # the token is for this server alone
+                allow_redirects=False,  # the token must not be sent to another server
                 trace_request_ctx=request.method,
             )
             status = response.status
@@ -171,8 +176,11 @@ class Transport:
         return error
 
     async def _fence(self, _: aiohttp.ClientSession, trace: SimpleNamespace, __: object) -> None:
-        """Right before a write leaves: connecting takes time, and aiohttp itself sends a PUT or DELETE
-        once more when a kept connection turns out to be closed."""
+        """Checks the fence again immediately before a write is sent.
+
+        Connecting takes time, and aiohttp itself repeats a PUT or DELETE when a kept connection turns out to
+        be closed.
+        """
         if self._guard is not None and trace.trace_request_ctx != "GET":
             self._guard()
 
@@ -184,16 +192,16 @@ class Transport:
             fence.on_connection_create_end.append(self._fence)
             fence.on_connection_reuseconn.append(self._fence)
             self._session = aiohttp.ClientSession(
-                # No limit of its own: the token bucket is the limit, and watches hold connections.
+                # No connection limit: the token bucket is the limit, and watches hold connections.
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60, resolver=self._resolver),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                # Packed answers would cost both sides more CPU than the bytes they save in a cluster.
+                # Compression would cost both sides more CPU than the saved bytes are worth in a cluster.
                 headers={
                     "User-Agent": self._user_agent,
                     "Accept": "application/json",
                     "Accept-Encoding": "identity",
                 },
-                # An answer is taken as it was sent: unpacked, a few KiB may be gigabytes.
+                # Responses are never decompressed: a few KiB could become gigabytes.
                 auto_decompress=False,
                 read_bufsize=2**18,
                 trace_configs=[fence] if self._guard is not None else None,
@@ -231,9 +239,9 @@ def _too_long(limit: int) -> TooLongError:
 async def lines_of(
     response: aiohttp.ClientResponse, *, limit: int | None = None
 ) -> AsyncGenerator[bytes, None]:
-    """The lines of an endless body, each of any length, or of at most `limit` bytes or so.
+    """Yields the lines of an endless body, each of any length or of about `limit` bytes at most.
 
-    ConnectionLostError when the body is cut or a line too long.
+    Raises ConnectionLostError if the body is cut or a line is too long.
     """
     head: list[bytes] = []
     size = 0
@@ -265,7 +273,7 @@ def _lost(request: Request, error: Exception) -> ConnectionLostError:
     if isinstance(error, TimeoutError):
         return ConnectionLostError(f"{request}: no answer in time")
     if isinstance(error, aiohttp.ClientConnectorError) and not isinstance(error, aiohttp.ClientSSLError):
-        # Its own text shows Python's view of the TLS context.
+        # The error's own text contains Python's description of the TLS context.
         return ConnectionLostError(f"{request}: cannot connect to {error.host}:{error.port}: {_cause(error)}")
     return ConnectionLostError(f"{request}: {str(error) or type(error).__name__}")
 

@@ -1,7 +1,7 @@
-"""A kubeconfig that somebody else wrote: checked whole, before anything connects with it.
+"""An untrusted kubeconfig: checked completely before any connection is made with it.
 
-What Kueue's MultiKueueCluster refuses is refused here, too, so that a Secret good for one is good for the
-other: no program, no file, no proxy, no basic authentication, no unverified TLS, in no entry of the file.
+The rules are those of Kueue's MultiKueueCluster, so that a Secret valid for one is valid for the other: no
+program, no file, no proxy, no basic authentication, no unverified TLS, in no entry of the file.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from fournos.kube.kubeconfig import Access, Config, access, parse
 from fournos.kube.token import claims, time_of
 
 MAX_BYTES: Final = 128 * 1024
-"""Of a kubeconfig, one context of which has about 6 KiB; the worst of this size takes a second to read."""
+"""Maximum bytes of a kubeconfig.  One context has about 6 KiB; the worst content of this size is read in a
+second."""
 
 _CREDENTIALS: Final = "use a token or client-certificate-data with client-key-data"
 _REFUSED: Final = (
@@ -88,7 +89,8 @@ _TOKEN: Final = re.compile(r"[!-~]+")
 
 
 class KubeconfigRefusedError(CredentialsError):
-    """`reason` is CamelCase for a condition; the message says what to change and holds no secret."""
+    """The kubeconfig is refused.  `reason` is CamelCase for a condition; the message contains the fix, no
+    secret."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message, reason=reason)
@@ -96,19 +98,19 @@ class KubeconfigRefusedError(CredentialsError):
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """Where a cluster is, who we are there, and until when (None: no end is known)."""
+    """The credentials of a checked kubeconfig and their end (None: unknown)."""
 
     credentials: Credentials
     expires: datetime | None
     by_certificate: bool
-    """Whether it is the client certificate that ends then, not the token."""
+    """True if the client certificate ends then, False if the token does."""
 
 
 def check(content: bytes, *, now: datetime) -> Checked:
-    """Raises KubeconfigRefusedError.
+    """Checks the kubeconfig and returns its credentials.  Raises KubeconfigRefusedError.
 
-    Without current-context the first context counts.  The content may be base64 once more, as when
-    somebody put encoded text into a Secret's stringData.
+    Without current-context the first context is used.  The content may be base64 a second time, as when a
+    user puts encoded text into a Secret's stringData.
     """
     config = config_of(content)
     for plural, field, reason, problem, fix in _REFUSED:
@@ -140,7 +142,7 @@ def check(content: bytes, *, now: datetime) -> Checked:
 
 
 def config_of(content: bytes) -> Config:
-    """The file as it is to be read, its entries not yet checked.  Raises KubeconfigRefusedError."""
+    """Returns the parsed file before its entries are checked.  Raises KubeconfigRefusedError."""
     return _with_context(_parsed(content))
 
 
@@ -161,7 +163,7 @@ def _parsed(content: bytes) -> Config:
             "(kubectl config view --minify --flatten)",
         )
     with suppress(binascii.Error):
-        # Every kubeconfig has a colon, base64 has none.
+        # Every kubeconfig contains a colon, and base64 never does.
         content = base64.b64decode(b"".join(content.split()), validate=True) or content
     try:
         return parse(content)
@@ -223,7 +225,8 @@ def _check_token(name: str, user: Mapping[str, Any]) -> None:
 
 
 def _end(found: Access) -> tuple[datetime | None, bool]:
-    """When the last of the credentials ends: an API server takes whichever of them is still good."""
+    """Returns the end of the last valid credential, because an API server accepts whichever is still
+    valid."""
     of_certificate = _certificate_end(found.certificate) if found.certificate else None
     if not found.token:
         return of_certificate, True
@@ -243,5 +246,5 @@ def _certificate_end(pem: bytes) -> datetime:
 
 
 def _token_end(token: str) -> datetime | None:
-    """None for a token that is no JSON web token, as those of ServiceAccounts are."""
+    """Returns the end of a JSON Web Token, such as a ServiceAccount's; None for any other token."""
     return time_of(claims(token), "exp")
