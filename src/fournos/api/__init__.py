@@ -1,1 +1,1 @@
-"""Typed resources: the single source of CRDs, CEL rules and reference pages."""
+"""The typed resources: the single source of CRDs, CEL rules and reference pages."""

@@ -15,7 +15,7 @@ from fournos.api.model import Model, StatusCondition, described
 
 MAX_COMPONENTS: Final = 128
 MAX_POD_SETS: Final = 18
-"""Of one component; Kueue's own limit for a whole Workload is 8, in later versions 10 and 18."""
+"""Maximum for one component; Kueue's own limit for a whole Workload is 8, in later versions 10 and 18."""
 
 Embedded = Annotated[
     dict[str, Any],
@@ -127,7 +127,7 @@ class ComponentStatus(Model):
     )
 
     def condition(self, type_: str) -> StatusCondition | None:
-        """The condition of this type, if any."""
+        """Returns the condition of this type, if any."""
         return next((one for one in self.conditions if one.type == type_), None)
 
     def is_true(self, type_: str) -> bool:

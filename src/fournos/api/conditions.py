@@ -1,4 +1,4 @@
-"""Conditions (metav1.Condition): found by type, never by index, and upserted in place."""
+"""Conditions (metav1.Condition): found by type, never by index, and updated in place."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from typing import Any
 from fournos.api.times import format_time
 
 MESSAGE_MAX = 32768
-"""The length that the API server accepts for a condition's message."""
+"""Maximum characters of a condition's message, the limit of the API server."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
+    """The wanted state of one condition."""
+
     type: str
     status: str
     """"True", "False" or "Unknown"."""
@@ -23,7 +25,7 @@ class Condition:
 
 
 def condition(obj: Mapping[str, Any], type_: str) -> Mapping[str, Any] | None:
-    """The condition of this type in `status.conditions`, if any."""
+    """Returns the condition of this type in `status.conditions`, if any."""
     for found in (obj.get("status") or {}).get("conditions") or ():
         if found.get("type") == type_:
             return found  # type: ignore[no-any-return]
@@ -41,9 +43,9 @@ def upsert(
     now: datetime,
     generation: int | None = None,
 ) -> list[Mapping[str, Any]]:
-    """The list with this condition replaced in its place, or appended.
+    """Returns the list with this condition replaced in its place, or appended.
 
-    `lastTransitionTime` moves only when the status does; an equal condition stays as it is.
+    `lastTransitionTime` changes only when the status changes; an equal condition stays as it is.
     """
     entry: dict[str, Any] = {
         "type": wanted.type,

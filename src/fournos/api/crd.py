@@ -1,8 +1,8 @@
 """CustomResourceDefinitions from pydantic models.
 
-A CRD's schema is "structural": it has no $ref, no null, no alternatives, and limits wherever CEL looks,
-or the rules exceed the API server's cost budget.  Whatever a model says that a CRD cannot is an error
-here, not a surprise on a cluster.
+A CRD has a "structural" schema: without $ref, null and alternatives.  It needs limits wherever CEL reads, or
+the rules exceed the API server's cost budget.  A model that a CRD cannot express raises an error here, at
+generation, and not on a cluster.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ _KEYWORDS = (
     "x-kubernetes-list-map-keys",
     "x-kubernetes-map-type",
 )
-"""What a node may say, in the order in which it is written."""
+"""The keywords of a schema node, in the order in which they are written."""
 
 
 class InexpressibleError(Exception):
-    """A model says something that a CRD cannot."""
+    """A model has a property that a CRD cannot express."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of `kubectl get`; priority 1 shows it with `-o wide` only."""
+    """A column of `kubectl get`; priority 1 means only with `-o wide`."""
 
     name: str
     type: str
@@ -86,7 +86,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A kind of ours: its model and its names."""
+    """One of our kinds: its model and its names."""
 
     model: type[BaseModel]
     group: str
@@ -98,7 +98,7 @@ class Definition:
     columns: tuple[Column, ...] = ()
     scale: Scale | None = None
     checked_by: str = ""
-    """The command that makes the checks of the API server without one."""
+    """The command that runs the API server's checks without a cluster."""
 
     @property
     def name(self) -> str:
@@ -106,14 +106,15 @@ class Definition:
 
 
 class _WithoutNull(GenerateJsonSchema):
-    """An optional field is one that may be absent: Kubernetes drops nulls before it validates."""
+    """Schema generation without null: Kubernetes drops nulls before validation, so optional means absent."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
         return self.generate_inner(schema["schema"])
 
 
 class _Walk:
-    """Inlines references, keeps what a CRD can say and fails on the rest."""
+    """Converts a JSON schema: inlines references, keeps what a CRD can express and raises an error for the
+    rest."""
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
         self._definitions = definitions
@@ -146,13 +147,13 @@ class _Walk:
             case "integer" | "number" | "boolean":
                 pass
             case None if raw.get(PRESERVE):
-                pass  # anything at all, unseen by rules
+                pass  # any content; rules cannot read it
             case other:
                 raise InexpressibleError(f"{path}: type {other!r}: a CRD needs one plain type")
         return {key: raw[key] for key in _KEYWORDS if key in raw}
 
     def _inlined(self, raw: Schema, path: str, within: tuple[str, ...]) -> tuple[Schema, tuple[str, ...]]:
-        """What stands beside a reference wins over what it refers to."""
+        """Resolves references; a keyword beside a reference overrides the referenced schema."""
         while "$ref" in raw:
             name = str(raw.pop("$ref")).rsplit("/", 1)[-1]
             if name in within:
@@ -199,9 +200,9 @@ class _Walk:
 
 
 def schema(model: type[BaseModel], *, rules: Iterable[Rule] = ()) -> Schema:
-    """The structural schema of a kind whose model has the fields `spec` and, if it has one, `status`.
+    """Returns the structural schema of a kind whose model has the field `spec` and possibly `status`.
 
-    Raises InexpressibleError naming the field.
+    Raises InexpressibleError, which names the field.
     """
     raw = model.model_json_schema(by_alias=True, schema_generator=_WithoutNull, mode="validation")
     walk = _Walk(raw.pop("$defs", {}))
@@ -222,7 +223,7 @@ def schema(model: type[BaseModel], *, rules: Iterable[Rule] = ()) -> Schema:
 
 
 def crd(definition: Definition, *, rules: Iterable[Rule] = ()) -> Schema:
-    """The CustomResourceDefinition of a kind, ready to apply."""
+    """Returns the CustomResourceDefinition of a kind, ready to apply."""
     columns = [
         {"name": column.name, "type": column.type, "jsonPath": column.path}
         | ({"priority": column.priority} if column.priority else {})

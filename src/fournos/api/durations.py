@@ -1,4 +1,4 @@
-"""Durations as Go writes them (1h30m, 250ms), and times to live (30m, 12h, 7d)."""
+"""Durations in Go's format (1h30m, 250ms), and times to live (30m, 12h, 7d)."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _UNITS: Final = {
 }
 _PART: Final = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(h|ms|m|us|µs|μs|ns|s)", re.ASCII)
 _LONGEST: Final = Decimal(2**63 - 1) / Decimal(10**9)
-"""Go counts nanoseconds in 64 bits: about 292 years."""
+"""The longest duration of Go, which counts nanoseconds in 64 bits: about 292 years."""
 _LONGEST_TEXT: Final = 128
-"""Characters that are read; Go's own longest, with every unit and nine decimals, has fewer."""
+"""Maximum characters of a duration; Go's longest text, with every unit and nine decimals, has fewer."""
 _TTL: Final = re.compile(r"([0-9]+)(m|h|d)", re.ASCII)
 _TTL_UNITS: Final = {"m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
 
 
 def parse_duration(text: str) -> timedelta:
-    """What Go's time.ParseDuration accepts, to the microsecond.
+    """Parses a duration that Go's time.ParseDuration accepts, to the microsecond.
 
-    Raises ValueError for anything else, for what Go cannot hold, and for more than 128 characters.
+    Raises ValueError for anything else, for a duration beyond Go's range, and for more than 128 characters.
     """
     _bound(text, "a duration")
     sign, body = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
@@ -52,7 +52,7 @@ def _bound(text: str, what: str) -> None:
 
 
 def format_duration(length: timedelta) -> str:
-    """As Go prints it: 25h0m0s, 1m30s, 1.5s, 250ms, 0s."""
+    """Returns the duration in the format of Go: 25h0m0s, 1m30s, 1.5s, 250ms, 0s."""
     micros = length // timedelta(microseconds=1)
     sign, micros = ("-", -micros) if micros < 0 else ("", micros)
     if micros == 0:
@@ -78,7 +78,7 @@ def _trimmed(value: int, unit: int) -> str:
 
 
 def parse_ttl(text: str) -> timedelta:
-    """A time to live as FournosJob and FournosCluster write it.  Raises ValueError."""
+    """Parses a time to live in the format of FournosJob and FournosCluster.  Raises ValueError."""
     _bound(text, "a time to live")
     match = _TTL.fullmatch(text)
     if match is None:

@@ -12,9 +12,9 @@ from fournos.api.crd import Column, Definition
 from fournos.api.model import Model, StatusCondition, described
 
 MAX_GPU_MODELS: Final = 64
-"""Entries of an inventory."""
+"""Maximum number of entries of an inventory."""
 MAX_NAMED: Final = 10
-"""Jobs that a status names; the rest is only counted."""
+"""Maximum number of jobs named in a status; the others are only counted."""
 
 
 class KubeconfigStatus(StrEnum):

@@ -14,15 +14,15 @@ from fournos.api.phase import Phase as Phase
 
 DEFAULT_PIPELINE: Final = "fournos-full"
 MAX_ATTEMPTS_KEPT: Final = 20
-"""Entries of `status.attempts`; the oldest go first."""
+"""Maximum number of entries of `status.attempts`; the oldest are removed first."""
 
 Opaque = Annotated[
     dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
 ]
 Engine = Annotated[
     dict[str, Any],
-    # As a map its keys can be seen by rules, its values at least compared: two objects of unknown fields
-    # count as equal in CEL when they have equally many fields and none in common.
+    # As a map, its keys are visible to rules and its values can at least be compared.  Two objects of unknown
+    # fields are equal in CEL if they have equally many fields and none in common.
     WithJsonSchema(
         {
             "type": "object",

@@ -20,7 +20,7 @@ from fournos.api.model import Model, StatusCondition, described
 
 DEFAULT_HEADLESS_NAME: Final = "flux-service"
 DEFAULT_DEADLINE_SECONDS: Final = 31_500_000
-"""Nearly a year: in effect none (upstream's default)."""
+"""Nearly a year, which in effect is no limit (upstream's default)."""
 MAX_CONTAINERS: Final = 16
 
 
@@ -104,12 +104,12 @@ class MiniClusterSpec(Model):
 
     @property
     def maximum(self) -> int:
-        """The size that the brokers are configured for."""
+        """Returns the cluster size for which the brokers are configured."""
         return max(self.size, self.max_size or 0)
 
     @property
     def runner_index(self) -> int:
-        """Index of the container that runs Flux; the rules see to it that there is one."""
+        """Returns the index of the container that runs Flux; the rules guarantee that there is one."""
         if len(self.containers) == 1:
             return 0
         marked = [index for index, one in enumerate(self.containers) if one.run_flux]
@@ -118,7 +118,7 @@ class MiniClusterSpec(Model):
 
     @property
     def runner(self) -> Container:
-        """The container that runs Flux."""
+        """Returns the container that runs Flux."""
         return self.containers[self.runner_index]
 
 

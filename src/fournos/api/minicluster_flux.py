@@ -93,22 +93,23 @@ class FluxSpec(Model):
 
     @property
     def timeout(self) -> str:
-        """ "" leaves the option out; Flux takes 0s for that too."""
+        """Returns the option's value; "" omits the option, as Flux also does for 0s."""
         said = (self.connect_timeout, self.connext_timeout)
         return next((text for text in said if text is not None), DEFAULT_CONNECT_TIMEOUT)
 
     @property
     def lead(self) -> LeadBroker | None:
-        """The lead broker of another cluster, if this is a bursted one; without an address it is none."""
+        """Returns the lead broker of another cluster if this cluster is a bursted one; None without its
+        address."""
         named = (self.bursting.lead_broker, self.lead_broker)
         return next((lead for lead in named if lead and lead.address), None)
 
     @property
     def view_name(self) -> str:
-        """Name of the container that brings Flux, and of the volume that it fills."""
+        """Returns the name of the container that provides Flux, and of the volume that it fills."""
         return self.container.name or DEFAULT_VIEW_NAME
 
     @property
     def hostlist(self) -> str:
-        """A list of hosts of the user's own; "" if there is none."""
+        """Returns the user's own list of hosts; "" without one."""
         return self.bursting.hostlist or (self.lead.hostlist if self.lead else None) or ""

@@ -1,4 +1,4 @@
-"""The pods of a MiniCluster: what is said once for all of them."""
+"""The pods of a MiniCluster: attributes that apply to all of them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class _Context(Model):
     """What a pod takes over unchanged."""
 
     def as_json(self) -> dict[str, Any]:
-        """What was said, and nothing more."""
+        """Returns only the fields that are set."""
         return self.model_dump(by_alias=True, exclude_unset=True, exclude_none=True)
 
 
@@ -100,7 +100,7 @@ class SecurityContext(_Shared):
     read_only_root_filesystem: bool | None = described("Mount the image read-only.")
 
     def as_json(self) -> dict[str, Any]:
-        """With addCapabilities where Kubernetes has it."""
+        """Returns the fields that are set, with addCapabilities in the place that Kubernetes has for it."""
         said = super().as_json()
         added = said.pop("addCapabilities", ())
         if added:

@@ -13,7 +13,7 @@ from fournos.api.crd import INT_OR_STRING
 from fournos.api.model import Model, described
 
 SCRIPT_MAX: Final = 262144
-"""Characters of a script; a ConfigMap holds a mebibyte."""
+"""Maximum characters of a script; a ConfigMap can hold 1 MiB."""
 NAME_MAX: Final = 253
 PATH_MAX: Final = 4096
 VALUE_MAX: Final = 32768
@@ -33,22 +33,22 @@ def _texts(longest: int, entries: int) -> dict[str, Any]:
 
 
 def a_name(description: str) -> Any:
-    """An optional field that holds a name."""
+    """Returns an optional field with a name."""
     return described(description, maxLength=NAME_MAX)
 
 
 def a_path(description: str) -> Any:
-    """An optional field that holds a path."""
+    """Returns an optional field with a path."""
     return described(description, maxLength=PATH_MAX)
 
 
 def a_text(description: str) -> Any:
-    """An optional field that holds some words."""
+    """Returns an optional field with a short text."""
     return described(description, maxLength=VALUE_MAX)
 
 
 def shell_code(description: str) -> Any:
-    """An optional field that holds shell code, of one line or of many."""
+    """Returns an optional field with shell code of one or more lines."""
     return described(description, maxLength=SCRIPT_MAX)
 
 
@@ -84,7 +84,7 @@ class Resources(Model):
     claims: tuple[ResourceClaim, ...] = described("Claims of the pod that it uses.", (), maxItems=64)
 
     def as_json(self) -> dict[str, Any]:
-        """As the pod says it: quantities as texts, nothing that is empty."""
+        """Returns the values as in a pod: quantities as strings, empty fields omitted."""
         parts: dict[str, Any] = {
             "limits": quantities(self.limits),
             "requests": quantities(self.requests),

@@ -1,8 +1,8 @@
-"""What all typed resources share: how their models read JSON and how their fields are described.
+"""The base of all typed resources: how models read JSON, and how fields are described.
 
-The models are for reading.  Nothing ever writes a model dump back to an API server: fields that a
-newer version added would be lost.  Limits (lengths, patterns, bounds) live in the schema alone, so that
-an object stored before a limit existed can still be read.
+The models are only for reading.  A model is never written back to an API server, because fields of a newer
+version would be lost.  Limits (lengths, patterns, bounds) are only in the schema, so that an object stored
+before a limit existed can still be read.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 CRD_DEFAULT = "x-crd-default"
-"""Mark of a field whose default the API server fills in.  Without it a default belongs to the reader, so
-that a setting of the operator can still decide."""
+"""Schema key of a field whose default the API server sets.
+
+Without it the reader decides on the default, so that a setting of the operator can change it.
+"""
 
 
 class Model(BaseModel):
-    """JSON names in camelCase, unknown fields ignored, never changed after reading."""
+    """Base of all models: JSON names in camelCase, unknown fields ignored, immutable."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore", frozen=True)
 
@@ -34,7 +36,7 @@ def described(
     list_map_keys: Sequence[str] = (),
     **schema: Any,
 ) -> Any:
-    """An optional field.  `schema` are JSON Schema keywords that limit writing, not reading."""
+    """Returns an optional field.  `schema`: JSON Schema keywords, which limit writing but not reading."""
     extra = dict(schema)
     if crd_default:
         extra[CRD_DEFAULT] = True

@@ -1,4 +1,4 @@
-"""The phases of a FournosJob, apart from its model: whoever asks for them alone loads nothing else."""
+"""The phases of a FournosJob, in a module of their own so that they can be imported without the model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsers of numbers that others write: Kubernetes quantities (2, "500m", "16Gi") and whole numbers."""
+"""Parsers of untrusted numbers: Kubernetes quantities (2, "500m", "16Gi") and whole numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _QUANTITY: Final = re.compile(
     r"([+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:([eE][+-]?[0-9]{1,3})|([KMGTPE]i|[numkMGTPE]))?", re.ASCII
 )
 _LONGEST: Final = 64
-"""Characters that are read.  Python needs seconds for a number of a million digits."""
+"""Maximum characters of a quantity.  Python needs seconds to parse a number of a million digits."""
 _SUFFIXES: Final = {
     **{suffix: Decimal(10) ** power for suffix, power in zip("num", (-9, -6, -3), strict=True)},
     **{suffix: Decimal(1000) ** power for power, suffix in enumerate("kMGTPE", start=1)},
@@ -19,7 +19,7 @@ _SUFFIXES: Final = {
 
 
 def parse_quantity(value: str | int | float) -> Decimal:
-    """The number that a quantity states.  Raises ValueError, also for one of more than 64 characters."""
+    """Returns the value of a quantity.  Raises ValueError, also for more than 64 characters."""
     if isinstance(value, str) and len(value) > _LONGEST:
         raise ValueError(f"{value[:20]!r}… is longer than a quantity can be ({_LONGEST} characters)")
     match = _QUANTITY.fullmatch(str(value))
@@ -32,7 +32,7 @@ def parse_quantity(value: str | int | float) -> Decimal:
 
 
 def parse_count(text: object, *, most: int = 2**31 - 1) -> int | None:
-    """The whole number from 0 to `most` that ASCII digits write; None for anything else."""
+    """Returns the whole number from 0 to `most` in ASCII digits; None for anything else."""
     if not isinstance(text, str) or not text.isascii() or not text.isdigit() or len(text) > len(str(most)):
         return None
     number = int(text)

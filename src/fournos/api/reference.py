@@ -1,4 +1,4 @@
-"""The reference page of a kind, from its schema and its rules."""
+"""The reference page of a kind, generated from its schema and its rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fournos.api.rules import Rule
 
 
 def reference(definition: Definition, rules: Sequence[Rule]) -> str:
-    """Markdown: names, every field of spec and status, and every rule."""
+    """Returns the page as Markdown: names, every field of spec and status, and every rule."""
     root = schema(definition.model)
     parts = [
         f"# {definition.kind}\n",
@@ -42,7 +42,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Markdown takes <name> for HTML, but not within backticks."""
+    """Returns the text escaped for a table; Markdown reads <name> as HTML, but not within backticks."""
     text = text.replace("|", "\\|")
     return text if text.startswith("`") else text.replace("<", "&lt;")
 

@@ -1,11 +1,11 @@
-"""Rules about whole objects: CEL for the API server and the same check in Python.
+"""Rules about whole objects: CEL for the API server, and the same check in Python.
 
-A row refuses what can never work, with a message that says the fix.  `when` says how it treats objects
-that were stored before it existed:
+A rule refuses an object that can never work, with a message that contains the fix.  `when` determines the
+treatment of objects that were stored before the rule existed:
 
-- "always": the rule holds, or the stored object broke it already, so that such an object can still be
-  stopped, labelled, and rid of its finalizer;
-- "create": looked at when the object is made, never after;
+- "always": the rule holds, or the stored object violated it already, so that such an object can still be
+  stopped and labelled, and its finalizer removed;
+- "create": checked at creation, never later;
 - "update": compares the old object with the new one.
 
 CEL's `oldSelf` in the first two needs `optionalOldSelf`, on by default since Kubernetes 1.30.
@@ -25,23 +25,28 @@ Json: TypeAlias = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
+    """One rule, in CEL and in Python."""
+
     id: str
     field: str
     """Path from the object's root, such as spec.cluster."""
     message: str
     cel: str
-    """True when all is well; `self` is the node `at`."""
+    """The CEL expression, true if the rule holds; `self` is the node `at`."""
     holds: Callable[[Json, Json], bool]
-    """The same in Python: holds(`self`, `oldSelf`); the second is {} unless `when` is "update"."""
+    """The same check in Python: holds(`self`, `oldSelf`); the second is {} unless `when` is "update"."""
     when: Literal["always", "create", "update"] = "always"
     at: str = "spec"
-    """Path of the node that is `self`; "" is the whole object.  Not looked at where that node is absent.
-    The nearest node is best: CEL's cost estimate cannot look through two levels of `oldSelf.value()`."""
+    """Path of the node that is `self`; "" is the whole object.  The rule is skipped where that node is
+    absent.
+
+    Use the nearest node: CEL's cost estimate does not support two levels of `oldSelf.value()`.
+    """
     reason: Literal["FieldValueInvalid", "FieldValueRequired", "FieldValueForbidden"] = "FieldValueInvalid"
-    """Not FieldValueDuplicate: the API server then leaves the message out."""
+    """FieldValueDuplicate is not possible, because the API server then omits the message."""
 
     def validation(self) -> dict[str, Any]:
-        """The entry of x-kubernetes-validations at the node `at`."""
+        """Returns the entry of x-kubernetes-validations at the node `at`."""
         rule = self.cel
         if self.when == "always":
             before = re.sub(r"\bself\b", "oldSelf.value()", self.cel)
@@ -57,7 +62,7 @@ class Rule:
         return entry
 
     def violated(self, new: Json, old: Json | None) -> bool:
-        """Whether writing `new` (over `old`, None when it is created) is refused; both are whole objects."""
+        """True if a write of `new` over `old` (None at creation) is refused; both are whole objects."""
         now, then = self._node(new), None if old is None else self._node(old)
         if now is None:
             return False
@@ -76,6 +81,8 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
+    """One reason to refuse an object: field, message and rule."""
+
     field: str
     message: str
     rule: str
@@ -86,19 +93,19 @@ class Violation:
 
 
 def violations(rules: Iterable[Rule], new: Json, old: Json | None = None) -> list[Violation]:
-    """The rules that the API server would refuse this write for.  The objects must fit the schema."""
+    """Returns the violated rules of this write, as the API server would.  The objects must fit the schema."""
     return [Violation(rule.field, rule.message, rule.id) for rule in rules if rule.violated(new, old)]
 
 
 def full_match(pattern: str, text: str) -> bool:
-    """Whether the text is in full of this pattern, as CEL's matches of ^...$ sees it."""
+    """True if the whole text matches the pattern, as CEL's matches with ^...$."""
     return re.fullmatch(pattern, text, re.ASCII) is not None
 
 
 def text_rule(
     name: str, message: str, *, pattern: str, longest: int, at: str = "spec", empty: bool = False
 ) -> Rule:
-    """A text in full of this pattern and at most this long; `empty`: "" counts as absent."""
+    """Returns the rule that a text matches the pattern and is not too long; `empty`: "" counts as absent."""
     allowed = [f"!has(self.{name})", *([f"self.{name} == ''"] if empty else [])]
     fits = f"(self.{name}.size() <= {longest} && self.{name}.matches('^{pattern}$'))"
 
@@ -117,7 +124,7 @@ def text_rule(
 
 
 def plain_rule(name: str) -> Rule:
-    """A text of the spec that is shown in a line of a terminal, and must not steer it."""
+    """Returns the rule that a text of the spec has no characters that could control a terminal."""
     return Rule(
         id=f"{name.lower()}-plain",
         field=f"spec.{name}",

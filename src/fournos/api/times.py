@@ -1,4 +1,4 @@
-"""Times as Kubernetes writes them: RFC 3339, UTC, whole seconds (metav1.Time)."""
+"""Times in the format of Kubernetes: RFC 3339, UTC, whole seconds (metav1.Time)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def format_time(moment: datetime) -> str:
 
 
 def parse_time(text: str) -> datetime:
-    """Raises ValueError for anything that is not RFC 3339; fractions of a second are accepted."""
+    """Parses a time; fractions of a second are accepted.  Raises ValueError if it is not RFC 3339."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")

@@ -1,8 +1,8 @@
-"""The schema's own checks in Python: types, bounds, names of fields.
+"""The checks of the schema in Python: types, bounds, names of fields.
 
-What the API server says about an object before it looks at any rule, for a command line that can tell it
-without a cluster.  Stricter in one point: an unknown field is refused, because it is a misspelt one (the
-API server drops it, kubectl refuses it).
+These are the API server's checks before it evaluates any rule, for the command line without a cluster.  They
+are stricter in one point: an unknown field is refused, because it is probably misspelt (the API server drops
+it, kubectl refuses it).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _NAMES = {
 
 
 def schema_violations(definition: Definition, obj: Mapping[str, Any]) -> list[Violation]:
-    """What does not fit the kind's schema; empty if rules may be checked."""
+    """Returns the violations of the kind's schema; rules may be checked only if there are none."""
     root = _schema(definition)
     found: list[Violation] = []
     for field, wanted in (
@@ -57,7 +57,7 @@ def _schema(definition: Definition) -> Schema:
 
 
 def _is(kind: str, value: Any) -> bool:
-    """Python's True is an int, JSON's is not."""
+    """True if the value has the JSON type.  In Python True is an int, in JSON it is not."""
     return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
 
 
@@ -70,7 +70,7 @@ def _node(node: Schema, value: Any, path: str) -> Iterator[Violation]:
         return
     kind = node.get("type")
     if kind is None:
-        return  # of unknown content
+        return  # a field of any content
     if not _is(kind, value):
         yield Violation(path, f"write {_NAMES[kind]}", "schema")
         return
