@@ -33,6 +33,7 @@ def condition(obj: Mapping[str, Any], type_: str) -> Mapping[str, Any] | None:
 
 
 def is_true(obj: Mapping[str, Any], type_: str) -> bool:
+    """True if the condition of this type has the status "True"."""
     return (condition(obj, type_) or {}).get("status") == "True"
 
 

@@ -94,4 +94,5 @@ class Resources(Model):
 
 
 def quantities(found: dict[str, int | str]) -> dict[str, str]:
+    """Returns the amounts as strings, the form of quantities in a pod."""
     return {key: str(amount) for key, amount in found.items()}

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 
 def format_time(moment: datetime) -> str:
+    """Returns the time in the format of metav1.Time."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -13,12 +13,16 @@ EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERRO
 
 @dataclass(frozen=True, slots=True)
 class Listing:
+    """The result of a list: its items and the resourceVersion of the whole list."""
+
     items: list[Obj]
     resource_version: str
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
+    """One event of a watch."""
+
     type: EventType
     object: Obj
 

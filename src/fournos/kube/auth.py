@@ -49,6 +49,8 @@ class Identity(Protocol):
 
 
 class FixedIdentity:
+    """A proof that never changes."""
+
     def __init__(self, proof: Proof) -> None:
         self._proof = proof
 

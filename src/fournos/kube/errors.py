@@ -34,6 +34,8 @@ class TransientError(KubeError):
 
 
 class ServerError(TransientError):
+    """The API server failed or is overloaded; `retry_after` is its Retry-After in seconds, if any."""
+
     def __init__(
         self, message: str, *, status: int = 0, reason: str = "", retry_after: float | None = None
     ) -> None:

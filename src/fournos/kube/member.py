@@ -26,6 +26,8 @@ JITTER: Final = 0.1
 
 
 class ReflectorFactory(Protocol):
+    """Creates the reflector of one resource type of a cluster."""
+
     def __call__(
         self,
         api: ClusterApi,

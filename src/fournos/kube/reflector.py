@@ -170,7 +170,6 @@ class Reflector:
         except TimeoutError:
             # A type without changes gets no bookmarks, so silence is not an error.  Only the next request
             # shows whether the connection still works.
-            # still lives only the next request can tell.
             logger.debug("watch of %s silent for %g s, renewing", self.resource, self._inactivity)
         finally:
             await _close(events)

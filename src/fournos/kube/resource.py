@@ -65,11 +65,13 @@ def usual_plural(kind: str) -> str:
 
 
 def key_of(obj: Obj) -> Key:
+    """Returns namespace and name of an object."""
     meta = obj["metadata"]
     return Key(meta.get("namespace") or "", meta["name"])
 
 
 def uid_of(obj: Obj) -> str:
+    """Returns the UID of an object."""
     return str(obj["metadata"]["uid"])
 
 
@@ -82,6 +84,7 @@ def controller_of(obj: Obj) -> Obj | None:
 
 
 def owner_uids(obj: Obj) -> frozenset[str]:
+    """Returns the UIDs of all owners of an object."""
     return frozenset(str(ref["uid"]) for ref in obj["metadata"].get("ownerReferences") or ())
 
 
@@ -113,4 +116,5 @@ def newest(objects: Iterable[Obj]) -> Obj | None:
 
 
 def is_terminating(obj: Obj) -> bool:
+    """True if the object is being deleted: it exists only until its finalizers are removed."""
     return bool(obj["metadata"].get("deletionTimestamp"))

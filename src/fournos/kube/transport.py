@@ -136,7 +136,6 @@ class Transport:
         loop = asyncio.get_running_loop()
         # The fence: checked after all waiting, so that no write is sent with an expired lease.  `_fence`
         # checks again once there is a connection.
-        # again once there is a connection.
         if self._guard is not None and request.method != "GET":
             self._guard()
         started = loop.time()

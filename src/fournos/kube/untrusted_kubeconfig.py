@@ -147,6 +147,7 @@ def config_of(content: bytes) -> Config:
 
 
 def expired(at: datetime, *, by_certificate: bool) -> KubeconfigRefusedError:
+    """Returns the error for credentials that have expired."""
     what = "client certificate" if by_certificate else "token"
     return KubeconfigRefusedError(
         "CertificateExpired" if by_certificate else "TokenExpired",

@@ -47,6 +47,7 @@ class Ensured:
 
 
 def prebuilt_name(job: Obj) -> str:
+    """Returns the name of the job's prebuilt Workload (label or annotation), "" for none."""
     labels = job["metadata"].get("labels") or {}
     annotations = job["metadata"].get("annotations") or {}
     return str(labels.get(PREBUILT_LABEL) or annotations.get(PREBUILT_LABEL) or "")
@@ -61,10 +62,12 @@ def max_execution_seconds(job: Obj) -> int | None:
 
 
 def queue_of(job: GenericJob) -> str:
+    """Returns the name of the job's LocalQueue, "" for none."""
     return job.workload_request(None).queue if isinstance(job, JobWithCustomWorkload) else queue_name(job.obj)
 
 
 def request_of(job: GenericJob, priority: Priority | None, options: Options) -> WorkloadRequest:
+    """Returns the properties of the Workload that the job needs."""
     if isinstance(job, JobWithCustomWorkload):
         return job.workload_request(priority)
     meta = job.obj["metadata"]

@@ -144,6 +144,7 @@ class JobWithManagedBy(Protocol):
 
 
 def kind_name_hash(job: GenericJob) -> str:
+    """Returns the Workload's name in Kueue's own form: kind, name and a hash."""
     return generic_name(
         kind=job.resource.kind,
         group=job.resource.group,

@@ -34,6 +34,7 @@ def parse_name(text: str, *, plural: str = "") -> Resource:
 
 
 def name_of(resource: Resource) -> str:
+    """Returns the name in the form of Kueue's configuration: `Kind.version.group`."""
     return f"{resource.kind}.{resource.version}.{resource.group}"
 
 

@@ -170,4 +170,5 @@ def placed(template: Obj, info: PodSetInfo) -> dict[str, Any]:
 
 
 def queue_name(job: Obj) -> str:
+    """Returns the LocalQueue that the job's label names, "" for none."""
     return str((job["metadata"].get("labels") or {}).get(QUEUE_NAME_LABEL) or "")

@@ -87,7 +87,7 @@ def _reconcile(
         return _finished(job, workload)
     if is_terminating(workload):
         return _deleted(job, workload, facts)
-    if ended is not None:
+    if ended is not None:  # before the reports below: the end makes them unnecessary
         reason = ended.reason or ("Succeeded" if ended.succeeded else "Failed")
         finish = finish_patch(workload, reason, ended.message, now)
         note = EventRecord(
@@ -124,6 +124,7 @@ def _follow(
 def _start(
     job: GenericJob, workload: Obj, inputs: QueueInputs, facts: Facts, now: datetime, options: Options
 ) -> Outcome:
+    # A live read: the cache may still show an earlier admission, whose quota is released already.
     live = workload
     if options.confirm_start:
         answer = facts.require(LiveGet(WORKLOAD, key_of(workload)))
@@ -260,6 +261,7 @@ def _without_workload(job: GenericJob, inputs: QueueInputs, facts: Facts, option
     if prebuilt:
         text = f"prebuilt Workload '{prebuilt}' not found"
         return Outcome(Verdict.BLOCKED, "PrebuiltWorkloadNotFound", text, retry=True)
+    # Live, because a cache may show the job before the Workload of its owner; two would take quota twice.
     ancestor = live_ancestor(job.obj, facts)
     if isinstance(ancestor, Ancestor):
         return _nested(job, ancestor)
@@ -306,14 +308,17 @@ def _finished(job: GenericJob, workload: Obj) -> Outcome:
         stopping = _stop(job, workload, "NoMatchingWorkload", message)
         if stopping is not None:
             return stopping
+    # The finalizer is removed last, so that a failed step before it is retried with the Workload in place.
     return Outcome(Verdict.FINISHED, reason, message, steps=(*_finalized(job), *_let_go((workload,))))
 
 
 def _let_go(workloads: Sequence[Obj]) -> tuple[Step, ...]:
+    """Returns the patches that remove our finalizer, so that the Workloads can be deleted."""
     return tuple(patch for patch in map(finalizer_patch, workloads) if patch is not None)
 
 
 def _finalized(job: GenericJob) -> tuple[Step, ...]:
+    """Returns the steps that delete the job's objects which its Workload no longer needs."""
     return tuple(job.finalize_steps()) if isinstance(job, JobWithFinalize) else ()
 
 

@@ -43,6 +43,7 @@ class QueueView:
 
 
 def view(workload: Obj) -> QueueView:
+    """Returns the state of a Workload.  Deletion has precedence, then the end, eviction and admission."""
     spec, status = workload["spec"], workload.get("status") or {}
     active = spec.get("active", True) is not False
     flavors = {

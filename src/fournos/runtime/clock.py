@@ -8,8 +8,9 @@ from typing import Protocol
 
 
 class Clock(Protocol):
+    """A source of the current time."""
+
     def now(self) -> datetime:
-        """Source of the current time."""
         """The wall clock time, timezone-aware, in UTC."""
         ...
 
@@ -24,6 +25,8 @@ _MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 class SystemClock:
+    """The clock of the machine."""
+
     def now(self) -> datetime:
         return datetime.now(UTC)
 

@@ -16,6 +16,7 @@ def lasts(failure: StepFailure) -> bool:
 
 
 def describe(failure: StepFailure) -> str:
+    """Returns the message for a failure that is retried."""
     step = type(failure.step).__name__
     return f"{step} failed {failure.count} times in a row, retrying: {failure.message}"
 

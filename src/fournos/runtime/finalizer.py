@@ -8,6 +8,7 @@ from fournos.kube.resource import Obj
 
 
 def holds(obj: Obj, finalizer: str) -> bool:
+    """True if the object has this finalizer."""
     return finalizer in (obj["metadata"].get("finalizers") or ())
 
 

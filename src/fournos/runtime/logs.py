@@ -60,6 +60,8 @@ class JsonFormatter(logging.Formatter):
 
 
 class HumanFormatter(logging.Formatter):
+    """Formats a record as one short line for a terminal, with a traceback below it."""
+
     def format(self, record: logging.LogRecord) -> str:
         fields = _fields(record)
         about = "/".join(filter(None, (fields.get("namespace"), fields.get("name"))))

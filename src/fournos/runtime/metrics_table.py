@@ -13,6 +13,8 @@ SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 
 
 @dataclass(frozen=True, slots=True)
 class Counter:
+    """The declaration of a counter."""
+
     name: str
     help: str
     labels: tuple[str, ...] = ()
@@ -20,6 +22,8 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
+    """The declaration of a gauge."""
+
     name: str
     help: str
     labels: tuple[str, ...] = ()
@@ -27,6 +31,8 @@ class Gauge:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
+    """The declaration of a histogram; `buckets` are upper bounds in seconds."""
+
     name: str
     help: str
     labels: tuple[str, ...] = ()

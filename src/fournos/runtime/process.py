@@ -77,7 +77,7 @@ async def run(
 
 async def _lead(controllers: Sequence[Manager], metrics: Metrics) -> None:
     for controller in controllers:
-        await controller.informers.synced()
+        await controller.informers.synced()  # an incomplete cache would show objects as deleted
     log.info("caches are complete")
     # The objects in the caches stay: frozen, they are not searched for cycles again and again.
     gc.collect()
@@ -114,7 +114,7 @@ async def _end(
     drained = asyncio.gather(*(controller.drain() for controller in controllers))
     futures: list[asyncio.Future[Any]] = [drained, lead]
     await asyncio.wait(futures, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
-    if lead.done():
+    if lead.done():  # the lease was lost, or all workers have ended
         if _explain(lead):
             drained.cancel()
             return 1
@@ -122,7 +122,7 @@ async def _end(
     elif not drained.done():
         drained.cancel()
         log.warning("passes still under way after %g s are cut off; the leases expire by themselves", grace)
-        return 0
+        return 0  # without a release: a pass that was cut off may still have a write on its way
     if recorder is not None:
         try:
             async with asyncio.timeout(FLUSH):

@@ -28,10 +28,12 @@ def pick(obj: Mapping[str, Any] | None, kept: Iterable[str]) -> dict[str, Any]:
 
 
 def metadata(obj: Obj, *more: str) -> dict[str, Any]:
+    """Returns the metadata that every projection keeps, and the fields `more`."""
     return pick(obj["metadata"], (*METADATA, *more))
 
 
 def project_metadata(obj: Obj) -> Obj:
+    """A projection that keeps only metadata."""
     return {"metadata": metadata(obj)}
 
 

@@ -10,6 +10,8 @@ from fournos.runtime.webhook.certificates import Pair
 
 
 class ServingCertificate:
+    """The TLS context of a server, created with the first certificate."""
+
     def __init__(self) -> None:
         self._context: ssl.SSLContext | None = None
         self._there = asyncio.Event()

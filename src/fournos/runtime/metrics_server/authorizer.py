@@ -52,6 +52,7 @@ def bearer(header: str) -> str:
 
 
 def token_review(token: str) -> Obj:
+    """Returns the TokenReview to create for a token."""
     return _review(TOKEN_REVIEW, {"token": token})
 
 
@@ -63,6 +64,7 @@ def user_of(review: Obj) -> Mapping[str, Any] | None:
 
 
 def access_review(user: Mapping[str, Any]) -> Obj:
+    """Returns the SubjectAccessReview to create: may this user get the nonResourceURL /metrics?"""
     given = {"user": user["username"], **{name: user.get(name) for name in ("uid", "groups", "extra")}}
     spec = {name: value for name, value in given.items() if value}
     return _review(SUBJECT_ACCESS_REVIEW, {**spec, "nonResourceAttributes": {"path": PATH, "verb": "get"}})
@@ -73,6 +75,7 @@ def _review(kind: Resource, spec: Mapping[str, Any]) -> Obj:
 
 
 def allowed(review: Obj) -> bool:
+    """True if a SubjectAccessReview allows the access."""
     status = review.get("status") or {}
     return status.get("allowed") is True and status.get("denied") is not True
 

@@ -27,6 +27,8 @@ LOOK: Final = 600.0
 
 
 class CertRotator:
+    """Rotates the certificate in its Secret and serves the current one."""
+
     def __init__(
         self,
         api: Api,

@@ -24,6 +24,7 @@ _LINGER: Final = 600.0
 
 
 def segment_of(pair: Pair) -> str:
+    """Returns the path segment for a certificate: an HMAC with the certificate's key."""
     return hmac.digest(pair.key, b"fournos webhook path", sha256).hex()
 
 
