@@ -113,8 +113,7 @@ class _WithoutNull(GenerateJsonSchema):
 
 
 class _Walk:
-    """Converts a JSON schema: inlines references, keeps what a CRD can express and raises an error for the
-    rest."""
+    """Converts a JSON schema: inlines references and raises an error for what a CRD cannot express."""
 
     def __init__(self, definitions: Mapping[str, Schema]) -> None:
         self._definitions = definitions

@@ -99,8 +99,7 @@ class FluxSpec(Model):
 
     @property
     def lead(self) -> LeadBroker | None:
-        """Returns the lead broker of another cluster if this cluster is a bursted one; None without its
-        address."""
+        """Returns the lead broker of another cluster if this one is bursted; None without its address."""
         named = (self.bursting.lead_broker, self.lead_broker)
         return next((lead for lead in named if lead and lead.address), None)
 

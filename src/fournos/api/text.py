@@ -6,8 +6,7 @@ import re
 from typing import Final
 
 _CLASS: Final = r"\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069"
-"""C0 and C1 control characters, which begin terminal commands, and characters that change the direction of
-writing."""
+"""C0 and C1 controls, which begin terminal commands, and characters that change the direction of text."""
 _CONTROL: Final = re.compile(f"[{_CLASS}]")
 _STEERS: Final = re.compile(f"(?![\\t\\n])[{_CLASS}]")
 RE2_CONTROL: Final = r"[\x00-\x1f\x7f-\x{9f}\x{202a}-\x{202e}\x{2066}-\x{2069}]"

@@ -1,2 +1,1 @@
-"""Access to API servers: credentials, client, watch-fed caches, errors.  Independent of our resource
-types."""
+"""Access to API servers: credentials, client, watch-fed caches, errors.  Independent of our kinds."""

@@ -28,8 +28,7 @@ _EXPIRY_MARGIN = timedelta(seconds=10)
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Proof:
-    """A bearer token, a client certificate with its key (PEM), both or neither.  Secret, so it has no
-    repr."""
+    """A bearer token, a client certificate with its key (PEM), both or neither.  Secret: no repr."""
 
     token: str | None = None
     certificate: bytes | None = None
@@ -94,8 +93,7 @@ class TokenFile:
         self._read_at = float("-inf")
 
     def _read(self) -> str:
-        """Returns the token, "" if the file cannot be read: during its replacement the old token remains in
-        use."""
+        """Returns the token; "" if the file is unreadable, as during its replacement: the old token stays."""
         try:
             return self._path.read_text().strip()
         except OSError:

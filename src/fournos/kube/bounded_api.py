@@ -39,8 +39,7 @@ class Budget:
         self._spent[resource], self._sums[resource] = {}, 0
 
     def take(self, resource: Resource, kept: Obj) -> bool:
-        """Counts an object in place of its earlier version; returns True if all objects are within the
-        limit."""
+        """Counts an object in place of its earlier version; returns True within the limit."""
         costs, key = self._spent.setdefault(resource, {}), key_of(kept)
         costs[key], before = _cost(kept), costs.get(key, 0)
         self._sums[resource] = self._sums.get(resource, 0) + costs[key] - before

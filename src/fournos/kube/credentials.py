@@ -119,8 +119,7 @@ def _from_files(
 
 
 def from_access(found: Access) -> Credentials:
-    """Returns the credentials of a kubeconfig's context.  Raises CredentialsError for an invalid
-    certificate."""
+    """Returns the credentials of a kubeconfig's context.  CredentialsError: invalid certificate."""
     identity: Identity
     if found.exec is not None:
         identity = ExecPlugin(found.exec)

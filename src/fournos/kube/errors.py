@@ -19,8 +19,7 @@ from __future__ import annotations
 
 
 class KubeError(Exception):
-    """The base of all errors; `status` is the HTTP code (0 without a response), `reason` that of the
-    Status."""
+    """The base of all errors; `status` is the HTTP code (0: no response), `reason` that of the Status."""
 
     def __init__(self, message: str, *, status: int = 0, reason: str = "") -> None:
         super().__init__(message)

@@ -158,8 +158,7 @@ class Fleet:
             self._start(name)
 
     def forget(self, name: str) -> None:
-        """Ends the cluster's tasks and connections and drops its stores; does nothing for an unknown
-        cluster."""
+        """Ends the cluster's tasks and connections and drops its stores; ignores an unknown cluster."""
         if pending := self._pending.pop(name, None):
             pending.cancel()
         self._resolvers.pop(name, None)
@@ -185,8 +184,7 @@ class Fleet:
         return member.version if member else None
 
     def probe(self, name: str) -> Probe | None:
-        """Returns the last probe; None before the end of the first one, which takes at most `timeout`
-        seconds."""
+        """Returns the last probe; None before the end of the first, which takes at most `timeout` seconds."""
         member = self._members.get(name)
         return member.last if member else None
 

@@ -60,8 +60,7 @@ class Access:
 
 
 def read(paths: Sequence[Path]) -> Config:
-    """Returns the merged files, as kubectl: of entries with one name the first wins.  Paths become
-    absolute."""
+    """Returns the merged files.  The first entry of a name wins, as in kubectl.  Paths become absolute."""
     merged: dict[str, Any] = {name: [] for name in _LISTS}
     for path in paths:
         try:

@@ -105,8 +105,7 @@ class Reflector:
                 await asyncio.sleep(wait)
 
     async def _round(self) -> float:
-        """Lists if necessary and watches until the watch ends; returns the seconds to wait before the next
-        round."""
+        """Lists if necessary, then watches until the watch ends; returns the seconds to wait afterwards."""
         loop = asyncio.get_running_loop()
         started = loop.time()
         before = self._version

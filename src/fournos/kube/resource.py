@@ -38,8 +38,7 @@ class Resource:
     def path(
         self, *, namespace: str | None = None, name: str | None = None, subresource: str | None = None
     ) -> str:
-        """Returns the URL path below the server; without a namespace, of all namespaces (lists and
-        watches)."""
+        """Returns the URL path on the server; without a namespace, of all namespaces (lists and watches)."""
         parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", quote(namespace, safe="")]

@@ -68,8 +68,7 @@ class Store:
         return self._objects.get(key)
 
     def by(self, index: str, value: str) -> tuple[Obj, ...]:
-        """Returns the objects for which an index function returned this value; KeyError for an unknown
-        index."""
+        """Returns the objects with this index value; KeyError for an unknown index."""
         objects = self._objects
         return tuple(objects[key] for key in self._indexes[index].get(value, ()))
 

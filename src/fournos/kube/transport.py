@@ -107,8 +107,7 @@ class Transport:
             raise _lost(request, error) from error
 
     async def _open(self, request: Request, limit: float | None) -> aiohttp.ClientResponse:
-        """Returns a response below 300 with its body unread.  After a 401 it tries once more with a new
-        proof."""
+        """Returns a response below 300, its body unread.  After a 401 it tries once more with a new proof."""
         await self._bucket.take()
         proof = await self._credentials.proof()
         response = await self._exchange(request, proof, limit)

@@ -25,8 +25,7 @@ from fournos.kube.kubeconfig import Access, Config, access, parse
 from fournos.kube.token import claims, time_of
 
 MAX_BYTES: Final = 128 * 1024
-"""Maximum bytes of a kubeconfig.  One context has about 6 KiB; the worst content of this size is read in a
-second."""
+"""Maximum bytes.  One context has about 6 KiB; the worst content of this size is read in a second."""
 
 _CREDENTIALS: Final = "use a token or client-certificate-data with client-key-data"
 _REFUSED: Final = (
@@ -89,8 +88,7 @@ _TOKEN: Final = re.compile(r"[!-~]+")
 
 
 class KubeconfigRefusedError(CredentialsError):
-    """The kubeconfig is refused.  `reason` is CamelCase for a condition; the message contains the fix, no
-    secret."""
+    """`reason` is CamelCase for a condition; the message contains the fix and no secret."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message, reason=reason)
@@ -226,8 +224,7 @@ def _check_token(name: str, user: Mapping[str, Any]) -> None:
 
 
 def _end(found: Access) -> tuple[datetime | None, bool]:
-    """Returns the end of the last valid credential, because an API server accepts whichever is still
-    valid."""
+    """Returns the end of the last valid credential: an API server accepts whichever is valid."""
     of_certificate = _certificate_end(found.certificate) if found.certificate else None
     if not found.token:
         return of_certificate, True

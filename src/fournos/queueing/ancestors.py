@@ -92,8 +92,7 @@ def live_ancestor(obj: Obj, facts: Facts) -> Ancestor | Unknown | None:
 
 
 def share_of(obj: Obj, workload: Obj) -> Share | None:
-    """Returns the part of the owner's admission that is for `obj`; None if there is none or it is not
-    admitted."""
+    """Returns the part of the owner's admission for `obj`; None if there is none or it is not admitted."""
     owner = controller_of(obj)
     if owner is None or not _is_owners(workload, owner) or not is_true(workload, "Admitted"):
         return None

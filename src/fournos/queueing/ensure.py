@@ -189,6 +189,7 @@ def _kept_up(job: GenericJob, workload: Obj, inputs: QueueInputs) -> Ensured | N
 
 
 def _spec_patch(workload: Obj, spec: Mapping[str, Any]) -> Patch:
+    # The precondition: Kueue may reserve quota meanwhile, and then the spec must stay.
     version = workload["metadata"]["resourceVersion"]
     return Patch(WORKLOAD, key_of(workload), {"metadata": {"resourceVersion": version}, "spec": dict(spec)})
 
@@ -202,6 +203,7 @@ def _prebuilt(job: GenericJob, inputs: QueueInputs, now: datetime) -> Ensured:
     if owner is not None and owner["uid"] != uid_of(job.obj):
         return Ensured()
     if owner is None:
+        # The precondition: two jobs may claim the Workload at once, and the list of owners is replaced.
         meta = workload["metadata"]
         body = {
             "metadata": {

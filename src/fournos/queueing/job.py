@@ -62,8 +62,7 @@ class JobWithStartPatch(Protocol):
         ...
 
     def stop(self, infos: Sequence[PodSetInfo] | None) -> Obj:
-        """Returns the merge patch that suspends the job and removes the infos; None: its Workload is
-        unknown."""
+        """Returns the merge patch that suspends the job and removes the infos (None: Workload unknown)."""
         ...
 
 

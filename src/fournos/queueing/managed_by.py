@@ -22,8 +22,7 @@ _NEW = "!has(oldSelf.spec.managedBy) && (!has(oldSelf.status) || !has(oldSelf.st
 
 
 def fixed_rule(message: str) -> Rule:
-    """Returns the rule that `spec.managedBy` may be set while the object has no phase and never changes
-    later."""
+    """Returns the rule: `spec.managedBy` may be set while there is no phase and never changes later."""
     return Rule(
         id="managedby-fixed",
         at="",
@@ -54,6 +53,7 @@ def send_elsewhere(resource: Resource, obj: Obj, queue: str, facts: Facts) -> De
         return Decision(events=(EventRecord("Warning", "QueueUnknown", text),), retry=True)
     if not found:
         return None
+    # The precondition: the user may have set the field meanwhile.
     version = obj["metadata"]["resourceVersion"]
     body = {"metadata": {"resourceVersion": version}, "spec": {"managedBy": MULTIKUEUE}}
     return Decision((Patch(resource, key_of(obj), body),))

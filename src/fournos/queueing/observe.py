@@ -1,5 +1,4 @@
-"""The watches of Kueue's objects, and the reads of them for one job, shared by all operators of queued
-kinds."""
+"""The watches and reads of Kueue's objects that all operators of queued kinds share."""
 
 from __future__ import annotations
 

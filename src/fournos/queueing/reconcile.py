@@ -276,8 +276,7 @@ def _without_workload(job: GenericJob, inputs: QueueInputs, facts: Facts, option
 
 
 def _deleted(job: GenericJob, workload: Obj, facts: Facts) -> Outcome:
-    """Handles the deletion of the Workload: our finalizer keeps it, and its quota, until the job has
-    stopped."""
+    """Handles a Workload's deletion: our finalizer keeps it and its quota until the job has stopped."""
     unconfirmed = _confirm_stopped(job, workload, facts, "WorkloadDeleted", "Workload is deleted")
     if unconfirmed is not None:
         return unconfirmed
@@ -323,8 +322,7 @@ def _finalized(job: GenericJob) -> tuple[Step, ...]:
 
 
 def _reported(job: GenericJob, workload: Obj, options: Options, now: datetime) -> Outcome | None:
-    """Writes reclaimable pods or PodsReady: at most one status patch a pass, since each needs the last
-    version."""
+    """Writes reclaimable pods or PodsReady: one status patch a pass, since each needs the last version."""
     patch = (
         reclaim_patch(workload, job.reclaimable_pods()) if isinstance(job, JobWithReclaimablePods) else None
     )

@@ -17,8 +17,7 @@ _RECOVERING = frozenset({"WaitForRecovery", "Recovered"})
 
 
 def status_patch(workload: Obj, **status: Any) -> Patch:
-    """Returns a status patch with a precondition: other clients write the status too, and lists are
-    replaced."""
+    """Returns a status patch with a precondition, because other clients write the status too."""
     version = workload["metadata"]["resourceVersion"]
     body = {"metadata": {"resourceVersion": version}, "status": status}
     return Patch(WORKLOAD, key_of(workload), body, subresource="status")

@@ -17,8 +17,7 @@ CLUSTER_NODE_LABEL: Final = "fournos.dev/cluster"
 GPU_PREFIX: Final = "fournos/gpu-"
 """Prefix of the resource names for GPUs of a type, if no setting replaces them."""
 UNAVAILABLE_TAINT: Final = "fournos.dev/unavailable"
-"""Taint of the ResourceFlavor of a cluster that takes no jobs; its value is the reason.  Locks tolerate
-it."""
+"""Taint of the ResourceFlavor of a cluster that takes no jobs; its value is the reason; locks tolerate it."""
 UNAVAILABLE: Final[Mapping[str, str]] = {
     "draining": "it is being drained",
     "removing": "it is being taken out of service",

@@ -158,13 +158,13 @@ class StepExecutor:
         try:
             return await self.api.create(step.resource, step.body)
         except AlreadyExistsError:
+            # The object may be our own: from a pass that crashed, or from a request with a lost response.
             if step.name_taken is not None:
                 return await self._judged(step, step.name_taken)
             return await _ours(step.resource, step.body, self.api, caches, own_label=step.own_label)
 
     async def _judged(self, step: Create, name_taken: Callable[[Create, Obj], NameTaken | None]) -> Obj:
-        """Returns the live object with the name if `name_taken` accepts it; else raises _WaitError or
-        _ForeignError."""
+        """Returns the live object if `name_taken` accepts it; else raises _WaitError or _ForeignError."""
         key = key_of(step.body)
         try:
             live = await self.api.get(step.resource, key)
@@ -244,7 +244,7 @@ async def _send_delete(step: Delete, api: Api) -> None:
         await api.delete(
             step.resource,
             step.key,
-            uid=step.uid,
+            uid=step.uid,  # the precondition: never a new object with the old name
             propagation=step.propagation,
             grace_seconds=step.grace_seconds,
         )

@@ -1,5 +1,4 @@
-"""The health endpoints for the kubelet, /healthz and /readyz; for development also /metrics over plain
-HTTP."""
+"""The health endpoints for the kubelet, /healthz and /readyz; for development also plain /metrics."""
 
 from __future__ import annotations
 

@@ -28,8 +28,7 @@ log = logging.getLogger(__name__)
 SYNC_POLL = 0.05
 SYNC_PATIENCE = 10.0
 SILENCE = 3 * INACTIVITY
-"""Seconds.  The reflector closes a silent watch earlier; a watch that is silent for longer has a hanging
-task."""
+"""Seconds.  The reflector closes a silent watch earlier; if one is silent for longer, its task hangs."""
 
 
 @dataclass(slots=True, eq=False)
@@ -134,6 +133,7 @@ class Informers:
         def changed(_type: str, old: Obj | None, new: Obj | None) -> None:
             for running, watch in feed.readers:
                 if watch.resource == running.system.resource:
+                    # Also on a standby, so that its dynamic caches are warm.
                     running.followed.changed(new, old)
             if self.waking:
                 self._on_change()
@@ -229,8 +229,7 @@ class Informers:
         self._tasks[feed] = tasks.create_task(job, name=name, context=Context())
 
     async def synced(self) -> None:
-        """Returns when all required caches are complete; logs the missing ones every `SYNC_PATIENCE`
-        seconds."""
+        """Returns when all required caches are synced; logs the missing ones every SYNC_PATIENCE seconds."""
         tell_at = self._clock.monotonic() + SYNC_PATIENCE
         while missing := self.unsynced():  # polled: an empty first list makes no change to wait for
             if self._clock.monotonic() >= tell_at:
@@ -247,8 +246,7 @@ class Informers:
         ]
 
     def stuck(self) -> list[str]:
-        """Returns the watches without an error that have delivered nothing for more than `SILENCE`
-        seconds."""
+        """Returns the watches without an error that delivered nothing for more than SILENCE seconds."""
         return [
             f"watch of {feed.watch.resource}: silent for {age:.0f} s"
             for feed in self._feeds

@@ -43,8 +43,7 @@ def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as one JSON object per line: time, level, logger, message, bound fields,
-    `traceback`."""
+    """Formats a record as one line of JSON: time, level, logger, message, bound fields, `traceback`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {

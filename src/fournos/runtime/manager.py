@@ -116,6 +116,7 @@ class Manager:
 
         Raises NotLeaderError and TaskFailedError.
         """
+        # Before the keys are added, so that no change in between is lost.
         self.informers.waking = True
         for running in self._running:
             for obj in running.caches[running.system.resource]:
@@ -173,8 +174,7 @@ class Manager:
                 running.queue.retry(key)
             finally:
                 running.queue.done(key)
-            # A pass without requests never suspends.  Without this, thousands of them would delay the lease's
-            # renewal.
+            # A pass without requests never suspends: thousands of them would delay the renewal of the lease.
             await asyncio.sleep(0)
 
     async def _work_on(self, running: Running, key: Key) -> None:

@@ -154,8 +154,7 @@ class Queue:
     # --- working -----------------------------------------------------------------------------------
 
     async def get(self) -> Key:
-        """Returns the next key, which is the caller's until `done`.  Raises QueueClosedError after
-        shutdown."""
+        """Returns the next key; it is the caller's until `done`.  Raises QueueClosedError after shutdown."""
         while True:
             if self._closed:
                 raise QueueClosedError

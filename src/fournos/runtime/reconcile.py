@@ -159,8 +159,7 @@ class _Pass(Generic[Observed]):
         raise RuntimeError(f"{self.system.name} does not decide after {MAX_ROUNDS} rounds of answers")
 
     def is_gone(self, stopped: StepFailure | Waiting | None) -> bool:
-        """True if a patch of the object itself found no object: it was deleted, which the cache does not show
-        yet."""
+        """True if a patch of the object itself found no object: it is deleted and still in the cache."""
         return (
             isinstance(stopped, StepFailure)
             and stopped.error == NotFoundError.__name__
@@ -233,7 +232,7 @@ class _Pass(Generic[Observed]):
             object=written or primary,
             done=tuple(self.done),
             failure=failure,
-            events=decision.events,
+            events=decision.events,  # only after the status write, which a stale decision fails
             wrote_status=written is not None,
             again=again and not retry,
             retry=retry,

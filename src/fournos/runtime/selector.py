@@ -16,8 +16,7 @@ Matcher = Callable[[Mapping[str, str]], bool]
 
 @lru_cache(maxsize=256)
 def matcher(selector: str) -> Matcher:
-    """Returns a test of labels; the empty selector matches all.  Raises ValueError for an invalid
-    selector."""
+    """Returns a test of labels; the empty selector matches all.  ValueError: the selector is invalid."""
     terms: list[Matcher] = []
     position = 0
     while position < len(selector):

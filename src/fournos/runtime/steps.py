@@ -44,8 +44,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A JSON merge patch.  Where others write too, put `metadata.resourceVersion` into `body`
-    (precondition)."""
+    """A JSON merge patch.  Where others write too, `body` needs `metadata.resourceVersion` (precondition)."""
 
     resource: Resource
     key: Key
@@ -82,8 +81,7 @@ class CopySecret:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """Base of the steps of a single controller; `Controller.executors` has the function that executes
-    them."""
+    """Base of the steps of a single controller; `Controller.executors` has their executors."""
 
 
 Step: TypeAlias = Create | Patch | Delete | CopySecret | Custom

@@ -140,16 +140,14 @@ class Keeper:
         self._problem = problem
 
     async def _pass(self) -> float:
-        """Checks the Secret and the configurations once; returns the seconds until the next change by
-        time."""
+        """Checks Secret and configurations once; returns the seconds until time alone changes them."""
         kept = await self._certificates.turned(self._carried_since)
         assert kept.current is not None
         self._expect(self._segments(kept))
         try:
             self._record(await self._register(kept))
         finally:
-            # After the registration if possible: no client should meet a certificate before it trusts its
-            # authority.
+            # After the registration if possible: a client must trust the authority before its certificate.
             self._present(kept.current)
         now = self._clock.now()
         look = next_look(kept, terms=self._terms, carried_since=self._carried_since(kept, now))

@@ -29,8 +29,7 @@ def segment_of(pair: Pair) -> str:
 
 
 def segments_in(existing: Obj, webhooks: Iterable[Webhook]) -> frozenset[str]:
-    """Returns the segments that the API server uses now, from a configuration of ours; "" for a path
-    without."""
+    """Returns the segments that the API server uses now, from a configuration; "" for a path without."""
     paths = {webhook.name: webhook.path for webhook in webhooks}
     found = set()
     for entry in existing.get("webhooks") or ():

@@ -138,6 +138,7 @@ def correction(existing: Obj, wanted: Obj, *, whole: bool) -> dict[str, Any] | N
     if better == list(entries):
         return None
     return {
+        # The precondition: other replicas write too, and the list of webhooks is replaced.
         "metadata": {"resourceVersion": existing["metadata"]["resourceVersion"]},
         "webhooks": better,
     }

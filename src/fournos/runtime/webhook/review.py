@@ -94,8 +94,7 @@ def respond(uid: str, request: Request, review: Review) -> Mapping[str, Any]:
 
 
 def _status(request: Request, review: Review) -> dict[str, Any]:
-    """Returns the Status in the form of the API server: 422 with the fields, or 503 if another try may
-    succeed."""
+    """Returns a Status as the API server's: 422 with the fields, or 503 if another try may succeed."""
     code, reason = (503, "ServiceUnavailable") if review.transient else (422, "Invalid")
     about = {
         "group": str(request.new.get("apiVersion") or "").rpartition("/")[0],

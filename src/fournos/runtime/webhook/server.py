@@ -87,8 +87,7 @@ class WebhookServer:
         return app
 
     async def run(self, *, port: int, host: str | None = None) -> None:
-        """Serves until cancelled.  Raises OSError if the port is in use or the file of authorities is
-        unreadable."""
+        """Serves until cancelled.  OSError: the port is in use or the file of authorities is unreadable."""
         context = await self._certificate.context()
         if self._clients:
             context.load_verify_locations(self._clients)
@@ -139,8 +138,7 @@ class WebhookServer:
 
 
 def _patience(text: str | None, configured: int) -> float:
-    """Returns the seconds that the API server waits for the response, from the request or the
-    configuration."""
+    """Returns the seconds that the API server waits, from the request or the configuration."""
     try:
         return parse_duration(text).total_seconds() if text else float(configured)
     except ValueError:

@@ -30,7 +30,7 @@ class Request:
     key: Key
     """Namespace and name; the name is "" if the API server will generate it from `generateName`."""
     new: Obj
-    """The object as it would be stored; its metadata always contain the namespace."""
+    """The object of the request; its metadata always contain the namespace."""
     old: Obj | None = None
     """The stored object; None at creation."""
     dry_run: bool = False
@@ -84,8 +84,7 @@ class Webhook:
     objects: Mapping[str, Any] = field(default_factory=dict)
     """Label selector of the objects.  Users choose labels, so a protection must not depend on it."""
     conditions: tuple[tuple[str, str], ...] = ()
-    """Match conditions: name and CEL expression.  The API server sends only requests that match all of
-    them."""
+    """Match conditions (name, CEL expression); the API server sends only requests that match all of them."""
     again: bool = False
     """For a mutating webhook: called again if a later webhook has changed the object."""
 
