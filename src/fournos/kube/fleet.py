@@ -1,4 +1,4 @@
-"""The worker clusters: a connection, probes and caches for each; a slow one does not delay the others."""
+"""Other clusters: a connection, probes and caches for each; a slow one does not delay the others."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Dial(Protocol):
 
 
 class Fleet:
-    """The connections to all worker clusters.
+    """The connections to a set of other clusters.
 
     All methods but `run` return at once; call them in the event loop of `run`.
 

@@ -77,6 +77,6 @@ class Outcome:
     events: tuple[EventRecord, ...] = ()
     retry: bool = False
     workload: Obj | None = None
-    """For STARTING: the Workload as it was confirmed by a live read."""
+    """For STARTING: the admitted Workload, from a live read unless `Options.confirm_start` is off."""
     ancestor: Ancestor | None = None
     """For NESTED: the ancestor."""

@@ -98,13 +98,13 @@ async def _may_create(api: Api, question: MayCreate) -> Answer:
     body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}, "spec": spec}
     status = (await api.create(kind, body)).get("status") or {}
     if error := status.get("evaluationError"):
-        # An authorizer has failed.  The denial of the others is then no answer; a permission is one.
+        # An authorizer has failed.  Without it a denial is not certain, but a permission of another one is.
         return Present(True) if status.get("allowed") else Unknown(str(error))
     return Present(bool(status.get("allowed")))
 
 
 async def _unknown_fields(api: Api, question: UnknownFields) -> Answer:
-    """Returns the unknown fields that a creation as dry run with strict decoding reports.
+    """Returns the unknown fields, found by a dry-run creation with strict decoding.
 
     The API server decodes before it checks anything else.  Any other refusal means that all fields are known.
     """

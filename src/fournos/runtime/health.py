@@ -35,8 +35,7 @@ class Health:
     ) -> None:
         """`remarks` are added to either response and never change its status.
 
-        `plain`: /metrics is served without authentication to all who reach this port; `refresh` is called
-        before.
+        `plain`: /metrics is served without authentication on this port; `refresh` is called before.
         """
         self._clock = clock
         self._metrics = metrics

@@ -158,8 +158,7 @@ class Informers:
     def _listed(self, feed: Feed) -> None:
         """Enqueues the objects that need this cache after its list.
 
-        An object that was deleted before the first list never makes an event, so the list itself must trigger
-        a reconcile.
+        An object deleted before the first list never makes an event, so the list must trigger a reconcile.
         """
         for running, watch in feed.readers:
             for key in running.followed.keys(watch.resource) if self.waking else ():

@@ -95,11 +95,13 @@ def configure(
     human: bool | None = None,
     stream: TextIO | None = None,
 ) -> None:
-    """Sets up the root logger.  `human`: None means that `stream` (default: stderr) is a terminal.
+    """Sets up the root logger.
+
+    `human` None: short lines if `stream` (default: stderr) is a terminal, else JSON.
 
     `levels`: minimum level by operator (the bound field `system`) or by package of ours, for operators that
     share the process.  Lines of neither have the most detailed of these levels.  `level` is used without
-    `levels`. Raises ValueError for an unknown level.
+    `levels`.  Raises ValueError for an unknown level.
     """
     stream = stream or sys.stderr
     handler = logging.StreamHandler(stream)
