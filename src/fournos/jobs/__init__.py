@@ -1,1 +1,1 @@
-"""FournosJob: resolve, queue, run on a target cluster, report."""
+"""The FournosJob controller: resolves, queues and runs a job on a target cluster, and reports its status."""

@@ -1,7 +1,7 @@
-"""Which jobs may use a Secret: lists in its annotations, read from the Secret each time that it is copied.
+"""Access control of Secrets by annotations on the Secret.
 
-A list names what it lets in, separated by commas; of several lists each must let the job in.  A list that
-cannot be read lets nothing in.
+The annotations are read from the Secret at every copy.  A list holds allowed names, separated by commas. If a
+Secret has several lists, each must allow the job.  A list that cannot be parsed allows no job.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ from fournos.runtime.selector import matcher
 NAMESPACES: Final = "fournos.dev/allowed-namespaces"
 OWNERS: Final = "fournos.dev/allowed-owners"
 LABELS: Final = "fournos.dev/allowed-labels"
-"""A label selector of jobs."""
+"""The annotation key of a label selector that matches the labels of allowed jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """A job that asks for a Secret, and what holds for Secrets without a list."""
+    """A job that requests a Secret, and the policy for Secrets without a list.
+
+    Instances are the predicate of a CopySecret step: it is called with the Secret's name and annotations.
+    """
 
     policy: SecretPolicy
     namespace: str
@@ -30,7 +33,7 @@ class Asker:
     labels: tuple[tuple[str, str], ...]
 
     def __call__(self, name: str, annotations: Mapping[str, str]) -> str:
-        """Why the Secret of this name refuses the job; "" if it does not."""
+        """Returns why the Secret refuses the job, or "" if the job may use it."""
         lists = {key: annotations[key] for key in (NAMESPACES, OWNERS, LABELS) if key in annotations}
         if not lists and self.policy == "listed":
             return (

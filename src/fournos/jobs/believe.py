@@ -1,9 +1,10 @@
-"""A run that goes on outweighs the status: a phase that another writer has set ends no run and
-gives no cluster away.
+"""Correction of a status that contradicts a live PipelineRun.
 
-The finalizer stands while a run is live, and this operator takes it off only after it has declared how the
-run ended.  So where the finalizer stands and a run goes on, a phase without a run is not this operator's, or
-the view of the job is an old one: then the write that corrects it is refused.
+A phase that another writer has set neither ends a run nor releases a cluster.  The finalizer stays while
+a run is live, and this operator removes it only after it has declared how the run ended.  If the
+finalizer is present and a run is live, a phase without a run was therefore set by another writer, or the
+cached job is stale.  In the second case the API server refuses the corrective write (409), because it
+carries the observed resourceVersion.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from fournos.kube.resource import Obj, is_terminating, key_of, uid_of
 from fournos.runtime.decision import Decision, LiveGet, Present
 
 _DIGITS: Final = 6
-"""Of an attempt's number."""
+"""The maximum number of digits in the attempt label."""
 
 
 def disbelieve(ctx: Context) -> Decision | None:
-    """The status as the run says it must be; None: nothing contradicts it."""
+    """Returns a decision that restores the status from the live run, or None if no run contradicts it."""
     run = _contradicting(ctx)
     if run is None:
         return None
+    # A live read, because the cache may still show a run that has already ended or was replaced.
     answer = ctx.facts.require(LiveGet(PIPELINE_RUN, key_of(run)))
     if not isinstance(answer, Present) or uid_of(answer.value) != uid_of(run):
         return None
@@ -41,6 +43,7 @@ def disbelieve(ctx: Context) -> Decision | None:
 
 
 def _contradicting(ctx: Context) -> Obj | None:
+    # Without the finalizer no run of this operator is live.
     if not ctx.holds_finalizer:
         return None
     live = [run for run in ctx.observed.runs if not run_ended(run) and not is_terminating(run)]
@@ -51,7 +54,10 @@ def _contradicting(ctx: Context) -> Obj | None:
 
 
 def _number(ctx: Context, run: Obj) -> int:
-    """Of the attempt; 0: it is none of this operator's.  The published operator's runs have no number."""
+    """Returns the attempt's number, or 0 if the run is not one of this operator's.
+
+    Runs of the published operator have no attempt label: a run with the job's name is attempt 1.
+    """
     text = str((run["metadata"].get("labels") or {}).get(names.ATTEMPT_LABEL) or "")
     if not text and run["metadata"]["name"] == ctx.name:
         return 1

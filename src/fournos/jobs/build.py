@@ -1,4 +1,4 @@
-"""The objects that a FournosJob makes, as pure functions of its spec and the settings."""
+"""Builders of the objects that a FournosJob owns, as pure functions of its spec and the settings."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ _NAMESPACE_VARIABLES = ("FOURNOS_NAMESPACE", "FOURNOS_WORKLOAD_NAMESPACE")
 
 
 def resolve_job(job: Obj, *, template: Obj, image: str, settings: JobSettings) -> Obj:
-    """The Job that fills in hardware and secretRefs, from the template and the Pipeline's image.
+    """Returns the resolve Job, which fills in hardware and secretRefs.
 
-    Environment variables that the engine reads (FJOB_NAME and the namespace, under both its names) are
+    It is the template with the image that the Pipeline names.
+
+    The environment variables that the engine reads (FJOB_NAME, and the namespace under both of its names) are
     set whether or not the template lists them.
     """
     meta = job["metadata"]
@@ -56,7 +58,11 @@ def workload_request(
     name_taken: bool = False,
     settings: JobSettings,
 ) -> WorkloadRequest:
-    """Slots of a cluster (all of them when exclusive or a lock) and GPUs, pinned when a cluster is named."""
+    """Returns the Workload to create for the next attempt.
+
+    It requests slots of a cluster (all of them when exclusive or lockOnly) and GPUs.  A node selector pins it
+    to `spec.cluster` when that is set.
+    """
     meta = job["metadata"]
     requests = slots_and_gpus(spec, hardware, settings)
     pod: dict[str, Any] = {
@@ -71,7 +77,7 @@ def workload_request(
     }
     if spec.cluster:
         pod["nodeSelector"] = {names.CLUSTER_NODE_LABEL: spec.cluster}
-    if spec.lock_only:  # also of a cluster that is being drained for it, or that is broken
+    if spec.lock_only:  # tolerates a cluster that is unavailable: drained for this lock, or broken
         pod["tolerations"] = [{"key": UNAVAILABLE_TAINT, "operator": "Exists"}]
     return WorkloadRequest(
         key=Key(
@@ -108,9 +114,9 @@ def pipeline_run(
     pipeline: Obj,
     settings: JobSettings,
 ) -> Obj:
-    """The run of one attempt.
+    """Returns the PipelineRun of one attempt.
 
-    `secret_keys` holds the data keys of each `secretRefs` entry: every key is mounted as
+    `secret_keys` maps each `secretRefs` entry to its data keys.  Every key is mounted as
     `/var/run/secrets/fournos/<entry as written>/<key>` through the volume "vault-secrets".
     """
     meta = job["metadata"]
@@ -168,13 +174,20 @@ def pipeline_run(
 
 
 def _validation_image(settings: JobSettings) -> list[dict[str, str]]:
-    """Tekton leaves out what a Pipeline does not declare, and takes its default for what is not passed."""
+    """Returns the parameter `validation-image`, or nothing if the setting is empty.
+
+    Tekton ignores a parameter that the Pipeline does not declare, and uses the
+    default of one that is not passed.
+    """
     image = settings.validation_image
     return [{"name": "validation-image", "value": image}] if image else []
 
 
 def _task_limits(pipeline: Obj, timeouts: Mapping[str, str]) -> list[dict[str, str]]:
-    """A limit for every task that names none: Tekton's own default (an hour) would cut long ones short."""
+    """Returns a timeout for every task without one.
+
+    Tekton's default of one hour would end long tasks early.
+    """
     spec = pipeline.get("spec") or {}
     return [
         {"pipelineTaskName": task["name"], "timeout": timeouts[limit]}
@@ -185,10 +198,11 @@ def _task_limits(pipeline: Obj, timeouts: Mapping[str, str]) -> list[dict[str, s
 
 
 def run_timeouts(wanted: Timeouts | None, settings: JobSettings) -> dict[str, str]:
-    """All three limits, always said, so that finally tasks keep their share when tasks run out of time.
+    """Returns all three Tekton timeouts, as durations.
 
-    A limit that the job does not give follows from those that it gives (pipeline = tasks + finally), or
-    is the setting.
+    All are set explicitly, so that finally tasks keep their share when tasks run out of time.  A
+    timeout that the job does not set is derived from those that it sets (pipeline = tasks +
+    finally), or is the setting's value.
     """
     finally_ = (wanted and wanted.finally_) or settings.pipeline_finally_timeout
     tasks = (wanted and wanted.tasks) or settings.pipeline_tasks_timeout
@@ -208,7 +222,7 @@ def run_timeouts(wanted: Timeouts | None, settings: JobSettings) -> dict[str, st
 
 
 def secret_copy(job: Obj, *, name: str, vault_entry: bool) -> dict[str, Any]:
-    """Metadata of a Secret's copy; Kubernetes deletes it with the job."""
+    """Returns the metadata of a Secret's copy; Kubernetes deletes the copy with the job (owner reference)."""
     meta = job["metadata"]
     labels = names.labels(meta["name"])
     if vault_entry:

@@ -1,8 +1,8 @@
-"""Ending a run: gracefully, then at once, then by force; over only when no pod of it runs.
+"""Cancellation of a PipelineRun: gracefully, then immediately, then by force.
 
-A graceful stop lets Tekton run finally tasks (CancelledRunFinally), an immediate one does not
-(Cancelled).  Each has a bound; past the last one the PipelineRun and its pods are deleted.  Quota goes
-back only after `ended` is true.
+A graceful stop (CancelledRunFinally) lets Tekton run finally tasks; an immediate one (Cancelled) does not.
+Each stage has a time limit.  After the last one the PipelineRun and its pods are deleted.  A run has ended
+only when none of its pods runs any more, and quota is released only after `ended` is true.
 """
 
 from __future__ import annotations
@@ -24,7 +24,11 @@ _PODS_OVER = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How far the end of a run has come."""
+    """The progress of a cancellation.
+
+    `steps` are the next writes.  `wake_at` is the time of the next stage.  `retry`
+    requests another pass with backoff.
+    """
 
     ended: bool
     steps: tuple[Step, ...] = ()
@@ -34,10 +38,15 @@ class Ending:
 
 
 def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, grace: float) -> Ending:
-    """The next move in ending this run; `since` is when its end was asked for, `grace` in seconds."""
+    """Returns the next step of the cancellation.
+
+    `since` is the time at which the end was requested.  `grace` is in seconds.
+    """
     immediate_at = since + timedelta(seconds=grace) if graceful else since
     force_at = immediate_at + timedelta(seconds=ctx.settings.terminate_grace_sec)
     run = next((r for r in ctx.observed.runs if r["metadata"]["name"] == run_name), None)
+    # A missing run counts only if a live read confirms it: the cache may not show
+    # a run that was just created.
     unseen = LiveGet(PIPELINE_RUN, Key(ctx.namespace, run_name))
     if run is None and not isinstance(ctx.facts.require(unseen), Absent):
         return Ending(ended=False, message="waiting to see the PipelineRun", retry=True)
@@ -63,7 +72,12 @@ def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, gra
 
 
 def pods_gone(ctx: Context, run_name: str, *, force: bool, force_at: datetime) -> Ending:
-    """Whether the API server itself says that no pod of this run may still be running."""
+    """Returns `ended` if a live list shows no pod of this run that may still be running.
+
+    With `force`, the pods that are left are deleted.
+
+    Quota must not be released while a pod of the run may still use the cluster.
+    """
     answer = ctx.facts.require(LiveList(POD, ctx.namespace, f"tekton.dev/pipelineRun={run_name}"))
     if isinstance(answer, Unknown):
         return Ending(ended=False, message=f"cannot see the run's pods: {answer.reason}", retry=True)
@@ -88,7 +102,10 @@ def pods_gone(ctx: Context, run_name: str, *, force: bool, force_at: datetime) -
 
 
 def _may_be_of(pod: Obj, job: str) -> bool:
-    """Tekton hands a run's labels on to its pods: a run of this name may be another job's."""
+    """Returns False if the pod's label names another job.
+
+    Tekton copies a run's labels to its pods.  A run of the same name may belong to another job.
+    """
     return bool((pod["metadata"].get("labels") or {}).get(names.JOB_NAME_LABEL, job) == job)
 
 

@@ -1,4 +1,4 @@
-"""What one pass of the job system works with: facts in, a status draft and a decision out."""
+"""State of one reconcile pass of a FournosJob: observed objects, facts and a status draft."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from fournos.runtime.decision import Facts
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A FournosJob and what the caches hold about it."""
+    """A FournosJob and the related objects that the caches hold."""
 
     key: Key
     job: Obj
     spec: FournosJobSpec
     problem: str = ""
-    """Why the spec cannot be read; `spec` then is an empty one."""
+    """Why the spec cannot be parsed; `spec` is then an empty one."""
     prebuilt: Obj | None = None
-    """The Workload that a label of the job names, whoever made it."""
+    """The Workload that the job's prebuilt-workload label names, whatever its controller."""
     workloads: tuple[Obj, ...] = ()
     """Workloads whose controller is this job (by UID)."""
     runs: tuple[Obj, ...] = ()
-    """PipelineRuns whose controller is this job."""
+    """PipelineRuns whose controller is this job (by UID)."""
     resolve_jobs: tuple[Obj, ...] = ()
-    """Resolve Jobs of this job; also ones of the right name that nobody controls."""
+    """Resolve Jobs of this job, including those of the expected name that have no controller."""
     pipeline: Obj | None = None
     flavors: frozenset[str] = frozenset()
     gpu_resources: frozenset[str] = frozenset()
-    """Resource names with the GPU prefix that some ClusterQueue covers."""
+    """Resource names with the GPU prefix that at least one ClusterQueue covers."""
     checks: bool = False
-    """Some ClusterQueue has admission checks: jobs may run elsewhere."""
+    """True if any ClusterQueue has admission checks: MultiKueue may then dispatch jobs to other clusters."""
     priority_value: int | None = None
-    """The value of `spec.priority`'s class, if the cache holds the class."""
+    """The value of the WorkloadPriorityClass `spec.priority`, if the cache holds the class."""
     holders: tuple[str, ...] = ()
-    """Other jobs that occupy the wanted cluster."""
+    """Names of other jobs that occupy the requested cluster."""
     exclusive_holders: tuple[str, ...] = ()
-    """Those of them that hold it alone."""
+    """The holders that occupy the cluster exclusively."""
     may_name_holder: bool = True
-    """Few enough jobs name the holder in their messages."""
+    """True if the job's message may name the holder: the number of jobs that name it is limited."""
     all_locked: bool = False
-    """Every cluster is held exclusively."""
+    """True if every cluster is held exclusively."""
 
 
 @dataclass(slots=True)
@@ -85,13 +85,13 @@ class Context(PassContext):
 
     @property
     def hardware(self) -> Hardware | None:
-        """Complete hardware, or None."""
+        """The requested hardware if it is complete (GPU type and count), else None."""
         wanted = self.spec.hardware
         return wanted if wanted and wanted.gpu_type and wanted.gpu_count else None
 
     @property
     def requests(self) -> dict[str, str]:
-        """What it asks Kueue for: slots of a cluster, and GPUs."""
+        """The resources that the job requests from Kueue: slots of a cluster, and GPUs."""
         return slots_and_gpus(self.spec, self.hardware, self.settings)
 
     # --- its children ---
@@ -104,25 +104,32 @@ class Context(PassContext):
 
     @property
     def run_name(self) -> str:
-        """As it was written before it was made, if that can be the name of this attempt."""
+        """The run's name in the status, written before the run was created, if valid for this attempt.
+
+        Otherwise the default name of the attempt.
+        """
         possible = names.attempt_names(self.name, max(1, self.draft.attempt), uid_of(self.job))
         written = self.draft.last_attempt.pipeline_run
         return written if written in possible else possible[0]
 
     @property
     def workload(self) -> Obj | None:
-        """The Workload that counts: not one that is going away, the newest if there are several."""
+        """The newest Workload of the job that is not being deleted, or None."""
         alive = [w for w in self.observed.workloads if view(w).state is not QueueState.GONE]
         return newest(alive)
 
 
 def succeeded_condition(run: Obj) -> Obj:
-    """Tekton's one condition; {} while it has written none."""
+    """Returns Tekton's Succeeded condition, or {} if Tekton has not written it yet."""
     return condition(run, "Succeeded") or {}
 
 
 def run_ended(run: Obj) -> bool:
-    """Whether a PipelineRun is over: failed ones only once Tekton has stopped all it started."""
+    """Returns True if a PipelineRun has ended.
+
+    A failed run has ended only when it has a completionTime: by then Tekton has
+    stopped everything that it started.
+    """
     status = succeeded_condition(run).get("status")
     if status == "True":
         return True

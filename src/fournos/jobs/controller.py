@@ -1,4 +1,4 @@
-"""Wiring: the job system as the runtime takes it."""
+"""The FournosJob controller, as the manager registers it."""
 
 from __future__ import annotations
 

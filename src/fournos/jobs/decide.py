@@ -1,4 +1,4 @@
-"""What happens next to a FournosJob: one table from phase to policy.
+"""The decision of the FournosJob controller: a table from phase to policy.
 
 (new) → Resolving → Pending → Admitted → Running → Succeeded | Failed
                                     any → Stopping → Stopped
@@ -37,7 +37,7 @@ MANAGED_BY_US = frozenset({None, "", "fournos.dev/fournos"})
 def decide(
     observed: Observed, facts: Facts, now: datetime, *, settings: JobSettings, template: Template
 ) -> Decision:
-    """Pure; see `fournos.runtime.decision`."""
+    """Returns the next steps and status of a job.  Pure; see `fournos.runtime.decision`."""
     elsewhere = observed.spec.managed_by == MULTIKUEUE
     if observed.spec.managed_by not in MANAGED_BY_US and not elsewhere:
         return Decision()
@@ -52,6 +52,7 @@ def decide(
         return taken
     if ctx.draft.reason_of("Retrying") and not facts.failure:
         ctx.draft.condition("Retrying", "False", "Recovered", "")
+    # Before the terminal phases: a phase that another writer has set must not release a live run's cluster.
     corrected = disbelieve(ctx)
     if corrected is not None:
         return corrected
@@ -59,6 +60,7 @@ def decide(
         return after_end(ctx)
     if observed.problem and not ctx.deleting:
         return _unreadable(ctx)
+    # Before the policies: a deletion, shutdown, eviction or suspension applies in every phase.
     why = interrupt(ctx)
     if isinstance(why, Interrupt):
         return carry_out(ctx, why)
@@ -68,7 +70,11 @@ def decide(
 
 
 def _begin(ctx: Context) -> Decision:
-    """A new job: first the rules that the API server checks too, for objects that came before them."""
+    """Starts a new job, or fails it if it violates a rule.
+
+    The API server checks the same rules.  This check covers objects that were
+    stored before the rules existed.
+    """
     broken = check(ctx.job)
     if broken:
         text = "; ".join(violation.message for violation in broken)
@@ -78,7 +84,10 @@ def _begin(ctx: Context) -> Decision:
 
 
 def _unreadable(ctx: Context) -> Decision:
-    """A new job fails; one that is under way keeps what it has until somebody mends it."""
+    """Fails a new job whose spec cannot be parsed.
+
+    A job in progress keeps its state until the spec is corrected.
+    """
     text = f"The spec cannot be read: {ctx.observed.problem}"
     if ctx.draft.phase:
         return wait(ctx, "Resolved", "Invalid", text)
@@ -87,7 +96,10 @@ def _unreadable(ctx: Context) -> Decision:
 
 
 def _pending(ctx: Context) -> Decision:
-    """Pending before it was ever resolved: suspended at creation, or waiting for something to exist."""
+    """Continues a Pending job.
+
+    One that was never resolved (suspended at creation, or waiting) starts again.
+    """
     return pending(ctx) if ctx.draft.is_resolved else _begin(ctx)
 
 
@@ -108,5 +120,5 @@ _POLICIES: dict[str, Callable[[Context], Decision]] = {
     "Pending": _pending,
     "Admitted": admitted,
     "Running": running,
-    "Stopping": running,  # set by another writer: the spec asks for no shutdown
+    "Stopping": running,  # set by another writer: spec.shutdown is empty
 }

@@ -1,9 +1,9 @@
-"""Jobs that a worker cluster runs: on the manager `spec.managedBy` says so.
+"""The manager cluster's side of FournosJobs that a worker cluster runs (`spec.managedBy`).
 
-The manager queues such a job as its spec stands, and does no more: no resolve Job, no run, no status.  What
-was left open is resolved on the worker, where the engines are; so GPUs must be written into the spec, else
-the resolver asks the worker for something that the manager has no quota for, and the job fails as out of
-sync with its Workload.
+The manager cluster creates the Workload from the spec as written, and nothing else: no resolve Job, no run,
+no status.  The worker, where the engines are, resolves the rest.  GPUs must therefore be set in the spec.
+Otherwise the resolver adds GPUs on the worker for which the manager cluster has reserved no quota, and the
+job fails as out of sync with its Workload.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from fournos.runtime.decision import Decision, EventRecord, Present
 
 
 def sent_elsewhere(ctx: Context) -> Decision | None:
-    """A new job whose queue leads to other clusters becomes such a job; None: it runs here.
+    """Sets `managedBy` on a new job whose queue dispatches to other clusters; None if the job runs locally.
 
-    Before its first phase, as a webhook would at creation: afterwards `managedBy` cannot change.
+    This happens before the first phase, as a webhook would do at creation, because
+    `managedBy` cannot change later.
     """
     new = not (ctx.draft.phase or ctx.deleting or ctx.observed.problem)
     if not new or ctx.spec.clusterless or not ctx.observed.checks:
@@ -26,9 +27,9 @@ def sent_elsewhere(ctx: Context) -> Decision | None:
 
 
 def queue_only(ctx: Context) -> Decision:
-    """The manager's whole part: one Workload, active while nobody has asked the job to stop."""
+    """Ensures the Workload of a dispatched job, active unless `spec.suspend` or `spec.shutdown` is set."""
     if ctx.deleting:
-        return Decision()  # its Workload goes with it
+        return Decision()  # Kubernetes deletes the Workload through its owner reference
     if ctx.workload is None:
         if ctx.spec.suspend or ctx.spec.shutdown:
             return Decision()

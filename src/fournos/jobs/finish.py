@@ -1,4 +1,7 @@
-"""Ending a job or an attempt.  Release before declare: quota is let go before a phase says so."""
+"""Transitions that end a job or an attempt.
+
+Release before declare: a terminal phase is written only together with, or after, the release of quota.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,9 @@ from fournos.runtime.steps import Delete, Step
 
 
 def release(ctx: Context) -> tuple[Step, ...]:
-    """Give up every Workload of this job, and a resolve Job that still runs.
+    """Returns the steps that delete every Workload of this job and a resolve Job that still runs.
 
-    A prebuilt Workload is MultiKueue's: it is finished after the job, and never deleted here.
+    A prebuilt Workload belongs to MultiKueue: it is finished after the job, and never deleted here.
     """
     steps: list[Step] = []
     if not prebuilt_name(ctx.job):
@@ -37,32 +40,32 @@ def release(ctx: Context) -> tuple[Step, ...]:
 
 
 def finish(ctx: Context, phase: str, message: str) -> Decision:
-    """Into a terminal phase; conditions and attempt are the caller's to set."""
+    """Enters a terminal phase and releases quota.  The caller sets conditions and the attempt's outcome."""
     copies = _copies_to_drop(ctx)
     ctx.draft.enter(phase, message).put(retryAt=None, stopRequestedAt=None)
     ctx.draft.event(phase, message, warning=phase == "Failed")
-    # A prebuilt Workload is told afterwards, by `after_end`: its end is the manager's sign that the job's
-    # status is the last one.
+    # A prebuilt Workload is finished afterwards, by `after_end`.  Its end is the signal to the manager
+    # cluster that the job's status is final, so the status must be written first.
     return ctx.decision((*release(ctx), *copies))
 
 
 def fail(ctx: Context, message: str, *, type_: str, reason: str, detail: str = "") -> Decision:
-    """Failed, with the condition that says why; waiting would not help."""
+    """Fails the job with a condition that gives the reason; used where waiting would not help."""
     ctx.draft.condition(type_, "False", reason, detail or message)
     ctx.draft.end_attempt("Failed", message)
     return finish(ctx, "Failed", message)
 
 
 def fail_attempt(ctx: Context, message: str) -> Decision:
-    """The current attempt failed: try again where `spec.retry` allows it, else the job has failed.
+    """Fails the current attempt; the job is retried if `spec.retry` allows it, otherwise it fails.
 
-    The wait before a retry doubles each time.  Attempts that Kueue evicted do not count.
+    The backoff doubles with each failed attempt.  Attempts that Kueue evicted do not count.
     """
     ctx.draft.end_attempt("Failed", message)
     failed = sum(attempt.outcome is Outcome.FAILED for attempt in ctx.draft.attempts)
     limit = (ctx.spec.retry and ctx.spec.retry.limit) or 0
     if prebuilt_name(ctx.job):
-        limit = 0  # there is one Workload: another try is the manager's to give
+        limit = 0  # MultiKueue owns the only Workload: the manager cluster decides on another attempt
     if failed > limit:
         return finish(ctx, "Failed", message)
     assert ctx.spec.retry is not None
@@ -79,7 +82,7 @@ def fail_attempt(ctx: Context, message: str) -> Decision:
 
 
 def after_end(ctx: Context) -> Decision:
-    """What remains to do for a job in a terminal phase: leftovers, the finalizer, its time to live."""
+    """Cleans up after a terminal phase: leftovers, the finalizer, then the job itself after `spec.ttl`."""
     steps = [*release(ctx), *(queue(ctx).steps if prebuilt_name(ctx.job) else ()), *ctx.finalizer(on=False)]
     if steps:
         return Decision(steps=tuple(steps))
@@ -100,7 +103,10 @@ def _expiry(ctx: Context) -> datetime | None:
 
 
 def _copies_to_drop(ctx: Context) -> tuple[Step, ...]:
-    """Copies of secrets go with the run only where the setting says so."""
+    """Returns the deletions of the copied Secrets, if the setting `secrets_kept` limits them to the run.
+
+    Only Secrets with this job's owner reference are deleted, by UID.
+    """
     if ctx.settings.secrets_kept == "job" or ctx.draft.attempt == 0:
         return ()
     copies = [

@@ -1,8 +1,8 @@
-"""Garbage collection: objects that say they belong to a job which does not exist.
+"""Garbage collection of objects whose labels name a FournosJob that does not exist.
 
-Kubernetes deletes what has an ownerReference; this is for what lost it.  Only objects with both of our
-labels are looked at, only some time after they were made, and only once the API server itself says that
-the job is not there.
+Kubernetes deletes objects that have an owner reference.  This controller deletes those that lost
+it.  An object is deleted only if it has both of our labels, has a minimum age, and a live read
+confirms that the job is absent.
 """
 
 from __future__ import annotations
@@ -25,15 +25,17 @@ from fournos.runtime.projection import nobody
 from fournos.runtime.steps import Delete
 
 _MIN_AGE = timedelta(seconds=15)
-"""Young ones may be part of something that is still being deleted by Kubernetes itself."""
+"""The minimum age; younger objects may belong to a deletion that Kubernetes has not finished."""
 _CHILDREN: tuple[Resource, ...] = (WORKLOAD, PIPELINE_RUN, JOB)
 _NAME = "job-name"
 
 
 @dataclass(frozen=True, slots=True)
 class Orphans:
+    """Objects whose labels name a job that is not in the cache."""
+
     key: Key
-    """The job that they name."""
+    """The key of the job that the labels name."""
     children: tuple[tuple[Resource, Obj], ...]
 
 
@@ -53,6 +55,7 @@ def decide(observed: Orphans, facts: Facts, now: datetime) -> Decision:
     old = [(kind, obj) for kind, obj in observed.children if _old_enough(obj, now)]
     if not old:
         return Decision(wake_at=min(_born(obj) for _, obj in observed.children) + _MIN_AGE)
+    # A live read: the cache may not show a job that exists.
     answer = facts.require(LiveGet(FOURNOS_JOB, observed.key))
     if not isinstance(answer, Absent) or answer.no_kind:
         return Decision()
@@ -61,7 +64,7 @@ def decide(observed: Orphans, facts: Facts, now: datetime) -> Decision:
 
 
 def collect(caches: Caches) -> Iterable[Key]:
-    """The jobs that are named by a child and not in the cache."""
+    """Yields the keys of jobs that a child's label names and that are not in the cache."""
     for resource in _CHILDREN:
         for obj in caches[resource]:
             for name in _named(obj):
@@ -91,12 +94,15 @@ def orphans_controller(settings: JobSettings) -> Controller[Orphans]:
 
 
 def _absent_job(orphans: Orphans) -> Obj:
-    """Stands for the job that is not there; nothing is ever written to it."""
+    """Returns a placeholder for the missing job; it is never written to the API server."""
     return {"metadata": {"namespace": orphans.key.namespace, "name": orphans.key.name, "uid": ""}}
 
 
 def _named(obj: Obj) -> Iterable[str]:
-    """What has an owner is its owner's, whatever its labels say; Kubernetes deletes it with that."""
+    """Yields the job name of an object's labels, unless the object has a controller.
+
+    Kubernetes deletes an object with its controller, whatever the labels are.
+    """
     labels = obj["metadata"].get("labels") or {}
     if labels.get(names.MANAGED_BY_LABEL) != names.MANAGED_BY or controller_of(obj):
         return ()

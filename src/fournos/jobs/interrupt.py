@@ -1,7 +1,8 @@
-"""What cuts a job short: deletion, spec.shutdown, eviction by Kueue, a lost Workload, suspension.
+"""Interruptions of a job: deletion, spec.shutdown, eviction by Kueue, a lost Workload, suspension.
 
-One rule for all of them: the run is ended within its bound, then quota goes back, then the status says
-so.  The time at which the end was asked for stands in `status.stopRequestedAt` before anything is done.
+All follow one sequence: the run is ended within its time limit, then quota is released, then
+the status is written.  `status.stopRequestedAt` is written before the first step, so that the
+time limits survive a restart.
 """
 
 from __future__ import annotations
@@ -30,15 +31,17 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Interrupt:
+    """The cause of an interruption and how the run is stopped."""
+
     kind: Kind
     graceful: bool
     grace: float
-    """Seconds that finally tasks may take."""
+    """Seconds that finally tasks may take before the stop becomes immediate."""
     why: str = ""
 
 
 def interrupt(ctx: Context) -> Interrupt | None:
-    """Why this job must not go on, if so; the gravest reason wins."""
+    """Returns the interruption of this job with the highest precedence, or None."""
     settings, spec, phase = ctx.settings, ctx.spec, ctx.draft.phase
     if ctx.deleting:
         return Interrupt(Kind.DELETED, spec.shutdown != "Terminate", settings.deletion_grace_sec)
@@ -48,20 +51,24 @@ def interrupt(ctx: Context) -> Interrupt | None:
         return None
     under_way = ctx.draft.stop_requested_at is not None
     if not under_way and ctx.run is not None and run_ended(ctx.run):
-        return None  # its result stands, and ending it releases the Workload
+        return None  # the run's result counts, and its end releases the Workload
     if not spec.clusterless:
         lost = _quota_lost(ctx)
         if lost:
             return lost
     if spec.suspend:
         return Interrupt(Kind.SUSPENDED, True, settings.stop_grace_sec, "Suspended by spec.suspend")
-    if under_way:  # quota came back, or the suspension was lifted, while the run was being stopped
+    if under_way:  # the quota returned or the suspension was lifted while the run was being stopped
         return Interrupt(Kind.EVICTED, True, settings.eviction_grace_sec, "Interrupted")
     return None
 
 
 def _quota_lost(ctx: Context) -> Interrupt | None:
-    """Also corrects what the status says of the cluster: the admission counts."""
+    """Returns the interruption for lost or evicted quota, or None.
+
+    Also corrects `status.cluster` and the attempt's cluster to the one of the
+    admission, which is authoritative.
+    """
     grace, found = ctx.settings.eviction_grace_sec, granted(ctx)
     if found.lost:
         return Interrupt(Kind.LOST, True, grace, found.lost)
@@ -74,18 +81,21 @@ def _quota_lost(ctx: Context) -> Interrupt | None:
 
 
 def carry_out(ctx: Context, why: Interrupt) -> Decision:
-    """The next move towards the end that this interrupt asks for."""
+    """Performs the next step of the interruption: records it, ends the run, then settles the job."""
     if ctx.draft.attempt == 0 or ctx.spec.lock_only or ctx.draft.phase not in names.HOLDING:
         return _settle(ctx, why)
+    # Claim before make: the start of the stop is recorded before the run is cancelled.
     since = ctx.draft.stop_requested_at
     if since is None:
         return _claim(ctx, why)
     run_name = ctx.run_name
+    # A Stop that is raised to Terminate starts a new time limit.
     raised = not why.graceful and ctx.run is not None and ctx.run["spec"].get("status") != IMMEDIATE
     asked = ctx.now if raised else since
     if raised:
         ctx.draft.put(stopRequestedAt=format_time(ctx.now))
     ending = end_run(ctx, run_name, since=asked, graceful=why.graceful, grace=why.grace)
+    # Release before declare: quota is released only when no pod of the run is left.
     if ending.ended:
         return _settle(ctx, why)
     _report(ctx, why, ending)
@@ -127,7 +137,10 @@ def _report(ctx: Context, why: Interrupt, ending: Ending) -> None:
 
 
 def _settle(ctx: Context, why: Interrupt) -> Decision:
-    """Nothing of it runs any more: release, then say how it ended."""
+    """Releases quota and records how the job ended, once nothing of it runs.
+
+    A run that succeeded in spite of the interruption counts as a success.
+    """
     run = ctx.run
     if run is not None and run_succeeded(run) and why.kind is not Kind.DELETED:
         ctx.draft.end_attempt("Succeeded")
@@ -150,7 +163,7 @@ def _stopped(ctx: Context, why: Interrupt) -> Decision:
 
 
 def _requeued(ctx: Context, why: Interrupt) -> Decision:
-    """The same Workload goes back into the queue; its place there is Kueue's to say."""
+    """Returns the same Workload to the queue; Kueue decides its position there."""
     workload = ctx.workload
     ctx.draft.end_attempt("Lost" if why.kind is Kind.LOST else "Evicted", why.why)
     _back_to_pending(ctx, f"{why.why}. Waiting to be admitted again")

@@ -1,4 +1,4 @@
-"""The resource types of the job system: ours, and Tekton's (the v1 API)."""
+"""The resource types of the FournosJob controller: ours, and those of Tekton's v1 API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names, labels and fixed words of the job system (the Fournos README and its published manifests)."""
+"""Names, labels and constants of FournosJobs (the Fournos README and its published manifests)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ VAULT_ENTRY_LABEL = "fournos.dev/vault-entry"
 CLUSTER_ANNOTATION = "fournos.dev/cluster"
 RESOLVE_IMAGE_ANNOTATION = "fournos.dev/resolve-image"
 FINALIZER = "fournos.dev/run"
-"""Stands on a FournosJob only while a run of it is live."""
+"""The finalizer of a FournosJob, present only while a run of it is live."""
 
 LABEL_MAX = 63
-"""Names of runs become label values."""
+"""The maximum length of a run's name: names of runs become label values."""
 
 POD_SET = "launcher"
 
@@ -35,13 +35,13 @@ HOLDING = frozenset({"Admitted", "Running", "Stopping"})
 
 
 def display_name(job: Obj) -> str:
-    """What people call the job: its own name where it has no other."""
+    """Returns `spec.displayName`, or the object's name if it is empty."""
     return str((job.get("spec") or {}).get("displayName") or job["metadata"]["name"])
 
 
 _MAX_SECRET_NAME = 253
 _DIGEST = 16
-"""Hexadecimal digits."""
+"""The number of hexadecimal digits of a digest in a name."""
 
 
 def labels(job_name: str) -> dict[str, str]:
@@ -49,9 +49,12 @@ def labels(job_name: str) -> dict[str, str]:
 
 
 def attempt_name(job_name: str, attempt: int, uid: str = "") -> str:
-    """The name of an attempt's Workload or PipelineRun: the job's for the first, then with a suffix.
+    """Returns the name of an attempt's Workload or PipelineRun.
 
-    With the job's UID: the name of a later attempt where a job of the usual one is there.
+    It is the job's name, from attempt 2 on with a suffix.
+
+    With a UID, the name of a later attempt also contains a digest of the UID.  It is used if an object of
+    another owner has the usual name.
     """
     if attempt <= 1:
         return job_name
@@ -61,7 +64,7 @@ def attempt_name(job_name: str, attempt: int, uid: str = "") -> str:
 
 
 def attempt_names(job_name: str, attempt: int, uid: str) -> tuple[str, str]:
-    """Both that it may have."""
+    """Returns both possible names of an attempt: the usual one, and the one with a digest of the UID."""
     return attempt_name(job_name, attempt), attempt_name(job_name, attempt, uid)
 
 
@@ -70,12 +73,12 @@ def resolve_job_name(job_name: str) -> str:
 
 
 def old_resolve_job_name(job_name: str) -> str:
-    """What early versions called it; such a Job is adopted."""
+    """Returns the name that early versions gave the resolve Job; such a Job is adopted."""
     return f"resolve-{job_name}"
 
 
 def copy_name(job_name: str, secret_name: str) -> str:
-    """A name that would be too long for a Secret ends with a digest of the whole one instead."""
+    """Returns the name of a Secret's copy; one that is too long ends with a digest of the whole name."""
     name = f"{job_name}-{secret_name}"
     if len(name) <= _MAX_SECRET_NAME:
         return name

@@ -1,4 +1,4 @@
-"""From the caches to what a decision reads: projections, indexes, and who wakes whom."""
+"""Reads from the caches: watches, projections, indexes, and the mapping from events to keys to reconcile."""
 
 from __future__ import annotations
 
@@ -61,11 +61,14 @@ def watches(settings: JobSettings) -> tuple[Watch, ...]:
 
 
 _SPECS_KEPT = 40_000
-"""Parsed specs; when there are more, all are forgotten and parsed anew as they are needed."""
+"""The maximum number of cached parsed specs.
+
+Above it the cache is cleared, and specs are parsed when needed.
+"""
 
 
 class Observer:
-    """Reads the caches; parses each spec once a generation."""
+    """Builds `Observed` from the caches; parses each spec once per generation."""
 
     def __init__(self, settings: JobSettings) -> None:
         self._settings = settings
@@ -104,7 +107,10 @@ class Observer:
         )
 
     def _spec(self, job: Obj) -> tuple[FournosJobSpec, str]:
-        """The spec, or an empty one and what is wrong: an object stored before the CRD refused it."""
+        """Returns the spec, or an empty spec and the validation error.
+
+        The error occurs for an object that was stored before the CRD's schema refused it.
+        """
         uid, generation = uid_of(job), int(job["metadata"].get("generation") or 0)
         found = self._specs.get(uid)
         if found and found[0] == generation:
@@ -128,7 +134,10 @@ class Observer:
     def _of_all(
         self, caches: Caches, resource: Resource, names_in: Callable[[Obj], Iterable[str]]
     ) -> frozenset[str]:
-        """The names in all objects of a type; gathered once a change of its cache, not once a pass."""
+        """Returns the names in all objects of a type.
+
+        Computed once per change of the cache, not once per pass.
+        """
         store = caches[resource]
         found = self._names.get(resource)
         if found is None or found[0] != store.revision:
@@ -165,13 +174,16 @@ def _held_cluster(job: Obj) -> Iterable[str]:
 
 
 def _wanted_priority(job: Obj) -> Iterable[str]:
-    """Jobs that may be waiting for their priority class to exist."""
+    """Index of Pending jobs by priority class: they may wait for the class to be created."""
     priority = (job.get("spec") or {}).get("priority")
     return (priority,) if priority and (job.get("status") or {}).get("phase") == "Pending" else ()
 
 
 def _resolves(job: Obj, name: str) -> bool:
-    """Whether a Job is labelled as the resolver of this FournosJob: a name is no sign of that."""
+    """Returns True if a Job's label marks it as the resolver of this FournosJob.
+
+    Its name is not sufficient.
+    """
     return (job["metadata"].get("labels") or {}).get(names.JOB_NAME_LABEL) == name
 
 
@@ -184,11 +196,11 @@ def _flavor_name(flavor: Obj) -> Iterable[str]:
     return (flavor["metadata"]["name"],)
 
 
-# --- who wakes whom ----------------------------------------------------------------------------------
+# --- event mapping: which keys a change enqueues -----------------------------------------------------
 
 
 def _own_key_and_waiting(job: Obj, caches: Caches) -> Iterable[Key]:
-    """A job that takes its cluster, or lets it go, wakes those whose messages have to say so."""
+    """Enqueues the job, and waiting jobs whose messages change because it takes or releases its cluster."""
     jobs, key = caches[FOURNOS_JOB], key_of(job)
     status = (jobs.get(key) or {}).get("status") or {}
     waiting: tuple[Obj, ...] = ()
@@ -207,7 +219,7 @@ def _owner_key(obj: Obj, caches: Caches) -> Iterable[Key]:
 
 
 def _resolved_key(job: Obj, caches: Caches) -> Iterable[Key]:
-    """The owner's key, or for a resolve Job that nobody controls the key that its name says."""
+    """Enqueues the owner; for a resolve Job without a controller, the FournosJob that its name refers to."""
     if controller_of(job):
         return _owner_key(job, caches)
     name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
@@ -225,7 +237,7 @@ def _waiting_for_class(priority: Obj, caches: Caches) -> Iterable[Key]:
     return tuple(key_of(job) for job in caches[FOURNOS_JOB].by(PRIORITY, priority["metadata"]["name"]))
 
 
-# --- projections: what decisions read, and no more ----------------------------------------------------
+# --- projections: the fields that decisions read ------------------------------------------------------
 
 
 def project_metadata(obj: Obj) -> Obj:

@@ -1,8 +1,9 @@
-"""Admission: the pods of a job write that job and no other.
+"""Admission webhook: a pod of a job may write only its own FournosJob.
 
-All engines and all resolvers of a namespace share their ServiceAccounts, so the account's name does not tell
-whose pod asks.  Its token does: the API server hands on the pod's name and UID.  From that pod the owners are
-followed to the FournosJob, and each must know what it owns: who makes a pod may write any owner into it.
+All engines and all resolvers of a namespace share their ServiceAccounts, so the account's name does not
+identify the pod.  The token does: the API server passes the pod's name and UID in the request's user info.
+From that pod the owner references are followed to the FournosJob.  Each owner must also confirm what it owns,
+because the creator of a pod can write any owner reference into it.
 """
 
 from __future__ import annotations
@@ -23,20 +24,20 @@ POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 _ACCOUNT: Final = "system:serviceaccount:"
 _RUNS: Final = ("name", "image", "command", "args", "env", "envFrom", "workingDir")
-"""What a container of the resolve Job's pod must have as the Job's template has it."""
+"""Fields that each container of the resolve Job's pod must have unchanged from the Job's template."""
 _TOKEN_AT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105
-"""Where the API server mounts a pod's token."""
+"""The path at which the API server mounts a pod's token."""
 _CALLERS: Final = (
     f"request.userInfo.username.startsWith('{_ACCOUNT}') && "
     "(request.subResource == 'status' || request.userInfo.username.endsWith(':fournos-resolver')) && "
     "!authorizer.group('fournos.dev').resource('fournosjobs').subresource('status')"
     ".namespace(request.namespace).check('update').allowed()"
 )
-"""ServiceAccounts that do not own the status: engines, and resolvers."""
+"""CEL condition: ServiceAccounts without the right to update the status, which are engines and resolvers."""
 
 
 def job_webhooks(settings: JobSettings) -> tuple[Webhook, ...]:
-    """One a namespace: each operator of jobs has its own."""
+    """Returns one webhook configuration per namespace: each namespace has its own FournosJob operator."""
     return (
         Webhook(
             kind="validating",
@@ -54,7 +55,7 @@ def job_webhooks(settings: JobSettings) -> tuple[Webhook, ...]:
 
 
 def review(request: Request, facts: Facts) -> Review:
-    """Only a pod whose owners lead to the FournosJob that is written."""
+    """Allows the write only if the requesting pod's owners lead to the FournosJob that is written."""
     assert request.old is not None
     problem = _problem(request.user, request.key, request.old, facts)
     if isinstance(problem, Unknown):
@@ -88,7 +89,10 @@ def _problem(user: User, key: Key, job: Obj, facts: Facts) -> str | Unknown:
 
 
 def _get(resource: Resource, key: Key, uid: str, facts: Facts) -> dict[str, Any] | str | Unknown:
-    """The object of this UID, or why not."""
+    """Returns the object if it has this UID, otherwise the reason why not.
+
+    A live read: authorization needs it.
+    """
     answer = facts.require(LiveGet(resource, key))
     if isinstance(answer, Unknown):
         return answer
@@ -109,7 +113,7 @@ def _of_resolver(pod: Obj, owner: Obj, job: Obj, facts: Facts) -> str | Unknown:
 
 
 def _content(spec: Obj) -> object:
-    """What the pod runs, without the token that the API server has added."""
+    """Returns the containers and volumes of a pod spec, without the token volume that the API server adds."""
     containers, tokens = [], set()
     for section in ("initContainers", "containers", "ephemeralContainers"):
         for one in spec.get(section) or ():
@@ -142,8 +146,8 @@ def _of_run(pod: Obj, owner: Obj, job: Obj, facts: Facts) -> str | Unknown:
 
 
 def _runs(job: Obj) -> Iterator[str]:
-    """The runs that the operator has written down before it made them."""
+    """Yields the run names that the operator wrote to the status before it created the runs."""
     status = job.get("status") or {}
     yield from (one["pipelineRun"] for one in status.get("attempts") or () if one.get("pipelineRun"))
-    if not status.get("attempts"):  # of the published operator, which counts no attempts
+    if not status.get("attempts"):  # written by the published operator, which counts no attempts
         yield names.attempt_name(job["metadata"]["name"], 1)

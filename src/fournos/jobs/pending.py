@@ -1,4 +1,4 @@
-"""The Pending phase: a Workload stands in Kueue's queue until a cluster is assigned."""
+"""The Pending phase: the job's Workload waits in Kueue's queue until a cluster is assigned."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def pending(ctx: Context) -> Decision:
         message = "Suspended: set spec.suspend to false to queue the job"
         ctx.draft.say(message).condition("Suspended", "True", "Suspended", message)
         return ctx.decision(release(ctx))
-    if ctx.holds_finalizer:  # of an attempt that is over
+    if ctx.holds_finalizer:  # left by the attempt before, which has ended
         return ctx.decision(ctx.finalizer(on=False))
     if ctx.draft.reason_of("Suspended") == "Suspended":
         ctx.draft.condition("Suspended", "False", "Resumed", "")
@@ -56,7 +56,7 @@ def pending(ctx: Context) -> Decision:
 
 
 def in_queue(ctx: Context, message: str) -> Decision:
-    """Asks Kueue for quota, and follows its answer."""
+    """Ensures the job's Workload and acts on its state: waits, fails, or claims the assigned cluster."""
     outcome = queue(ctx)
     if outcome.reason == "PriorityClassNotFound":
         if (waiting := _without_class(ctx)) is not None:
@@ -84,14 +84,20 @@ def in_queue(ctx: Context, message: str) -> Decision:
 
 
 def adopt(ctx: Context) -> Decision:
-    """On a worker, before anything else: becomes the controller of the Workload that MultiKueue has made for
-    the job.  However the job ends, it ends by its Workload."""
+    """Makes a worker cluster's job the controller of the prebuilt Workload that MultiKueue created for it.
+
+    This comes before everything else, because the job, however it ends, reports its end by that Workload.
+    """
     outcome = queue(ctx)
     taken_over = outcome.steps and outcome.reason != OUT_OF_SYNC
     return Decision(outcome.steps) if taken_over else _prebuilt_missing(ctx)
 
 
 def _prebuilt_missing(ctx: Context) -> Decision:
+    """Waits for a missing prebuilt Workload, or fails if it belongs to another owner.
+
+    Read live before it counts.
+    """
     name = prebuilt_name(ctx.job)
     answer = ctx.facts.require(LiveGet(WORKLOAD, Key(ctx.namespace, name)))
     if not isinstance(answer, Present):
@@ -100,21 +106,28 @@ def _prebuilt_missing(ctx: Context) -> Decision:
         return wait(ctx, "WorkloadAdmitted", "PrebuiltMissing", text)
     owner = controller_of(answer.value)
     if owner is None or controls(ctx.job, answer.value):
-        return Decision(retry=True)  # the cache is about to show it
+        return Decision(retry=True)  # the cache does not show it yet
     text = f"Workload '{name}' belongs to {owner['kind']} {owner['name']}"
     return fail(ctx, text, type_="WorkloadAdmitted", reason="PrebuiltTaken")
 
 
 def _out_of_sync(ctx: Context) -> Decision:
-    """Final.  The Workload's end tells the manager, after the status has been written."""
+    """Fails a job that does not match its prebuilt Workload.
+
+    The Workload is finished after the status has been written.  Its end is the signal to the manager cluster.
+    """
     text = "The prebuilt workload is out of sync with its user job"
     advice = "write the GPUs that it needs into spec.hardware where it is submitted"
     return fail(ctx, f"{text}: {advice}", type_="WorkloadAdmitted", reason=OUT_OF_SYNC)
 
 
 def _on_quota_of(ctx: Context, ancestor: Ancestor) -> Decision:
-    """The job is part of another one that is queued, such as an AppWrapper: no Workload of its own.  Its
-    cluster is the one that its owner's Workload holds for it."""
+    """Runs the job on the quota of an ancestor's Workload, such as an AppWrapper's.
+
+    It has no Workload of its own.
+
+    The job's cluster is the one that the ancestor's Workload reserves for it.
+    """
     ctx.draft.enter("Pending", ctx.draft.message)
     owner = f"{ancestor.kind} {ancestor.key.name}"
     held = ancestor.workload
@@ -128,7 +141,7 @@ def _on_quota_of(ctx: Context, ancestor: Ancestor) -> Decision:
 
 
 def _without_class(ctx: Context) -> Decision | None:
-    """Waits for the job's priority class; None: the API server has it."""
+    """Waits for the job's WorkloadPriorityClass; None if a live read finds it."""
     answer = ctx.facts.require(class_question(ctx))
     if isinstance(answer, Present):
         return None
@@ -145,7 +158,7 @@ def _without_class(ctx: Context) -> Decision | None:
 
 def _record_reason(ctx: Context, queue: QueueView) -> None:
     if queue.state is QueueState.WAITING and not queue.message:
-        return  # Kueue has not looked at it yet
+        return  # Kueue has not evaluated the Workload yet
     if queue.state is QueueState.RELEASED and not queue.active:
         message = f"Deactivated: {queue.message}. Set spec.active to true on the Workload to queue it again"
     elif queue.state is QueueState.RELEASED:
@@ -169,7 +182,11 @@ def _admitted(ctx: Context, workload: Obj) -> Decision:
 
 
 def _claim(ctx: Context, workload: Obj, cluster: str) -> Decision:
-    """Claim before make: the attempt's number and cluster are written before its first object."""
+    """Starts an attempt in the status.
+
+    Claim before make: the attempt's number and cluster are written before its first object is created, so
+    that a restarted operator knows which run it owns.
+    """
     ctx.draft.begin_attempt(
         cluster=cluster,
         workload=workload["metadata"]["name"],
@@ -188,7 +205,7 @@ def _claim(ctx: Context, workload: Obj, cluster: str) -> Decision:
 
 
 def _run_name(ctx: Context, workload: str) -> str:
-    """That of its Workload, unless another client made it."""
+    """Returns the run's name: that of its Workload, unless another client created the Workload."""
     possible = names.attempt_names(ctx.name, ctx.draft.attempt + 1, uid_of(ctx.job))
     return workload if workload in possible else possible[0]
 

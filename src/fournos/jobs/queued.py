@@ -1,8 +1,8 @@
-"""A FournosJob as Kueue's job framework sees it.
+"""FournosJob as a GenericJob of the queueing framework.
 
-It is suspended while no run of it is live; `spec.suspend` is its user's hold, which the framework does not
-see.  Its start is a claim in the status, made on the verdict STARTING.  An interrupted run is ended by
-`interrupt`, whose bounds and messages the framework has no words for.
+The job is suspended while no run of it is live.  `spec.suspend` is the user's hold, which the framework does
+not read.  The job starts by a claim in its status, on the verdict STARTING.  `interrupt` ends an interrupted
+run, because the framework has no time limits and messages for it.
 """
 
 from __future__ import annotations
@@ -28,24 +28,27 @@ from fournos.runtime.steps import Create, Step
 
 
 def queue(ctx: Context) -> Outcome:
-    """Kueue's side of the job: of a new or waiting one, of one that has ended, of one that runs elsewhere."""
+    """Reconciles the job's Workload.
+
+    Applies to a job that is new or waiting, one that has ended, and one that another cluster runs.
+    """
     workload = ctx.workload
     inputs = QueueInputs(
-        # One: a cache may still show the Workload of the attempt before this one, under another name.
+        # Only one: a stale cache may still show the Workload of the previous attempt, under another name.
         workloads=(workload,) if workload is not None else (),
         prebuilt=ctx.observed.prebuilt,
         workload_classes=_classes(ctx),
     )
     options = Options(
         without_queue_name=True,
-        pods_ready=False,  # reported with the run
+        pods_ready=False,  # reported by `running`, together with the run
         confirm_start=ctx.draft.attempt > 0,
     )
     return reconcile(QueuedFournosJob(ctx), inputs, ctx.facts, ctx.now, options=options)
 
 
 def _classes(ctx: Context) -> Mapping[str, Obj]:
-    """Its WorkloadPriorityClass, as the cache has it or as it was read live."""
+    """Returns the job's WorkloadPriorityClass from the cache or from a live read, or {} if unknown."""
     name, value = ctx.spec.priority or "", ctx.observed.priority_value
     if name and value is not None:
         return {name: {"value": value}}
@@ -59,6 +62,8 @@ def class_question(ctx: Context) -> LiveGet:
 
 @dataclass(frozen=True, slots=True)
 class QueuedFournosJob:
+    """GenericJob of a FournosJob; the framework detects its optional capabilities by method."""
+
     ctx: Context
 
     resource: ClassVar[Resource] = FOURNOS_JOB
@@ -77,7 +82,10 @@ class QueuedFournosJob:
         return not self.is_suspended()
 
     def finished(self) -> Ended | None:
-        """The status of a job that runs elsewhere is MultiKueue's."""
+        """Returns how the job ended, or None.
+
+        MultiKueue writes the status of a job that another cluster runs.
+        """
         draft = self.ctx.draft
         if runs_elsewhere(self) or draft.phase not in names.TERMINAL:
             return None
@@ -95,7 +103,10 @@ class QueuedFournosJob:
         return self.ctx.spec.managed_by
 
     def held_back(self) -> bool:
-        """On a manager only: here a suspended job has no Workload."""
+        """Returns True on a manager cluster if the job must not start.
+
+        A local suspended job has no Workload.
+        """
         spec = self.ctx.spec
         return bool(runs_elsewhere(self) and (spec.suspend or spec.shutdown))
 
@@ -114,16 +125,20 @@ class QueuedFournosJob:
         )
 
     def workload_priority_class(self) -> str:
-        """Not of one that holds quota: Hearth raises the priority of a lock that is admitted."""
+        """Returns the requested class, or "" while the Workload holds quota.
+
+        Hearth raises the priority of an admitted lock, which must not be reset.
+        """
         workload = self.ctx.workload
         free = workload is None or view(workload).state in (QueueState.WAITING, QueueState.RELEASED)
         return self.ctx.spec.priority or "" if free else ""
 
     def fits(self, workload: Obj) -> bool:
-        """Another client may have made it, in another queue or with a priority of its own.
+        """Returns True if the Workload still matches the job.
 
-        A prebuilt one ends with its job, whatever it asks for; a job that another cluster runs keeps what it
-        was admitted with.
+        Another client may have created it in another queue or with another priority.  A
+        prebuilt Workload ends with its job, whatever it requests.  A job that another cluster
+        runs keeps what it was admitted with.
         """
         if self.finished() is not None or (runs_elsewhere(self) and is_true(workload, "QuotaReserved")):
             return True
@@ -138,13 +153,16 @@ class QueuedFournosJob:
 
 
 def _pods(template: Obj) -> tuple[Obj, Obj]:
-    """Slots and GPUs, and the cluster: the rest differs from version to version."""
+    """Returns the compared parts of a pod template: slots and GPUs, and the cluster.
+
+    Versions differ in the rest.
+    """
     spec = template["spec"]
     return spec["containers"][0]["resources"]["requests"], spec.get("nodeSelector") or {}
 
 
 def name_is_taken(ctx: Context) -> bool:
-    """Whether the Workload of an attempt could not be made because another object has its usual name."""
+    """Returns True if creating the attempt's Workload failed because another object has its usual name."""
     failure = ctx.facts.failure
     return (
         failure is not None

@@ -1,7 +1,8 @@
-"""What Kueue has granted a job: the cluster that it runs on is read from an admission, never from a status.
+"""The quota that a job holds.  Its cluster is read from a Workload's admission, never from the job's status.
 
-Its own Workload grants it, or, for a job inside an AppWrapper, those pod sets of the AppWrapper's Workload
-that are for this job: the cluster is the flavor of its slots, and slots and GPUs must be as many as it needs.
+The quota comes from the job's own Workload.  For a job inside an AppWrapper it comes from those pod sets of
+the AppWrapper's Workload that belong to this job.  The cluster is the flavor of the slots, and slots and GPUs
+must be at least the requested amounts.
 """
 
 from __future__ import annotations
@@ -19,12 +20,12 @@ from fournos.runtime.decision import Absent, LiveGet, Present
 
 
 def own_cluster(workload: Obj) -> str | None:
-    """The cluster that a Workload of the job's own was admitted to."""
+    """Returns the cluster to which the job's own Workload was admitted, or None."""
     return view(workload).flavor(names.POD_SET, names.SLOT_RESOURCE)
 
 
 def shared_cluster(ctx: Context, workload: Obj) -> tuple[str | None, str]:
-    """The cluster that its owner's Workload holds for it, or what is missing."""
+    """Returns the cluster that the owner's Workload reserves for the job, or None and what is missing."""
     share = share_of(ctx.job, workload)
     if share is None:
         return None, "no pod set of its Workload is for this job"
@@ -44,13 +45,13 @@ def shared_cluster(ctx: Context, workload: Obj) -> tuple[str | None, str]:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """What a job that has begun an attempt still holds; all empty: not known now."""
+    """The quota that a job with a started attempt holds.  All fields empty: not known in this pass."""
 
     cluster: str | None = None
     evicted: Obj | None = None
-    """Its Workload, if Kueue wants the quota back."""
+    """The job's Workload, if Kueue has evicted it."""
     lost: str = ""
-    """Why it holds nothing."""
+    """Why the job holds no quota."""
 
 
 def granted(ctx: Context) -> Granted:
@@ -60,10 +61,11 @@ def granted(ctx: Context) -> Granted:
             return Granted(evicted=workload)
         return Granted(own_cluster(workload))
     name = ctx.draft.last_attempt.workload or names.attempt_name(ctx.name, ctx.draft.attempt)
+    # A live read: losing quota ends the run, so a Workload that only the cache lacks must not count as lost.
     answer = ctx.facts.require(LiveGet(WORKLOAD, Key(ctx.namespace, name)))
     if isinstance(answer, Absent) and not answer.no_kind:
         return Granted(lost="Its Workload was deleted, so its quota is gone")
     if not isinstance(answer, Present) or controls(ctx.job, answer.value):
-        return Granted()  # the cache is about to show it
+        return Granted()  # the cache does not show it yet
     cluster, missing = shared_cluster(ctx, answer.value)
     return Granted(cluster, lost="" if cluster else f"It runs on quota of Workload '{name}': {missing}")

@@ -1,4 +1,4 @@
-"""The Resolving phase: an engine's Job fills in hardware and secretRefs, and what it wrote is checked."""
+"""The Resolving phase: the engine's resolve Job fills in hardware and secretRefs; the result is checked."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ from fournos.runtime.steps import Create
 LOG_LINES = 20
 _RESOLVING = "Waiting for the resolve Job to complete"
 _LOOK_EVERY = timedelta(seconds=30)
-"""How often the pod of a resolver that takes its time is looked at."""
+"""The interval at which the pod of a slow resolver is read."""
 _NO_HARDWARE = (
     "No hardware requirements: spec.hardware not populated after resolution. A job with exclusive: false "
     "must name its GPUs: write spec.hardware, or set FOURNOS_HARDWARE_REQUIRED=false on the operator, "
     "which then runs such jobs without GPUs"
 )
 _NO_IMAGE = frozenset({"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"})
-"""The kubelet's words for a container that waits because its image cannot be had."""
+"""The kubelet's waiting reasons for a container whose image cannot be pulled."""
 
 
 def start(ctx: Context) -> Decision:
-    """The first pass over a new job: claim it, in a status write of its own."""
+    """Claims a new job in a status write of its own, in the first pass."""
     if ctx.spec.suspend:
         message = "Suspended: set spec.suspend to false to start the job"
         ctx.draft.enter("Pending", message).condition("Suspended", "True", "Suspended", message)
@@ -84,7 +84,10 @@ def resolving(ctx: Context) -> Decision:
 
 
 def _under_way(ctx: Context, job: Obj) -> Decision:
-    """A pod that cannot start says so only itself: the Job stays silent until its deadline."""
+    """Reads the resolver's pod and reports an image that cannot be pulled.
+
+    The Job itself has no condition for this before its deadline; only the pod has.
+    """
     look_at = parse_time(job["metadata"]["creationTimestamp"]) + _LOOK_EVERY
     if ctx.now < look_at:
         return ctx.decision(wake_at=look_at)
@@ -95,13 +98,14 @@ def _under_way(ctx: Context, job: Obj) -> Decision:
         if ctx.draft.reason_of("Resolved") not in _NO_IMAGE:
             ctx.draft.event(reason, text, warning=True).condition("Resolved", "False", reason, text).say(text)
     elif pods and ctx.draft.reason_of("Resolved") in _NO_IMAGE:
-        # Not without a pod: the Job controller deletes it before it says that the deadline has passed.
+        # Only if a pod exists: the Job controller deletes the pod before it reports
+        # that the deadline has passed.
         ctx.draft.condition("Resolved", "False", "Resolving", _RESOLVING).say("Resolving job requirements")
     return ctx.decision(wake_at=ctx.now + _LOOK_EVERY)
 
 
 def _no_image(pods: tuple[Obj, ...]) -> tuple[str, str] | None:
-    """The kubelet's word and ours, if a container of these pods waits for an image that cannot be had."""
+    """Returns the kubelet's reason and our message if a container waits for its image, else None."""
     for pod in pods:
         for container in (pod.get("status") or {}).get("containerStatuses") or ():
             waiting = (container.get("state") or {}).get("waiting") or {}
@@ -113,7 +117,7 @@ def _no_image(pods: tuple[Obj, ...]) -> tuple[str, str] | None:
 
 
 def _pods_of(job: Obj) -> str:
-    """By UID: a pod may be labelled with the name of a Job that it is not of."""
+    """Returns a label selector by the Job's UID: another Job's pod may have a label with this Job's name."""
     return f"batch.kubernetes.io/controller-uid={uid_of(job)}"
 
 
@@ -124,7 +128,7 @@ def _resolve_job(ctx: Context) -> Obj | None:
 
 
 def _launch(ctx: Context) -> Decision:
-    """Create the resolve Job with the image that the Pipeline names."""
+    """Creates the resolve Job with the image that the Pipeline's annotation names."""
     pipeline = ctx.observed.pipeline
     if pipeline is None or _image(pipeline) is None:
         answer = ctx.facts.require(LiveGet(PIPELINE, Key(ctx.namespace, ctx.spec.pipeline)))
@@ -170,12 +174,12 @@ def _image(pipeline: Obj) -> str | None:
 
 
 def _failed(ctx: Context, job: Obj) -> Decision:
-    """The end of the resolver's log says more than the Job's condition."""
+    """Fails the job with the end of the resolver's log, which has more detail than the Job's condition."""
     answer = ctx.facts.require(LogTail(ctx.namespace, _pods_of(job), LOG_LINES))
     reason = str((condition(job, "Failed") or {}).get("message") or "Resolve Job failed")
     log = str(answer.value).strip() if isinstance(answer, Present) else ""
     message = f"Resolution failed: {reason}"
-    if ctx.draft.reason_of("Resolved") in _NO_IMAGE:  # its pod is gone by now; what it said stands here
+    if ctx.draft.reason_of("Resolved") in _NO_IMAGE:  # its pod is deleted by now; the message has its reason
         message += f"\n{ctx.draft.message}"
     if log:
         message += f"\nLast lines of the resolver:\n{log}"
@@ -183,10 +187,10 @@ def _failed(ctx: Context, job: Obj) -> Decision:
 
 
 def _complete(ctx: Context) -> Decision:
-    """Check what the resolver wrote.
+    """Checks what the resolver wrote into the spec.
 
-    The cache may not have it yet, so nothing is made in this pass: whatever it decides is a status write
-    with the observed resourceVersion, and the API server refuses that for anything but its latest state.
+    The cache may not have it yet, so this pass creates nothing.  Its only effect is a status write with the
+    observed resourceVersion, which the API server refuses (409) if the cached job is stale.
     """
     return _check_hardware(ctx) or _check_secrets(ctx) or _resolved(ctx)
 
@@ -228,7 +232,7 @@ def _check_hardware(ctx: Context) -> Decision | None:
 
 
 def gpu_resources(queues: tuple[Obj, ...], prefix: str) -> frozenset[str]:
-    """All resource names with this prefix that the ClusterQueues cover."""
+    """Returns all resource names with this prefix that the ClusterQueues cover."""
     return frozenset(
         name
         for queue in queues

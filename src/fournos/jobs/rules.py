@@ -1,6 +1,6 @@
-"""What a FournosJob may not say: one row a rule, for the API server (CEL) and for Python alike.
+"""Validation rules of a FournosJob: each row has one rule, as CEL for the API server and as Python.
 
-Source of the rows here: the Fournos README, on which fields need or exclude one another.
+Source of the rules in this module: the Fournos README, on fields that require or exclude one another.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _CLUSTER = "(has(self.cluster) && self.cluster != '')"
 _LOCK_ONLY = "(has(self.lockOnly) && self.lockOnly)"
 _CLUSTERLESS = "(has(self.clusterless) && self.clusterless)"
 _EXCLUSIVE = "(!has(self.exclusive) || self.exclusive)"
-# The engine's configuration may be anything, so that CEL has no type for it: hence dyn, and rules at the
-# root, where alone the API server can estimate what dyn costs.
+# executionEngine has arbitrary content, so CEL has no type for it: hence dyn.  The rules are at the root, the
+# only place where the API server can estimate the cost of dyn.
 _ENGINE = "dyn(self.spec).executionEngine"
 
 
@@ -123,14 +123,14 @@ RULES: Final[tuple[Rule, ...]] = (*COMBINATIONS, *FIELDS, *CHANGES)
 
 
 def check(new: Json, old: Json | None = None) -> list[Violation]:
-    """The rules for which the API server refuses to create `new`, or to store it over `old`.
+    """Returns the violations for which the API server refuses to create `new`, or to replace `old` by it.
 
-    `check(stored)` says what is wrong with an object from before a rule existed.  The objects must fit the
-    schema, as stored ones do.
+    `check(stored)` finds the violations of an object that was stored before a rule existed.  The objects must
+    match the schema, as stored objects do.
     """
     return violations(RULES, new, old)
 
 
 def check_manifest(new: Json, old: Json | None = None) -> list[Violation]:
-    """As `check`, for an object that nothing has looked at yet: its schema comes first."""
+    """As `check`, for a manifest that has not been validated yet: the schema is checked first."""
     return schema_violations(DEFINITION, new) or check(new, old)

@@ -1,8 +1,8 @@
-"""Rules on what may change of a FournosJob, and until when.
+"""Rules on which fields of a FournosJob may change, and until which phase.
 
-What Kueue was asked for stays as it is once it has answered: a cluster, a priority, an engine changed
-later would have no effect or half of one.  That holds for a job that waits for its next attempt, too.
-The rest stays free.
+What Kueue was asked for is immutable once Kueue has answered.  A later change of cluster, priority or engine
+would have no effect or a partial one.  This also applies to a job that waits for its next attempt.  Other
+fields may change at any time.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def _same_value(field: str) -> str:
 
 
 def _same_engine(field: str) -> str:
-    """Of unknown content: CEL reaches it as dyn only."""
+    """Returns the comparison for a field of arbitrary content, which CEL can read only as dyn."""
     return _same(field, "dyn(self.spec)", "dyn(oldSelf.spec)")
 
 
 def _same_flag(field: str) -> str:
-    """Absent means false."""
+    """Returns the comparison for a boolean field; absent means false."""
     new, old = f"self.spec.{field}", f"oldSelf.spec.{field}"
     return f"(has({new}) && {new}) == (has({old}) && {old})"
 
@@ -45,7 +45,10 @@ def _frozen(
     default: object = None,
     compare: Callable[[str], str] = _same_value,
 ) -> Rule:
-    """At the root, because the phase decides.  A write of status or metadata alone always passes."""
+    """Returns the rule that a field is immutable from a phase on.
+
+    It is at the root, because it reads the phase.  An update of status or metadata alone always passes.
+    """
     phases = _ADMITTED if since == "admitted" else _RESOLVED
     listed = ", ".join(f"'{phase}'" for phase in phases)
     free = f"!(oldSelf.status.phase in [{listed}])"

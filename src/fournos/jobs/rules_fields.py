@@ -1,7 +1,7 @@
-"""Rules on how each field of a FournosJob is written.
+"""Rules on the syntax of each field of a FournosJob.
 
-Sources: the limits of what the fields become, which are labels (63 characters), resource names, names of
-Kueue's and Tekton's objects; and Tekton's rule that a pipeline has time for its tasks.
+Sources: the limits of the objects that the fields become (labels of 63 characters, resource names, names of
+Kueue's and Tekton's objects), and Tekton's rule that a pipeline's timeout covers its tasks.
 """
 
 from __future__ import annotations
@@ -14,10 +14,13 @@ from fournos.api.durations import parse_duration
 from fournos.api.rules import Json, Rule, full_match, plain_rule, text_rule
 
 MAX_NAME: Final = 55
-"""The longest name made of a job's is `<job>-resolve`, a label of the resolve Job's pod: at most 63."""
+"""The maximum length of a job's name.
+
+The longest derived name is `<job>-resolve`, which becomes a label of the resolve Job's pod (at most 63).
+"""
 MAX_LABEL: Final = 63
 MAX_GPU_TYPE: Final = 59
-"""A resource's name after the slash has at most 63 characters, of which `gpu-` takes four."""
+"""The maximum length of a GPU type: 63 characters after the slash of a resource name, less four of `gpu-`."""
 MAX_DISPLAY_NAME: Final = 253
 MAX_SECRET_NAME: Final = 253
 
@@ -27,11 +30,17 @@ _ENV_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"
 _MANAGER = _SUBDOMAIN + r"/[-._~!$&()*+,;=:@%/a-zA-Z0-9]+"
 _TTL = r"[0-9]{1,6}(m|h|d)"
 _DURATION = "".join(rf"([0-9]{{1,6}}([.][0-9]{{1,3}})?{unit})?" for unit in ("h", "m", "s", "ms"))
-"""Each unit once, as Go prints it: then no sum is longer than a duration can be.  Not the empty text."""
+"""A duration as Go prints it, with each unit at most once, which limits the sum.
+
+Also matches the empty text.
+"""
 
 
 def _name_length(metadata: Json) -> int:
-    """Of the name to come, too: the API server cuts a generateName at 58 and adds five characters."""
+    """Returns the length of the name, also of a generated one.
+
+    The API server truncates a generateName to 58 characters and adds five.
+    """
     if metadata.get("name"):
         return len(metadata["name"])
     return min(len(metadata["generateName"]), 58) + 5 if metadata.get("generateName") else 0
@@ -140,7 +149,7 @@ _TEXTS: Final = (
 
 
 def _length(text: str) -> timedelta | None:
-    """None: not written as a duration."""
+    """Returns the duration, or None if the text is not a valid one."""
     return parse_duration(text) if text and full_match(_DURATION, text) else None
 
 
@@ -161,11 +170,11 @@ def _timeouts_fit(new: Json, _: Json) -> bool:
     texts = [new.get(name) for name in ("pipeline", "tasks", "finally")]
     lengths = [None if text is None else _length(text) for text in texts]
     if any(text is not None and length is None for text, length in zip(texts, lengths, strict=True)):
-        return True  # another rule's business
+        return True  # covered by the rules of the single fields
     pipeline, tasks, final = lengths
     if pipeline is None or (tasks is None and final is None):
         return True
-    if tasks is None or final is None:  # the other one needs a share as well
+    if tasks is None or final is None:  # the timeout that is absent needs a share as well
         return (tasks or final or timedelta(0)) < pipeline
     return tasks + final <= pipeline
 

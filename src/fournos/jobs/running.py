@@ -1,4 +1,4 @@
-"""The Admitted and Running phases: secrets are copied, the PipelineRun is made and followed to its end."""
+"""The Admitted and Running phases: copies Secrets, creates the PipelineRun and follows it to its end."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ from fournos.runtime.finalizer import switched
 from fournos.runtime.steps import CopySecret, Create, Patch, Step
 
 _STARTED_WITHIN = timedelta(seconds=2)
-"""Running is declared with Tekton's first word about the run, or after this time without one."""
+"""The maximum delay of the Running phase after the run's creation.
+
+Running is written with Tekton's first condition of the run, or after this time without one.
+"""
 
 
 def admitted(ctx: Context) -> Decision:
@@ -41,7 +44,10 @@ def admitted(ctx: Context) -> Decision:
 
 
 def _mark(ctx: Context) -> list[Step]:
-    """The finalizer, and the label of a cluster held alone, in one write before anything is made."""
+    """Returns one patch with the finalizer and the label of an exclusively held cluster, or nothing.
+
+    It precedes every other object of the attempt, so that a job is never deleted while its run is live.
+    """
     meta = ctx.job["metadata"]
     labels = meta.get("labels") or {}
     wanted: dict[str, object] = {}
@@ -52,13 +58,17 @@ def _mark(ctx: Context) -> list[Step]:
         wanted["labels"] = {names.EXCLUSIVE_CLUSTER_LABEL: exclusive}
     if not wanted:
         return []
+    # resourceVersion is a precondition: the metadata must not be written from a stale view.
     body = {"metadata": {"resourceVersion": meta["resourceVersion"], **wanted}}
     return [Patch(FOURNOS_JOB, key_of(ctx.job), body)]
 
 
 def _leftovers(ctx: Context) -> Decision | None:
-    """The finalizer is there and the run is not: we died in between, or somebody deleted the run.  Its pods
-    may still be at work, and a second run must not start beside them."""
+    """Waits for pods of a run that does not exist any more, if the finalizer is present.
+
+    The operator was restarted in between, or the run was deleted.  The run's pods may still be running, and a
+    second run must not start beside them.
+    """
     if not ctx.holds_finalizer:
         return None
     name = ctx.run_name
@@ -135,7 +145,7 @@ def _launch_failed(ctx: Context, failure: StepFailure) -> Decision:
         )
     if isinstance(step, Create):
         other = names.attempt_name(ctx.name, max(1, ctx.draft.attempt), uid_of(ctx.job))
-        if failure.error == "ForeignObject" and ctx.run_name != other:  # written before it is made
+        if failure.error == "ForeignObject" and ctx.run_name != other:  # written before it is created
             ctx.draft.amend_attempt(pipelineRun=other)
             return ctx.decision(retry=True)
         return fail(
@@ -165,7 +175,10 @@ def running(ctx: Context) -> Decision:
 
 
 def _ready(ctx: Context) -> tuple[Step, ...]:
-    """Told once an attempt: where Kueue waits for pods (waitForPodsReady) it evicts who does not say so."""
+    """Returns the PodsReady patch, once per attempt.
+
+    With waitForPodsReady, Kueue evicts a Workload without it.
+    """
     workload = ctx.workload
     patch = pods_ready_patch(workload, True, ctx.now) if workload is not None else None
     return (patch,) if patch is not None else ()
@@ -188,6 +201,7 @@ def _ended(ctx: Context, run: Obj) -> Decision:
         return finish(ctx, "Succeeded", message)
     completed = parse_time(run["status"]["completionTime"])
     force_at = completed + timedelta(seconds=ctx.settings.terminate_grace_sec)
+    # Release before declare: fail_attempt releases the quota, so no pod of the run may be left.
     pods = pods_gone(ctx, run["metadata"]["name"], force=ctx.now >= force_at, force_at=force_at)
     if not pods.ended:
         ctx.draft.say(f"PipelineRun failed, {pods.message}")
@@ -205,7 +219,7 @@ def _complete_times(ctx: Context, run: Obj) -> None:
 
 
 def _run_missing(ctx: Context) -> Decision:
-    """Absence is confirmed live before it counts."""
+    """Fails the attempt if a live read confirms that the run does not exist and no pod of it is left."""
     name = ctx.run_name
     answer = ctx.facts.require(LiveGet(PIPELINE_RUN, Key(ctx.namespace, name)))
     if isinstance(answer, Present):

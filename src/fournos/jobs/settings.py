@@ -117,7 +117,7 @@ class JobSettings(BaseSettings):
         return self.kubeconfig_secret_pattern.replace("{cluster}", cluster)
 
     def vault_secret(self, ref: str) -> str:
-        """The Secret that a `secretRefs` entry means: `my-creds` and `vault-my-creds` are the same."""
+        """Returns the Secret's name for a `secretRefs` entry; `my-creds` and `vault-my-creds` are equal."""
         prefix, _, suffix = self.vault_secret_pattern.partition("{entry}")
         if ref.startswith(prefix) and ref.endswith(suffix) and len(ref) > len(prefix) + len(suffix) > 0:
             return ref

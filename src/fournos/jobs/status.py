@@ -1,4 +1,4 @@
-"""The status under construction: one draft a pass, written once."""
+"""The status draft of a FournosJob: collects the changes of one pass, which are written once."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _PHASE_TIME = {
 
 
 class StatusDraft(Draft):
-    """A copy of a FournosJob's status with the changes of this pass, and the events that go with them."""
+    """A copy of a FournosJob's status with the changes and events of this pass."""
 
     def __init__(self, job: Obj, now: datetime) -> None:
         super().__init__(job, now)
         self._display_name = display_name(job)
 
-    # --- reading: each field by its type, so that one which another writer spoiled hides no other ---
+    # --- reading: each field by its own type, so that an invalid field does not affect the others ---
 
     def _read(self, *names: str) -> FournosJobStatus:
         return read(FournosJobStatus, self._status, *names)
@@ -38,17 +38,17 @@ class StatusDraft(Draft):
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        """The last ones, oldest first."""
+        """The most recent attempts, oldest first."""
         return self._read("attempts").attempts
 
     @property
     def last_attempt(self) -> Attempt:
-        """An empty one, of number 0, before the first."""
+        """The last attempt; before the first, an empty one with number 0."""
         return next(reversed(self.attempts), Attempt(number=0))
 
     @property
     def cluster(self) -> str:
-        """The one that Kueue assigned; "" before that."""
+        """The cluster that Kueue assigned; "" before that."""
         return self._read("cluster").cluster or ""
 
     @property
@@ -70,7 +70,7 @@ class StatusDraft(Draft):
     # --- changing ---
 
     def enter(self, phase: str, message: str) -> Self:
-        """Change the phase; the time of entering it is kept (of the last time, for those that repeat)."""
+        """Sets the phase and the time of entering it; a phase that repeats keeps the last time."""
         if phase != self.phase:
             times = dict(self._status.get("phaseTimes") or {})
             times[_PHASE_TIME[phase]] = format_time(self._now)
@@ -79,7 +79,7 @@ class StatusDraft(Draft):
         return self.say(message)
 
     def started_running(self, at: datetime) -> Self:
-        """The start of a run so short that Running was never written; a time that stands already is kept."""
+        """Sets the start time of a run that was too short for a Running phase; an existing time is kept."""
         if self.phase_times.running is None:
             times = self._status.get("phaseTimes") or {}
             self._status["phaseTimes"] = {**times, "running": format_time(at)}
@@ -105,7 +105,7 @@ class StatusDraft(Draft):
         return self
 
     def restore_attempt(self, number: int, *, run: str, cluster: str) -> Self:
-        """The attempt whose run goes on is the current one, and has no outcome."""
+        """Makes the attempt whose run is live the current one again, without an outcome."""
         attempts = [one for one in self._status.get("attempts") or () if one.get("number", 0) < number]
         found = (one for one in self._status.get("attempts") or () if one.get("number") == number)
         entry = next(found, {"number": number, "startedAt": format_time(self._now)})
@@ -115,7 +115,7 @@ class StatusDraft(Draft):
         return self.put(attempt=number, attempts=attempts, cluster=cluster, pipelineRun=run, retryAt=None)
 
     def amend_attempt(self, **fields: Any) -> Self:
-        """Change the current attempt's entry."""
+        """Changes fields of the current attempt's entry."""
         attempts = list(self._status.get("attempts") or ())
         if attempts and attempts[-1].get("number") == self.attempt:
             attempts[-1] = {**attempts[-1], **fields}
@@ -123,7 +123,7 @@ class StatusDraft(Draft):
         return self
 
     def end_attempt(self, outcome: str, message: str = "") -> Self:
-        """Record how the current attempt ended; an outcome that stands already is kept."""
+        """Records how the current attempt ended; an existing outcome is kept."""
         if self.last_attempt.outcome is not None:
             return self
         ended: dict[str, Any] = {"outcome": outcome, "finishedAt": format_time(self._now)}

@@ -1,7 +1,7 @@
-"""Jobs that the published operator, which was built on kopf, has left under way.
+"""Migration of jobs in progress from the published operator, which was built on kopf.
 
-Its objects have our names and labels.  Its status counts no attempts, and kopf's finalizer, which only kopf
-takes off, would keep a deleted job for ever.
+Its objects have our names and labels, but its status counts no attempts.  Only kopf removes kopf's finalizer,
+which would therefore block the deletion of a job forever.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _KOPF = "kopf.zalando.org/"
 
 
 def take_over(ctx: Context) -> Decision | None:
-    """The attempt that its run is, and our finalizer in place of kopf's; None: the job is ours already."""
+    """Records the existing run as attempt 1 and replaces kopf's finalizer by ours.
+
+    None if nothing is left to do.
+    """
     holding = ctx.draft.phase in names.HOLDING and ctx.draft.attempt == 0
     meta = ctx.job["metadata"]
     finalizers = [name for name in meta.get("finalizers") or () if not name.startswith(_KOPF)]
@@ -29,7 +32,7 @@ def take_over(ctx: Context) -> Decision | None:
     steps = []
     if theirs or annotations:
         clean = {**ctx.job, "metadata": {**meta, "finalizers": finalizers}}
-        # Ours in the same write: at no moment may the job go while its run is live.
+        # Our finalizer is added in the same write: the job must never be without one while its run is live.
         ours = names.FINALIZER in finalizers or (holding and not ctx.spec.lock_only)
         body = {**switched(clean, names.FINALIZER, on=ours), "annotations": annotations}
         steps.append(Patch(FOURNOS_JOB, key_of(ctx.job), {"metadata": body}))
@@ -40,7 +43,7 @@ def take_over(ctx: Context) -> Decision | None:
 
 
 def _claim(ctx: Context) -> None:
-    # Both have the job's name there, whether or not the cache shows them yet.
+    # Workload and run have the job's name in the published operator, whether or not the cache shows them yet.
     workload = None if ctx.spec.clusterless else ctx.name
     ctx.draft.begin_attempt(
         cluster=ctx.draft.cluster, workload=workload, run=None if ctx.spec.lock_only else ctx.name

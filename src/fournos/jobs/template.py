@@ -1,4 +1,4 @@
-"""The resolve Job's template: a YAML file that the settings name."""
+"""The template of the resolve Job: a YAML file that the settings name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fournos.kube.resource import Obj
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """The Job as read, or why it could not be."""
+    """The parsed Job, or the reason why it cannot be used."""
 
     path: str
     body: Obj | None
@@ -20,9 +20,9 @@ class Template:
 
 
 def load_template(path: str, *, roots: tuple[Path, ...]) -> Template:
-    """Read the template from the first root that has it; an absolute path is taken as it is.
+    """Reads the template from the first root that contains it; an absolute path is used as it is.
 
-    The operator keeps running with an unreadable template: each job says so in its condition.
+    The operator keeps running with an invalid template.  Each job then reports the error in its condition.
     """
     for root in roots:
         candidate = root / path

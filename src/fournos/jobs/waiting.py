@@ -1,4 +1,4 @@
-"""Saying why a job waits: in its message, its condition and one event."""
+"""Reports why a job waits: in its message, its condition and one event."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from fournos.queueing.slots import no_jobs, unavailable_in
 from fournos.runtime.decision import Decision, StepFailure
 
 NAMING_AT_MOST = 50
-"""How many waiting jobs name the one that they wait for: each of them is written again when it ends."""
+"""The maximum number of waiting jobs whose message names the same job.
+
+Each of them is written again when that job ends.
+"""
 
 _NAMED = re.compile(r" is exclusively locked by job (\S+), waiting ")
 
@@ -20,7 +23,10 @@ _ELSEWHERE = re.compile(r"(?:, )?flavor \S+ doesn't match node affinity")
 
 
 def waits_for(job: Obj) -> tuple[str, ...]:
-    """What a queued job's message says it waits for: `job/NAME`, or `cluster/NAME` while nobody is named."""
+    """Returns the index keys of a queued job, from its message.
+
+    `job/NAME` if the message names the job that it waits for, `cluster/NAME` if it names none.
+    """
     status, cluster = job.get("status") or {}, (job.get("spec") or {}).get("cluster")
     if status.get("phase") != "Pending":
         return ()
@@ -31,7 +37,7 @@ def waits_for(job: Obj) -> tuple[str, ...]:
 
 
 def wait(ctx: Context, type_: str, reason: str, message: str) -> Decision:
-    """Something is missing that may yet come: say so, once, and look again with backoff."""
+    """Reports once that something is missing which may still appear, and requeues with backoff."""
     if ctx.draft.reason_of(type_) != reason:
         ctx.draft.event(reason, message, warning=True)
     if not ctx.draft.phase:
@@ -41,8 +47,10 @@ def wait(ctx: Context, type_: str, reason: str, message: str) -> Decision:
 
 
 def wait_if_curable(ctx: Context, failure: StepFailure, type_: str, *, engine: str) -> Decision | None:
-    """A step was refused for a reason that somebody else can cure: an engine that is not installed, a
-    right that is missing.  None: the refusal is final."""
+    """Waits if a step was refused for a reason that a person can correct; None if the refusal is final.
+
+    Such reasons are an engine that is not installed, and a missing permission.
+    """
     if failure.error == "NoSuchResourceError":
         return wait(ctx, type_, f"{engine}NotInstalled", f"Waiting: {engine} is not installed")
     if failure.error == "ForbiddenError":
@@ -51,10 +59,10 @@ def wait_if_curable(ctx: Context, failure: StepFailure, type_: str, *, engine: s
 
 
 def admission_message(ctx: Context, kueue_message: str) -> str:
-    """Kueue's words, or who holds the cluster where that is really the reason.
+    """Returns Kueue's message, or the holder of the cluster if that is the actual reason.
 
-    The hint comes from a look-up of the jobs that hold the cluster, not from the text alone: the slot
-    resource may also be short because nobody gave the cluster any.
+    The hint comes from the index of jobs that hold the cluster, not from the text alone: the slot resource
+    may also be short because the cluster has no slots.
     """
     if not kueue_message:
         return "Waiting for Kueue admission"
