@@ -1,1 +1,1 @@
-"""The MultiKueue adapter: any custom resource with spec.managedBy runs on a worker cluster."""
+"""The MultiKueue adapter: dispatches any custom resource with spec.managedBy to a worker cluster."""

@@ -1,8 +1,8 @@
-"""What is made on a worker, as pure functions.
+"""Builders of the objects on a worker, as pure functions.
 
-Only name, namespace, labels, annotations and spec travel: an ownerReference would name an owner that the
-worker does not have, whose garbage collection deletes the copy; a finalizer would wait for a controller
-that is not there.
+Only name, namespace, labels, annotations and spec are copied.  An ownerReference would name an owner that
+does not exist on the worker, whose garbage collector would delete the copy.  A finalizer would wait for a
+controller that does not run there.
 """
 
 from __future__ import annotations
@@ -18,14 +18,20 @@ from fournos.queueing.workload import JOB_UID_LABEL
 
 _STAYS = (
     "kubectl.kubernetes.io/last-applied-configuration",
-    "fournos.dev/on-eviction",  # the manager decides where an evicted job goes on, not the worker
+    "fournos.dev/on-eviction",  # the manager cluster decides where an evicted job continues, not the worker
 )
 _HELD = ("fournos.dev/held", "queue")
-"""For kinds that people hold back in the same way: this hold is the queue's to release."""
+"""Annotation of a copy that the queue holds back.
+
+It is for kinds whose users hold a job in the same field: the queue may release this hold.
+"""
 
 
 def remote_workload(workload: Obj, *, worker: str, origin: str, attempt: str) -> Obj:
-    """Its twin on a worker; active, whatever this one was asked meanwhile."""
+    """Returns the copy of a Workload for a worker.
+
+    The copy is active, even if the Workload was deactivated since.
+    """
     meta = workload["metadata"]
     labels = {name: value for name, value in (meta.get("labels") or {}).items() if name != JOB_UID_LABEL}
     spec = {name: value for name, value in workload["spec"].items() if name != "active"}
@@ -48,7 +54,7 @@ def remote_workload(workload: Obj, *, worker: str, origin: str, attempt: str) ->
 
 
 def mirror(job: Obj, kind: Resource, *, workload: str, worker: str, origin: str, attempt: str) -> Obj:
-    """The job's copy on a worker: without managedBy, bound to the Workload that is there already."""
+    """Returns the copy of a job for a worker: without managedBy, bound to the Workload that exists there."""
     meta = job["metadata"]
     spec: dict[str, Any] = {
         name: value for name, value in (job.get("spec") or {}).items() if name != "managedBy"
@@ -80,10 +86,11 @@ def _annotations(meta: Mapping[str, Any]) -> dict[str, str]:
 
 
 def mirrored_status(job: Obj, remote: Obj) -> dict[str, Any]:
-    """The status that the manager's object is to have: the worker's, but for what is the manager's own.
+    """Returns the status to write to the manager cluster's object: the worker's, with local values kept.
 
-    Each API server counts generations by itself: "up to date" there is written with the number here.
-    Conditions with a qualified type (`example.com/Audited`) that the worker does not know stay.
+    Each API server counts generations separately: an observedGeneration that is current on the worker is
+    replaced by the current generation here.  Conditions with a qualified type (`example.com/Audited`) that
+    the worker does not have are kept.
     """
     found = dict(remote.get("status") or {})
     seen, current = remote["metadata"].get("generation"), job["metadata"].get("generation")

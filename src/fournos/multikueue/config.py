@@ -1,7 +1,7 @@
-"""Kueue's Configuration, as far as it is about other clusters.
+"""Parser of the MultiKueue section of Kueue's Configuration.
 
-Two spellings are accepted: Kueue's own `multiKueue`, and `multikueue`, which its page on external
-frameworks shows (Kueue itself exits on that one).  That page also puts everything below `data`.
+Two spellings are accepted: Kueue's own `multiKueue`, and `multikueue`, which Kueue's page on external
+frameworks shows (Kueue itself exits on that one).  That page also puts the whole document below `data`.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _FIELDS = frozenset(
 
 
 class BadConfigError(ValueError):
-    """Its message names the field that is wrong and what belongs there."""
+    """An invalid Configuration.  The message names the invalid field and the expected content."""
 
 
 @dataclass(frozen=True, slots=True)
 class MultiKueueConfiguration:
-    """The settings in the file; None for those that it does not have."""
+    """The settings in the file; None for a setting that is absent."""
 
     frameworks: tuple[str, ...] = ()
-    """`Kind.version.group`, not yet looked at."""
+    """Names in the form `Kind.version.group`, not validated yet."""
     origin: str | None = None
     worker_lost_timeout: float | None = None
     """Seconds."""
@@ -37,7 +37,7 @@ class MultiKueueConfiguration:
 
 
 def read(text: str) -> MultiKueueConfiguration:
-    """Raises BadConfigError."""
+    """Parses the text of a Configuration.  Raises BadConfigError."""
     try:
         document = yaml.safe_load(text)
     except yaml.YAMLError as error:
@@ -69,7 +69,10 @@ def read(text: str) -> MultiKueueConfiguration:
 
 
 def _inner(data: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Of the ConfigMap that Kueue is installed with, or of the page's example."""
+    """Returns the Configuration inside `data`.
+
+    It is that of the ConfigMap that Kueue is installed with, or of the page's example.
+    """
     whole = data.get("controller_manager_config.yaml")
     if isinstance(whole, str):
         document = yaml.safe_load(whole)

@@ -1,4 +1,4 @@
-"""What one pass over a Workload works with: facts in, a status draft and a decision out."""
+"""State of one reconcile pass of a Workload: observed objects, facts, a status draft and collected steps."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from fournos.runtime.steps import Patch, Step
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A worker, and what of one Workload is there."""
+    """A worker, and the objects of one Workload that exist there."""
 
     name: str
     listed: bool
-    """The check's MultiKueueConfig names it."""
+    """True if the check's MultiKueueConfig lists the worker."""
     usable: bool
-    """Reachable, and all its watches are up to date."""
+    """True if the worker is reachable and all its watches are up to date."""
     hindrance: str = ""
     workload: Obj | None = None
     jobs: tuple[tuple[Resource, Obj], ...] = ()
@@ -35,7 +35,10 @@ class Remote:
     failure: RemoteFailure | None = None
     last_read: str = ""
     lost_since: datetime | None = None
-    """Since when it cannot be used, as the AdmissionCheck has it: a restart does not reset it."""
+    """The time since which the worker is unusable, from the AdmissionCheck's condition.
+
+    A restart of the operator does not reset it.
+    """
 
     @property
     def empty(self) -> bool:
@@ -44,18 +47,18 @@ class Remote:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A Workload of the manager, and what workers have of it."""
+    """A Workload of the manager cluster, and its objects on workers."""
 
     key: Key
     workload: Obj | None
-    """None: it is gone, and something of it is left on a worker."""
+    """The Workload, or None if it is gone and a worker still has objects of it."""
     check: Obj | None
-    """The AdmissionCheck of ours that it waits for, or waited."""
+    """The AdmissionCheck of this adapter on the Workload, or None."""
     kind: Resource | None
-    """Of the job that owns it, if it is one that we take to workers."""
+    """The type of the owning job, if this adapter dispatches that type."""
     job: Obj | None
     remotes: tuple[Remote, ...]
-    """All workers, those of the check's MultiKueueConfig first, in its order."""
+    """All workers; those of the check's MultiKueueConfig come first, in its order."""
 
 
 @dataclass(slots=True)
@@ -84,12 +87,16 @@ class Context(PassContext):
 
     @property
     def reserved_at(self) -> str:
-        """When the manager gave it quota."""
+        """The time at which the manager cluster reserved quota, as an RFC 3339 text."""
         return since(self.workload, "QuotaReserved")
 
     @property
     def attempt(self) -> str:
-        """Each reservation of quota begins a new one; two within a second have an eviction between."""
+        """The identifier of the current attempt.
+
+        Each quota reservation starts an attempt.  Times have a resolution of one second; of two reservations
+        within the same second the number of evictions differs.
+        """
         stats = (self.workload.get("status") or {}).get("schedulingStats") or {}
         count = sum(int(one.get("count") or 0) for one in stats.get("evictions") or ())
         return f"{self.reserved_at}/{count}"
@@ -97,7 +104,7 @@ class Context(PassContext):
     # --- what a worker has: of which attempt it is ---
 
     def is_current(self, obj: Obj) -> bool:
-        """Of this attempt of this Workload and job, not of an earlier one."""
+        """Returns True if an object on a worker belongs to this attempt of this Workload and job."""
         found = obj["metadata"].get("annotations") or {}
         if found.get(names.ATTEMPT) != self.attempt:
             return False
@@ -106,17 +113,17 @@ class Context(PassContext):
         return self.observed.job is not None and found.get(names.JOB_UID) == uid_of(self.observed.job)
 
     def current(self, remote: Remote) -> Obj | None:
-        """Its Workload, if that is of this attempt."""
+        """Returns the remote Workload if it belongs to this attempt, else None."""
         found = remote.workload
         return found if found is not None and self.is_current(found) else None
 
     def mirror(self, remote: Remote) -> Obj | None:
-        """The job's copy there, if that is of this attempt."""
+        """Returns the remote copy of the job if it belongs to this attempt, else None."""
         kind = self.observed.kind
         return next((job for of, job in remote.jobs if of == kind and self.is_current(job)), None)
 
     def refused(self, remote: Remote) -> bool:
-        """It will not take this attempt, however long one waits."""
+        """Returns True if the worker refuses this attempt permanently."""
         failure = remote.failure
         return failure is not None and failure.permanent and failure.attempt == self.attempt
 
@@ -126,15 +133,16 @@ class Context(PassContext):
         self.steps.append(Send(remote.name, self.observed.key, step))
 
     def copy_status(self, mirror: Obj | None) -> None:
-        """Writes the worker's status of the job where its owner looks: on the manager.
+        """Adds a patch with the job's status on the worker to the job on the manager cluster.
 
-        Nothing while the worker has no status: an empty one tells less than an old one.
+        Does nothing while the worker has no status, so that an empty status does not replace an older one.
         """
         job, kind = self.observed.job, self.observed.kind
         if job is None or kind is None or mirror is None or not mirror.get("status"):
             return
         changes = merge_patch(job.get("status") or {}, mirrored_status(job, mirror))
         if changes:
+            # The UID is a precondition: a new job of the same name must not get this status.
             body = {"metadata": {"uid": uid_of(job)}, "status": changes}
             self.steps.append(Patch(kind, key_of(job), body, subresource="status"))
 
@@ -144,7 +152,7 @@ class Context(PassContext):
     def decision(
         self, steps: Sequence[Step] = (), *, wake_at: datetime | None = None, retry: bool = False
     ) -> Decision:
-        """The steps and deadlines that the pass has collected, and these."""
+        """Returns the decision with these steps and deadlines and those that the pass has collected."""
         return Decision(
             steps=(*self.steps, *steps),
             status=self.draft.render() if self.observed.workload is not None else None,
@@ -155,7 +163,7 @@ class Context(PassContext):
 
 
 def since(obj: Obj, *types: str) -> str:
-    """When the first of these conditions that is there last changed."""
+    """Returns the last transition time of the first of these conditions that exists, or ""."""
     for type_ in types:
         if found := condition(obj, type_):
             return str(found["lastTransitionTime"])

@@ -1,4 +1,4 @@
-"""Wiring: the controllers of the MultiKueue adapter as the runtime takes them."""
+"""The controllers of the MultiKueue adapter, as the manager registers them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from fournos.runtime.clock import Clock
 from fournos.runtime.controller import Controller
 
 WORKLOADS = "multikueue"
-"""The controller whose keys are the manager's Workloads."""
+"""The name of the controller whose keys are Workloads of the manager cluster."""
 
 Wake = Callable[[str, Key | None], None]
-"""Works a key of a controller, by the controller's name; None: all of its keys."""
+"""Enqueues a key of the controller with this name; with None, all its keys."""
 
 
 def workloads(settings: MultiKueueSettings, workers: Workers) -> Controller[Observed]:
@@ -35,7 +35,7 @@ def workloads(settings: MultiKueueSettings, workers: Workers) -> Controller[Obse
         observe=partial(observe, settings=settings, workers=workers),
         decide=partial(decide, settings=settings),
         primary=_primary,
-        # Orphans: what is on a worker and has no Workload here any more.
+        # Orphans: objects on a worker whose Workload no longer exists on the manager cluster.
         collect=lambda caches: remote_keys(settings, workers),
         executors=executors(workers),
     )
@@ -49,7 +49,7 @@ def _primary(observed: Observed) -> Obj:
 def multikueue_controllers(
     settings: MultiKueueSettings, *, clock: Clock, wake: Wake, requests: Observer | None = None
 ) -> tuple[list[Controller[Any]], RemoteClients]:
-    """The controllers, and the connections to run beside them."""
+    """Returns the controllers, and the worker connections to run beside them."""
     workers = RemoteClients(
         settings,
         wake=partial(wake, WORKLOADS),
@@ -69,6 +69,6 @@ def multikueue_controllers(
 
 
 def _worker_changed(wake: Wake, worker: str) -> None:
-    """A worker can be used, or cannot any more: that concerns its checks, and all that may be on it."""
+    """Enqueues all AdmissionChecks and Workloads, because any of them may depend on the changed worker."""
     wake(ADMISSION_CHECKS, None)
     wake(WORKLOADS, None)

@@ -1,8 +1,8 @@
-"""What happens next to a Workload that is to run on a worker: nothing there, a choice, or a run.
+"""The decision for a Workload that is dispatched to a worker.
 
-no quota, evicted, over, gone      →  withdraw: what workers have of it goes
-quota, no winner                   →  nominate: twins on workers; the first to be admitted wins
-quota, a winner                    →  follow: the copy of the job runs there, its status comes back
+no quota, evicted, over, gone      →  withdraw: its objects on workers are deleted
+quota, no winner                   →  nominate: copies of the Workload on workers; the first admitted wins
+quota, a winner                    →  follow: the job's copy runs there, its status is copied back
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from fournos.runtime.steps import Patch
 
 
 def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MultiKueueSettings) -> Decision:
-    """Pure; see `fournos.runtime.decision`."""
+    """Returns the next steps and status of a Workload.  Pure; see `fournos.runtime.decision`."""
     if facts.failure is not None and facts.failure.transient:
         return Decision(retry=True)
     ctx = Context(observed, facts, now, settings)
@@ -35,7 +35,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MultiKu
     if plain is not None:
         steps = tuple(plain if step == facts.failure.step else step for step in decision.steps)
         return Decision(steps, decision.status, tuple(ctx.draft.events), decision.wake_at)
-    # The job's status was refused, by another schema than the worker's.
+    # The API server refused the job's status, because its schema differs from the worker's.
     if facts.failure.count == 1:
         ctx.draft.event(
             "StatusRefused", f"the worker's status cannot be written: {facts.failure.message}", warning=True
@@ -45,9 +45,12 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, settings: MultiKu
 
 
 def _without_subresource(ctx: Context, failure: StepFailure) -> Patch | None:
-    """The same write of a status to a kind whose CRD has no status subresource, such as Argo's Workflow."""
+    """Returns the same status patch without the subresource, or None if that is not the cause of the failure.
+
+    The kind's CRD may have no status subresource, such as Argo's Workflow.
+    """
     step = failure.step
-    # The API server answers as if the object were not there.
+    # The API server answers 404 for a missing subresource, as for a missing object.
     missing = failure.error == NotFoundError.__name__
     if (
         not missing
@@ -67,9 +70,9 @@ def _next(ctx: Context) -> Decision:
     if why is not None:
         return withdraw(ctx, why)
     if ctx.draft.check_state in ("Retry", "Rejected"):
-        return ctx.decision()  # Kueue is about to evict it
+        return ctx.decision()  # Kueue evicts it next
     if not ctx.draft.other_checks_ready:
-        return ctx.decision()  # their verdict may still change
+        return ctx.decision()  # another check may still reject the Workload
     unfit = _unfit(ctx)
     if unfit is not None:
         return unfit
@@ -80,15 +83,15 @@ def _next(ctx: Context) -> Decision:
         return follow(ctx)
     left = [remote for remote in earlier if remote.usable]
     if left and not _waited(ctx, left):
-        return ctx.decision()  # it must not run twice
+        return ctx.decision()  # the job must not run twice
     return nominate(ctx, left)
 
 
 def _waited(ctx: Context, left: list[Remote]) -> bool:
-    """Whether what an earlier attempt left had time enough to go: it was asked to stop, and then deleted.
+    """Returns True if the leftovers of an earlier attempt had enough time to stop and to be deleted.
 
-    What stays beyond that, such as an object whose finalizer is in the hands of a controller that is no
-    more, keeps its worker from being asked, not the others.
+    An object that stays longer, for example because the controller of its finalizer is gone, excludes only
+    its own worker from the nomination.
     """
     grace = timedelta(seconds=ctx.settings.stop_grace_sec)
     slow = parse_time(ctx.reserved_at) + grace
@@ -103,7 +106,7 @@ def _waited(ctx: Context, left: list[Remote]) -> bool:
 
 
 def _has_earlier(ctx: Context, remote: Remote) -> bool:
-    """What is there is not of this attempt, or was asked to stop."""
+    """Returns True if the worker has objects of another attempt, or a deactivated remote Workload."""
     twin = remote.workload
     if twin is not None and (not ctx.is_current(twin) or twin["spec"].get("active", True) is False):
         return True
@@ -111,13 +114,17 @@ def _has_earlier(ctx: Context, remote: Remote) -> bool:
 
 
 def _is_ours(ctx: Context, remote: Remote) -> bool:
-    """An earlier attempt of this very Workload is stopped gently, one of another is only in the way."""
+    """Returns True if the remote Workload belongs to this Workload (by UID), possibly to an earlier attempt.
+
+    An earlier attempt of this Workload is stopped gracefully; objects of another
+    Workload are deleted at once.
+    """
     found = (remote.workload or {"metadata": {}})["metadata"].get("annotations") or {}
     return bool(found.get(names.WORKLOAD_UID) == uid_of(ctx.workload))
 
 
 def _unfit(ctx: Context) -> Decision | None:
-    """Whether the job is one that can be taken to a worker at all."""
+    """Rejects or delays a job that cannot be dispatched; None if it can."""
     owner, kind, job = controller_of(ctx.workload), ctx.observed.kind, ctx.observed.job
     if owner is None or kind is None:
         whose = f"{owner['apiVersion']}, Kind={owner['kind']}" if owner else "none"
@@ -125,7 +132,7 @@ def _unfit(ctx: Context) -> Decision | None:
         return ctx.decision()
     if job is None:
         live = ctx.facts.require(LiveGet(kind, ctx.observed.key._replace(name=str(owner["name"]))))
-        # Gone: its Workload goes with it.  There: the cache is about to show it.
+        # Absent: Kubernetes deletes the Workload with it.  Present: the cache does not show it yet.
         return Decision(retry=not isinstance(live, Absent))
     if uid_of(job) != str(owner["uid"]) or is_terminating(job):
         return Decision()

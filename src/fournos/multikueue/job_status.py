@@ -1,4 +1,4 @@
-"""A worker has won: the job's copy runs there, and its status comes back to the manager until its end."""
+"""Follows the job's copy on the winning worker and copies its status to the manager cluster."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from fournos.multikueue.workers import Read, create
 from fournos.runtime.decision import Decision
 
 _LAST_WORD = timedelta(seconds=30)
-"""How long the end of a copy may come after that of its Workload."""
+"""The maximum delay between the end of the remote Workload and the end in the copy's status."""
 
 
 def follow(ctx: Context) -> Decision:
+    # Only one worker may run the job, so the other workers are cleared first.
     name = ctx.draft.cluster_name
     remote = next((one for one in ctx.observed.remotes if one.name == name), None)
     for other in ctx.observed.remotes:
@@ -65,7 +66,11 @@ def _running(ctx: Context, remote: Remote) -> Decision:
 
 
 def _finished(ctx: Context, remote: Remote, twin: Obj) -> Decision:
-    """The Workload ends when the job's last status is here: that comes by another watch, perhaps later."""
+    """Finishes the Workload after the job's last status has been copied.
+
+    Job and Workload have separate watches, so the job's last status may arrive
+    later.  A live read fetches it.
+    """
     ended = condition(twin, "Finished") or {}
     reason, message = str(ended.get("reason") or "Succeeded"), str(ended.get("message") or "")
     if reason == "OutOfSync":
@@ -87,10 +92,14 @@ def _finished(ctx: Context, remote: Remote, twin: Obj) -> Decision:
 
 
 def _lost(ctx: Context, remote: Remote) -> Decision:
-    """A connection that is cut for a while ends nothing; the clock is the AdmissionCheck's, not this
-    process's."""
+    """Requeues the job after the worker has been unusable for `worker_lost`.
+
+    A short interruption has no effect.
+
+    The time comes from the AdmissionCheck's condition, so that a restart of this process does not reset it.
+    """
     if remote.lost_since is None:
-        return ctx.decision()  # the AdmissionCheck does not show it yet
+        return ctx.decision()  # the AdmissionCheck does not have the condition yet
     due = remote.lost_since + timedelta(seconds=ctx.settings.worker_lost)
     if ctx.now < due:
         ctx.wake(due)
@@ -99,7 +108,11 @@ def _lost(ctx: Context, remote: Remote) -> Decision:
 
 
 def _again(ctx: Context, why: str, *, evict: bool = False) -> Decision:
-    """Kueue evicts what was admitted and queues it anew; what was not is only put to the choice again."""
+    """Starts the selection of a worker again.
+
+    An admitted Workload is evicted and queued again by Kueue (check state Retry).  For another
+    one only the claim is removed.
+    """
     if evict or ctx.draft.check_state == "Ready":
         ctx.draft.check("Retry", why)
     else:

@@ -1,5 +1,7 @@
-"""The resource types of the adapter, and the kinds that it takes to workers, by their names in Kueue's
-configuration: `Kind.version.group`."""
+"""The resource types of the adapter, and the kinds that it dispatches.
+
+Kinds are written as in Kueue's configuration: `Kind.version.group`.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +17,12 @@ MULTIKUEUE_CONFIG = Resource(GROUP, VERSION, "MultiKueueConfig", "multikueueconf
 MULTIKUEUE_CLUSTER = Resource(GROUP, VERSION, "MultiKueueCluster", "multikueueclusters", namespaced=False)
 
 _KUBERNETES = frozenset({"batch", "apps"})
-"""Groups whose API servers do not take any status: a suspended Job, say, can have no startTime."""
+"""Excluded API groups: their API servers validate status (a suspended Job cannot have a startTime)."""
 _PLURAL = re.compile(r"[a-z][a-z0-9]*")
 
 
 def parse(name: str) -> Resource:
-    """`Kind.version.group`, or `Kind.version.group=plural` where the plural is not the usual one.
+    """Parses `Kind.version.group`, or `Kind.version.group=plural` for an irregular plural.
 
     Raises BadNameError.
     """
@@ -33,7 +35,7 @@ def parse(name: str) -> Resource:
 
 
 def parse_all(names: Iterable[str]) -> tuple[Resource, ...]:
-    """Raises BadNameError, also for a kind that is named twice."""
+    """Parses all names.  Raises BadNameError, also for a kind that occurs twice."""
     found: dict[tuple[str, str], Resource] = {}
     for name in names:
         resource = parse(name)
@@ -44,15 +46,15 @@ def parse_all(names: Iterable[str]) -> tuple[Resource, ...]:
 
 _HOLD: dict[tuple[str, str], Obj] = {
     ("tekton.dev", "PipelineRun"): {"status": "PipelineRunPending"},
-    # Its spec.suspend is the user's hold: its prebuilt Workload alone holds the job back.
+    # spec.suspend is the user's hold; only the prebuilt Workload holds the job back.
     ("fournos.dev", "FournosJob"): {},
 }
 
 
 def held_back(resource: Resource, spec: Obj) -> Obj:
-    """The fields of spec with which an object waits on the worker until its Workload lets it start.
+    """Returns the spec fields that make a copy wait on the worker until its Workload is admitted.
 
-    An unknown kind waits with spec.suspend, if it has that.
+    An unknown kind waits by spec.suspend, if its spec has that field.
     """
     known = _HOLD.get((resource.group, resource.kind))
     if known is not None:
@@ -61,12 +63,12 @@ def held_back(resource: Resource, spec: Obj) -> Obj:
 
 
 _ENDED: dict[tuple[str, str], tuple[str, frozenset[str]]] = {
-    # Its Workload finishes before its own status has the end.
+    # The Workload of a FournosJob finishes before the job's own status has the end.
     ("fournos.dev", "FournosJob"): ("phase", frozenset({"Succeeded", "Failed", "Stopped"})),
 }
 
 
 def has_ended(resource: Resource, status: Obj) -> bool:
-    """Whether the status of a copy whose Workload is finished is its last one; of most kinds it is."""
+    """Returns True if the status of a copy with a finished Workload is its last one, as for most kinds."""
     field, ends = _ENDED.get((resource.group, resource.kind), ("", frozenset()))
     return not field or status.get(field) in ends

@@ -1,4 +1,4 @@
-"""The token in a worker's kubeconfig: whose it is, when it is due, and the file with another one."""
+"""The token in a worker's kubeconfig: its ServiceAccount, its renewal time, and its replacement."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ PUT_KUBECONFIG: Final = f"put the worker's kubeconfig into it, under the key {KU
 _SUBJECT: Final = re.compile(
     r"system:serviceaccount:(?P<namespace>[a-z0-9][-a-z0-9]{0,62}):(?P<name>[a-z0-9][-.a-z0-9]{0,252})"
 )
-"""Both become part of a path."""
+"""The groups are restricted, because both become part of a request path."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A bound token of a ServiceAccount."""
+    """A bound ServiceAccount token."""
 
     account: Key
-    """On the worker."""
+    """The ServiceAccount on the worker."""
     issued: datetime
     ends: datetime
 
@@ -40,12 +40,12 @@ class Token:
 
     @property
     def due(self) -> datetime:
-        """When to replace it: the other half of its life is for what may stand in the way."""
+        """The time at which to replace the token: after half of its life, so half is left for retries."""
         return self.issued + self.life / 2
 
 
 def content_of(secret: Obj) -> bytes:
-    """Raises CredentialsError."""
+    """Returns the kubeconfig in a Secret.  Raises CredentialsError."""
     encoded = (secret.get("data") or {}).get(KUBECONFIG)
     if not encoded:
         raise CredentialsError(f"Secret {key_of(secret)} has no key {KUBECONFIG}: {PUT_KUBECONFIG}")
@@ -56,12 +56,12 @@ def content_of(secret: Obj) -> bytes:
 
 
 def version_of(secret: Obj) -> str:
-    """Of a Secret as `project_secret` keeps it."""
+    """Returns the version of a Secret that `project_secret` has projected."""
     return f"{uid_of(secret)}/{secret['version']}"
 
 
 def project_secret(secret: Obj) -> Obj:
-    """Without a byte of its content."""
+    """Projects a Secret to its metadata; its content is never cached."""
     meta: dict[str, Any] = pick(
         secret["metadata"], ("name", "namespace", "uid", "resourceVersion", "deletionTimestamp", "labels")
     )
@@ -73,7 +73,7 @@ def project_secret(secret: Obj) -> Obj:
 
 
 def token_of(text: str) -> Token:
-    """Raises CredentialsError for any but a bound token of a ServiceAccount."""
+    """Parses a bound ServiceAccount token.  Raises CredentialsError for any other token."""
     found = claims(text)
     subject = _SUBJECT.fullmatch(str(found.get("sub")))
     if subject is None:
@@ -85,18 +85,20 @@ def token_of(text: str) -> Token:
 
 
 def token_in(content: bytes) -> Token:
-    """Raises CredentialsError."""
+    """Returns the token in a kubeconfig.  Raises CredentialsError."""
     return token_of(access(config_of(content), inline_only=True).token or "")
 
 
 def server_in(content: bytes) -> str:
-    """Raises CredentialsError."""
+    """Returns the server URL in a kubeconfig.  Raises CredentialsError."""
     return access(config_of(content), inline_only=True).server
 
 
 def with_token(content: bytes, token: str) -> bytes:
-    """The kubeconfig with this token where the one in use was; as JSON, in which no text is taken for
-    anything else.  Raises CredentialsError."""
+    """Returns the kubeconfig with the token in use replaced by this one.  Raises CredentialsError.
+
+    The result is JSON, in which no text can be mistaken for another type.
+    """
     config = config_of(content)
     old = access(config, inline_only=True).token
     users = []

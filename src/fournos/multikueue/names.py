@@ -1,4 +1,4 @@
-"""Names, labels and fixed words of the MultiKueue adapter (Kueue's MultiKueue API and its labels page)."""
+"""Names, labels and constants of the MultiKueue adapter (Kueue's MultiKueue API and its labels page)."""
 
 from __future__ import annotations
 
@@ -6,36 +6,44 @@ from fournos.queueing.managed import MULTIKUEUE as MULTIKUEUE
 from fournos.queueing.managed import MULTIKUEUE_ADAPTER
 
 CONTROLLER = MULTIKUEUE_ADAPTER
-"""The `controllerName` of the AdmissionChecks that are ours; Kueue's own adapter has `MULTIKUEUE` there."""
+"""The `controllerName` of this adapter's AdmissionChecks; that of Kueue's own adapter is `MULTIKUEUE`."""
 
 ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
-"""Label, and since Kueue 0.18 annotation, that binds an object to a Workload made before it."""
+"""Label, and since Kueue 0.18 annotation, that binds an object to an existing Workload."""
 
 WORKLOAD_UID = "fournos.dev/multikueue-workload-uid"
-"""On what we make on a worker: which Workload of the manager it belongs to."""
+"""Annotation of objects on a worker: the UID of the manager cluster's Workload."""
 JOB_UID = "fournos.dev/multikueue-job-uid"
 ATTEMPT = "fournos.dev/multikueue-attempt"
-"""On what we make on a worker: which reservation of quota on the manager it serves; a later one is another
-attempt."""
+"""Annotation of objects on a worker: the quota reservation on the manager cluster that they belong to.
+
+A later reservation is another attempt.
+"""
 
 WORKER = "fournos.dev/multikueue-worker-name"
-"""On what we make on a worker: the MultiKueueCluster that led there.  Two of them may lead to one cluster."""
+"""Annotation of objects on a worker: the MultiKueueCluster through which they were created.
+
+Two MultiKueueClusters may refer to the same cluster.
+"""
 
 OPT_IN = "fournos.dev/multikueue-worker"
-"""Label of a FournosCluster that is to be a worker: "true"."""
+"""Label of a FournosCluster that becomes a worker: "true"."""
 MADE_FOR = "fournos.dev/multikueue-cluster"
-"""On the MultiKueueCluster and Secret of a FournosCluster: its name."""
+"""Label of the MultiKueueCluster and the Secret of a FournosCluster: its name."""
 SOURCE_VERSION = "fournos.dev/source-version"
 KUBECONFIG = "kubeconfig"
-"""The key of a Secret that Kueue reads a worker's kubeconfig from."""
+"""The key of a Secret from which Kueue reads a worker's kubeconfig."""
 
 RENEW = "fournos.dev/multikueue-renew-token"
-"""Label of a worker's kubeconfig Secret whose token is to be replaced before it ends: "true"."""
+"""Label of a worker's kubeconfig Secret whose token is replaced before it expires: "true"."""
 LOGS_OF = "fournos.dev/multikueue-logs-of"
-"""Label of a Secret with a kubeconfig that only reads logs: the name of the worker's own Secret."""
+"""Label of a Secret whose kubeconfig only reads logs: the name of the worker's own Secret."""
 
 WORKER_CONDITION = "workers.fournos.dev/"
-"""Begins the type of an AdmissionCheck's condition about one worker: since when it can be used, or not."""
+"""Prefix of the type of an AdmissionCheck's condition for one worker.
+
+Its lastTransitionTime is the time since which the worker is usable, or unusable.
+"""
 MAX_WORKERS = 10
-"""Kueue 0.15 takes as many clusters in a MultiKueueConfig, and in a Workload's nominatedClusterNames."""
+"""The maximum in Kueue 0.15 of clusters in a MultiKueueConfig, and of a Workload's nominatedClusterNames."""

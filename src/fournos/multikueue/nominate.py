@@ -1,7 +1,7 @@
-"""Asking workers for quota: a twin of the Workload on each that is nominated; the first to be admitted wins.
+"""Nomination of workers: a copy of the Workload on each nominated worker; the first admitted copy wins.
 
-Who is nominated is written down before a winner may be (Kueue's rule for clusterName), and the winner
-before the job's copy is made: there is never more than one.
+Claim before make: the nominated workers are written to the status before a winner (Kueue's rule for
+clusterName), and the winner before the job's copy is created.  There is never more than one winner.
 """
 
 from __future__ import annotations
@@ -23,11 +23,18 @@ from fournos.runtime.decision import Decision
 from fournos.runtime.steps import Patch
 
 _CURABLE = frozenset({"NotFoundError", "ForbiddenError"})
-"""A namespace or a right that is missing there; a connection that is cut for a moment is not reported."""
+"""Errors that an administrator can correct: a missing namespace or permission on the worker.
+
+A short interruption of the connection is not reported.
+"""
 
 
 def nominate(ctx: Context, left: Sequence[Remote] = ()) -> Decision:
-    """`left` are workers that have something of an earlier attempt, which is being removed already."""
+    """Chooses the winner, or nominates workers and creates copies of the Workload there.
+
+    `left` are workers with objects of an earlier attempt, whose deletion has already
+    started.  They are not nominated.
+    """
     listed = [remote for remote in ctx.observed.remotes if remote.listed and remote not in left]
     fit = [remote for remote in listed if remote.usable and not ctx.refused(remote)]
     winner = _winner(ctx, fit)
@@ -55,9 +62,12 @@ def nominate(ctx: Context, left: Sequence[Remote] = ()) -> Decision:
 
 
 def _winner(ctx: Context, fit: list[Remote]) -> Remote | None:
-    """The earliest admitted of those whose nomination is on record.
+    """Returns the worker with the earliest admission, of those whose nomination is in the status.
 
-    Times are whole seconds: of equals a different one is first for each Workload, so that load spreads.
+    None if none.
+
+    Admission times are whole seconds.  A hash of the Workload's UID and the worker's name
+    breaks ties, which spreads the load.
     """
     uid = uid_of(ctx.workload)
     admitted = [
@@ -79,7 +89,7 @@ def runs(workload: Obj) -> bool:
 
 
 def _complaints(remotes: list[Remote]) -> list[str]:
-    """Why those that are asked cannot take it before an administrator has changed something there."""
+    """Returns the errors of nominated workers that an administrator has to correct there."""
     return [
         f'"{one.name}" does not take it yet: {one.failure.message}'
         for one in remotes
@@ -88,7 +98,7 @@ def _complaints(remotes: list[Remote]) -> list[str]:
 
 
 def leftover(remote: Remote) -> str:
-    """What an earlier attempt has left there, and why it does not go."""
+    """Returns a description of the objects that an earlier attempt left on a worker, and why they stay."""
     found = [job for _, job in remote.jobs] + ([remote.workload] if remote.workload is not None else [])
     kinds = [kind.kind for kind, _ in remote.jobs] + ([WORKLOAD.kind] if remote.workload is not None else [])
     texts = [
@@ -144,11 +154,15 @@ def _ask(ctx: Context, remote: Remote) -> None:
 
 
 def keep_priority(ctx: Context, remote: Remote, twin: Obj) -> None:
-    """The one thing of a Workload that may change while it is queued or runs."""
+    """Copies the Workload's priority to its remote copy.
+
+    Only the priority may change while it is queued or runs.
+    """
     fields = ("priority", "priorityClassRef")
     here = {name: ctx.workload["spec"].get(name) for name in fields}
     if here == {name: twin["spec"].get(name) for name in fields} or remote.busy:
         return
+    # resourceVersion is a precondition: the priority is compared with exactly this version.
     body = {"metadata": {"resourceVersion": twin["metadata"]["resourceVersion"]}, "spec": here}
     ctx.send(remote, Patch(WORKLOAD, key_of(twin), body))
 

@@ -1,4 +1,4 @@
-"""What a decision reads of caches and workers: watches, indexes, projections."""
+"""Reads from the caches and workers: watches, indexes, projections."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CHECK, CONFIG, OF_WORKLOAD, OWNER = "check", "config", "workload", "owner"
 
 
 def watches(settings: MultiKueueSettings) -> tuple[Watch, ...]:
-    """Of the system whose keys are the manager's Workloads."""
+    """Returns the watches of the controller whose keys are Workloads of the manager cluster."""
     controller = settings.controller_name
     return (
         Watch(
@@ -63,7 +63,7 @@ def _wakes_of_job(job: Obj, caches: Caches) -> Iterable[Key]:
 
 
 def fleet_watches(settings: MultiKueueSettings) -> tuple[FleetWatch, ...]:
-    """Of every worker: what is ours there, and nothing else."""
+    """Returns the watches on every worker: only objects with this manager cluster's origin label."""
     selector = f"{names.ORIGIN_LABEL}={settings.the_origin}"
     return (
         FleetWatch(WORKLOAD, selector=selector, project=project_remote_workload),
@@ -77,7 +77,7 @@ def fleet_watches(settings: MultiKueueSettings) -> tuple[FleetWatch, ...]:
 
 
 def workload_of(obj: Obj) -> Key:
-    """The manager's Workload that an object on a worker belongs to."""
+    """Returns the key of the manager cluster's Workload that an object on a worker belongs to."""
     if name := prebuilt(obj):
         return Key(key_of(obj).namespace, name)
     return key_of(obj)
@@ -96,7 +96,7 @@ def of_workload(job: Obj) -> Iterable[str]:
 
 
 def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: Workers) -> Observed | None:
-    """The Workload with its job, and what each worker has of it."""
+    """Returns the Workload with its job, and their objects on each worker; None if there is nothing to do."""
     workload = caches[WORKLOAD].get(key)
     check = _check_of(caches, workload, settings) if workload is not None else None
     listed = _listed(caches, check)
@@ -165,20 +165,23 @@ def _remote(
 
 
 def _is_through(name: str, obj: Obj, workers: Workers) -> bool:
-    """Whether it was made through this connection, or through one that is no more."""
+    """Returns True if the object was created through this connection, or through one that is gone."""
     made = (obj["metadata"].get("annotations") or {}).get(names.WORKER)
     return made in (None, name) or made not in workers.names()
 
 
 def _seen(name: str, obj: Obj, workers: Workers) -> Obj:
-    """Under load a pass often comes before the watch event: what was deleted is not deleted again."""
+    """Returns the object, marked as terminating if its deletion was already accepted.
+
+    Under load a pass often precedes the watch event.  The mark prevents a second deletion.
+    """
     if not workers.deleted(name, uid_of(obj)):
         return obj
     return {**obj, "metadata": {"deletionTimestamp": "accepted", **obj["metadata"]}}
 
 
 def remote_keys(settings: MultiKueueSettings, workers: Workers) -> Iterable[Key]:
-    """Keys of the Workloads that objects on workers belong to: some may be gone from the manager."""
+    """Returns the keys of Workloads that own objects on workers, including Workloads that are gone."""
     found: dict[Key, None] = {}
     for name in workers.names():
         for resource in (WORKLOAD, *settings.kinds):
@@ -222,7 +225,10 @@ def _checks(workload: Obj) -> Iterable[str]:
 
 
 def project_workload(workload: Obj) -> Obj:
-    """The spec whole: it is copied to workers.  The status whole: what is not in it would seem removed."""
+    """Keeps the whole spec, which is copied to workers, and the whole status.
+
+    A status field that is not kept would appear to be removed by the next write.
+    """
     return {
         "metadata": metadata(workload, "finalizers", "annotations"),
         "spec": workload["spec"],
@@ -239,7 +245,7 @@ def project_check(check: Obj) -> Obj:
 
 
 def project_job(job: Obj) -> Obj:
-    """The full object when it is dispatched, otherwise only that it is not."""
+    """Returns the full object when it is dispatched, otherwise only its metadata and managedBy."""
     managed_by = (job.get("spec") or {}).get("managedBy")
     if managed_by == names.MULTIKUEUE:
         return job
@@ -258,7 +264,7 @@ def project_remote_workload(workload: Obj) -> Obj:
 
 
 def project_remote_job(job: Obj) -> Obj:
-    """The status, and what the object belongs to."""
+    """Keeps the status and the annotations that identify the owner on the manager cluster."""
     annotations = pick(
         job["metadata"].get("annotations"), (names.PREBUILT, names.JOB_UID, names.ATTEMPT, names.WORKER)
     )
@@ -274,7 +280,7 @@ def project_remote_job(job: Obj) -> Obj:
 
 
 def _conditions(status: Obj) -> list[Obj]:
-    """The conditions, as far as they are conditions: no decision has to look twice."""
+    """Returns the well-formed conditions, so that decisions need not validate the answers of a worker."""
     return [one for one in _list_of(status, "conditions") if _is_condition(one)]
 
 

@@ -1,4 +1,4 @@
-"""The API of a worker whose answers are checked: another cluster may answer anything."""
+"""The API client of a worker, with validated answers: another cluster may return anything."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from fournos.multikueue import names
 
 
 class RemoteApi:
-    """The part of an `Api` that steps use.
+    """The part of `Api` that steps use.
 
-    An answer that is not the object asked for raises ConnectionLostError: the step is tried again.
+    An answer that is not the requested object raises ConnectionLostError, so that the step is retried.
     """
 
     def __init__(self, api: ClusterApi) -> None:

@@ -1,7 +1,7 @@
-"""Client of one worker cluster: a work queue whose keys are Workloads of the manager, and the steps for each.
+"""Client of one worker cluster: a work queue with Workloads of the manager cluster as keys, and their steps.
 
-Nothing is remembered beyond the process: steps that are lost with it are decided upon again, from what is on
-the manager and on the workers.
+Nothing is persisted.  Steps that are lost with the process are decided again, from the state of the manager
+cluster and the workers.
 """
 
 from __future__ import annotations
@@ -32,20 +32,26 @@ from fournos.runtime.steps import Create, Custom, Step
 log = logging.getLogger(__name__)
 
 _TASKS: Final = 16
-"""Workloads whose steps are carried out on one worker at the same time."""
+"""The maximum number of Workloads whose steps run concurrently on one worker."""
 _BACKOFF: Final = (0.2, 60.0)
-"""Seconds: the first wait after a failure, and the longest; each is twice the one before."""
+"""Backoff in seconds: the first wait after a failure, and the maximum.
+
+Each wait is twice the previous one.
+"""
 _REMEMBERED: Final = 10_000
-"""Entries that each table keeps of Workloads that may be long gone; the oldest go first."""
+"""The maximum number of entries per table.  Older entries, whose Workloads may be gone, are removed first."""
 
 _Value = TypeVar("_Value")
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], None]
-"""Runs a coroutine as a task of this name."""
+"""Starts a coroutine as a task with this name."""
 
 
 class RemoteClient:
-    """`wake` is called with the key of a Workload whose steps have ended, or whose backoff has."""
+    """The work queue and state of one worker.
+
+    `wake` is called with the key of a Workload when its steps, or its backoff, have ended.
+    """
 
     def __init__(
         self,
@@ -73,7 +79,7 @@ class RemoteClient:
         self._reads: dict[Key, str] = {}
         self._connected: tuple[ClusterApi, StepExecutor] | None = None
 
-    # --- what is known -------------------------------------------------------------------------------
+    # --- state ----------------------------------------------------------------------------------------
 
     def busy(self, workload: Key) -> bool:
         return workload in self._queue
@@ -88,10 +94,10 @@ class RemoteClient:
         executor = self._step_executor()
         return executor is not None and executor.deleted_lately(uid)
 
-    # --- what is to be done ----------------------------------------------------------------------------
+    # --- steps ----------------------------------------------------------------------------------------
 
     def send(self, workload: Key, step: RemoteStep) -> None:
-        """Behind the steps that the Workload has here already; those end with the first that fails."""
+        """Appends a step to those that the Workload has queued here; the first failure discards the rest."""
         if not self._started:
             self._started = True
             for _ in range(_TASKS):
@@ -103,11 +109,11 @@ class RemoteClient:
         self._queue.add(workload)
 
     def usable(self) -> None:
-        """The worker can be used again: what waits for a backoff does not wait any longer."""
+        """Ends all backoffs, because the worker is usable again."""
         self._queue.hurry(0.0)
 
     def stop(self) -> None:
-        """No steps are begun any more."""
+        """Stops the queue: no further steps are started."""
         self._queue.shutdown()
 
     async def _work(self) -> None:
@@ -124,7 +130,8 @@ class RemoteClient:
             finally:
                 self._steps.pop(key, None)
                 self._queue.done(key)
-                # The Workload is not busy any more: its next pass decides what comes next, or once more.
+                # The Workload is not busy any more: its next reconcile pass decides the next
+                # step, or the same one again.
                 self._wake(key)
 
     async def _carry_out(self, key: Key) -> None:
@@ -136,7 +143,7 @@ class RemoteClient:
             failed = _failed(acted)
         except KubeError as error:
             failed = type(error).__name__, error.message
-        except Exception as error:  # an answer that fits nothing harms this worker only
+        except Exception as error:  # an answer of an unexpected form must affect this worker only
             log.exception("worker %s: unexpected failure", self._name, extra={"key": key})
             failed = ConnectionLostError.__name__, f"unexpected {type(error).__name__}"
         if failed is None:
@@ -168,14 +175,14 @@ class RemoteClient:
             if forgotten not in self._queue:
                 self._queue.forget(forgotten)
         if failure.permanent and isinstance(step, Create):
-            return  # any other step is decided upon again at once by whoever is woken: it has to wait
+            return  # another step is decided again with the next pass, so it needs the backoff
         self._queue.retry(key, at_least=retry_after)
         if self._queue.failures(key) == REPORTED_AFTER:
             what = type(step).__name__
             log.warning("worker %s: %s fails: %s", self._name, what, failure.message, extra={"key": key})
 
     def _step_executor(self) -> StepExecutor | None:
-        """One for each connection: it remembers the deletions that were accepted there."""
+        """Returns the executor of the current connection; it remembers the deletions accepted there."""
         api = self._fleet.api(self._name)
         if api is None:
             return None
@@ -184,7 +191,7 @@ class RemoteClient:
         return self._connected[1]
 
     def _caches(self) -> Caches:
-        """Stores begin anew with a kubeconfig for another server."""
+        """Returns the current caches; a kubeconfig for another server creates new stores."""
         found = {resource: self._fleet.store(self._name, resource) for resource in self._resources}
         stores = {resource: store for resource, store in found.items() if store is not None}
         return Caches(stores, covers=dict.fromkeys(stores, self._is_ours))
@@ -194,14 +201,14 @@ class RemoteClient:
 
 
 def _each(steps: deque[RemoteStep]) -> Iterator[RemoteStep]:
-    """Those included that come while the first are carried out; the one that fails stays."""
+    """Yields steps, including those appended meanwhile; a failed step stays at the head."""
     while steps:
         yield steps[0]
         steps.popleft()
 
 
 def _failed(acted: Acted) -> tuple[str, str] | None:
-    """Error and message."""
+    """Returns error and message of the step that failed, or None."""
     match acted.stopped:
         case StepFailure(error=error, message=message):
             return error, message
@@ -217,7 +224,7 @@ def _attempt(step: RemoteStep) -> str:
 
 
 def _remember(table: dict[Key, _Value], key: Key, value: _Value) -> list[Key]:
-    """Returns the keys that had to go for it."""
+    """Stores an entry and returns the keys that were removed to make room for it."""
     table.pop(key, None)
     table[key] = value
     gone = []

@@ -23,10 +23,10 @@ from fournos.runtime.clock import Clock
 
 
 class RemoteClients:
-    """`Workers` over a fleet.
+    """Implements `Workers` with a fleet of connections.
 
-    `wake` is called with the key of a Workload that something happened to, `changed` with the name of a
-    worker that has become usable or ceased to be.
+    `wake` is called with the key of a Workload whose objects on a worker changed.  `changed` is called with
+    the name of a worker that became usable or unusable.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class RemoteClients:
         )
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Runs the connections until cancelled."""
         try:
             await self.fleet.run()
         finally:
@@ -75,15 +75,15 @@ class RemoteClients:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        # The pass that sends the first step to a worker does not own its tasks: they have no context of it.
+        # Tasks outlive the pass that sends the first step to a worker, so they must not inherit its context.
         task = asyncio.get_running_loop().create_task(work, name=name, context=Context())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    # --- which workers -------------------------------------------------------------------------------
+    # --- connections ---------------------------------------------------------------------------------
 
     def connect(self, name: str, kubeconfig: bytes, *, version: str) -> None:
-        """Raises KubeconfigRefusedError."""
+        """Connects to a worker.  Raises KubeconfigRefusedError."""
         try:
             self.fleet.connect(name, kubeconfig, version=version)
         except KubeconfigRefusedError as error:
@@ -116,7 +116,7 @@ class RemoteClients:
     def version_of(self, name: str) -> str | None:
         return self.fleet.version_of(name)
 
-    # --- what is known of them -----------------------------------------------------------------------
+    # --- state ---------------------------------------------------------------------------------------
 
     def probed(self, name: str) -> bool:
         if name in self._refused:
@@ -142,7 +142,7 @@ class RemoteClients:
         return ""
 
     def _listed(self, name: str, resource: Resource) -> bool:
-        """The first list of this type has an answer, whatever it is."""
+        """Returns True if the first list of this type has been answered, with objects or an error."""
         store = self.fleet.store(name, resource)
         if store is None:
             return False
@@ -152,7 +152,7 @@ class RemoteClients:
         return self.fleet.store(name, resource)
 
     def _on_change(self, name: str) -> None:
-        """The fleet reports every change; only one of the verdict concerns what waits for a worker."""
+        """Calls `changed` if the worker's usability has changed; the fleet reports every change."""
         kinds = (None, *self._settings.kinds)
         verdict = tuple(self.hindrance(name, kind) for kind in kinds) if self.probed(name) else None
         if name in self._verdicts and self._verdicts[name] == verdict:

@@ -1,4 +1,4 @@
-"""Asks a worker for a new token and writes it into the Secret on the manager."""
+"""Renewal of a worker's token: requests it from the worker and writes it into the Secret here."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ log = logging.getLogger(__name__)
 
 TIMEOUT: Final = 10.0
 _MAX_BYTES: Final = 256 * 1024
-"""Of a worker's answer."""
+"""The maximum size of a worker's answer, in bytes."""
 _SHORTEST: Final = timedelta(minutes=10)
-"""Life of a token that Kubernetes gives at least."""
+"""The minimum life of a token that Kubernetes issues."""
 _SOONEST: Final = timedelta(minutes=1)
-"""Before which no new token may be due again, whatever a worker answers."""
+"""The minimum time until a new token is due again, whatever the worker answers."""
 _ANSWERS: Final = {
     401: "refuses the credentials (401): put a kubeconfig with valid ones in place",
     403: "does not allow create on serviceaccounts/token of {account} (403): "
@@ -45,8 +45,10 @@ Dial: TypeAlias = Callable[[Credentials], ClusterApi]
 
 @dataclass(frozen=True, slots=True)
 class Renew(Custom):
-    """Replace the token in this Secret's kubeconfig, if the Secret still has this version; the worker is
-    asked with the kubeconfig in `asking`."""
+    """Replaces the token in a Secret's kubeconfig, if the Secret still has this version.
+
+    The request to the worker uses the kubeconfig in the Secret `asking`.
+    """
 
     secret: Key
     asking: Key
@@ -68,6 +70,7 @@ def executors(clock: Clock, dial: Dial) -> Mapping[type[Custom], Executor]:
         text = await _ask(dial, checked.credentials, token_in(content))
         accepted = _accept(text, token_in(content), now=clock.now())
         new = with_token(content, text)
+        # The version is a precondition: the Secret may have been changed while the worker was asked.
         check(new, now=clock.now())
         body = {
             "metadata": {"resourceVersion": step.version},
@@ -76,7 +79,7 @@ def executors(clock: Clock, dial: Dial) -> Mapping[type[Custom], Executor]:
         try:
             await api.patch(SECRET, step.secret, body)
         except InvalidError:
-            # The API server may quote what it refuses, and that could be the token.
+            # The API server may quote the refused content, which could be the token.
             raise CredentialsError("the API server refuses the Secret with its new token") from None
         log.info("Secret %s has a new token until %s", step.secret, accepted.ends)
 
@@ -84,8 +87,10 @@ def executors(clock: Clock, dial: Dial) -> Mapping[type[Custom], Executor]:
 
 
 async def _other(api: Api, step: Renew, content: bytes) -> bytes:
-    """The worker's own kubeconfig.  Raises CredentialsError unless it leads to the same server: a token is
-    shown to no other."""
+    """Returns the worker's own kubeconfig.
+
+    Raises CredentialsError unless it has the same server: a token must not be sent to another server.
+    """
     try:
         found = content_of(await api.get(SECRET, step.asking))
     except NotFoundError:
@@ -96,7 +101,10 @@ async def _other(api: Api, step: Renew, content: bytes) -> bytes:
 
 
 async def _ask(dial: Dial, credentials: Credentials, held: Token) -> str:
-    """The new token.  What goes wrong there is a KubeError and never transient: the manager is well."""
+    """Requests a new token from the worker.
+
+    Every failure is raised as a KubeError that is not transient, because the manager cluster is not affected.
+    """
     account = held.account
     resource = Resource("", "v1", "TokenRequest", f"serviceaccounts/{account.name}/token")
     body = {
@@ -123,7 +131,10 @@ async def _ask(dial: Dial, credentials: Credentials, held: Token) -> str:
 
 
 def _accept(text: str, held: Token, *, now: datetime) -> Token:
-    """Raises CredentialsError for a token that a well-meaning worker would not have given."""
+    """Validates the worker's answer.
+
+    Raises CredentialsError for another ServiceAccount or too short a life.
+    """
     new = token_of(text)
     if new.account != held.account:
         raise CredentialsError(f"the answer is a token of another ServiceAccount than {held.account}")

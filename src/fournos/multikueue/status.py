@@ -1,4 +1,4 @@
-"""The status of a Workload on the manager, as far as this adapter reads and writes it."""
+"""The status draft of a Workload on the manager cluster, for the fields of this adapter."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MESSAGE_MAX = 1024
 
 class WorkloadDraft(Draft):
     def __init__(self, workload: Obj, now: datetime, *, check: str) -> None:
-        """`check` names the AdmissionCheck of ours, "" if the Workload has none."""
+        """`check` is the name of this adapter's AdmissionCheck, "" if the Workload has none."""
         super().__init__(workload, now)
         self._check = check
 
@@ -23,7 +23,7 @@ class WorkloadDraft(Draft):
 
     @property
     def cluster_name(self) -> str:
-        """The worker that has won."""
+        """The name of the winning worker, or ""."""
         return str(self._status.get("clusterName") or "")
 
     @property
@@ -46,7 +46,7 @@ class WorkloadDraft(Draft):
     # --- changing ---
 
     def check(self, state: str, message: str) -> None:
-        """The state and message of our check; an event when the state changes."""
+        """Sets the state and message of this adapter's check; records an event when the state changes."""
         before = self._entry()
         changed = before.get("state") != state
         if not changed and before.get("message") == message:
@@ -60,7 +60,7 @@ class WorkloadDraft(Draft):
             self.event("MultiKueue", message, warning=state in ("Retry", "Rejected"))
 
     def claim(self, cluster: str | None, nominated: tuple[str, ...] = ()) -> None:
-        """The winner, or who is nominated: Kueue takes only one of the two at a time."""
+        """Sets the winner or the nominated workers; Kueue accepts only one of the two at a time."""
         self.put(clusterName=cluster, nominatedClusterNames=list(nominated) or None)
 
     def finish(self, reason: str, message: str) -> None:

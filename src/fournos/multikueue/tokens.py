@@ -1,8 +1,9 @@
-"""The system that replaces the tokens in workers' kubeconfigs before they end.
+"""The controller that replaces the tokens in workers' kubeconfigs before they expire.
 
-It is for Secrets in Kueue's namespace that are labelled for it (`RENEW`), whichever adapter uses them.  The
-worker is asked with the kubeconfig itself, one for logs (`LOGS_OF`) with the worker's own: who may read logs
-gets no token beyond the one in hand.  Of a Secret's content only the token's times are kept.
+It handles Secrets in Kueue's namespace with the label `RENEW`, whichever adapter uses them.  The
+request to the worker uses the kubeconfig itself.  For a kubeconfig that only reads logs (`LOGS_OF`) it
+uses the worker's own, so that a reader of logs has no permission to request tokens.  Only the token's
+times are kept of a Secret's content.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from fournos.runtime.decision import Decision, EventRecord, Facts
 from fournos.runtime.projection import pick
 
 AGAIN: Final = timedelta(minutes=1)
-"""After a token that could not be had: half of its life is left for that."""
+"""The retry interval after a failed renewal; half of the token's life is left for retries."""
 MESSAGE_MAX: Final = 1024
 
 
@@ -36,11 +37,11 @@ class Held:
     secret: Obj
     token: Token | None
     problem: str
-    """Why there is no token that can be replaced."""
+    """Why the Secret has no token that can be replaced."""
 
 
 def decide(observed: Held, facts: Facts, now: datetime) -> Decision:
-    """Pure."""
+    """Returns the renewal if it is due, else the time at which it is.  Pure."""
     failure = facts.failure
     if failure is not None:
         if failure.transient:
@@ -49,7 +50,7 @@ def decide(observed: Held, facts: Facts, now: datetime) -> Decision:
     if is_terminating(observed.secret):
         return Decision()
     if observed.token is None:
-        # Nothing but a change of the Secret helps, and that is an event.
+        # Only a change of the Secret can help, and its watch event enqueues it again.
         return Decision(events=(_not_renewed(observed.problem),))
     if now < observed.token.due:
         return Decision(wake_at=observed.token.due)
@@ -62,7 +63,7 @@ def _not_renewed(text: str) -> EventRecord:
 
 
 def _asking(secret: Obj) -> Key:
-    """The Secret whose kubeconfig has the right to ask for its token."""
+    """Returns the key of the Secret whose kubeconfig may request the token."""
     key = key_of(secret)
     return Key(key.namespace, (secret["metadata"].get("labels") or {}).get(names.LOGS_OF) or key.name)
 
@@ -75,7 +76,7 @@ def tokens_controller(
         return None if secret is None else Held(secret, secret["token"], secret["problem"])
 
     def wakes(secret: Obj, caches: Caches) -> Iterable[Key]:
-        """And those that are renewed with it."""
+        """Enqueues the Secret, and those that are renewed with its kubeconfig."""
         key = key_of(secret)
         return (key, *(key_of(one) for one in caches[SECRET] if _asking(one) == key))
 
@@ -98,7 +99,7 @@ def tokens_controller(
 
 
 def project(secret: Obj) -> Obj:
-    """Without a byte of its content."""
+    """Keeps the metadata and the token's times; the content is never cached."""
     token, problem = None, ""
     try:
         token = token_in(content_of(secret))

@@ -1,8 +1,9 @@
-"""Taking back what workers have of a Workload.
+"""Withdrawal of a Workload from workers.
 
-A run is stopped before it is deleted: its Workload there is made inactive, Kueue evicts it, its controller
-stops the job and gives the quota back; then the job goes, then the Workload.  Everything is deleted with
-its UID as a precondition, and is ours by its origin label, by which alone the watches find it.
+A run is stopped before it is deleted.  The remote Workload is deactivated, Kueue evicts it, and
+its controller stops the job and releases the quota.  Then the job is deleted, then the Workload.
+Every deletion has the UID as a precondition.  Only objects with our origin label are deleted,
+because the watches select by that label.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ from fournos.runtime.steps import Delete, Patch
 
 @dataclass(frozen=True, slots=True)
 class Why:
-    """Why something on workers has to go."""
+    """The reason of a withdrawal, and how it proceeds."""
 
     text: str
     hard: bool = False
-    """At once, without the time to stop."""
+    """True: delete at once, without time to stop."""
     kept: bool = False
-    """Only when it has been kept for its logs."""
+    """True: delete only after the retention time for logs has passed."""
     final: bool = False
-    """It cannot be taken back: a cache that shows it may be behind in other things, not in this."""
+    """True: the state cannot be reversed, so a stale cache cannot be wrong about it."""
     at: str = ""
-    """Since when; the grace period counts from here."""
+    """The time from which the grace period counts, as an RFC 3339 text."""
 
 
 def over(observed: Observed) -> Why | None:
-    """Why no worker may have anything of this Workload."""
+    """Returns why workers must not have objects of this Workload, or None if they may."""
     workload = observed.workload
     if workload is None or is_terminating(workload):
         return Why("it is deleted", hard=True, final=workload is not None)
@@ -55,19 +56,19 @@ def over(observed: Observed) -> Why | None:
 
 
 def withdraw(ctx: Context, why: Why) -> Decision:
-    """Everything of it, from all workers."""
+    """Deletes all objects of the Workload from all workers."""
     for remote in ctx.observed.remotes:
         clear(ctx, remote, why)
     if ctx.steps and not _certain(ctx, why) and not _confirmed(ctx):
         return Decision(retry=True)
     if ctx.observed.workload is not None and not is_true(ctx.workload, "Finished"):
-        # Kueue cannot take out what we have written.
+        # Kueue does not remove the fields that this adapter has written.
         ctx.draft.claim(None)
     return ctx.decision()
 
 
 def _certain(ctx: Context, why: Why) -> bool:
-    """The end of this very Workload is no hint, and workers have nothing of one that came after it."""
+    """Returns True if no live read is needed: the end is final, all remote objects are of this Workload."""
     return why.final and all(
         ctx.is_current(obj)
         for remote in ctx.observed.remotes
@@ -77,7 +78,7 @@ def _certain(ctx: Context, why: Why) -> bool:
 
 
 def _confirmed(ctx: Context) -> bool:
-    """The cache is a hint: before anything is destroyed the manager's Workload is read live."""
+    """Confirms the withdrawal by a live read of the Workload: a stale cache must not cause a deletion."""
     answer = ctx.facts.require(LiveGet(WORKLOAD, ctx.observed.key))
     if isinstance(answer, Absent) and not answer.no_kind:
         return ctx.observed.workload is None
@@ -88,7 +89,7 @@ def _confirmed(ctx: Context) -> bool:
 
 
 def clear(ctx: Context, remote: Remote, why: Why) -> None:
-    """The next thing that brings this worker's part of it to its end, if there is one to be done now."""
+    """Sends the next step that removes the Workload's objects from this worker, if one is possible now."""
     if remote.empty or not remote.usable or remote.busy:
         return
     if why.kept and (due := parse_time(why.at) + timedelta(seconds=ctx.settings.keep_finished_sec)) > ctx.now:
@@ -96,6 +97,7 @@ def clear(ctx: Context, remote: Remote, why: Why) -> None:
         return
     if not why.hard and not _stopped(ctx, remote, why):
         return
+    # The job is deleted before its Workload, so that the quota is held as long as the job may run.
     for kind, job in remote.jobs:
         if not is_terminating(job):
             ctx.send(remote, Delete(kind, key_of(job), uid_of(job)))
@@ -108,7 +110,7 @@ def clear(ctx: Context, remote: Remote, why: Why) -> None:
 
 
 def _stopped(ctx: Context, remote: Remote, why: Why) -> bool:
-    """Whether nothing of it holds quota there any more; if not, it is asked to stop."""
+    """Returns True if nothing of the Workload holds quota on this worker; otherwise requests a stop."""
     workload = remote.workload
     if ctx.draft.cluster_name in ("", remote.name):
         ctx.copy_status(_last(ctx, remote))
@@ -127,7 +129,7 @@ def _stopped(ctx: Context, remote: Remote, why: Why) -> bool:
 
 
 def _last(ctx: Context, remote: Remote) -> Obj | None:
-    """The job's copy there, of whatever attempt: how it stopped stays in the status until the next run."""
+    """Returns the job's copy of any attempt: the status of how it stopped is kept until the next run."""
     if ctx.observed.job is None:
         return None
     mine = uid_of(ctx.observed.job)

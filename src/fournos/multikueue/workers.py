@@ -1,8 +1,8 @@
-"""What decisions know of worker clusters, and how they order steps there.
+"""The interface between decisions and worker clusters.
 
-A decision never waits for a worker.  A step for a worker goes into that worker's work queue, and its effect
-comes back as a watch event; until then, and while a failed step waits for its backoff, the Workload counts as
-busy there.  So a worker that hangs delays only the Workloads that are on it.
+A decision never waits for a worker.  A step for a worker is added to that worker's work queue, and its effect
+arrives as a watch event.  Until then, and while a failed step waits for its backoff, the Workload is busy on
+that worker.  A worker that does not answer therefore delays only the Workloads on it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ from fournos.runtime.steps import Create, Custom, Delete, NameTaken, Patch
 
 @dataclass(frozen=True, slots=True)
 class Read(Custom):
-    """Read the object live into its store; `since` names the event that asks for it, so that it happens
-    once for each."""
+    """Reads an object live into its store.
+
+    `since` identifies the event that requires the read, so that it happens once per event.
+    """
 
     resource: Resource
     key: Key
@@ -34,7 +36,7 @@ RemoteStep: TypeAlias = Create | Patch | Delete | Read
 
 @dataclass(frozen=True, slots=True)
 class Send(Custom):
-    """Carry out a step on a worker, on behalf of a Workload of the manager."""
+    """Runs a step on a worker, for a Workload of the manager cluster."""
 
     worker: str
     workload: Key
@@ -42,12 +44,15 @@ class Send(Custom):
 
 
 def create(resource: Resource, body: Obj) -> Create:
-    """Creates an object on a worker, or takes the one that an earlier try has created."""
+    """Creates an object on a worker, or accepts the one that an earlier try has created."""
     return Create(resource, body, name_taken=_name_taken)
 
 
 def _name_taken(step: Create, live: Obj) -> NameTaken | None:
-    """The controller of an object on a worker belongs to that cluster: labels and annotations decide."""
+    """Decides on an existing object of the same name, by labels and annotations.
+
+    Its controller reference cannot be used, because it belongs to the worker cluster.
+    """
     found, wanted = live["metadata"], step.body["metadata"]
     same = all(
         (found.get(part) or {}).get(name) == (wanted.get(part) or {}).get(name)
@@ -66,18 +71,18 @@ def _name_taken(step: Create, live: Obj) -> NameTaken | None:
 
 
 _PERMANENT = frozenset({"ForeignObject", "InvalidError"})
-"""Refusals that no waiting cures: this worker cannot take this object."""
+"""Errors that no retry resolves: this worker cannot accept this object."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteFailure:
-    """The last step for a Workload that failed on a worker."""
+    """The failure of the last step for a Workload on a worker."""
 
     error: str
-    """As in `StepFailure`."""
+    """The error class, as in `StepFailure`."""
     message: str
     attempt: str = ""
-    """Of the object that was to be created."""
+    """The attempt of the object that was to be created, else ""."""
 
     @property
     def permanent(self) -> bool:
@@ -85,48 +90,50 @@ class RemoteFailure:
 
 
 class Workers(Protocol):
-    """The connections to worker clusters, as the systems of the adapter use them."""
+    """The connections to worker clusters, as the adapter's controllers use them."""
 
     def connect(self, name: str, kubeconfig: bytes, *, version: str) -> None:
-        """Raises KubeconfigRefusedError."""
+        """Connects to a worker.  Raises KubeconfigRefusedError."""
         ...
 
     def forget(self, name: str) -> None: ...
     def names(self) -> tuple[str, ...]: ...
     def version_of(self, name: str) -> str | None: ...
     def probed(self, name: str) -> bool:
-        """False while nothing is known of it yet: neither that it can be used nor that it cannot."""
+        """Returns False until the worker is known to be usable or unusable."""
         ...
 
     def store(self, name: str, resource: Resource) -> Store | None: ...
     def hindrance(self, name: str, kind: Resource | None = None) -> str:
-        """Why it cannot be used, for this kind if one is given: its kubeconfig, its API server, a CRD that is
-        missing, a watch that is refused; "" when it can."""
+        """Returns why the worker is not usable (for this kind if one is given), or "".
+
+        Causes are its kubeconfig, its API server, a missing CRD, or a refused watch.
+        """
         ...
 
     def refuse(self, name: str, version: str, text: str) -> None:
-        """Its kubeconfig of this version cannot be used: drop the connection, remember why."""
+        """Drops the connection and stores the reason: this version of the kubeconfig cannot be used."""
         ...
 
     def refused(self, name: str) -> str | None:
-        """The version that `refuse` or `connect` refused."""
+        """Returns the version of the kubeconfig that `refuse` or `connect` refused, or None."""
         ...
 
     def busy(self, name: str, workload: Key) -> bool:
-        """A step for this Workload is under way there, or waits for its backoff."""
+        """Returns True if a step for this Workload is running on the worker, or waits for its backoff."""
         ...
 
     def failure(self, name: str, workload: Key) -> RemoteFailure | None: ...
     def last_read(self, name: str, workload: Key) -> str:
-        """`since` of the last `Read` that was answered; "" without one."""
+        """Returns `since` of the last `Read` that was answered, or ""."""
         ...
 
     def deleted(self, name: str, uid: str) -> bool:
-        """Its deletion was accepted a moment ago, and its watch event may still come."""
+        """Returns True if the deletion was accepted recently and its watch event may not have arrived yet."""
         ...
 
     async def send(self, step: Send, api: Api) -> None:
-        """Take the step; must not wait for the worker.  `api` is the manager's."""
+        """Queues the step without waiting for the worker.  `api` is the manager cluster's."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Wiring: the controller of our AdmissionChecks."""
+"""The controller of this adapter's AdmissionChecks."""
 
 from __future__ import annotations
 

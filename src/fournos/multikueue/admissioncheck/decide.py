@@ -1,7 +1,7 @@
-"""The conditions of an AdmissionCheck of ours: whether any worker can be used, and since when each.
+"""Decides the conditions of an AdmissionCheck: Active, and one per worker with the time of its last change.
 
-Kueue admits nothing through a check that is not Active.  The conditions about single workers are the clock by
-which a lost worker's jobs are given to others; they outlive this process.
+Kueue admits nothing through a check that is not Active.  The conditions of the workers define when a lost
+worker's jobs are dispatched again.  They survive a restart of this process.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fournos.runtime.decision import Decision, EventRecord, Facts
 
 
 def decide(observed: Observed, facts: Facts, now: datetime) -> Decision:
-    """Pure."""
+    """Returns the status with all conditions, and an event if Active changes.  Pure."""
     if facts.failure is not None:
         return Decision(retry=True)
     wanted = [_condition_of(worker) for worker in observed.workers]
@@ -24,7 +24,7 @@ def decide(observed: Observed, facts: Facts, now: datetime) -> Decision:
         worker.name: condition(observed.check, f"{names.WORKER_CONDITION}{worker.name}")
         for worker in observed.workers
     }
-    # Right after a start nothing is known of a worker: what was known before stays.
+    # Right after a start no worker has been probed: the condition written before is kept.
     shown = [
         new
         for worker, new in zip(observed.workers, wanted, strict=True)

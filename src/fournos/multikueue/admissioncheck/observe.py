@@ -1,4 +1,4 @@
-"""An AdmissionCheck of ours and the workers that its MultiKueueConfig names."""
+"""Reads an AdmissionCheck of this adapter and the workers that its MultiKueueConfig lists."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from fournos.runtime.projection import own_key, pick
 class Worker:
     name: str
     exists: bool
-    """There is a MultiKueueCluster of this name."""
+    """True if a MultiKueueCluster of this name exists."""
     probed: bool
     hindrance: str
     missing: tuple[str, ...] = ()
-    """Kinds that it cannot take."""
+    """Kinds that cannot be dispatched to the worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
     check: Obj
     problem: str
-    """Why its parameters name no workers."""
+    """Why the check's parameters give no workers, or ""."""
     workers: tuple[Worker, ...] = ()
 
 
@@ -60,8 +60,11 @@ def _worker(caches: Caches, name: str, settings: MultiKueueSettings, workers: Wo
 
 
 def watches() -> tuple[Watch, ...]:
-    """With projections of its own it shares no cache with the system of the Workloads: its writes wake that
-    one."""
+    """Returns the watches of this controller.
+
+    Their projections differ from those of the Workload controller, so the two share no cache.  Conditions
+    written here reach the Workload controller by its own watch.
+    """
     return (
         Watch(ADMISSION_CHECK, wakes=own_key, project=_project, indexes={CONFIG: config_of}),
         Watch(MULTIKUEUE_CONFIG, wakes=_wakes_of_config),
@@ -88,5 +91,5 @@ def _project(check: Obj) -> Obj:
 
 
 def _project_cluster(cluster: Obj) -> Obj:
-    """Only that it exists: its status is Kueue's."""
+    """Keeps only the metadata: existence matters, and Kueue owns the status."""
     return {"metadata": pick(cluster["metadata"], ("name", "uid", "resourceVersion", "deletionTimestamp"))}

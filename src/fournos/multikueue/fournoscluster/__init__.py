@@ -1,5 +1,5 @@
-"""Makes workers of the FournosClusters labelled fournos.dev/multikueue-worker=true.
+"""Registers FournosClusters with the label fournos.dev/multikueue-worker=true as workers.
 
 Each gets a MultiKueueCluster of its name, and a copy of its kubeconfig in Kueue's namespace, where Kueue
-looks for it; the copy follows the original, and goes with the MultiKueueCluster, which owns it.
+reads it. The copy is updated with the original.  It is owned by the MultiKueueCluster and deleted with it.
 """

@@ -1,4 +1,4 @@
-"""The objects that are made for a FournosCluster."""
+"""Builders of the objects that are created for a FournosCluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def worker_of(name: str) -> Obj:
 
 
 def copy_metadata(worker: Obj, namespace: str, *, renewed: bool) -> Mapping[str, Any]:
-    """Of the copy of the kubeconfig Secret; `renewed`: its token is replaced before it ends."""
+    """Returns the metadata of the kubeconfig Secret's copy.
+
+    `renewed`: its token is replaced before it expires.
+    """
     name = worker["metadata"]["name"]
     owner = {
         "apiVersion": MULTIKUEUE_CLUSTER.api_version,

@@ -1,4 +1,4 @@
-"""Wiring: the controller of the FournosClusters that are workers."""
+"""The controller of the FournosClusters that are workers."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def _primary(observed: Observed) -> Obj:
 
 
 def _made(settings: MultiKueueSettings, caches: Caches) -> Iterable[Key]:
-    """Keys of the MultiKueueClusters that are ours: some may be left of a FournosCluster that is gone."""
+    """Returns the keys of our MultiKueueClusters, including those whose FournosCluster is gone."""
     mine = (one for one in caches[MULTIKUEUE_CLUSTER] if is_ours(one, one["metadata"]["name"]))
     return tuple(cluster_key(settings, one) for one in mine)

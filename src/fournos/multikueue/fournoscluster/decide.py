@@ -1,4 +1,4 @@
-"""Whether a FournosCluster is a worker, and whether the copy of its kubeconfig is up to date."""
+"""Decides whether a FournosCluster is a worker, and keeps the copy of its kubeconfig up to date."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from fournos.runtime.steps import CopySecret, Create, Delete, Patch, Step
 
 
 def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -> Decision:
-    """Pure."""
+    """Returns the next steps for a FournosCluster.  Pure."""
     failure = facts.failure
     if failure is not None:
         if failure.transient or observed.cluster is None:
             return Decision(retry=True)
         text = f"not a worker: {failure.message}"[:1024]
-        # A refused kubeconfig is looked at again when its Secret changes.
+        # A refused kubeconfig is checked again when its Secret changes.
         return Decision(
             events=(EventRecord("Warning", failure.reason or failure.error, text),),
             retry=not isinstance(failure.step, CheckKubeconfig),
@@ -62,7 +62,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -
                 observed.source.key,
                 copy_metadata(observed.worker, namespace, renewed=observed.source.renewed),
             ),
-            # Last: it records that the copy is complete.
+            # The last step, because it records that the copy is complete.
             Patch(
                 MULTIKUEUE_CLUSTER,
                 key_of(observed.worker),
@@ -73,8 +73,10 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -
 
 
 def _renewal(observed: Observed, source: Source, copy: Answer, namespace: str) -> tuple[Step, ...]:
-    """The label by which the token in the copy is replaced before it ends: an update of the data by
-    `CopySecret` keeps the labels of the copy."""
+    """Returns the patch of the label by which the token in the copy is replaced before it expires.
+
+    A separate step is needed, because an update of the data by `CopySecret` keeps the labels of the copy.
+    """
     name = observed.key.name
     if not isinstance(copy, Present) or copy.value.labels.get(names.MADE_FOR) != name:
         return ()
@@ -86,7 +88,7 @@ def _renewal(observed: Observed, source: Source, copy: Answer, namespace: str) -
 
 
 def _gone(observed: Observed, facts: Facts) -> Decision:
-    """Out of the fleet: the MultiKueueCluster goes, and its Secret with it."""
+    """Removes a worker: deletes its MultiKueueCluster, and Kubernetes deletes the Secret that it owns."""
     if (
         observed.worker is None
         or not is_ours(observed.worker, observed.key.name)
@@ -95,7 +97,7 @@ def _gone(observed: Observed, facts: Facts) -> Decision:
         return _note_too_many(observed)
     answer = facts.require(LiveGet(FOURNOS_CLUSTER, observed.key))
     if observed.cluster is None and not isinstance(answer, Absent):
-        return Decision(retry=True)  # the cache is about to show it
+        return Decision(retry=True)  # the cache does not show it yet
     step = Delete(MULTIKUEUE_CLUSTER, key_of(observed.worker), uid_of(observed.worker))
     return Decision((step,), events=_note_too_many(observed).events)
 
@@ -108,5 +110,5 @@ def _note_too_many(observed: Observed) -> Decision:
 
 
 def _copied(worker: Obj) -> str:
-    """The version of the source that its Secret is a complete copy of."""
+    """Returns the version of the source of which the worker's Secret is a complete copy, or ""."""
     return str((worker["metadata"].get("annotations") or {}).get(names.SOURCE_VERSION) or "")

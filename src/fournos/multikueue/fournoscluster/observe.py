@@ -1,4 +1,4 @@
-"""A FournosCluster, its kubeconfig Secret without data, and the MultiKueueCluster of its name."""
+"""Reads a FournosCluster, its kubeconfig Secret without data, and the MultiKueueCluster of its name."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Source:
 
     key: Key
     version: str
-    """Of its kubeconfig: another label makes no other version."""
+    """The version of the kubeconfig only: a change of labels does not change it."""
     has_kubeconfig: bool
     renewed: bool
-    """The token in a copy has to be replaced before it ends."""
+    """True if the token in a copy has to be replaced before it expires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +38,11 @@ class Observed:
     key: Key
     cluster: Obj | None
     wanted: bool
-    """It opts in, and is not one too many."""
+    """True if the cluster opts in and the maximum number of workers is not exceeded."""
     too_many: bool
     source: Source | None
     worker: Obj | None
-    """The MultiKueueCluster of its name."""
+    """The MultiKueueCluster of the same name."""
 
 
 def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings) -> Observed | None:
@@ -100,7 +100,7 @@ def watches(settings: MultiKueueSettings) -> tuple[Watch, ...]:
 
 
 def cluster_key(settings: MultiKueueSettings, worker: Obj) -> Key:
-    """The FournosCluster that a MultiKueueCluster of its name is for."""
+    """Returns the key of the FournosCluster with the name of a MultiKueueCluster."""
     return Key(settings.clusters_namespace, worker["metadata"]["name"])
 
 
@@ -109,7 +109,7 @@ def is_ours(worker: Obj, cluster: str) -> bool:
 
 
 def _wakes_of_cluster(obj: Obj, caches: Caches) -> Iterable[Key]:
-    """One that leaves makes room for another."""
+    """Enqueues the cluster and all candidates: one that opts out makes room for another."""
     return (key_of(obj), *(key_of(one) for one in caches[FOURNOS_CLUSTER] if _opts_in(one)))
 
 
@@ -138,9 +138,9 @@ def _project_worker(worker: Obj) -> Obj:
 
 
 def project_source(secret: Obj) -> Obj:
-    """Without a byte of its content.
+    """Keeps the metadata and a digest of the kubeconfig; the content is never cached.
 
-    The version of a copy is the content of its source: a source whose labels alone have changed must not
+    The version of a copy is the digest of its source.  A source of which only labels have changed must not
     overwrite a token that was renewed in the copy.
     """
     content = str((secret.get("data") or {}).get(names.KUBECONFIG) or "")

@@ -1,4 +1,4 @@
-"""The step that checks a kubeconfig before it is copied."""
+"""The step that validates a kubeconfig before it is copied."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fournos.runtime.steps import Custom
 
 @dataclass(frozen=True, slots=True)
 class CheckKubeconfig(Custom):
-    """Fails for a kubeconfig that Kueue would refuse: nothing of it is copied then."""
+    """Validates a kubeconfig; fails for one that Kueue would refuse, and the steps after it are not run."""
 
     secret: Key
 

@@ -1,1 +1,1 @@
-"""Connects to the workers that MultiKueueClusters name by their kubeconfig Secrets, which it only reads."""
+"""Connects to the workers of MultiKueueClusters through their kubeconfig Secrets; writes neither of them."""

@@ -1,4 +1,4 @@
-"""Wiring: the controller of the connections to workers."""
+"""The controller of the connections to workers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Which worker to connect to, with which version of its kubeconfig.
+"""Decides which worker to connect to, and with which version of its kubeconfig.
 
-Kueue itself keeps the status of MultiKueueClusters: what is found out here stands in our AdmissionChecks.
+Kueue itself writes the status of MultiKueueClusters, so the results are reported in our AdmissionChecks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fournos.runtime.decision import Decision, EventRecord, Facts
 
 
 def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -> Decision:
-    """Pure."""
+    """Returns the next step of a connection: connect, refuse or forget.  Pure."""
     failure = facts.failure
     if failure is not None:
         if failure.transient:

@@ -1,4 +1,4 @@
-"""A MultiKueueCluster, its kubeconfig Secret without data, and what the process is connected to."""
+"""Reads a MultiKueueCluster, its kubeconfig Secret without data, and the state of its connection."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Observed:
     name: str
     cluster: Obj | None
     wanted: bool
-    """A check of ours names it."""
+    """True if a check of this adapter lists the cluster."""
     secret: Obj | None
     connected: str | None
-    """The version of the kubeconfig in use."""
+    """The version of the kubeconfig in use, or None."""
     refused: str | None
-    """The version of the kubeconfig that cannot be used."""
+    """The version of the kubeconfig that cannot be used, or None."""
 
     @property
     def known(self) -> bool:

@@ -1,4 +1,4 @@
-"""The steps that connect to a worker, refuse its kubeconfig or forget it."""
+"""The steps that connect to a worker, refuse its kubeconfig or forget the worker."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fournos.runtime.steps import Custom
 
 @dataclass(frozen=True, slots=True)
 class Connect(Custom):
-    """Use the kubeconfig of this Secret; its bytes are read and handed on without passing a decision."""
+    """Connects with the kubeconfig of this Secret; its content is read here and never part of a decision."""
 
     worker: str
     secret: Key
