@@ -1,1 +1,1 @@
-"""Kinds that Kueue does not know, queued by configuration: PipelineRun, and any other custom resource."""
+"""Kinds without a Kueue integration, queued by configuration: PipelineRun and any other custom resource."""

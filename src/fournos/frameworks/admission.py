@@ -1,7 +1,8 @@
-"""Admission of configured kinds, pure: what a queue name brings at creation, and what may change later.
+"""Admission of configured kinds, pure: defaulting at creation, and validation of later changes.
 
-At creation an object is held for its queue, `managedBy` is set where the queue leads to other clusters, and a
-kind that cannot be placed later is placed.  Afterwards nobody lets it go before the queue has admitted it.
+At creation an object with a queue name is held for its queue, `managedBy` is set if the queue dispatches to
+other clusters, and a kind that cannot be placed later is placed.  After that the object can be released only
+when the queue has admitted it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,10 @@ _HELD_AT: Final = f"metadata.annotations[{names.HELD_ANNOTATION}]"
 
 
 def webhooks(frameworks: tuple[Framework, ...]) -> tuple[Webhook, ...]:
-    """One a kind.  Objects without a queue, and changes that matter to nobody here, are not asked about."""
+    """Returns one webhook per kind.
+
+    Its match conditions exclude objects without a queue name, and updates of other fields.
+    """
     return tuple(_webhook(one) for one in frameworks)
 
 
@@ -75,7 +79,7 @@ def _conditions(framework: Framework) -> Iterator[tuple[str, str]]:
 
 
 def _watched(framework: Framework) -> tuple[tuple[str, str], ...]:
-    """Labels and annotations whose changes are looked at."""
+    """Returns the labels and annotations whose changes are reviewed."""
     return (
         ("labels", QUEUE_NAME_LABEL),
         ("annotations", names.HELD_ANNOTATION),
@@ -84,7 +88,7 @@ def _watched(framework: Framework) -> tuple[tuple[str, str], ...]:
 
 
 def review(request: Request, facts: Facts, *, framework: Framework) -> Review:
-    """The webhook's decision; see `fournos.runtime.webhook.types`."""
+    """Reviews a creation or an update; see `fournos.runtime.webhook.types`."""
     if request.old is None:
         return _created(request.new, facts, framework)
     return _changed(request.old, request.new, facts, framework)
@@ -106,7 +110,7 @@ def _created(new: Obj, facts: Facts, framework: Framework) -> Review:
     for unknown in (ancestor, behind):
         if isinstance(unknown, Unknown):
             return _refused(_QUEUE_AT, f"the queue could not be read: {unknown.reason}", "queue", again=True)
-    if isinstance(ancestor, Ancestor):  # it runs on its owner's quota, once there is some
+    if isinstance(ancestor, Ancestor):  # it runs on its owner's quota, once the owner's Workload is admitted
         return Review() if _admitted(ancestor.workload) else Review(patch=_hold(framework, new))
     if behind is None:
         text = f"queue {queue!r} is not there, or has no ClusterQueue: {new['kind']} waits until it has"
@@ -152,7 +156,10 @@ def _placed_at_creation(framework: Framework) -> bool:
 
 
 def _hold(framework: Framework, new: Obj) -> dict[str, Any]:
-    """Nothing where its user holds it himself, or wants something else of that field."""
+    """Returns the patch that holds the object.
+
+    It is empty if the user holds the object, or has set the field to another value.
+    """
     hold = framework.hold
     found = read(new, hold.path)
     mine = annotations_of(new).get(names.HELD_ANNOTATION) == names.HELD_BY_QUEUE
@@ -196,7 +203,7 @@ def _changed(old: Obj, new: Obj, facts: Facts, framework: Framework) -> Review:
             return _refused(_HELD_AT, text, "held-fixed")
         return Review()
     if read(new, framework.hold.path) != framework.hold.released or job.managed_by() == MULTIKUEUE:
-        return Review()  # it ends, or runs elsewhere
+        return Review()  # it ends, or another cluster runs it
     if not mine and not prebuilt_name(new):
         text = f"its user has let it go: it waits in queue {queue_name(new)!r} now"
         return Review(patch=_held(framework), warnings=(text,))
@@ -204,8 +211,12 @@ def _changed(old: Obj, new: Obj, facts: Facts, framework: Framework) -> Review:
 
 
 def _let_go(job: QueuedObject, facts: Facts) -> Review:
-    """Only what is admitted may go: by a Workload of its own, whatever name or label leads to it."""
+    """Allows the release of an object only if its own Workload, or its ancestor's, is admitted.
+
+    The Workload must be controlled by the object, whatever name or label refers to it.
+    """
     new, namespace, prebuilt = job.obj, job.obj["metadata"]["namespace"], prebuilt_name(job.obj)
+    # Live reads: a release cannot be undone for kinds that take the hold at creation only.
     questions: list[Question] = [LiveList(WORKLOAD, namespace, f"{JOB_UID_LABEL}={uid_of(new)}")]
     if prebuilt:
         questions.append(LiveGet(WORKLOAD, Key(namespace, prebuilt)))

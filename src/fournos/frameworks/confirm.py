@@ -1,7 +1,7 @@
-"""Ending something for good needs the API server's word: a cache may be behind.
+"""Confirmation by live reads before an object is ended for good, because a cache may be stale.
 
-A kind that is held and let go at will is stopped on the cache's word, as Kueue does it; the next pass would
-let it go again.  What cannot be held again is ended only for what its Workload is now.
+A kind that can be held again is stopped on the cache's state, as Kueue does it: the next pass would release
+it again.  A kind that cannot be held again is ended only for the current state of its Workload.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from fournos.runtime.steps import Patch
 
 
 def confirmed(ctx: Context) -> Outcome:
-    """Kueue's side of the object.  Raises RequestsError."""
+    """Reconciles the object's Workload; confirms the outcome live if it would end the object.
+
+    Raises RequestsError.
+    """
     outcome = _ask(ctx)
     if not _ends(ctx, outcome):
         return outcome
@@ -45,7 +48,7 @@ def _ends(ctx: Context, outcome: Outcome) -> bool:
 
 
 def _live(ctx: Context) -> QueueInputs | None:
-    """None: it could not be learnt."""
+    """Returns the Workloads of the object from live reads; None if a read failed."""
     mine = LiveList(WORKLOAD, ctx.key.namespace, f"{JOB_UID_LABEL}={uid_of(ctx.obj)}")
     named = {key_of(one) for one in ctx.workloads}
     if ctx.prebuilt:

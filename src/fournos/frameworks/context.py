@@ -1,4 +1,4 @@
-"""What one pass works with: an object of a configured kind, and what the caches hold about it."""
+"""State of one reconcile pass: an object of a configured kind, and related objects from the caches."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from fournos.runtime.steps import Patch
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """An object, or the Workloads that it has left behind."""
+    """An object, or the Workloads that remain of a deleted one."""
 
     key: Key
     obj: Obj | None
     inputs: QueueInputs = field(default_factory=QueueInputs)
     gated_pods: int = 0
-    """Pods of it that Kueue's own pod integration queues a second time."""
+    """The number of its pods that Kueue's own pod integration queues a second time."""
 
     @property
     def primary(self) -> Obj:
@@ -36,7 +36,7 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Of an object that is there."""
+    """The state of a pass for an object that exists."""
 
     framework: Framework
     obj: Obj
@@ -76,11 +76,11 @@ class Context:
 
     @property
     def held_by_queue(self) -> bool:
-        """Whether its hold, now or once, is the queue's."""
+        """True if the object is or was held by the queue, not by its user."""
         return self.annotations.get(names.HELD_ANNOTATION) == names.HELD_BY_QUEUE
 
     def patch(self, body: Mapping[str, Any]) -> Patch:
-        """Of the object; refused if it has changed since it was seen."""
+        """Returns a patch of the object with its resourceVersion as a precondition."""
         version = {"resourceVersion": self.obj["metadata"]["resourceVersion"]}
         meta = {**(body.get("metadata") or {}), **version}
         return Patch(self.framework.resource, self.key, {**body, "metadata": meta})

@@ -1,4 +1,4 @@
-"""Wiring: one system a configured kind, as the runtime takes it."""
+"""The controllers of the configured kinds, one per kind, as the manager registers them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fournos.runtime.controller import Controller
 
 
 def framework_controllers(settings: FrameworkSettings) -> list[Controller[Observed]]:
-    """A kind whose CRD is missing waits for it and stops no other."""
+    """Returns one controller per kind; a kind without a CRD waits for it and does not affect the others."""
     return [framework_controller(one, settings.max_attempts) for one in settings.frameworks()]
 
 

@@ -1,8 +1,9 @@
-"""What happens next to an object of a configured kind: what keeps it from the queue, then Kueue's side, then
-a new attempt.
+"""The decision for an object of a configured kind.
+
+It checks what excludes the object from the queue, then reconciles the Workload, then starts a new attempt.
 
 (held) → Workload → admitted → released → ended → Workload finished
-                       evicted → held again, or ended and perhaps made anew
+                       evicted → held again, or ended and possibly recreated
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from fournos.runtime.failures import retried
 def decide(
     observed: Observed, facts: Facts, now: datetime, *, framework: Framework, max_attempts: int
 ) -> Decision:
-    """Pure; see `fournos.runtime.decision`."""
+    """Returns the next steps for an object.  Pure; see `fournos.runtime.decision`."""
     if observed.obj is None:
         return left_behind(observed, framework, facts)
     ctx = Context(framework, observed.obj, observed.inputs, facts, now, max_attempts, observed.gated_pods)
@@ -68,7 +69,7 @@ def _done(outcome: Outcome) -> Decision:
 
 
 def _kept_out(ctx: Context) -> Decision | None:
-    """Why Kueue must not hear of it; None: it may."""
+    """Returns the decision for an object that must not be queued; None if it may be."""
     hold, job = ctx.framework.hold, ctx.job
     if job.is_suspended():
         if hold.users_too and not ctx.held_by_queue and not ctx.prebuilt:
@@ -86,7 +87,10 @@ def _kept_out(ctx: Context) -> Decision | None:
 
 
 def _nested(ctx: Context, ancestor: Ancestor) -> Decision:
-    """It runs on its owner's quota, and the owner sees to it; the queue's own hold is let go."""
+    """Handles an object that runs on its owner's quota.
+
+    The owner controls it.  Only the queue's own hold is released here, once the owner's Workload is admitted.
+    """
     if ctx.job.is_suspended():
         held = ancestor.workload
         if not ctx.held_by_queue or held is None or not is_true(held, "Admitted"):
@@ -99,7 +103,7 @@ def _nested(ctx: Context, ancestor: Ancestor) -> Decision:
 
 
 def _hopeless(ctx: Context) -> Decision | None:
-    """Its Workload is over and it was never let go: it would wait for ever."""
+    """Ends a suspended object whose Workload is finished: it would otherwise wait forever."""
     job = ctx.job
     if not job.is_suspended() or job.finished() is not None:
         return None
@@ -123,7 +127,7 @@ def _failed(ctx: Context) -> Decision:
     failure = ctx.facts.failure
     assert failure is not None
     if failure.error == "NotFoundError":
-        return Decision(retry=True)  # the cache has yet to see that it is gone
+        return Decision(retry=True)  # the cache does not show the deletion yet
     if not failure.transient:
         told = tell(
             ctx, Trouble(failure.error, f"{type(failure.step).__name__} was refused: {failure.message}")

@@ -1,6 +1,7 @@
-"""Placement at creation, for kinds that take none later.
+"""Placement at creation, for kinds that cannot be changed later.
 
-Where a queue leaves one flavor to choose, its labels and tolerations are put in before Kueue chooses it."""
+If a queue has only one possible flavor, its node labels and tolerations are set before Kueue assigns it.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from fournos.runtime.decision import Facts, LiveGet, Present, Unknown
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What a pod template gets, or why nothing is known."""
+    """The patch of a pod template, or a warning why no placement is known."""
 
     patch: Mapping[str, Any] = field(default_factory=dict)
     warning: str = ""
@@ -31,9 +32,9 @@ def flavor_questions(cluster_queue: Obj, requests: Iterable[str]) -> tuple[LiveG
 def place(
     cluster_queue: Obj, requests: Iterable[str], pod_template: Obj, facts: Facts, *, where: str
 ) -> Placed:
-    """The merge patch to the pod template.  `flavor_questions` must have been asked.
+    """Returns the merge patch of the pod template.  The answers to `flavor_questions` must be available.
 
-    Raises PodSetInfoError where the template contradicts each flavor that the queue has for it.
+    Raises PodSetInfoError if the template contradicts every flavor that the queue has for the requests.
     """
     selector: Mapping[str, str] = pod_template.get("nodeSelector") or {}
     wanted: dict[str, str] = dict(selector)
@@ -68,7 +69,7 @@ def place(
 
 
 def _groups(cluster_queue: Obj, requests: Iterable[str]) -> list[tuple[str, ...]]:
-    """The flavors of each resource group that covers something requested."""
+    """Returns the flavors of each resource group that covers a requested resource."""
     wanted = set(requests)
     return [
         tuple(flavor["name"] for flavor in group["flavors"])

@@ -1,7 +1,7 @@
-"""What is known about a kind that is queued by configuration: a row of the table, as its file has it.
+"""The description of a kind that is queued by configuration: one row of the table, as in its file.
 
-A row says how an object of the kind is held and let go, what it asks for, and how one sees that it runs and
-that it has ended.  Everything else, the whole conversation with Kueue, is the same for all kinds.
+A row defines how an object is held and released, what it requests, and how to detect that it runs and has
+ended. The protocol with Kueue is the same for all kinds.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Name = Annotated[str, AfterValidator(_checked_name)]
 
 
 class Row(BaseModel):
-    """Fields as Kubernetes writes them; what is not known is refused."""
+    """A model with camelCase field names, as in Kubernetes; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
 
 class When(Row):
-    """Holds where the path has one of the values; without values, where it has anything but nothing."""
+    """A predicate: the path has one of the values or, without values, any value that is not empty."""
 
     path: Path
     values: tuple[Any, ...] = ()
@@ -44,17 +44,19 @@ class When(Row):
 
 
 class Hold(Row):
-    """How an object is kept from running, and let go."""
+    """How an object is held before it runs, and released."""
 
     path: Path
     held: Any = True
     released: Any = False
-    """None takes the field away."""
+    """The value after release; None removes the field."""
     only_at_creation: bool = False
-    """The kind takes the hold at creation only, and later changes of its spec not at all."""
+    """True if the kind accepts the hold only at creation, and then no change of its spec but the release."""
     users_too: bool = False
-    """Users hold objects in the same way for reasons of their own: only a hold that the queue's annotation
-    goes with is released."""
+    """True if users hold objects by the same field for their own reasons.
+
+    Only a hold with the queue's annotation is then released.
+    """
 
 
 class Stop(Row):
@@ -70,16 +72,16 @@ class PodSetRule(Row):
     name: str = Field("main", pattern=r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", max_length=63)
     template: Path
     count: Path | None = None
-    """Where the number of pods stands; without it, and where there is none, 1."""
+    """The path of the number of pods; 1 if it is not set or has no value."""
 
 
 class Requests(Row):
-    """What an object without pod templates asks for: its annotation, else the default."""
+    """The requests of an object without pod templates: its annotation, else the default."""
 
     annotation: str = REQUESTS_ANNOTATION
     default: dict[str, str | int] = Field(default_factory=dict)
     pod_template: Path | None = None
-    """Where it keeps nodeSelector and tolerations for all its pods, if it has such a place."""
+    """The path of nodeSelector and tolerations for all pods of the object, if the kind has one."""
 
     @field_validator("default")
     @classmethod
@@ -90,11 +92,14 @@ class Requests(Row):
 
 
 class FinishRule(Row):
-    """One way to see that an object has ended: a condition, or a field."""
+    """One rule that detects the end of an object: by a condition or by a field."""
 
     condition: str = ""
     means: Literal["both", "succeeded", "failed"] = "both"
-    """Of a condition.  both: True is success and False is failure; else only True says it."""
+    """The meaning of a condition.
+
+    both: True is success and False is failure.  Otherwise only True is an end.
+    """
     path: Path | None = None
     succeeded: tuple[Any, ...] = ()
     failed: tuple[Any, ...] = ()
@@ -110,31 +115,31 @@ class FinishRule(Row):
 
 
 class Framework(Row):
-    """A kind."""
+    """The description of one kind."""
 
     name: Name
     plural: str = Field("", pattern=r"([a-z]([-a-z0-9]*[a-z0-9])?)?")
-    """As the API server serves it; without it the usual one."""
+    """The name of the resource type on the API server; "" for the regular plural."""
     hold: Hold
     stop: Stop | None = None
-    """None: it is held again, and goes on when it is let go."""
+    """None: the object is held again, and continues when it is released."""
     pod_sets: tuple[PodSetRule, ...] = Field((), max_length=8)
     requests: Requests = Requests()
-    """Where there are no podSets."""
+    """Used if there are no podSets."""
     finished: tuple[FinishRule, ...] = Field(min_length=1)
     active: When | None = None
-    """None: it uses its quota from its release to its end."""
+    """None: the object uses its quota from its release to its end."""
     ready: When | None = None
-    """None: it is ready once it is let go."""
+    """None: the object is ready once it is released."""
     managed_by: Path | None = "spec.managedBy"
     pods_label: str = ""
-    """Label on its pods with its name as the value."""
+    """The label on the object's pods whose value is the object's name."""
     between: tuple[Name, ...] = ()
-    """Kinds that it makes and that make its pods."""
+    """Intermediate kinds: the object creates them, and they create its pods."""
     forget: tuple[str, ...] = ()
-    """Prefixes of annotations that tell of one attempt and do not go over to the next."""
+    """Prefixes of annotations that describe one attempt and are not copied to the next."""
     labels_to_copy: tuple[str, ...] = ()
-    """To its Workloads."""
+    """Labels that are copied to the object's Workloads."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Framework:
@@ -151,11 +156,11 @@ class Framework(Row):
 
     @property
     def default_requests(self) -> dict[str, str | int]:
-        """One object, under the name of its resource type."""
+        """Returns the default requests: one of the resource that is named like the object's resource type."""
         return self.requests.default or {f"{self.resource.group}/{self.resource.plural}": 1}
 
     def paths(self) -> Iterator[str]:
-        """What decisions read of an object, beside its metadata."""
+        """Yields the paths that decisions read of an object, besides its metadata."""
         yield from (self.hold.path, "status.conditions")
         yield from (one.template for one in self.pod_sets)
         yield from (one.count for one in self.pod_sets if one.count)

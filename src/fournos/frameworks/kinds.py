@@ -1,4 +1,4 @@
-"""The kinds that are known, as data: PipelineRun, and what a file adds or replaces."""
+"""The known kinds, as data: PipelineRun, and those that a file adds or replaces."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from fournos.frameworks.kind_spec import FinishRule, Framework, Hold, Requests, Stop, When
 from fournos.queueing.kind_names import BadNameError, parse_name
 
-# Tekton takes "PipelineRunPending" at creation only, and no change of the spec after it but of this field;
-# users keep runs back with it, too.  A run that was begun can be cancelled, not suspended.
+# Tekton accepts "PipelineRunPending" only at creation, and afterwards no change of the spec except of this
+# field.  Users hold runs by it, too.  A run that has started can be cancelled, but not suspended.
 PIPELINE_RUN: Final = Framework(
     name="PipelineRun.v1.tekton.dev",
     hold=Hold(
@@ -35,11 +35,11 @@ BUILT_IN: Final[tuple[Framework, ...]] = (PIPELINE_RUN,)
 
 
 class TableError(ValueError):
-    """A file that cannot be used; the message says where and why."""
+    """A file or name that cannot be used; the message has the position and the reason."""
 
 
 def load(file: str) -> tuple[Framework, ...]:
-    """The built-in kinds and those of the YAML file ("" for none), which may replace one of them.
+    """Returns the built-in kinds and those of the YAML file ("" for none), which may replace built-in ones.
 
     Raises TableError.
     """
@@ -64,7 +64,7 @@ def load(file: str) -> tuple[Framework, ...]:
 
 
 def chosen(frameworks: Iterable[Framework], names: Iterable[str]) -> tuple[Framework, ...]:
-    """Those with these names; all without any.  Raises TableError for a name that nobody knows."""
+    """Returns the kinds with these names; all kinds without names.  Raises TableError for an unknown name."""
     known = {one.name: one for one in frameworks}
     wanted = tuple(dict.fromkeys(names))
     for name in wanted:

@@ -1,7 +1,7 @@
-"""Workloads whose object is gone, or has left the queue.
+"""Cleanup of Workloads whose object is gone, or has left the queue.
 
-Kueue's rule: whoever runs a job takes the finalizer off its Workload; a kind that has no finalizer of its own
-is gone before that.
+Kueue's rule: the integration that runs a job removes the finalizer of its Workload.  An object without a
+finalizer of its own is gone before that.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from fournos.runtime.steps import Delete, Step
 
 
 def left_behind(observed: Observed, framework: Framework, facts: Facts) -> Decision:
-    """Of Workloads whose object the cache does not have."""
+    """Releases the Workloads of an object that the cache does not have; a live read confirms its absence."""
     answer = facts.require(LiveGet(framework.resource, observed.key))
     if isinstance(answer, Unknown) or facts.failure is not None:
         return Decision(retry=True)
     if isinstance(answer, Present) and queue_name(answer.value):
-        return Decision(retry=True)  # the cache has yet to see it
+        return Decision(retry=True)  # the cache does not show it yet
     there = uid_of(answer.value) if isinstance(answer, Present) else ""
     steps: list[Step] = []
     for workload in observed.inputs.workloads:
@@ -31,7 +31,10 @@ def left_behind(observed: Observed, framework: Framework, facts: Facts) -> Decis
 
 
 def _let_go(workload: Obj, *, left: bool) -> list[Step]:
-    """Without its object it is collected; that of an object that has left the queue is deleted."""
+    """Removes the finalizer of a terminating Workload; deletes one whose object has left the queue.
+
+    Kubernetes collects the Workloads of a deleted object.
+    """
     if is_terminating(workload):
         patch = finalizer_patch(workload)
         return [patch] if patch is not None else []

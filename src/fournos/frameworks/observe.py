@@ -1,4 +1,4 @@
-"""From the caches to what a decision reads: projections, indexes, and who wakes whom."""
+"""Reads from the caches: watches, projections, indexes, and the mapping from events to keys to reconcile."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import controller_uid, metadata, of_owners, project_metadata
 
 KUEUE_MANAGED_LABEL = "kueue.x-k8s.io/managed"
-"""Kueue's pod integration puts it on each pod that it queues."""
+"""The label that Kueue's pod integration sets on each pod that it queues."""
 PREBUILT, POD_OF = "prebuilt", "pod-of"
 
 
 def watches(framework: Framework) -> tuple[Watch, ...]:
-    """All namespaces; of the kind, only what names a queue.  Its CRD may come later."""
+    """Returns the watches, in all namespaces.
+
+    Of the kind, only objects with a queue name are watched.  Its CRD may be installed later.
+    """
     pods = (
         (
             Watch(
@@ -53,7 +56,7 @@ def watches(framework: Framework) -> tuple[Watch, ...]:
 
 
 class Observer:
-    """Reads the caches."""
+    """Builds `Observed` from the caches."""
 
     def __init__(self, framework: Framework) -> None:
         self._framework = framework
@@ -70,7 +73,10 @@ class Observer:
 
 
 def left_over(framework: Framework) -> Callable[[Caches], Iterable[Key]]:
-    """Objects that went while nobody looked, and whose Workloads are still there."""
+    """Returns a function that yields the keys of Workload owners that no longer exist.
+
+    Their deletion may have happened while no watch was running.
+    """
     resource = framework.resource
 
     def keys(caches: Caches) -> Iterable[Key]:
@@ -90,7 +96,7 @@ def _owner_key(api_version: str, kind: str, key: Key) -> str:
 
 
 def _owners(workload: Obj) -> Iterable[str]:
-    """By name: Workloads of an earlier object of the same name count, since they have to go."""
+    """Index by the owner's name, not UID, to find Workloads of an earlier object of the same name, too."""
     namespace = workload["metadata"]["namespace"]
     return tuple(
         _owner_key(one["apiVersion"], one["kind"], Key(namespace, one["name"]))
@@ -111,7 +117,7 @@ def _value_of(label: str) -> Callable[[Obj], Iterable[str]]:
     return keys
 
 
-# --- who wakes whom ----------------------------------------------------------------------------------
+# --- event mapping: which keys a change enqueues -----------------------------------------------------
 
 
 def _pods_wake(label: str) -> Callable[[Obj, Caches], Iterable[Key]]:
@@ -123,7 +129,7 @@ def _pods_wake(label: str) -> Callable[[Obj, Caches], Iterable[Key]]:
 
 
 def _workload_wakes(framework: Framework) -> Callable[[Obj, Caches], Iterable[Key]]:
-    """Its owners of this kind, those that it was made for beforehand, and what runs on its quota."""
+    """Enqueues owners of this kind, objects that the Workload is prebuilt for, and those using its quota."""
     resource = framework.resource
 
     def wakes(workload: Obj, caches: Caches) -> Iterable[Key]:
@@ -137,7 +143,7 @@ def _workload_wakes(framework: Framework) -> Callable[[Obj, Caches], Iterable[Ke
     return wakes
 
 
-# --- projections: what decisions read, and no more ----------------------------------------------------
+# --- projections: the fields that decisions read ------------------------------------------------------
 
 
 def _projection(framework: Framework) -> Callable[[Obj], Obj]:

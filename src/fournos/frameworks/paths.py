@@ -1,4 +1,4 @@
-"""Dotted paths into objects ("spec.taskRunTemplate.podTemplate"), as settings have them."""
+"""Dotted paths into objects ("spec.taskRunTemplate.podTemplate"), as in settings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PATH: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)*"
 
 
 def checked_path(text: str) -> str:
-    """The path itself.  Raises ValueError."""
+    """Returns the path unchanged.  Raises ValueError if it is not valid."""
     if not _PATH.fullmatch(text):
         raise ValueError(f"{text!r} is no path: write field names with dots between them, as spec.suspend")
     return text

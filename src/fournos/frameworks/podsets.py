@@ -1,4 +1,4 @@
-"""What an object asks Kueue for, and where the answer goes in it."""
+"""The pod sets that an object requests from Kueue, and the patches of an admission."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _USUAL_LABELS: Final = frozenset({POD_SET_LABEL, LOCAL_QUEUE_LABEL, CLUSTER_QUEU
 
 
 def requests_of(framework: Framework, obj: Obj) -> dict[str, str | int]:
-    """Raises RequestsError."""
+    """Returns the requests of an object without pod templates.  Raises RequestsError."""
     annotation = framework.requests.annotation
     text = (obj["metadata"].get("annotations") or {}).get(annotation)
     if text is None:
@@ -38,7 +38,7 @@ def requests_of(framework: Framework, obj: Obj) -> dict[str, str | int]:
 
 
 def pod_sets(framework: Framework, obj: Obj) -> list[PodSet]:
-    """Raises RequestsError."""
+    """Returns the pod sets of an object.  Raises RequestsError."""
     if framework.pod_sets:
         return [_from_template(rule, obj) for rule in framework.pod_sets]
     where = framework.requests.pod_template
@@ -64,21 +64,20 @@ def _from_template(rule: PodSetRule, obj: Obj) -> PodSet:
 
 
 def known_pod_sets(workload: Obj) -> list[PodSet]:
-    """What a Workload asks for already."""
+    """Returns the pod sets of an existing Workload."""
     return [
         PodSet(one["name"], one.get("count", 1), one["template"], one.get("minCount"))
         for one in workload["spec"]["podSets"]
     ]
 
 
-# --- what an admission puts into it ------------------------------------------------------------------
+# --- patches of an admission -------------------------------------------------------------------------
 
 
 def placement(framework: Framework, obj: Obj, infos: Sequence[PodSetInfo]) -> dict[str, Any]:
-    """The merge patch that places the pods.
+    """Returns the merge patch that places the pods.
 
-    Raises PodSetInfoError where the kind has no place for it: an admission is followed or refused, never
-    ignored.
+    Raises PodSetInfoError if the kind has no field for it: an admission is applied or refused, never ignored.
     """
     if not framework.pod_sets:
         return _at_once(framework, obj, infos)
@@ -95,7 +94,7 @@ def placement(framework: Framework, obj: Obj, infos: Sequence[PodSetInfo]) -> di
 
 
 def restored(framework: Framework, obj: Obj, infos: Sequence[PodSetInfo]) -> dict[str, Any]:
-    """The merge patch that takes out what an admission has put in, back to these infos."""
+    """Returns the merge patch that removes an admission's changes: it restores these infos."""
     patches = []
     for rule, info in zip(framework.pod_sets, infos, strict=False):
         template = read(obj, rule.template)
@@ -123,7 +122,7 @@ def _bare(template: Obj, info: PodSetInfo) -> dict[str, Any]:
 
 
 def _at_once(framework: Framework, obj: Obj, infos: Sequence[PodSetInfo]) -> dict[str, Any]:
-    """All pods alike, by the one place that the kind has."""
+    """Places all pods alike, by the only field that the kind has for it."""
     if len(infos) != 1:
         raise PodSetInfoError(f"expecting 1 podset info, got {len(infos)}")
     (info,) = infos
@@ -150,7 +149,7 @@ def _at_once(framework: Framework, obj: Obj, infos: Sequence[PodSetInfo]) -> dic
 
 
 def follows(pod_template: Obj, selector: Mapping[str, str], tolerations: Sequence[Obj]) -> bool:
-    """Whether pods of this template land where a flavor says, without any change."""
+    """Returns True if pods of this template already have the flavor's node labels and tolerations."""
     mine: Mapping[str, str] = pod_template.get("nodeSelector") or {}
     theirs = pod_template.get("tolerations") or ()
     return all(mine.get(key) == value for key, value in selector.items()) and all(

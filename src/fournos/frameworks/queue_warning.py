@@ -1,6 +1,7 @@
-"""What keeps an object from being queued as its owner expects.
+"""Warnings about an object that is not queued as its owner expects.
 
-It is said once, as an event, and stands on the object for as long as it is so."""
+A warning is recorded once as an event, and remains as an annotation on the object while its cause exists.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +40,11 @@ CANNOT_BE_HELD: Final = Trouble(
 
 
 def queued_twice(framework: Framework) -> Trouble:
-    """Kueue goes up from a pod by kinds that it knows: all between must be listed."""
+    """Returns the warning that Kueue's pod integration also queues the pods.
+
+    Kueue follows the owners of a pod only through kinds that it knows, so all
+    intermediate kinds must be listed.
+    """
     kinds = ", ".join((framework.name, *framework.between))
     return Trouble(
         "PodsQueuedTwice",
@@ -49,7 +54,10 @@ def queued_twice(framework: Framework) -> Trouble:
 
 
 def tell(ctx: Context, trouble: Trouble | None) -> Decision:
-    """An event when it begins; a decision without steps while it lasts; None takes the annotation off."""
+    """Sets or removes the warning annotation, with an event when a warning begins.
+
+    Returns a decision without steps while the warning is unchanged.  None removes the annotation.
+    """
     before = ctx.annotations.get(names.WARNING_ANNOTATION)
     text = trouble.text if trouble is not None else None
     if before == text:

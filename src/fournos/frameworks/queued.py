@@ -1,4 +1,4 @@
-"""An object of a configured kind as Kueue's job framework sees it."""
+"""Objects of configured kinds as GenericJobs of the queueing framework."""
 
 from __future__ import annotations
 
@@ -26,27 +26,30 @@ def annotations_of(obj: Obj) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class QueuedObject:
-    """One that is held again when it has to stop."""
+    """An object that is held again when it has to stop."""
 
     framework: Framework
     obj: Obj
     evicted: str = ""
-    """Why its Workload is evicted: Kueue's reason."""
+    """Kueue's reason, if its Workload is evicted."""
     workload: Obj | None = None
-    """The one that it has, if it is clear which."""
+    """Its Workload, if there is exactly one that is not finished."""
 
     @property
     def resource(self) -> Resource:
         return self.framework.resource
 
     def pod_sets(self) -> Sequence[PodSet]:
-        """Raises RequestsError."""
+        """Returns the requested pod sets.  Raises RequestsError."""
         if self.workload is not None and not self._may_change():
             return known_pod_sets(self.workload)
         return pod_sets(self.framework, self.obj)
 
     def _may_change(self) -> bool:
-        """Whether it may ask for something else now; what runs to its end keeps what it was let go with."""
+        """True if the requests may change now.
+
+        An object that runs to its end keeps those that it was released with.
+        """
         return True
 
     def is_suspended(self) -> bool:
@@ -60,11 +63,14 @@ class QueuedObject:
         return not self.is_suspended() and self.ended() is None
 
     def finished(self) -> Ended | None:
-        """Of what runs elsewhere MultiKueue tells the end: a copy that was stopped there may run again."""
+        """Returns how the object ended; None for one that another cluster runs.
+
+        MultiKueue decides on the end there, because a copy that was stopped may run again.
+        """
         return None if self.managed_by() == MULTIKUEUE else self.ended()
 
     def ended(self) -> Ended | None:
-        """What its status says."""
+        """Returns how the object ended, by its status; None if it has not."""
         ended = next(filter(None, (_ended(rule, self.obj) for rule in self.framework.finished)), None)
         why = annotations_of(self.obj).get(names.STOPPED_ANNOTATION)
         if ended is not None and why and not ended.succeeded:
@@ -96,7 +102,7 @@ class QueuedObject:
 
 @dataclass(frozen=True, slots=True)
 class EndedByStop(QueuedObject):
-    """One that cannot be held again: it is ended, and says why."""
+    """An object that cannot be held again: it is ended, and an annotation records the reason."""
 
     def stop_steps(self, infos: Sequence[PodSetInfo] | None, reason: str, message: str) -> Sequence[Step]:
         if self.is_suspended() or self.is_stopped() or self.ended() is not None:
@@ -107,7 +113,7 @@ class EndedByStop(QueuedObject):
         return self.is_suspended()
 
     def is_stopped(self) -> bool:
-        """Asked to end, by whomever."""
+        """True if its end was requested, by the queue or by a user."""
         stop = self.framework.stop
         return stop is not None and bool(read(self.obj, stop.path) == stop.value)
 
@@ -124,9 +130,10 @@ class EndedByStop(QueuedObject):
 
 @dataclass(frozen=True, slots=True)
 class HandedBack(EndedByStop):
-    """One that was stopped on a worker: its Workload goes back to the manager, who may run it elsewhere.
+    """An object that was stopped on a worker: its Workload goes back to the manager cluster.
 
-    Declared finished, the job would have failed there, too.  It is not to be admitted here a second time.
+    The manager cluster may run the job elsewhere.  If the Workload finished here, the job would fail there,
+    too.  It must not be admitted here a second time.
     """
 
     def finished(self) -> Ended | None:

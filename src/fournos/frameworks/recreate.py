@@ -1,7 +1,7 @@
-"""A new attempt after an eviction, for what cannot be held again and asks for it by annotation.
+"""A new attempt after an eviction, for objects that cannot be held again and opt in by annotation.
 
-Claim before make: the name of the attempt stands on the old object before the new one is created, and the new
-one carries the old one's UID, so that it is made once.
+Claim before make: the attempt's name is written to the old object before the new one is created.  The new one
+has the old one's UID as a label, so that it is created only once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _AGAIN: Final = frozenset(
         "WorkloadDeleted",
     }
 )
-"""Reasons for which Kueue itself would queue a job again; a deactivated one waits for a human."""
+"""Eviction reasons for which Kueue itself would requeue a job; a deactivated job waits for a person."""
 _STATE: Final = frozenset(
     {
         names.LAST_APPLIED,
@@ -42,7 +42,7 @@ _STATE: Final = frozenset(
 
 
 def next_attempt(ctx: Context) -> Decision | None:
-    """None: there is to be none, or it is made.  To be asked when the Workload is finished."""
+    """Claims or creates the next attempt; None if none is due.  Called when the Workload is finished."""
     if not _wanted(ctx):
         return None
     number = _number(ctx) + 1
@@ -52,6 +52,7 @@ def next_attempt(ctx: Context) -> Decision | None:
     if not claimed:
         name = attempt_name(_first(ctx), number)
         return Decision(steps=(ctx.annotate({names.NEXT_ATTEMPT_ANNOTATION: name}),))
+    # A live read: the new object is built from the full current one, which the cache does not hold.
     answer = ctx.facts.require(LiveGet(ctx.framework.resource, ctx.key))
     if isinstance(answer, Unknown):
         return Decision(retry=True)
@@ -66,7 +67,7 @@ def next_attempt(ctx: Context) -> Decision | None:
 
 
 def taken(ctx: Context) -> Decision | None:
-    """Another name where somebody else has the one that was claimed; None: that is not what failed."""
+    """Claims another name if another owner has the claimed one; None if the failure is a different one."""
     failure = ctx.facts.failure
     if failure is None or failure.error != "ForeignObject" or not isinstance(failure.step, Create):
         return None
@@ -79,7 +80,10 @@ def taken(ctx: Context) -> Decision | None:
 
 
 def attempt_name(first: str, number: int, uid: str = "") -> str:
-    """`first-rN`, or with five digits of the UID where that is taken; at most 63 characters."""
+    """Returns `first-rN`, with five digits of the UID's digest if that name is taken.
+
+    At most 63 characters.
+    """
     digest = hashlib.sha256(uid.encode()).hexdigest()[:5] if uid else ""
     suffix = f"-r{number}" + (f"-{digest}" if digest else "")
     return first[: names.NAME_MAX - len(suffix)].rstrip("-.") + suffix
@@ -94,7 +98,7 @@ def _wanted(ctx: Context) -> bool:
         and ended is not None
         and not ended.succeeded
         and reason in _AGAIN
-        and not ctx.prebuilt  # whoever made the Workload sees to that
+        and not ctx.prebuilt  # the creator of the prebuilt Workload decides on another attempt
     )
 
 
@@ -116,7 +120,7 @@ def _first(ctx: Context) -> str:
 
 
 def _body(ctx: Context, old: Obj, name: str, number: int) -> dict[str, Any]:
-    """As the old one was created, on hold for the queue."""
+    """Returns the body of the next attempt: the old object as it was created, held for the queue."""
     meta, framework = old["metadata"], ctx.framework
     assert framework.stop is not None
     labels = {**(meta.get("labels") or {}), names.PREDECESSOR_LABEL: uid_of(old)}

@@ -51,5 +51,5 @@ class FrameworkSettings(BaseSettings):
         return self
 
     def frameworks(self) -> tuple[Framework, ...]:
-        """The kinds that are queued."""
+        """Returns the kinds that are queued."""
         return chosen(load(self.file), self.kinds)
