@@ -1,1 +1,1 @@
-"""Vault entries to Kubernetes Secrets."""
+"""Synchronization of Vault entries to Kubernetes Secrets."""

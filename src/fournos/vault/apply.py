@@ -1,4 +1,4 @@
-"""Carrying a sync out: Secrets read, a plan made, its actions done one by one."""
+"""Execution of a sync: reads the Secrets, makes a plan, and applies its actions one by one."""
 
 from __future__ import annotations
 
@@ -29,20 +29,22 @@ from fournos.vault.sync import (
 )
 
 ATTEMPTS = 3
-"""Tries for one Secret that others change at the same time."""
+"""The maximum number of attempts for a Secret that other clients change at the same time."""
 
 Say = Callable[[str], None]
 
 
 @dataclass(slots=True)
 class Outcome:
+    """The counts and problems of one sync."""
+
     created: int = 0
     updated: int = 0
     unchanged: int = 0
     deleted: int = 0
     problems: list[Problem] = field(default_factory=list)
     previewed: int | None = None
-    """Secrets that Vault asks for, where no cluster was looked at."""
+    """The number of Secrets that Vault defines, if no cluster was read; else None."""
 
     def summary(self, *, dry_run: bool) -> str:
         if self.previewed is not None:
@@ -57,10 +59,10 @@ class Outcome:
 async def synchronize(
     api: Api, intake: Intake, settings: VaultSettings, *, dry_run: bool, say: Say, adopt: bool = False
 ) -> Outcome:
-    """Make the namespace's Secrets what `intake` wants; with `dry_run` only read and tell.
+    """Makes the namespace's Secrets match `intake`; with `dry_run` only reads and reports.
 
-    Raises KubeError when the Secrets cannot be read at all.  A Secret that cannot be written becomes a
-    problem of the outcome, and then nothing is deleted.
+    Raises KubeError if the Secrets cannot be read at all.  A Secret that cannot be written becomes a problem
+    of the outcome, and then nothing is deleted.
     """
     outcome = Outcome(problems=list(intake.problems))
     existing = await _existing(api, intake, settings)
@@ -77,6 +79,7 @@ async def synchronize(
             outcome.problems.append(Problem(f"{name}: {_explain(error, settings)}", partial=True))
             continue
         _count(outcome, done)
+    # Deletions come last, and only after a complete sync: a partial one does not show what should exist.
     deletes = [action for action in actions if isinstance(action, Delete)]
     if deletes and any(problem.partial for problem in outcome.problems):
         names = ", ".join(action.name for action in deletes)
@@ -95,7 +98,7 @@ async def synchronize(
 
 
 def preview(intake: Intake, *, say: Say) -> Outcome:
-    """A dry run where no cluster can be read: what Vault holds, without a comparison."""
+    """Reports the content of Vault for a dry run without a cluster, without a comparison."""
     for secret in intake.desired:
         say("\n".join([f"secret  {secret.name}", *(_key(secret, key) for key in secret.values)]))
     return Outcome(problems=list(intake.problems), previewed=len(intake.desired))
@@ -117,7 +120,7 @@ async def _existing(api: Api, intake: Intake, settings: VaultSettings) -> dict[s
 async def _write(
     api: Api, action: Create | Update | Unchanged, settings: VaultSettings, *, adopt: bool
 ) -> Action:
-    """Do it, and when the Secret changed meanwhile, decide again on what is there now."""
+    """Applies an action; if the Secret has changed meanwhile, plans again for its current state."""
     for last in (False,) * (ATTEMPTS - 1) + (True,):
         secret = action.secret
         try:
@@ -127,7 +130,7 @@ async def _write(
                 await api.patch(SECRET, Key(settings.namespace, secret.name), _patch(action, settings))
             return action
         except (errors.ConflictError, errors.AlreadyExistsError, errors.NotFoundError) as error:
-            # A Create that meets NotFound has no namespace to go to: another look cannot help.
+            # NotFound for a Create means that the namespace is missing: another attempt cannot succeed.
             if last or (isinstance(action, Create) and isinstance(error, errors.NotFoundError)):
                 raise
         action = await _again(api, secret, settings, adopt=adopt)
@@ -173,7 +176,10 @@ def _object(secret: Desired, settings: VaultSettings) -> Obj:
 
 
 def _patch(action: Update, settings: VaultSettings) -> Obj:
-    """A merge patch: labels and annotations of others stay, keys that left Vault go."""
+    """Returns a merge patch: other labels and annotations stay, keys that are no longer in Vault are removed.
+
+    resourceVersion is a precondition, so that the patch applies to the Secret that was compared.
+    """
     return {
         "metadata": {
             "resourceVersion": action.resource_version,
@@ -195,7 +201,7 @@ def _count(outcome: Outcome, done: Action) -> None:
 
 
 def _told(action: Action, settings: VaultSettings) -> str:
-    """What a person may see of an action: key names and lengths, never a value."""
+    """Returns the report of an action: key names and lengths, never a value."""
     match action:
         case Create(secret):
             return "\n".join([f"create  {secret.name}", *(_key(secret, key) for key in secret.values)])
@@ -210,7 +216,7 @@ def _told(action: Action, settings: VaultSettings) -> str:
 
 
 def _key(secret: Desired, key: str) -> str:
-    # Characters, not bytes: it is what a person would count.
+    # Characters, not bytes, because a person would count characters.
     return f"          {key}: <{len(secret.values[key].decode())} chars>"
 
 
@@ -225,7 +231,7 @@ def _explain(error: errors.KubeError, settings: VaultSettings) -> str:
                 " and delete on secrets there"
             )
         case errors.InvalidError():
-            # The API server's text for a refused Secret may quote its content.
+            # The API server's message for a refused Secret may quote its content.
             return "the API server refused the Secret (is it marked immutable? then delete it first)"
         case _:
             return f"{type(error).__name__}: {error.message}"

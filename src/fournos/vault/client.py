@@ -1,4 +1,4 @@
-"""Reading a directory of Vault's KV engine, versions 1 and 2."""
+"""Client for a directory of Vault's KV engine, versions 1 and 2."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ RETRIES = 3
 
 
 class VaultError(Exception):
-    """The directory cannot be read; the message says what to change.  Never holds the token."""
+    """The directory cannot be read.  The message states what to change and never contains the token."""
 
 
 class _ForeignRedirectError(requests.RequestException):
-    """The answer names another server, which must not see the token."""
+    """A redirect to another server, which must not receive the token."""
 
     def __init__(self, origin: str) -> None:
         super().__init__(f"redirect to {origin}")
@@ -34,8 +34,10 @@ class _ForeignRedirectError(requests.RequestException):
 
 
 class _Session(requests.Session):
-    """Follows redirects to the very server it asked only: Vault's token travels in a header that requests
-    takes along wherever it is sent."""
+    """A session that follows redirects only to the same server.
+
+    Vault's token is in a header that requests would send to any redirect target.
+    """
 
     def get_redirect_target(self, resp: requests.Response) -> str | None:
         target = super().get_redirect_target(resp)
@@ -48,7 +50,7 @@ class _Session(requests.Session):
 
 
 def _origin(url: str, target: str = "") -> str:
-    """Scheme, host and port, as they are understood by what makes the connection."""
+    """Returns scheme, host and port, parsed by the library that makes the connection."""
     try:
         parts = parse_url(urljoin(url, target))
     except (LocationParseError, ValueError):
@@ -58,12 +60,15 @@ def _origin(url: str, target: str = "") -> str:
 
 
 class Vault:
-    """One directory.  A context manager; every request has a time limit and is tried four times in all."""
+    """Reads one directory.  A context manager.
+
+    Every request has a time limit and is attempted four times in total.
+    """
 
     def __init__(self, settings: VaultSettings, *, backoff_factor: float = 0.5) -> None:
         self._settings = settings
         self._session = _Session()
-        # hvac takes what a given session says over its own reading of VAULT_CACERT.
+        # hvac prefers the verify value of a given session to its own reading of VAULT_CACERT.
         self._session.verify = settings.ca_cert or True
         retry = Retry(
             total=RETRIES,
@@ -93,16 +98,16 @@ class Vault:
         self._session.close()
 
     def read_all(self) -> Iterator[Read]:
-        """Every listed name, read.  Raises VaultError when the list itself cannot be had."""
+        """Yields every listed entry, read.  Raises VaultError if the directory cannot be listed."""
         version, sure = self._version()
         for name in self._list(version, sure):
             yield Unreadable(name, "a directory") if name.endswith("/") else self._read(version, name)
 
     def _version(self) -> tuple[str, bool]:
-        """The engine's version, and whether somebody said so.
+        """Returns the engine's version, and True if it comes from the settings or from Vault.
 
-        Vault's own command line asks the same path; a token that may read nothing of the mount gets
-        403 from it.
+        Vault's own command line requests the same path.  A token without any read
+        permission on the mount gets 403.
         """
         if self._settings.kv_version != "auto":
             return self._settings.kv_version, True
@@ -197,5 +202,5 @@ class Vault:
 
 
 def _json(answer: Any) -> dict[str, Any]:
-    """hvac gives parsed JSON, or the bare response when the body was not JSON."""
+    """Returns the parsed JSON of an answer; hvac returns the plain response if the body is not JSON."""
     return answer if isinstance(answer, dict) else {}

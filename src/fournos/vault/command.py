@@ -1,4 +1,4 @@
-"""`hacks/sync_vault_secrets.py`: Vault entries to Secrets, by hand, whenever Vault's content changed."""
+"""The command `hacks/sync_vault_secrets.py`: a manual sync of Vault entries to Secrets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fournos.vault.settings import VaultSettings
 from fournos.vault.sync import Intake, take_in
 
 DONE, FAILED, USAGE = 0, 1, 2
-"""Exit codes: all well; something was not synced; wrong arguments or settings, nothing was tried."""
+"""Exit codes: success; something was not synced; wrong arguments or settings, and nothing was attempted."""
 
 _VARIABLES = {
     "addr": ("VAULT_ADDR", "https://vault.example.com"),

@@ -74,7 +74,7 @@ class VaultSettings(BaseSettings):
         parts = urlsplit(value)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError("must be a URL like https://vault.example.com")
-        # The address ends up in an annotation, where a password in it would be readable.
+        # The address is written to an annotation, where a password in it would be readable.
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
 
     @field_validator("secret_path", "kv_mount")
@@ -97,5 +97,5 @@ class VaultSettings(BaseSettings):
 
     @property
     def source_path(self) -> str:
-        """Mount and directory, as annotations write them."""
+        """The mount and the directory, as written in annotations."""
         return f"{self.kv_mount}/{self.secret_path}"

@@ -1,6 +1,6 @@
-"""What a sync does, decided from what Vault and the cluster hold.  Pure: nothing is read or written here.
+"""Plans a sync from the content of Vault and of the cluster.  Pure: it reads and writes nothing.
 
-Vault is the source; a Secret that carries our managed-by label is ours to change.  Nothing else is.
+Vault is the source.  Only a Secret with our managed-by label is changed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ ENTRY_LABEL = "fournos.dev/vault-entry"
 ADDR_ANNOTATION = "fournos.dev/vault-addr"
 PATH_ANNOTATION = "fournos.dev/vault-path"
 SKIP_KEY = "fournos_skip_sync"
-"""An entry with this key, whatever its value, is left alone (the published sync script)."""
+"""An entry with this key, whatever its value, is skipped (the published sync script)."""
 FOREIGN_KEY_PREFIX = "secretsync/"
-"""Bookkeeping of another tool that writes into the same Vault; never part of a Secret."""
+"""The prefix of keys that another tool writes into the same Vault; they are never part of a Secret."""
 
 MAX_NAME = 253
 MAX_BYTES = 1024 * 1024
-"""Kubernetes refuses a Secret whose data is larger."""
+"""The maximum size of a Secret's data that Kubernetes accepts, in bytes."""
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
@@ -44,7 +44,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A listed entry that could not be read; `gone` if Vault says that its latest version is deleted."""
+    """A listed entry that could not be read.
+
+    `gone` is True if Vault reports its latest version as deleted.
+    """
 
     name: str
     reason: str
@@ -56,7 +59,10 @@ Read: TypeAlias = Entry | Unreadable
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`partial`: something was not read or written, so what should exist is not fully known."""
+    """A problem of a sync.
+
+    `partial` is True if something was not read or written, so the set of expected Secrets is not fully known.
+    """
 
     text: str
     partial: bool = False
@@ -64,7 +70,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """A Secret as Vault wants it; values by key."""
+    """A Secret as Vault defines it; values by key."""
 
     name: str
     entry: str
@@ -73,12 +79,17 @@ class Desired:
 
 @dataclass(frozen=True, slots=True)
 class Create:
+    """Creates a Secret."""
+
     secret: Desired
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Change in place; `resource_version` makes it conditional on what the plan saw."""
+    """Updates a Secret in place.
+
+    `resource_version` is the precondition that it is unchanged since the plan.
+    """
 
     secret: Desired
     resource_version: str
@@ -88,11 +99,15 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
+    """Leaves a Secret as it is."""
+
     secret: Desired
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
+    """Deletes a Secret; `uid` is a precondition."""
+
     name: str
     uid: str
 
@@ -102,11 +117,11 @@ Action: TypeAlias = Create | Update | Unchanged | Delete
 
 @dataclass(frozen=True, slots=True)
 class Intake:
-    """What Vault's answers come to, before the cluster is looked at."""
+    """The result of reading Vault, before the cluster is read."""
 
     desired: tuple[Desired, ...]
     listed: frozenset[str]
-    """Names of all Secrets whose entry Vault lists, whether or not it could be used."""
+    """The names of all Secrets whose entry Vault lists, whether or not the entry could be used."""
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
 
@@ -116,7 +131,7 @@ def is_managed(secret: Obj) -> bool:
 
 
 def take_in(reads: Iterable[Read], settings: VaultSettings) -> Intake:
-    """Sort what was read into Secrets to have, problems and notes."""
+    """Classifies the entries that were read into desired Secrets, problems and notes."""
     desired: list[Desired] = []
     listed: set[str] = set()
     problems: list[Problem] = []
@@ -175,7 +190,7 @@ def _desired(entry: Entry, settings: VaultSettings) -> tuple[Desired | None, lis
 
 
 def _bytes(value: object) -> bytes:
-    """Strings as they are; what else JSON can hold, as JSON."""
+    """Returns strings unchanged, and all other JSON values as JSON text."""
     text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return text.encode()
 
@@ -183,11 +198,11 @@ def _bytes(value: object) -> bytes:
 def plan(
     intake: Intake, existing: Mapping[str, Obj], settings: VaultSettings, *, adopt: bool = False
 ) -> tuple[tuple[Action, ...], tuple[Problem, ...]]:
-    """The changes that make the namespace hold what Vault holds.
+    """Returns the changes that make the namespace match Vault, and the problems.
 
-    `adopt`: a Secret of a desired name that no tool manages and no object owns becomes the sync's.
-    `existing` holds, by name, every Secret with our labels and every other one of a desired name.
-    Deletes come last; whoever carries the plan out drops them when anything before failed.
+    `existing` contains, by name, every Secret with our labels and every other one of a desired name.  With
+    `adopt`, a Secret of a desired name without a managing tool and without an owner is taken over.  Deletions
+    come last; the caller omits them if an earlier action failed.
     """
     actions: list[Action] = []
     problems: list[Problem] = []
@@ -204,7 +219,7 @@ def plan(
 
 
 def _manager(secret: Obj) -> str:
-    """Who looks after a Secret that is not the sync's, "" if there is none."""
+    """Returns the manager or owner of a Secret that is not ours, or ""."""
     meta = secret["metadata"]
     owner = next(iter(meta.get("ownerReferences") or ()), None)
     if owner is not None:
@@ -242,9 +257,9 @@ def _update(secret: Desired, present: Obj, settings: VaultSettings) -> Update | 
 
 
 def _deletes(intake: Intake, existing: Mapping[str, Obj], settings: VaultSettings) -> Sequence[Delete]:
-    """Secrets of this very directory whose entry is positively absent from Vault's list.
+    """Returns the deletions of Secrets from this directory whose entry is not in Vault's list.
 
-    An empty list deletes nothing: it is far more often a wrong path than an emptied Vault.
+    An empty list deletes nothing, because a wrong path is far more likely than an emptied Vault.
     """
     if not intake.listed:
         return []
@@ -271,7 +286,7 @@ def source_annotations(entry: str, settings: VaultSettings) -> dict[str, str]:
 
 
 def encode(values: Mapping[str, bytes]) -> dict[str, str]:
-    """As a Secret's `data` holds them."""
+    """Returns the values as a Secret's `data` contains them (base64)."""
     return {key: base64.b64encode(value).decode() for key, value in values.items()}
 
 
