@@ -1,1 +1,1 @@
-"""Composition root: what `fournos run` starts."""
+"""The composition root of `fournos run`."""

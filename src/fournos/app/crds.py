@@ -1,4 +1,4 @@
-"""Our kinds with their rules: where the models of `api` and the rows of the systems meet."""
+"""Our CRDs: the models of `api` combined with the validation rules of the controllers' packages."""
 
 from __future__ import annotations
 

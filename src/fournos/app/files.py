@@ -1,4 +1,4 @@
-"""Where the files that ship with Fournos (config/) are, whatever the working directory."""
+"""Locates the files that are distributed with Fournos (config/), independent of the working directory."""
 
 from __future__ import annotations
 
@@ -10,5 +10,8 @@ _PACKAGE = Path(fournos.__file__).resolve().parent
 
 
 def roots() -> tuple[Path, ...]:
-    """Directories that a relative path of a setting is looked up in: here, a checkout, the installed data."""
+    """Returns the directories in which a relative path of a setting is searched.
+
+    They are the working directory, a checkout, and the installed data.
+    """
     return (Path.cwd(), _PACKAGE.parents[1], _PACKAGE / "_data")

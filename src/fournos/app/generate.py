@@ -36,7 +36,7 @@ WEBHOOKS_HEADER = HEADER.replace("src/fournos/api", "the systems' webhooks")
 
 
 def files() -> dict[str, str]:
-    """Path in the repository → content."""
+    """Returns the content of each generated file, by its path in the repository."""
     manifests: dict[str, str] = {}
     pages: dict[str, str] = {}
     for definition, rules in KINDS:
@@ -45,7 +45,7 @@ def files() -> dict[str, str]:
             resource, sort_keys=False, width=110, allow_unicode=True
         )
         pages[f"docs/reference/{definition.singular}.md"] = reference(definition, rules)
-    # AppWrapper is a published API of its own, installed where its operator is.
+    # AppWrapper has its own API group and is installed with its own operator.
     ours = [
         manifests[f"deploy/crd/{definition.plural}.yaml"]
         for definition, _ in KINDS
@@ -73,7 +73,7 @@ def files() -> dict[str, str]:
 
 
 def _webhooks(webhooks: Sequence[Webhook], service: Service) -> str:
-    """Without authorities: the operator fills them in."""
+    """Returns the webhook configurations without CA bundles, which the operator writes at runtime."""
     found = configurations(webhooks, service, owner=service.namespace)
     return WEBHOOKS_HEADER + yaml.safe_dump_all(found.values(), sort_keys=False, width=110)
 

@@ -1,4 +1,4 @@
-"""All metrics of a process, gathered from the runtime and the systems, and the page that lists them."""
+"""All metrics of a process, from the runtime and the controllers, and their reference page."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TABLE: Final[tuple[Metric, ...]] = (
 
 
 def reference() -> str:
-    """The reference page in Markdown."""
+    """Returns the reference page in Markdown."""
     lines = [
         "# Metrics",
         "",

@@ -1,4 +1,4 @@
-"""/metrics by https, as tasks of the process."""
+"""The https server of /metrics, as tasks of the process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def metrics_tasks(
     metrics: Metrics,
     refresh: Callable[[], None],
 ) -> Mapping[str, Callable[[], Awaitable[None]]]:
-    """`api` must not be fenced by a lease: every replica is scraped."""
+    """Returns the tasks of the metrics server, by name; none if its port is 0.
+
+    `api` must not be guarded by a lease, because every replica is scraped.
+    """
     if not settings.port:
         return {}
     authorizer = Authorizer(api, monotonic=clock.monotonic, lifetime=settings.kept_for)

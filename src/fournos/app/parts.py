@@ -1,4 +1,4 @@
-"""What `fournos run --enable` may name: each system with its settings, its watches and its company."""
+"""The parts that `fournos run --enable` accepts: each with its settings, controllers and background tasks."""
 
 from __future__ import annotations
 
@@ -47,32 +47,34 @@ from fournos.runtime.webhook.types import Webhook
 log = logging.getLogger(__name__)
 
 Wake = Callable[[str, Key | None], None]
-"""Works a key of a system, by the system's name; None: all of its keys."""
+"""Enqueues a key of the controller with this name; with None, all its keys."""
 
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """What a part brings into the process."""
+    """What a started part adds to the process."""
 
     systems: list[Controller[Any]]
     background: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     refresh: Callable[[Manager], None] = lambda controller: None
-    """Sets gauges of its own before metrics are read."""
+    """Updates the part's own gauges before metrics are read."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
+    """A part of the operator: what it needs to start, and what it needs in the cluster."""
+
     settings: type[BaseSettings]
     start: Callable[[Any, Clock, Metrics, Wake], Running]
-    """Settings, clock, metrics, and how to wake a key."""
+    """Starts the part from its settings, the clock, the metrics and a function that enqueues a key."""
     lease: str
     collect_interval: Callable[[Any], float]
     engines: tuple[Engine, ...]
-    """What it needs in the cluster."""
+    """The APIs that the part needs in the cluster."""
     webhooks: Callable[[Any], Sequence[Webhook]] = lambda settings: ()
-    """Its admission webhooks, by its settings."""
+    """Returns the part's admission webhooks for its settings."""
     verify: Callable[[Any, Client], Awaitable[list[str]]] | None = None
-    """Looks at what the settings name: warnings, or UnsupportedError."""
+    """Verifies what the settings name; returns warnings.  Raises UnsupportedError."""
 
     @property
     def prefix(self) -> str:
@@ -132,7 +134,7 @@ def _miniclusters(settings: MiniClusterSettings, clock: Clock, metrics: Metrics,
 
 
 _COLLECT_INTERVAL = 300.0
-"""Seconds, for parts without a setting of their own."""
+"""Seconds between garbage collections, for parts without a setting of their own."""
 
 PARTS: Mapping[str, Part] = {
     "jobs": Part(

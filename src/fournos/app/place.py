@@ -1,4 +1,4 @@
-"""Where a part's Lease lies."""
+"""The namespace of a part's Lease."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ log = logging.getLogger(__name__)
 
 
 async def lease_namespace(api: Api, settings: BaseSettings, current: str) -> str:
-    """The namespace of the settings; `current`, that of the credentials, where the settings name none and the
-    default is not there: an operator in a terminal needs nothing deployed before it.
+    """Returns the namespace of the settings, or `current`, the namespace of the credentials.
+
+    `current` is used if the settings name no namespace and the default one does not exist, so that an
+    operator in a terminal needs no deployment before it.
     """
     namespace = str(getattr(settings, "namespace", ""))
     if "namespace" in settings.model_fields_set:
@@ -27,5 +29,5 @@ async def lease_namespace(api: Api, settings: BaseSettings, current: str) -> str
         log.info("there is no namespace %s: the Lease lies in namespace %s", namespace, current)
         return current
     except KubeError:
-        pass  # whoever writes the Lease says what is wrong
+        pass  # the write of the Lease reports the error
     return namespace

@@ -1,4 +1,4 @@
-"""Whether the cluster can run us at all, said at start and not by failing jobs later."""
+"""Checks at start that the cluster can run this operator, instead of failing jobs later."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from fournos.kube.errors import KubeError, NotFoundError
 from fournos.kube.resource import Resource
 
 MIN_KUBERNETES = (1, 30)
-"""CEL rules that spare objects stored before them (optionalOldSelf) are on since this version."""
+"""The first version with optionalOldSelf: CEL rules that do not apply to objects stored before them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Engine:
-    """An API that we need: absent, jobs wait for it; present in other versions only, we refuse."""
+    """An API that the operator needs.
+
+    If it is absent, jobs wait for it.  If only other versions are served, the operator does not start.
+    """
 
     name: str
     group: str
     version: str
     fix: str
     ours: bool = False
-    """Its CRDs are of this product: absent, we refuse."""
+    """True if its CRDs belong to this product; the operator does not start without them."""
 
 
 FOURNOS = Engine(
@@ -50,11 +53,17 @@ TEKTON = Engine("Tekton Pipelines", "tekton.dev", "v1", "upgrade Tekton Pipeline
 
 
 class UnsupportedError(Exception):
-    """The message says what is there, what is needed, and what to do."""
+    """The cluster does not meet a requirement.
+
+    The message states what exists, what is needed, and what to do.
+    """
 
 
 async def preflight(api: Client, engines: Iterable[Engine]) -> list[str]:
-    """Warnings about what is missing.  Raises UnsupportedError, or KubeError if nothing can be asked."""
+    """Returns warnings about missing APIs.
+
+    Raises UnsupportedError, or KubeError if the API server cannot be read.
+    """
     version = await api.server_version()
     found = re.match(r"v(\d+)\.(\d+)", version)
     if found and (int(found[1]), int(found[2])) < MIN_KUBERNETES:
@@ -76,8 +85,10 @@ async def preflight(api: Client, engines: Iterable[Engine]) -> list[str]:
 
 
 async def verify_kinds(api: Client, kinds: Iterable[Resource], *, setting: str) -> list[str]:
-    """Warnings about kinds whose CRD is not installed yet.  Raises UnsupportedError for names that are wrong:
-    nothing would ever be found under them."""
+    """Returns warnings about kinds whose CRD is not installed yet.
+
+    Raises UnsupportedError for a wrong name, because no object could ever exist under it.
+    """
     warnings = []
     for kind in kinds:
         name = f"{kind.kind}.{kind.version}.{kind.group}"

@@ -1,4 +1,4 @@
-"""`fournos run`: settings, clients, the chosen systems, leadership, health."""
+"""Implements `fournos run`: settings, clients, the enabled parts, leader election, health."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ from fournos.runtime.webhook.settings import WebhookSettings
 log = logging.getLogger(__name__)
 
 _REQUESTS_PER_SECOND = 1000.0
-"""The operator's own limit; the API server's priority and fairness is what protects it."""
+"""The client-side rate limit; the API server is protected by its own priority and fairness."""
 
 
 _NEEDED = "needed and not set; name the namespace of the jobs: export FOURNOS_NAMESPACE=<namespace>"
-"""The namespace is the one setting without a default."""
+"""The namespace is the only setting without a default."""
 
 
 def main(
@@ -56,10 +56,10 @@ def main(
     context: str | None = None,
     webhook_url: str = "",
 ) -> int:
-    """Runs until told to stop.  Returns the exit code: 0, 1 if it had to give up, 2 if it cannot start.
+    """Runs until a signal stops it.  Returns the exit code: 0, 1 if it gave up, 2 if it cannot start.
 
-    `enable` names systems, each entry one or several with commas between them.  `webhook_url` is the setting
-    of this name.
+    `enable` names parts; each entry has one name or several, separated by commas.
+    `webhook_url` is the setting of this name.
     """
     names = tuple(dict.fromkeys(name for entry in enable for name in entry.split(",")))
     unknown = [name for name in names if name not in PARTS]
@@ -98,7 +98,7 @@ _Settings = TypeVar("_Settings", bound=BaseSettings)
 
 
 def _settings(which: type[_Settings], **given: Any) -> _Settings | None:
-    """From the environment; None: what is wrong has been said."""
+    """Reads settings from the environment; returns None after printing what is invalid."""
     try:
         return which(**given)
     except ValidationError as error:
@@ -130,7 +130,7 @@ async def _run(
         events_api = await stack.enter_async_context(
             Client(credentials, name="events", observer=metrics.requests("events"))
         )
-        # Without a fence: every replica answers.
+        # Not guarded by a lease, because every replica answers.
         webhook_api = await stack.enter_async_context(
             Client(
                 credentials,
@@ -140,7 +140,7 @@ async def _run(
                 observer=metrics.requests("webhooks"),
             )
         )
-        # Of its own: what strangers' tokens ask for must not hold up anything else.
+        # A separate client, because reviews of unknown clients' tokens must not delay other requests.
         metrics_api = await stack.enter_async_context(
             Client(credentials, name="metrics", qps=10, burst=20, observer=metrics.requests("metrics"))
         )
@@ -154,7 +154,7 @@ async def _run(
         recorder = Recorder(events_api, clock, metrics, instance=identity)
         controllers, running, offers = [], [], []
         for part, settings in parts:
-            # Each part is led by its own lease, whatever else its process runs: one writer a part.
+            # Each part has its own lease, whatever else its process runs: a part has only one writer.
             namespace = await lease_namespace(lease_api, settings, credentials.namespace)
             lease = Lease(lease_api, Key(namespace, part.lease), identity, clock)
             api = await stack.enter_async_context(
@@ -225,7 +225,7 @@ async def _run(
 
 
 def _by_system(levels: Mapping[str, str], running: Sequence[Running]) -> dict[str, str]:
-    """The level of each part, which is in the names of its packages, for each of its systems, too."""
+    """Returns the log level of each part, by the names of its packages and of its controllers."""
     found = dict(levels)
     for level, its in zip(levels.values(), running, strict=True):
         found |= dict.fromkeys((system.name for system in its.systems), level)
@@ -233,7 +233,7 @@ def _by_system(levels: Mapping[str, str], running: Sequence[Running]) -> dict[st
 
 
 class _Wake:
-    """Wakes keys of the part's controller, which is made after the part has started."""
+    """Enqueues keys of the part's manager, which is created after the part has started."""
 
     controller: Manager
 

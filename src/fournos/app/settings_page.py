@@ -1,4 +1,4 @@
-"""The reference page of all settings, from the settings classes themselves."""
+"""The reference page of all settings, generated from the settings classes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SECTIONS: tuple[tuple[str, type[BaseSettings]], ...] = (
 
 
 def settings_page() -> str:
-    """Markdown: one table a program, one row a variable."""
+    """Returns the page in Markdown: one table per program, one row per variable."""
     parts = [
         "# Settings",
         "",

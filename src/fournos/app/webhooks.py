@@ -1,4 +1,4 @@
-"""The webhooks of the systems that run, as tasks of the process."""
+"""The admission webhooks of the enabled parts, as tasks of the process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fournos.runtime.webhook.types import Webhook
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What one part reviews, where its operator lives, and who leads it."""
+    """The webhooks of one part, the namespace of its operator, and its lease."""
 
     webhooks: Sequence[Webhook]
     namespace: str
@@ -28,7 +28,7 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What serving webhooks adds to the process; by default nothing is served."""
+    """The tasks and readiness problems that webhooks add to the process; empty if none are served."""
 
     background: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     complaints: Callable[[], Iterable[str]] = tuple
@@ -37,10 +37,10 @@ class Served:
 def served(
     api: Api, offers: Iterable[Offer], settings: WebhookSettings, *, clock: Clock, metrics: Metrics
 ) -> Served:
-    """`api` must not be fenced by a lease: every replica answers.
+    """Returns the webhook server and the certificate rotation of all parts.
 
-    All have one port, one certificate and one keeper of the configurations: who leads the first part that
-    has webhooks.
+    `api` must not be guarded by a lease, because every replica answers.  All webhooks share one port, one
+    certificate and one writer of the configurations: the leader of the first part that has webhooks.
     """
     found = [offer for offer in offers if offer.webhooks]
     target = settings.target(found[0].namespace) if found else None
