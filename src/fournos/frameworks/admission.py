@@ -216,7 +216,7 @@ def _let_go(job: QueuedObject, facts: Facts) -> Review:
     The Workload must be controlled by the object, whatever name or label refers to it.
     """
     new, namespace, prebuilt = job.obj, job.obj["metadata"]["namespace"], prebuilt_name(job.obj)
-    # Live reads: a release cannot be undone for kinds that take the hold at creation only.
+    # Live reads: a kind that accepts the hold only at creation cannot be held again.
     questions: list[Question] = [LiveList(WORKLOAD, namespace, f"{JOB_UID_LABEL}={uid_of(new)}")]
     if prebuilt:
         questions.append(LiveGet(WORKLOAD, Key(namespace, prebuilt)))

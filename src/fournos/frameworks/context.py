@@ -65,6 +65,7 @@ class Context:
 
     @property
     def job(self) -> QueuedObject:
+        """The object as a GenericJob, with the reason of its eviction if it is evicted."""
         going = [one for one in self.workloads if not is_true(one, "Finished")]
         evicted = next((one for one in going if is_true(one, "Evicted")), None)
         reason = str((condition(evicted, "Evicted") or {}).get("reason") or "") if evicted else ""

@@ -18,6 +18,7 @@ def framework_controllers(settings: FrameworkSettings) -> list[Controller[Observ
 
 
 def framework_controller(framework: Framework, max_attempts: int) -> Controller[Observed]:
+    """Returns the controller of one kind."""
     return Controller(
         name=f"frameworks {framework.resource}",
         watches=watches(framework),

@@ -25,6 +25,7 @@ class Placed:
 
 
 def flavor_questions(cluster_queue: Obj, requests: Iterable[str]) -> tuple[LiveGet, ...]:
+    """Returns the live reads of all flavors that the queue may assign for these requests."""
     names = (name for group in _groups(cluster_queue, requests) for name in group)
     return tuple(LiveGet(RESOURCE_FLAVOR, Key("", name)) for name in dict.fromkeys(names))
 

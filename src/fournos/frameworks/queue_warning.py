@@ -16,6 +16,8 @@ from fournos.runtime.decision import Decision, EventRecord
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
+    """The reason and message of a warning, and the type of its event."""
+
     reason: str
     message: str
     type: Literal["Normal", "Warning"] = "Warning"

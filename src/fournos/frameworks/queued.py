@@ -82,12 +82,17 @@ class QueuedObject:
         return ready.holds(read(self.obj, ready.path)) if ready is not None else not self.is_suspended()
 
     def start(self, infos: Sequence[PodSetInfo]) -> Obj:
+        """Returns the merge patch that places and releases the object.
+
+        Raises PodSetInfoError if the kind has no field for the placement.
+        """
         return joined(placement(self.framework, self.obj, infos), self.released())
 
     def released(self) -> dict[str, Any]:
         return nested(self.framework.hold.path, self.framework.hold.released)
 
     def stop(self, infos: Sequence[PodSetInfo] | None) -> Obj:
+        """Returns the merge patch that holds the object again; `infos` also restore its pod templates."""
         hold = nested(self.framework.hold.path, self.framework.hold.held)
         return joined(restored(self.framework, self.obj, infos), hold) if infos is not None else hold
 
@@ -118,6 +123,10 @@ class EndedByStop(QueuedObject):
         return stop is not None and bool(read(self.obj, stop.path) == stop.value)
 
     def ending(self, reason: str, message: str) -> Patch:
+        """Returns the patch that ends the object, with the reason as an annotation.
+
+        resourceVersion is a precondition: an end cannot be undone, so it must not follow from a stale view.
+        """
         stop = self.framework.stop
         assert stop is not None
         said = f"{reason}: {message}"[: names.TEXT_MAX]
@@ -144,6 +153,7 @@ class HandedBack(EndedByStop):
 
 
 def queued(framework: Framework, obj: Obj, evicted: str = "", workload: Obj | None = None) -> QueuedObject:
+    """Returns the object as the GenericJob that fits its kind and state."""
     if framework.stop is None:
         return QueuedObject(framework, obj, evicted, workload)
     found = EndedByStop(framework, obj, evicted, workload)

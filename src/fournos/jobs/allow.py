@@ -56,6 +56,7 @@ class Asker:
 
 
 def asker(job: Obj, policy: SecretPolicy) -> Asker:
+    """Returns the Asker for a FournosJob under this policy."""
     meta = job["metadata"]
     labels = tuple(sorted((meta.get("labels") or {}).items()))
     return Asker(policy, meta["namespace"], str((job.get("spec") or {}).get("owner") or ""), labels)

@@ -92,6 +92,7 @@ def workload_request(
 
 
 def slots_and_gpus(spec: FournosJobSpec, hardware: Hardware | None, settings: JobSettings) -> dict[str, str]:
+    """Returns the resource requests: slots of a cluster (all for exclusive or lockOnly), and GPUs."""
     whole = spec.exclusive or spec.lock_only
     requests = {names.SLOT_RESOURCE: str(names.SLOTS_PER_CLUSTER if whole else 1)}
     if hardware:
@@ -100,6 +101,7 @@ def slots_and_gpus(spec: FournosJobSpec, hardware: Hardware | None, settings: Jo
 
 
 def gpu_resource(hardware: Hardware, settings: JobSettings) -> str:
+    """Returns the resource name of a GPU type: the setting's prefix and the type in lower case."""
     return f"{settings.gpu_resource_prefix}{(hardware.gpu_type or '').lower()}"
 
 
@@ -236,6 +238,7 @@ def secret_copy(job: Obj, *, name: str, vault_entry: bool) -> dict[str, Any]:
 
 
 def dashboard_url(run: Obj, settings: JobSettings) -> str | None:
+    """Returns the run's page on the Tekton Dashboard, or None if no dashboard is configured."""
     if not settings.tekton_dashboard_url:
         return None
     meta = run["metadata"]

@@ -56,6 +56,8 @@ class Observed:
 
 @dataclass(slots=True)
 class Context(PassContext):
+    """The state of one pass: what was observed, the facts, and the status draft."""
+
     resource = FOURNOS_JOB
     finalizer_name = names.FINALIZER
 
@@ -137,4 +139,5 @@ def run_ended(run: Obj) -> bool:
 
 
 def run_succeeded(run: Obj) -> bool:
+    """Returns True if Tekton's Succeeded condition is True."""
     return succeeded_condition(run).get("status") == "True"

@@ -13,6 +13,7 @@ from fournos.runtime.controller import Controller
 
 
 def jobs_controller(settings: JobSettings, template: Template) -> Controller[Observed]:
+    """Returns the controller that reconciles FournosJobs of one namespace."""
     return Controller(
         name="jobs",
         watches=watches(settings),

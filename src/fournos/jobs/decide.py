@@ -98,7 +98,7 @@ def _unreadable(ctx: Context) -> Decision:
 def _pending(ctx: Context) -> Decision:
     """Continues a Pending job.
 
-    One that was never resolved (suspended at creation, or waiting) starts again.
+    A job that was never resolved (suspended at creation, or waiting) starts again.
     """
     return pending(ctx) if ctx.draft.is_resolved else _begin(ctx)
 

@@ -40,6 +40,7 @@ class Orphans:
 
 
 def observe(caches: Caches, key: Key) -> Orphans | None:
+    """Returns the objects whose labels name this job; None if the job is in the cache or there are none."""
     if caches[FOURNOS_JOB].get(key) is not None:
         return None
     children = tuple(
@@ -52,6 +53,7 @@ def observe(caches: Caches, key: Key) -> Orphans | None:
 
 
 def decide(observed: Orphans, facts: Facts, now: datetime) -> Decision:
+    """Deletes objects of the minimum age, if a live read confirms that the job does not exist.  Pure."""
     old = [(kind, obj) for kind, obj in observed.children if _old_enough(obj, now)]
     if not old:
         return Decision(wake_at=min(_born(obj) for _, obj in observed.children) + _MIN_AGE)
@@ -74,6 +76,10 @@ def collect(caches: Caches) -> Iterable[Key]:
 
 
 def orphans_controller(settings: JobSettings) -> Controller[Orphans]:
+    """Returns the controller of orphans.
+
+    No watch event enqueues a key: the periodic garbage collection finds them.
+    """
     kept = (FOURNOS_JOB, *_CHILDREN)
     return Controller(
         name="orphans",

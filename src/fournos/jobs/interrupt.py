@@ -22,6 +22,8 @@ from fournos.runtime.decision import Decision
 
 
 class Kind(Enum):
+    """The cause of an interruption; the value is the reason of its event."""
+
     DELETED = "Deleted"
     SHUTDOWN = "Shutdown"
     EVICTED = "Evicted"

@@ -45,6 +45,7 @@ _DIGEST = 16
 
 
 def labels(job_name: str) -> dict[str, str]:
+    """Returns the labels of every object that a job owns."""
     return {MANAGED_BY_LABEL: MANAGED_BY, JOB_NAME_LABEL: job_name}
 
 

@@ -24,6 +24,10 @@ OWNER, CLUSTER, PRIORITY, WAITS_FOR = "owner", "cluster", "priority", "waits for
 
 
 def watches(settings: JobSettings) -> tuple[Watch, ...]:
+    """Returns the watches of the FournosJob controller.
+
+    The kinds of Kueue and Tekton are not required: their CRDs may be installed later.
+    """
     namespace = settings.namespace
     ours = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
     by_owner = {OWNER: controller_uid}

@@ -23,6 +23,11 @@ QUEUED = "Workload created, waiting for Kueue admission"
 
 
 def pending(ctx: Context) -> Decision:
+    """The policy of the Pending phase.
+
+    Waits while the job is suspended or its retry backoff lasts, fails it at the deadline of
+    `spec.timeouts.pending`, and otherwise keeps it in the queue.
+    """
     failure = ctx.facts.failure
     if failure and isinstance(failure.step, Create) and not name_is_taken(ctx):
         return wait_if_curable(ctx, failure, "WorkloadAdmitted", engine="Kueue") or fail(

@@ -57,6 +57,7 @@ def _classes(ctx: Context) -> Mapping[str, Obj]:
 
 
 def class_question(ctx: Context) -> LiveGet:
+    """Returns the live read of the job's WorkloadPriorityClass."""
     return LiveGet(WORKLOAD_PRIORITY_CLASS, Key("", ctx.spec.priority or ""))
 
 
@@ -110,7 +111,7 @@ class QueuedFournosJob:
         spec = self.ctx.spec
         return bool(runs_elsewhere(self) and (spec.suspend or spec.shutdown))
 
-    # --- what it asks for ---
+    # --- the requested Workload ---
 
     def workload_request(self, priority: Priority | None) -> WorkloadRequest:
         ctx = self.ctx

@@ -55,6 +55,7 @@ class Granted:
 
 
 def granted(ctx: Context) -> Granted:
+    """Returns the quota that the job holds in this pass, by its Workload."""
     workload = ctx.workload
     if workload is not None:
         if view(workload).state is not QueueState.ADMITTED:

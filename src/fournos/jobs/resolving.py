@@ -65,6 +65,7 @@ def start(ctx: Context) -> Decision:
 
 
 def resolving(ctx: Context) -> Decision:
+    """The policy of the Resolving phase: creates the resolve Job and checks the result at its end."""
     failure = ctx.facts.failure
     if failure and isinstance(failure.step, Create):
         return wait_if_curable(ctx, failure, "Resolved", engine="Tekton") or fail(

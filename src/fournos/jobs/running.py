@@ -34,6 +34,7 @@ Running is written with Tekton's first condition of the run, or after this time 
 
 
 def admitted(ctx: Context) -> Decision:
+    """The policy of the Admitted phase: creates the attempt's objects, or holds the cluster for a lock."""
     if ctx.facts.failure:
         return _launch_failed(ctx, ctx.facts.failure)
     if ctx.spec.lock_only:
@@ -158,6 +159,7 @@ def _launch_failed(ctx: Context, failure: StepFailure) -> Decision:
 
 
 def running(ctx: Context) -> Decision:
+    """The policy of the Running phase: follows the PipelineRun and ends the attempt with it."""
     run = ctx.run
     if run is None:
         return _run_missing(ctx)

@@ -86,10 +86,15 @@ class StatusDraft(Draft):
         return self
 
     def say(self, message: str) -> Self:
+        """Sets the message, cut to MESSAGE_MAX characters."""
         self._status["message"] = message[:MESSAGE_MAX]
         return self
 
     def begin_attempt(self, *, cluster: str, workload: str | None, run: str | None) -> Self:
+        """Adds the next attempt; its number, cluster and object names are the claim.
+
+        Only the last MAX_ATTEMPTS_KEPT attempts are kept.
+        """
         number = self.attempt + 1
         entry: dict[str, Any] = {
             "number": number,
@@ -132,6 +137,7 @@ class StatusDraft(Draft):
         return self.amend_attempt(**ended)
 
     def render(self) -> Mapping[str, Any]:
+        """Returns the status to write, with observedGeneration and displayName unless it is empty."""
         status = super().render()
         if self._generation is None or not status:
             return status

@@ -63,6 +63,8 @@ class Observed:
 
 @dataclass(slots=True)
 class Context(PassContext):
+    """The state of one pass: what was observed, the facts, the status draft, and the steps so far."""
+
     observed: Observed
     facts: Facts
     now: datetime
@@ -130,6 +132,7 @@ class Context(PassContext):
     # --- results ---
 
     def send(self, remote: Remote, step: RemoteStep) -> None:
+        """Adds a step that is queued for a worker."""
         self.steps.append(Send(remote.name, self.observed.key, step))
 
     def copy_status(self, mirror: Obj | None) -> None:
@@ -147,6 +150,7 @@ class Context(PassContext):
             self.steps.append(Patch(kind, key_of(job), body, subresource="status"))
 
     def wake(self, when: datetime) -> None:
+        """Adds a deadline: the Workload is reconciled again at this time at the latest."""
         self.deadlines.append(when)
 
     def decision(
@@ -171,4 +175,5 @@ def since(obj: Obj, *types: str) -> str:
 
 
 def holds_quota(workload: Obj) -> bool:
+    """Returns True if a Workload has reserved quota and is not finished."""
     return is_true(workload, "QuotaReserved") and not is_true(workload, "Finished")

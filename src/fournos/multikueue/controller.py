@@ -29,6 +29,7 @@ Wake = Callable[[str, Key | None], None]
 
 
 def workloads(settings: MultiKueueSettings, workers: Workers) -> Controller[Observed]:
+    """Returns the controller that dispatches Workloads of the manager cluster."""
     return Controller(
         name=WORKLOADS,
         watches=watches(settings),

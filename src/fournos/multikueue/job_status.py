@@ -20,6 +20,11 @@ _LAST_WORD = timedelta(seconds=30)
 
 
 def follow(ctx: Context) -> Decision:
+    """Returns the next steps of a Workload with a winner.
+
+    Clears the other workers, creates the job's copy, and copies its status.  A lost or refusing worker
+    returns the job to the queue.
+    """
     # Only one worker may run the job, so the other workers are cleared first.
     name = ctx.draft.cluster_name
     remote = next((one for one in ctx.observed.remotes if one.name == name), None)

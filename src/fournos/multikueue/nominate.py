@@ -64,7 +64,7 @@ def nominate(ctx: Context, left: Sequence[Remote] = ()) -> Decision:
 def _winner(ctx: Context, fit: list[Remote]) -> Remote | None:
     """Returns the worker with the earliest admission, of those whose nomination is in the status.
 
-    None if none.
+    None if there is no such worker.
 
     Admission times are whole seconds.  A hash of the Workload's UID and the worker's name
     breaks ties, which spreads the load.
@@ -81,6 +81,7 @@ def _winner(ctx: Context, fit: list[Remote]) -> Remote | None:
 
 
 def runs(workload: Obj) -> bool:
+    """Returns True if a Workload is admitted, active and not evicted."""
     return (
         is_true(workload, "Admitted")
         and not is_true(workload, "Evicted")

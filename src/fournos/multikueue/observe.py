@@ -84,6 +84,7 @@ def workload_of(obj: Obj) -> Key:
 
 
 def prebuilt(obj: Obj) -> str:
+    """Returns the name of the prebuilt Workload of an object, or ""."""
     meta = obj["metadata"]
     found = (meta.get("annotations") or {}).get(names.PREBUILT) or (meta.get("labels") or {}).get(
         names.PREBUILT
@@ -198,6 +199,7 @@ def _listed(caches: Caches, check: Obj | None) -> tuple[str, ...]:
 
 
 def clusters_of(config: Obj | None) -> tuple[str, ...]:
+    """Returns the clusters of a MultiKueueConfig, at most MAX_WORKERS."""
     found = ((config or {}).get("spec") or {}).get("clusters") or ()
     return tuple(map(str, found))[: names.MAX_WORKERS]
 

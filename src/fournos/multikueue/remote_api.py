@@ -46,6 +46,7 @@ class RemoteApi:
 
 
 def remote_api(api: ClusterApi) -> Api:
+    """Returns the worker's API as an `Api`, for the executor of steps."""
     return cast(Api, RemoteApi(api))
 
 

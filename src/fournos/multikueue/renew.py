@@ -60,6 +60,8 @@ def dial_over_http(credentials: Credentials) -> ClusterApi:
 
 
 def executors(clock: Clock, dial: Dial) -> Mapping[type[Custom], Executor]:
+    """Returns the executor of Renew; `dial` opens a client with a kubeconfig's credentials."""
+
     async def renew(step: Renew, api: Api) -> None:
         secret = await api.get(SECRET, step.secret)
         if secret["metadata"]["resourceVersion"] != step.version:
@@ -70,8 +72,8 @@ def executors(clock: Clock, dial: Dial) -> Mapping[type[Custom], Executor]:
         text = await _ask(dial, checked.credentials, token_in(content))
         accepted = _accept(text, token_in(content), now=clock.now())
         new = with_token(content, text)
-        # The version is a precondition: the Secret may have been changed while the worker was asked.
         check(new, now=clock.now())
+        # The version is a precondition: the Secret may change during the request to the worker.
         body = {
             "metadata": {"resourceVersion": step.version},
             "data": {KUBECONFIG: base64.b64encode(new).decode()},

@@ -14,6 +14,8 @@ MESSAGE_MAX = 1024
 
 
 class WorkloadDraft(Draft):
+    """A copy of a Workload's status with the changes and events of this pass."""
+
     def __init__(self, workload: Obj, now: datetime, *, check: str) -> None:
         """`check` is the name of this adapter's AdmissionCheck, "" if the Workload has none."""
         super().__init__(workload, now)

@@ -71,6 +71,8 @@ def _asking(secret: Obj) -> Key:
 def tokens_controller(
     settings: MultiKueueSettings, clock: Clock, *, dial: Dial = dial_over_http
 ) -> Controller[Held]:
+    """Returns the controller that reconciles the labelled Secrets."""
+
     def observe(caches: Caches, key: Key) -> Held | None:
         secret = caches[SECRET].get(key)
         return None if secret is None else Held(secret, secret["token"], secret["problem"])

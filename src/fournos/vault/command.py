@@ -62,6 +62,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command and returns its exit code."""
     parsed = vars(_parser().parse_args(arguments))
     dry_run, adopt, verbose = parsed.pop("dry_run"), parsed.pop("adopt"), parsed.pop("verbose")
     logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, stream=sys.stderr)

@@ -127,6 +127,7 @@ class Intake:
 
 
 def is_managed(secret: Obj) -> bool:
+    """Returns True if the Secret has our managed-by label."""
     return (secret["metadata"].get("labels") or {}).get(MANAGED_BY_LABEL) == MANAGED_BY
 
 

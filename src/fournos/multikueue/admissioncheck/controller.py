@@ -17,6 +17,7 @@ ADMISSION_CHECKS = "multikueue-checks"
 
 
 def admission_checks(settings: MultiKueueSettings, workers: Workers) -> Controller[Observed]:
+    """Returns the controller that reconciles this adapter's AdmissionChecks."""
     return Controller(
         name=ADMISSION_CHECKS,
         watches=watches(),

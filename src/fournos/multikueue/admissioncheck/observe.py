@@ -18,6 +18,8 @@ from fournos.runtime.projection import own_key, pick
 
 @dataclass(frozen=True, slots=True)
 class Worker:
+    """A worker of the check's MultiKueueConfig."""
+
     name: str
     exists: bool
     """True if a MultiKueueCluster of this name exists."""
@@ -29,6 +31,8 @@ class Worker:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
+    """An AdmissionCheck of this adapter, and its workers."""
+
     check: Obj
     problem: str
     """Why the check's parameters give no workers, or ""."""
@@ -36,6 +40,7 @@ class Observed:
 
 
 def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: Workers) -> Observed | None:
+    """Returns the check with the state of its workers; None for a check of another controller."""
     check = caches[ADMISSION_CHECK].get(key)
     if check is None or check["spec"].get("controllerName") != settings.controller_name:
         return None

@@ -15,6 +15,7 @@ def secret_name(cluster: str) -> str:
 
 
 def worker_of(name: str) -> Obj:
+    """Returns the MultiKueueCluster of a FournosCluster; both have the same name."""
     return {
         "apiVersion": MULTIKUEUE_CLUSTER.api_version,
         "kind": MULTIKUEUE_CLUSTER.kind,

@@ -16,6 +16,7 @@ from fournos.runtime.controller import Caches, Controller
 
 
 def fournosclusters(settings: MultiKueueSettings, clock: Clock) -> Controller[Observed]:
+    """Returns the controller that registers FournosClusters as workers."""
     return Controller(
         name="multikueue-members",
         watches=watches(settings),

@@ -35,6 +35,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
+    """A FournosCluster, and its objects as a worker."""
+
     key: Key
     cluster: Obj | None
     wanted: bool
@@ -46,6 +48,7 @@ class Observed:
 
 
 def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings) -> Observed | None:
+    """Returns the FournosCluster with its MultiKueueCluster; None if neither exists."""
     cluster = caches[FOURNOS_CLUSTER].get(key)
     worker = caches[MULTIKUEUE_CLUSTER].get(Key("", key.name))
     if cluster is None and worker is None:
@@ -105,6 +108,7 @@ def cluster_key(settings: MultiKueueSettings, worker: Obj) -> Key:
 
 
 def is_ours(worker: Obj, cluster: str) -> bool:
+    """Returns True if the label marks a MultiKueueCluster as created for this FournosCluster."""
     return bool((worker["metadata"].get("labels") or {}).get(names.MADE_FOR) == cluster)
 
 

@@ -14,6 +14,7 @@ from fournos.runtime.controller import Controller
 
 
 def multikueueclusters(settings: MultiKueueSettings, workers: Workers) -> Controller[Observed]:
+    """Returns the controller that connects to the workers of MultiKueueClusters."""
     return Controller(
         name="multikueue-workers",
         watches=watches(settings),

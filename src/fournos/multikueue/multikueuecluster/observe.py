@@ -21,6 +21,8 @@ _SECRET = "secret"  # noqa: S105 - the name of an index
 
 @dataclass(frozen=True, slots=True)
 class Observed:
+    """A MultiKueueCluster and the state of its connection."""
+
     name: str
     cluster: Obj | None
     wanted: bool
@@ -37,6 +39,7 @@ class Observed:
 
 
 def observe(caches: Caches, key: Key, *, settings: MultiKueueSettings, workers: Workers) -> Observed | None:
+    """Returns the MultiKueueCluster; None if it neither exists nor has a connection."""
     cluster = caches[MULTIKUEUE_CLUSTER].get(key)
     location = next(iter(_location(cluster)), "") if cluster is not None else ""
     seen = Observed(

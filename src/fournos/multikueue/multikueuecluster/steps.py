@@ -26,6 +26,8 @@ class Connect(Custom):
 
 @dataclass(frozen=True, slots=True)
 class Refuse(Custom):
+    """Drops the connection and records why this version of the kubeconfig cannot be used."""
+
     worker: str
     version: str
     text: str
@@ -33,6 +35,8 @@ class Refuse(Custom):
 
 @dataclass(frozen=True, slots=True)
 class Forget(Custom):
+    """Drops the connection and its state."""
+
     worker: str
 
 
