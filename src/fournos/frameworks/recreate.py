@@ -49,6 +49,7 @@ def next_attempt(ctx: Context) -> Decision | None:
     if number > ctx.max_attempts:
         return _given_up(ctx)
     claimed = ctx.annotations.get(names.NEXT_ATTEMPT_ANNOTATION)
+    # Claim before make: after a restart the same name is used, so there is only one next attempt.
     if not claimed:
         name = attempt_name(_first(ctx), number)
         return Decision(steps=(ctx.annotate({names.NEXT_ATTEMPT_ANNOTATION: name}),))

@@ -48,6 +48,7 @@ def start(ctx: Context) -> Decision:
         ctx.draft.enter("Pending", message).condition("Suspended", "True", "Suspended", message)
         return ctx.decision()
     if ctx.spec.cluster and ctx.spec.cluster not in ctx.observed.flavors:
+        # A live read: the job fails for good, so a stale cache must not decide.
         answer = ctx.facts.require(LiveGet(RESOURCE_FLAVOR, Key("", ctx.spec.cluster)))
         if isinstance(answer, Absent) and not answer.no_kind:
             return fail(
@@ -132,6 +133,7 @@ def _launch(ctx: Context) -> Decision:
     """Creates the resolve Job with the image that the Pipeline's annotation names."""
     pipeline = ctx.observed.pipeline
     if pipeline is None or _image(pipeline) is None:
+        # A live read: the job fails for good, so a stale cache must not decide.
         answer = ctx.facts.require(LiveGet(PIPELINE, Key(ctx.namespace, ctx.spec.pipeline)))
         if isinstance(answer, Absent) and answer.no_kind:
             return wait(ctx, "Resolved", "TektonNotInstalled", "Waiting: Tekton Pipelines is not installed")
@@ -205,6 +207,7 @@ def _check_hardware(ctx: Context) -> Decision | None:
         return fail(ctx, _NO_HARDWARE, type_="Resolved", reason="NoHardware")
     if spec.clusterless or build.gpu_resource(hardware, ctx.settings) in ctx.observed.gpu_resources:
         return None
+    # A live read: the job fails for good, so a stale cache must not decide.
     answer = ctx.facts.require(LiveList(CLUSTER_QUEUE))
     if isinstance(answer, Absent):
         return wait(ctx, "Resolved", "KueueNotInstalled", "Waiting: Kueue is not installed")

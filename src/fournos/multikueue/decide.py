@@ -131,6 +131,7 @@ def _unfit(ctx: Context) -> Decision | None:
         ctx.draft.check("Rejected", f"No multikueue adapter found for owner kind {whose}")
         return ctx.decision()
     if job is None:
+        # A live read, because the caches of jobs and Workloads are not in step.
         live = ctx.facts.require(LiveGet(kind, ctx.observed.key._replace(name=str(owner["name"]))))
         # Absent: Kubernetes deletes the Workload with it.  Present: the cache does not show it yet.
         return Decision(retry=not isinstance(live, Absent))

@@ -55,6 +55,7 @@ def _running(ctx: Context, remote: Remote) -> Decision:
         if remote.failure is not None and ctx.refused(remote):
             return _again(ctx, f'"{remote.name}" does not take it: {remote.failure.message}')
         if not remote.busy:
+            # Claim before make: the status already names the winner, so only one worker gets a copy.
             copy = mirror(
                 job,
                 kind,

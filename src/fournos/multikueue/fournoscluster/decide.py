@@ -95,6 +95,7 @@ def _gone(observed: Observed, facts: Facts) -> Decision:
         or is_terminating(observed.worker)
     ):
         return _note_too_many(observed)
+    # A live read: the deletion takes the worker out of service, so a stale cache must not decide.
     answer = facts.require(LiveGet(FOURNOS_CLUSTER, observed.key))
     if observed.cluster is None and not isinstance(answer, Absent):
         return Decision(retry=True)  # the cache does not show it yet
