@@ -1,7 +1,7 @@
 """The description of a kind that is queued by configuration: one row of the table, as in its file.
 
 A row defines how an object is held and released, what it requests, and how to detect that it runs and has
-ended. The protocol with Kueue is the same for all kinds.
+ended.  The protocol with Kueue is the same for all kinds.
 """
 
 from __future__ import annotations

@@ -22,7 +22,10 @@ from fournos.runtime.decision import Decision
 
 
 class Kind(Enum):
-    """The cause of an interruption; the value is the reason of its event."""
+    """The cause of an interruption.
+
+    The value is the reason of its event, except for a shutdown or a deletion ("Stopping").
+    """
 
     DELETED = "Deleted"
     SHUTDOWN = "Shutdown"

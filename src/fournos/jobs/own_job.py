@@ -91,7 +91,7 @@ def _problem(user: User, key: Key, job: Obj, facts: Facts) -> str | Unknown:
 def _get(resource: Resource, key: Key, uid: str, facts: Facts) -> dict[str, Any] | str | Unknown:
     """Returns the object if it has this UID, otherwise the reason why not.
 
-    A live read: authorization needs it.
+    The read is live, because an authorization must not depend on a stale cache.
     """
     answer = facts.require(LiveGet(resource, key))
     if isinstance(answer, Unknown):

@@ -89,9 +89,9 @@ def in_queue(ctx: Context, message: str) -> Decision:
 
 
 def adopt(ctx: Context) -> Decision:
-    """Makes a worker cluster's job the controller of the prebuilt Workload that MultiKueue created for it.
+    """On a worker cluster, makes the job the controller of its prebuilt Workload, which MultiKueue created.
 
-    This comes before everything else, because the job, however it ends, reports its end by that Workload.
+    This comes before everything else, because the job, however it ends, ends by that Workload.
     """
     outcome = queue(ctx)
     taken_over = outcome.steps and outcome.reason != OUT_OF_SYNC
@@ -101,7 +101,7 @@ def adopt(ctx: Context) -> Decision:
 def _prebuilt_missing(ctx: Context) -> Decision:
     """Waits for a missing prebuilt Workload, or fails if it belongs to another owner.
 
-    Read live before it counts.
+    A live read confirms its absence, because the cache may lag.
     """
     name = prebuilt_name(ctx.job)
     answer = ctx.facts.require(LiveGet(WORKLOAD, Key(ctx.namespace, name)))
@@ -129,9 +129,7 @@ def _out_of_sync(ctx: Context) -> Decision:
 def _on_quota_of(ctx: Context, ancestor: Ancestor) -> Decision:
     """Runs the job on the quota of an ancestor's Workload, such as an AppWrapper's.
 
-    It has no Workload of its own.
-
-    The job's cluster is the one that the ancestor's Workload reserves for it.
+    The job has no Workload of its own.  Its cluster is the one that the ancestor's Workload reserves for it.
     """
     ctx.draft.enter("Pending", ctx.draft.message)
     owner = f"{ancestor.kind} {ancestor.key.name}"

@@ -1,8 +1,9 @@
 """Rules on which fields of a FournosJob may change, and until which phase.
 
-What Kueue was asked for is immutable once Kueue has answered.  A later change of cluster, priority or engine
-would have no effect or a partial one.  This also applies to a job that waits for its next attempt.  Other
-fields may change at any time.
+A field that a decision was based on is immutable after that decision: hardware and secretRefs once the job is
+resolved, the others once Kueue has admitted it.  A later change of cluster, priority or engine would have no
+effect or a partial one.  This also applies to a job that waits for its next attempt.  Fields without a rule
+may change at any time.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ def running(ctx: Context) -> Decision:
 def _ready(ctx: Context) -> tuple[Step, ...]:
     """Returns the PodsReady patch, once per attempt.
 
-    With waitForPodsReady, Kueue evicts a Workload without it.
+    With waitForPodsReady, Kueue evicts a Workload without this condition.
     """
     workload = ctx.workload
     patch = pods_ready_patch(workload, True, ctx.now) if workload is not None else None

@@ -20,7 +20,7 @@ _KOPF = "kopf.zalando.org/"
 def take_over(ctx: Context) -> Decision | None:
     """Records the existing run as attempt 1 and replaces kopf's finalizer by ours.
 
-    None if nothing is left to do.
+    Returns None if the job is this operator's already.
     """
     holding = ctx.draft.phase in names.HOLDING and ctx.draft.attempt == 0
     meta = ctx.job["metadata"]

@@ -30,7 +30,7 @@ It is for kinds whose users hold a job in the same field: the queue may release 
 def remote_workload(workload: Obj, *, worker: str, origin: str, attempt: str) -> Obj:
     """Returns the copy of a Workload for a worker.
 
-    The copy is active, even if the Workload was deactivated since.
+    The copy is active, even if the Workload has been deactivated in the meantime.
     """
     meta = workload["metadata"]
     labels = {name: value for name, value in (meta.get("labels") or {}).items() if name != JOB_UID_LABEL}

@@ -64,7 +64,7 @@ def nominate(ctx: Context, left: Sequence[Remote] = ()) -> Decision:
 def _winner(ctx: Context, fit: list[Remote]) -> Remote | None:
     """Returns the worker with the earliest admission, of those whose nomination is in the status.
 
-    None if there is no such worker.
+    Returns None if there is no such worker.
 
     Admission times are whole seconds.  A hash of the Workload's UID and the worker's name
     breaks ties, which spreads the load.
