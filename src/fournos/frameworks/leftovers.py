@@ -17,7 +17,10 @@ from fournos.runtime.steps import Delete, Step
 
 
 def left_behind(observed: Observed, framework: Framework, facts: Facts) -> Decision:
-    """Releases the Workloads of an object that the cache does not have; a live read confirms its absence."""
+    """Releases Workloads whose object the cache does not have.
+
+    A live read confirms that the object is gone or has left the queue.
+    """
     answer = facts.require(LiveGet(framework.resource, observed.key))
     if isinstance(answer, Unknown) or facts.failure is not None:
         return Decision(retry=True)
