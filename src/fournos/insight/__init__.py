@@ -1,1 +1,1 @@
-"""What is known about objects and what belongs to them: why they wait, what they do, how they ended."""
+"""Reads objects and their dependents, and explains why they wait, what they do and how they ended."""

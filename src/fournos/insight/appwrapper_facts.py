@@ -1,4 +1,4 @@
-"""What belongs to an AppWrapper, read from a source."""
+"""Reads the Workloads, pods and wrapped resources of an AppWrapper from a source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from fournos.queueing.kinds import WORKLOAD
 
 
 async def members(source: Source, wrapper: Obj) -> Members:
-    """What belongs to it; kinds that are not installed, or not ours to see, count as having none."""
+    """Returns the dependents of the AppWrapper.
+
+    A kind that is not installed, or that RBAC does not let us read, counts as having no objects.
+    """
     namespace, name = key_of(wrapper)
 
     async def listed(resource: Any, selector: str) -> list[Obj]:

@@ -1,4 +1,4 @@
-"""Why an AppWrapper is where it is, and what to do about it: from facts to words.  Pure."""
+"""Explains the state of an AppWrapper and what to do about it, from facts that are already read.  Pure."""
 
 from __future__ import annotations
 
@@ -24,21 +24,22 @@ _KIND = f"{APPWRAPPER.plural}.{APPWRAPPER.group}"
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """What belongs to an AppWrapper, as far as it is there."""
+    """The dependents of an AppWrapper that exist."""
 
     workloads: tuple[Obj, ...] = ()
     pods: tuple[Obj, ...] = ()
     components: Mapping[int, Obj] = field(default_factory=dict)
-    """Index → the wrapped resource."""
+    """Index of the component → the live wrapped resource."""
 
     @property
     def workload(self) -> Obj | None:
+        """The last Workload that is not finished; None if there is none."""
         live = [one for one in self.workloads if not is_true(one, "Finished")]
         return live[-1] if live else None
 
 
 def why(wrapper: Obj) -> str:
-    """The condition that says most, in a line."""
+    """Returns the message of the condition that explains the current phase, on one line."""
     wanted = {
         "Failed": "Unhealthy",
         "Resetting": "Unhealthy",
@@ -54,7 +55,7 @@ def why(wrapper: Obj) -> str:
 
 
 def explain(wrapper: Obj, found: Members, facts: Facts | None, now: datetime) -> Explanation:
-    """`facts`: of its queue; None: it names none."""
+    """Explains the phase of the AppWrapper.  `facts` are those of its queue, None if it names no queue."""
     name, phase = name_of(wrapper), phase_of(wrapper)
     if wrapper["metadata"].get("deletionTimestamp"):
         return replace(_going(wrapper, found), verdict=f"{name} is being deleted; its resources go first.")
@@ -155,7 +156,10 @@ def _resetting(wrapper: Obj, now: datetime) -> Explanation:
 
 
 def _going(wrapper: Obj, found: Members) -> Explanation:
-    """What stands in the way of its end."""
+    """Lists the resources and pods that still exist and so delay the deletion or suspension.
+
+    The caller sets the verdict.
+    """
     left = [
         f"{one.get('kind') or 'component'} {name_of(one)} is still there" for one in found.components.values()
     ]
@@ -176,7 +180,7 @@ def _ended(wrapper: Obj) -> Explanation:
 
 
 def _conditions(wrapper: Obj) -> tuple[str, ...]:
-    """Those that tell of trouble."""
+    """The conditions that report a problem, one line each."""
     lines = []
     for type_, bad in (("Unhealthy", "True"), ("PodsReady", "False")):
         found = condition(wrapper, type_) or {}

@@ -1,4 +1,4 @@
-"""What belongs to a job: its Workloads, resolve Jobs, PipelineRuns, TaskRuns and pods."""
+"""Reads the objects that a job owns: its Workloads, resolve Jobs, PipelineRuns, TaskRuns and pods."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESOURCES: Final = (WORKLOAD, JOB, PIPELINE_RUN, TASK_RUN, POD)
 
 @dataclass(frozen=True, slots=True)
 class Children:
-    """Each oldest first."""
+    """The objects that a job owns, by kind.  Each tuple is sorted by age, the oldest first."""
 
     workloads: tuple[Obj, ...] = ()
     resolve_jobs: tuple[Obj, ...] = ()
@@ -32,17 +32,21 @@ class Children:
     pods: tuple[Obj, ...] = ()
 
     def run(self, job: Obj) -> Obj | None:
-        """The PipelineRun of the current attempt, as far as it is there."""
+        """The PipelineRun of the current attempt; None if it does not exist."""
         wanted = status_of(job).get("pipelineRun")
         return next((run for run in self.runs if name_of(run) == wanted), None)
 
 
 def selector(job: Obj) -> str:
+    """The label selector that matches all dependents of the job."""
     return f"{JOB_NAME_LABEL}={name_of(job)}"
 
 
 async def children(source: Source, job: Obj) -> Children:
-    """What is there now; kinds that are not installed, or not ours to see, count as having none."""
+    """Lists the dependents of the job that exist now.
+
+    A kind that is not installed, or that RBAC does not let us read, counts as having no objects.
+    """
     namespace, _ = key_of(job)
 
     async def listed(resource: Resource) -> list[Obj]:
@@ -63,7 +67,10 @@ def sort(
     task_runs: Iterable[Obj],
     pods: Iterable[Obj],
 ) -> Children:
-    """Only what this job owns, itself or through what it owns: an earlier job may have had its name."""
+    """Returns only the objects that this job owns, directly or through an object that it owns.
+
+    The label selector is not enough: it also matches the dependents of an earlier job of the same name.
+    """
     mine = frozenset([uid_of(job)])
     owned_runs = _owned(runs, mine)
     owned_tasks = _owned(task_runs, frozenset(map(uid_of, owned_runs)))

@@ -1,4 +1,4 @@
-"""What may be asked of a cluster, and when it is so.  Pure."""
+"""The changes that can be requested of a FournosCluster, and the checks that each is done.  Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from fournos.insight.values import name_of, spec_of, status_of
 from fournos.kube.resource import Obj
 
 UNLOCKED: Final[Mapping[str, Any]] = {"owner": "", "ttl": None, "drain": None}
-"""The change that gives a cluster back."""
+"""The spec fields that release a cluster."""
 
 
 def lock_change(cluster: Obj, owner: str, *, ttl: str | None, drain: str | None, now: datetime) -> Obj:
-    """The patch that locks it, bound to what was read: of two who lock at once one is refused.
+    """Returns the merge patch that locks the cluster for `owner`.
 
-    Raises FournosError where it is locked for somebody else, or `ttl` is over already.
+    The patch has the resourceVersion that was read as its precondition: when two callers lock at the same
+    time the API server refuses one of them.  Raises FournosError if the cluster is locked for another owner,
+    or if `ttl` has already expired.
     """
     changes = {"owner": owner, "ttl": ttl_of(ttl), **drain_change(drain)}
     current = spec_of(cluster).get("owner")
@@ -41,7 +43,7 @@ def lock_change(cluster: Obj, owner: str, *, ttl: str | None, drain: str | None,
 
 
 def ttl_of(text: str | None) -> str | None:
-    """Raises FournosError for what is no time to live."""
+    """Returns `text` if it is a valid time to live.  Raises FournosError otherwise."""
     try:
         if text:
             parse_ttl(text)
@@ -51,7 +53,7 @@ def ttl_of(text: str | None) -> str | None:
 
 
 def drain_change(text: str | None) -> dict[str, Any]:
-    """Raises FournosError for what is no way to drain; {} for None."""
+    """Returns the spec field for a drain mode, {} for None.  Raises FournosError for an unknown mode."""
     if text is None:
         return {}
     found = {"wait": "Wait", "stop": "Stop"}.get(text.lower())
@@ -61,7 +63,7 @@ def drain_change(text: str | None) -> dict[str, Any]:
 
 
 def discover_change(asked: str) -> Obj:
-    """The patch that asks for a new look; `asked` is now, as a text."""
+    """Returns the merge patch that requests a new discovery; `asked` is the current time in RFC 3339."""
     return {"metadata": {"annotations": {DISCOVER_ANNOTATION: asked}}}
 
 
@@ -78,7 +80,7 @@ def drained(cluster: Obj) -> bool:
 
 
 def looked_at(cluster: Obj, asked: str) -> bool:
-    """Whether the look that was asked for has been taken."""
+    """True if the discovery that was requested at `asked` has been attempted."""
     status = status_of(cluster)
     return status.get("discoverRequested") == asked and bool(
         (status.get("hardware") or {}).get("lastAttempt")

@@ -1,4 +1,4 @@
-"""What cannot be done, and what to do about it: the base of all errors that programs and people meet."""
+"""The base classes of all errors that the client library and the command line raise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fournos.api.rules import Violation
 
 
 class FournosError(Exception):
-    """`message` is what is wrong, `fix` what to do about it ("" where nothing can be done)."""
+    """An error for the user.  `message` is the problem, `fix` is what to do ("" if nothing can be done)."""
 
     def __init__(self, message: str, *, fix: str = "") -> None:
         super().__init__(message, fix)
@@ -20,7 +20,7 @@ class FournosError(Exception):
 
 
 class ManifestError(FournosError):
-    """A manifest, or a change of one, that makes no job; `violations` names the fields that are wrong."""
+    """A manifest, or a change of a manifest, is invalid.  `violations` names the invalid fields."""
 
     def __init__(self, message: str, *, fix: str = "", violations: Sequence[Violation] = ()) -> None:
         super().__init__(message, fix=fix)
@@ -28,8 +28,8 @@ class ManifestError(FournosError):
 
 
 class NoLogError(FournosError):
-    """There is no log of what was asked for."""
+    """No log exists for the request."""
 
 
 class MissingError(FournosError):
-    """No object of this name, or it is gone."""
+    """No object has this name, or the object was deleted."""

@@ -1,4 +1,4 @@
-"""Why something waits, and what to do: the answer, whatever kind was asked about.  Pure."""
+"""The result of every explain function: why an object of any kind waits, and what to do.  Pure."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from fournos.kube.resource import Obj, key_of
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
+    """Why an object waits, and what to do."""
+
     verdict: str
     """One sentence."""
     because: tuple[str, ...] = ()
-    """What the objects themselves say."""
+    """Messages and conditions of the objects that support the verdict."""
     advice: tuple[str, ...] = ()
-    """What to do, the best first."""
+    """What to do, the best advice first."""
     holders: tuple[Obj, ...] = ()
     """Jobs on the clusters in question."""
     quota: Quota | None = None
     ahead: tuple[str, ...] | None = None
-    """Who is served first; None: it is not in line, or that is not known."""
+    """The keys of the Workloads ahead in the queue; None if it is not queued or the order is not known."""
     in_line: int = 0
-    """How many wait, this one included."""
+    """The number of pending Workloads, this one included."""
 
 
 def as_data(obj: Obj, found: Explanation) -> dict[str, Any]:
-    """For programs, as plain values."""
+    """Returns the explanation as plain values for JSON and YAML output."""
     result: dict[str, Any] = {
         "name": name_of(obj),
         "namespace": obj["metadata"].get("namespace"),

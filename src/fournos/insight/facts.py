@@ -1,4 +1,4 @@
-"""The facts that bear on why a job, or any queued object, waits."""
+"""Gathers the facts that explain why a job, or any queued object, waits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A Workload in the queue."""
+    """A pending Workload of a ClusterQueue."""
 
     key: Key
     priority: int
@@ -31,7 +31,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything that bears on a job's waiting.  A KubeError stands for what could not be learnt."""
+    """Everything that can explain why a job waits.  A KubeError stands in place of an unreadable object."""
 
     job: Obj
     found: Children = field(default_factory=Children)
@@ -40,19 +40,22 @@ class Facts:
     cluster_queue: Obj | KubeError | None = None
     flavors: tuple[Obj, ...] = ()
     holders: tuple[Obj, ...] = ()
-    """Other jobs that occupy clusters, of all namespaces that we may see."""
+    """Other jobs that occupy clusters, of all namespaces that RBAC lets us read."""
     line: tuple[Waiting, ...] = ()
-    """Who waits for the same ClusterQueue, the next one first."""
+    """The pending Workloads of the same ClusterQueue, in the order of admission."""
 
     @property
     def workload(self) -> Obj | None:
-        """Of the current attempt."""
+        """The Workload of the current attempt; None if there is none."""
         live = [w for w in self.found.workloads if not is_true(w, "Finished")]
         return live[-1] if live else None
 
 
 async def gather(source: Source, job: Obj, *, queue: str = DEFAULT_QUEUE) -> Facts:
-    """`queue`: the LocalQueue that a job without a Workload will be queued in."""
+    """Gathers the facts about a job.  `queue` is the LocalQueue of a job that has no Workload yet.
+
+    The queues are not read for a job that is not queued: one that is new, resolving or ended.
+    """
     found = await children(source, job)
     draft = Facts(job, found)
     if is_terminal(job) or phase_of(job) in ("New", "Resolving"):
@@ -63,7 +66,10 @@ async def gather(source: Source, job: Obj, *, queue: str = DEFAULT_QUEUE) -> Fac
 
 
 async def queue_facts(source: Source, obj: Obj, name: str) -> Facts:
-    """Of whatever is queued there: the queues, the flavors, and who waits."""
+    """Reads the LocalQueue `name`, its ClusterQueue, the ResourceFlavors and the pending Workloads.
+
+    `obj` is the queued object, of any kind.
+    """
     namespace, _ = key_of(obj)
     local = await _or_error(source.get(LOCAL_QUEUE, Key(namespace, name)))
     cluster: Obj | KubeError | None = None
@@ -91,7 +97,7 @@ async def _or_error(call: Awaitable[T]) -> T | KubeError:
 
 
 async def everywhere(source: Source, resource: Resource, namespace: str) -> list[Obj]:
-    """Of all namespaces, or of ours where we may not see the others."""
+    """Lists the objects of all namespaces, or only of `namespace` where RBAC forbids the former."""
     try:
         return (await source.list(resource)).items
     except ForbiddenError:
@@ -103,7 +109,7 @@ async def _holders(source: Source, job: Obj) -> tuple[Obj, ...]:
 
 
 def holders_among(jobs: Iterable[Obj], job: Obj) -> tuple[Obj, ...]:
-    """Those that occupy clusters, the oldest first, without the job itself."""
+    """The jobs that occupy clusters, the oldest first, without the job itself."""
     return tuple(
         other
         for other in sorted(jobs, key=created)
@@ -112,7 +118,11 @@ def holders_among(jobs: Iterable[Obj], job: Obj) -> tuple[Obj, ...]:
 
 
 async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[Waiting, ...]:
-    """Kueue's own answer where its visibility API is served to us, else by priority and age."""
+    """The pending Workloads of a ClusterQueue, in order.
+
+    The order comes from Kueue's visibility API where it is served and permitted, otherwise from priority and
+    age.
+    """
     pending = Resource(
         *_VISIBILITY,
         "PendingWorkload",
@@ -132,7 +142,7 @@ async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[Wai
 
 
 def in_line(workloads: Iterable[Obj], queues: Iterable[Obj], cluster_queue: str) -> tuple[Waiting, ...]:
-    """The Workloads that wait for a ClusterQueue: higher priority first, then the older one."""
+    """The Workloads that wait for a ClusterQueue, by descending priority, then by age, the oldest first."""
     ours = {key_of(queue) for queue in queues if spec_of(queue).get("clusterQueue") == cluster_queue}
     waiting = [
         workload

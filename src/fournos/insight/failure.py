@@ -1,4 +1,4 @@
-"""How a job failed: whose fault it is, and the first error of the chain.  Pure."""
+"""Classifies the failure of a job: its category and the first error of the chain.  Pure."""
 
 from __future__ import annotations
 
@@ -15,21 +15,23 @@ from fournos.kube.resource import Obj
 
 
 class Category(StrEnum):
+    """The cause of a failure."""
+
     BENCHMARK = "benchmark"
     """A task of the Pipeline ended with an error of its own."""
     REQUEST = "request"
-    """The job asks for something that does not exist or that it may not have."""
+    """The job requests something that does not exist or that it is not permitted to use."""
     RESOLVER = "resolver"
     IMAGE_PULL = "image-pull"
     NODE_LOST = "node-lost"
     EVICTED = "evicted"
     TIMEOUT = "timeout"
     INFRASTRUCTURE = "infrastructure"
-    """Anything else that no change of the benchmark would mend."""
+    """Any other failure that a change of the benchmark does not fix."""
 
     @property
     def infrastructure(self) -> bool:
-        """Whether the same job may succeed when it is tried again."""
+        """True if the same job may succeed when it is retried."""
         return self not in (Category.BENCHMARK, Category.REQUEST, Category.RESOLVER)
 
 
@@ -37,9 +39,9 @@ class Category(StrEnum):
 class Failure:
     category: Category
     message: str
-    """The first error, not the last: what follows from it is left out."""
+    """The first error, not the last.  The errors that it caused are left out."""
     task: str = ""
-    """The task of the Pipeline that failed first, where one did."""
+    """The task of the Pipeline that failed first; "" if no task failed."""
     pod: str = ""
 
 
@@ -53,7 +55,7 @@ _SIGNS: Final = (
     (Category.TIMEOUT, re.compile(r"Timeout|TimedOut|DeadlineExceeded|failed to finish within", re.I)),
     (Category.INFRASTRUCTURE, re.compile(r"CreationFailed|CreateContainer|CouldntGet|Quota", re.I)),
 )
-"""Words of the kubelet and of Tekton, in reasons and messages; the first that fits counts."""
+"""Patterns for the reasons and messages of the kubelet and of Tekton; the first match wins."""
 
 _CONDITIONS: Final = {
     "Resolved": {"Failed": Category.RESOLVER, "CreateFailed": Category.INFRASTRUCTURE},
@@ -69,11 +71,11 @@ _CONDITIONS: Final = {
         "KubeconfigNotFound": Category.INFRASTRUCTURE,
     },
 }
-"""Condition → reason → category; any other reason of a False one names what the job asked for in vain."""
+"""Condition → reason → category.  Any other reason of a False condition is of the category REQUEST."""
 
 
 def failure(job: Obj, found: Children) -> Failure:
-    """Of a job in phase Failed; `found` is what is left of what was made for it."""
+    """Returns the failure of a job in phase Failed; `found` are its dependents that still exist."""
     run = found.run(job)
     if run is not None and (first := _first_task(run, found)):
         return first
@@ -84,7 +86,8 @@ def failure(job: Obj, found: Children) -> Failure:
         if category := _sign(reason):
             return Failure(category, text or told)
     if verdicts := [one for type_ in _CONDITIONS if _is_false(one := condition(job, type_) or {})]:
-        # An earlier attempt may have left one; of the same second it is the later stage's.
+        # An earlier attempt may have left a False condition, so the newest transition wins.  Times are whole
+        # seconds: on a tie the condition of the later stage wins.
         verdict = max(reversed(verdicts), key=lambda one: str(one.get("lastTransitionTime") or ""))
         text = one_line(verdict.get("message")) or told
         category = _CONDITIONS[str(verdict["type"])].get(str(verdict.get("reason")), Category.REQUEST)
@@ -99,7 +102,10 @@ def _is_false(verdict: Mapping[str, Any]) -> bool:
 
 
 def _first_task(run: Obj, found: Children) -> Failure | None:
-    """Of the current attempt: the task that failed first, and what its pod or its steps say."""
+    """Returns the failure of the first failed task of the current attempt; None if no task failed.
+
+    The error comes from the pod or the steps of the task.
+    """
     failed = [task for task in found.task_runs if _of(task, run) and _failed(task)]
     failed.sort(key=lambda task: (str(status_of(task).get("completionTime") or "~"), name_of(task)))
     if not failed:
@@ -128,7 +134,7 @@ def _failed(task: Obj) -> bool:
 
 
 def _of_pod(pod: Obj) -> tuple[Category | None, str]:
-    """What ended the pod from outside."""
+    """Returns the category and message of a failure that no step caused itself; (None, "") if there is none."""
     status = status_of(pod)
     if category := _sign(str(status.get("reason") or "")):
         return category, one_line(status.get("message")) or str(status["reason"])
@@ -143,7 +149,7 @@ def _of_pod(pod: Obj) -> tuple[Category | None, str]:
 
 
 def _of_steps(steps: Iterable[Mapping[str, Any]]) -> str:
-    """The first step that ended with an error: those after it are skipped because of it."""
+    """The error of the first step that failed; Tekton skips the steps after it."""
     return next(_endings(steps), "")
 
 

@@ -1,4 +1,4 @@
-"""What bears on the waiting of an object of a configured kind, read from a source."""
+"""Reads the facts that explain why an object of a configured kind waits."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from fournos.queueing.podsets import queue_name
 
 
 async def gather(source: Source, framework: Framework, obj: Obj) -> Found:
-    """The object's own Workloads, those around it and its queue."""
+    """Reads the Workloads of the object, all Workloads of its namespace and the facts of its queue."""
     inputs: list[Obj] = []
-    with suppress(NoSuchResourceError, ForbiddenError):  # the queue's own trouble says more
+    with suppress(NoSuchResourceError, ForbiddenError):  # the queue's facts explain this error better
         inputs = (await source.list(WORKLOAD, namespace=key_of(obj).namespace)).items
     uid, prebuilt, queue = uid_of(obj), prebuilt_name(obj), queue_name(obj)
     own = [one for one in inputs if (controller_of(one) or {}).get("uid") == uid or name_of(one) == prebuilt]

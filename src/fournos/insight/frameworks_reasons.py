@@ -1,4 +1,4 @@
-"""Why an object of a configured kind is where it is, and what follows: from facts to words.  Pure."""
+"""Explains the state of an object of a configured kind, from facts that are already read.  Pure."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from fournos.queueing.workload import QUEUE_NAME_LABEL
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An object, with what bears on its waiting."""
+    """An object of a configured kind, with the facts that explain why it waits."""
 
     framework: Framework
     obj: Obj
     workloads: tuple[Obj, ...] = ()
-    """Its own."""
+    """The Workloads of the object."""
     inputs: tuple[Obj, ...] = ()
-    """All of the namespace: its owner's may be among them."""
+    """All Workloads of the namespace; that of the object's owner may be among them."""
     queue: Facts | None = None
-    """None: it names none."""
+    """The facts of its queue; None if the object names no queue."""
 
     @property
     def workload(self) -> Obj | None:
@@ -50,7 +50,7 @@ class Found:
 
 
 def phase(found: Found) -> str:
-    """One word; the kinds have phases of their own, or none."""
+    """Returns the phase in one word.  It is derived here: not every kind has a phase of its own."""
     ended = found.job.ended()
     if ended is not None:
         return "Succeeded" if ended.succeeded else "Failed"
@@ -60,7 +60,7 @@ def phase(found: Found) -> str:
 
 
 def explain(found: Found) -> Explanation:
-    """Why it waits, and what follows."""
+    """Explains why the object waits, and what follows."""
     obj, job, name = found.obj, found.job, name_of(found.obj)
     ended = job.ended()
     if ended is not None:
@@ -85,7 +85,7 @@ def explain(found: Found) -> Explanation:
     if not warning:
         return told
     reason, _, text = warning.partition(": ")
-    if reason == "PodsQueuedTwice":  # it is in its queue nevertheless
+    if reason == "PodsQueuedTwice":  # the object is queued despite this warning
         return replace(told, because=(*told.because, warning))
     return Explanation(f"{name} is kept out of its queue: {reason}.", (one_line(text),))
 
@@ -116,7 +116,7 @@ def _unqueued(found: Found) -> tuple[str, ...]:
 
 
 def _over(found: Found) -> str:
-    """Its Workload has finished and it was never let go."""
+    """The verdict for an object whose Workload finished while it was still suspended; "" if it has none."""
     if not found.workloads:
         return ""
     return f"{name_of(found.obj)} waits although its Workload is over: it will not be let go any more."
@@ -156,7 +156,7 @@ def _next(found: Found) -> tuple[str, ...]:
 
 
 def _again(found: Found) -> tuple[str, ...]:
-    """A run that its queue has ended, and that nobody makes anew."""
+    """Advice for a run that its queue has stopped: follow the next attempt, or configure one."""
     marks = annotations_of(found.obj)
     if names.STOPPED_ANNOTATION not in marks:
         return ()

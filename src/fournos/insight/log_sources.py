@@ -1,4 +1,4 @@
-"""The containers whose logs a job's are.  Pure."""
+"""Selects the containers whose logs make up the log of a job.  Pure."""
 
 from __future__ import annotations
 
@@ -18,17 +18,19 @@ RESOLVER: Final = "resolver"
 
 @dataclass(frozen=True, slots=True)
 class LogSource:
-    """A container whose log is asked for."""
+    """A container whose log is requested."""
 
     pod: Key
     container: str
     prefix: str
     started: bool
-    """There is a log to read."""
+    """True if the container has started, so that its log exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
+    """Which logs are requested."""
+
     resolver: bool = False
     tasks: bool = True
     task: str | None = None
@@ -36,7 +38,7 @@ class Wanted:
 
 
 def sources(job: Obj, found: Children, wanted: Wanted) -> list[LogSource]:
-    """The containers in question, in the order of starting; steps of a task in the task's order."""
+    """The requested containers, in the order in which their pods started; steps are in the task's order."""
     found_sources: list[LogSource] = []
     if wanted.resolver:
         makers = frozenset(map(uid_of, found.resolve_jobs))
@@ -76,7 +78,7 @@ def _containers(pod: Obj, prefix: str) -> Iterable[LogSource]:
 
 
 def nothing(job: Obj, found: Children, wanted: Wanted) -> NoLogError:
-    """Why there is no log."""
+    """Returns the error that explains why no log exists."""
     name, phase = name_of(job), phase_of(job)
     if wanted.task:
         tasks = sorted({_label(t, TASK_LABEL) for t in found.task_runs} - {""})

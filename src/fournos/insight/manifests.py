@@ -1,4 +1,4 @@
-"""Manifests of jobs: taken from texts, changed, named, checked.  Pure."""
+"""Parses, changes, names and validates the manifests of jobs.  Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.rules import check_manifest
 
 _SUFFIX: Final = "x7k2m"
-"""Stands for what the API server adds to a generateName."""
+"""An example of the suffix that the API server appends to a generateName."""
 _ROOTS: Final = ("spec", "metadata")
 _PART: Final = re.compile(r"(?:[^.\\]|\\.)+")
 
 
 def documents(text: str, source: str) -> list[dict[str, Any]]:
-    """The objects of a YAML or JSON text; Lists are unpacked.  Raises ManifestError."""
+    """Returns the objects of a YAML or JSON text; Lists are unpacked.  Raises ManifestError.
+
+    `source` names the text in error messages.
+    """
     try:
         read_ = [document for document in yaml.safe_load_all(text) if document is not None]
     except yaml.YAMLError as error:
@@ -41,7 +44,10 @@ def documents(text: str, source: str) -> list[dict[str, Any]]:
 
 
 def parse(text: str, source: str) -> list[dict[str, Any]]:
-    """The FournosJobs of a YAML or JSON text; Lists are unpacked.  Raises ManifestError."""
+    """Returns the FournosJobs of a YAML or JSON text; Lists are unpacked.
+
+    Raises ManifestError for invalid text, for an object of another kind and for a text without a FournosJob.
+    """
     found = documents(text, source)
     for document in found:
         if document.get("kind") != FOURNOS_JOB.kind:
@@ -63,21 +69,24 @@ def yaml_problem(error: yaml.YAMLError) -> str:
 
 
 def skeleton() -> dict[str, Any]:
-    """What --set alone builds on."""
+    """Returns an empty FournosJob manifest, the base for `--set` without a file."""
     return {"apiVersion": FOURNOS_JOB.api_version, "kind": FOURNOS_JOB.kind, "metadata": {}, "spec": {}}
 
 
 def field_path(text: str) -> list[str]:
-    """The parts of a path such as hardware.gpuCount; `\\.` is a dot within a name; [] for no path.
+    """Splits a path such as hardware.gpuCount; `\\.` is a dot within a name.  Returns [] for an empty path.
 
-    A path starts at spec unless it says metadata.
+    The path is relative to spec unless it starts with spec or metadata.
     """
     parts = [part.replace("\\.", ".").replace("\\\\", "\\") for part in _PART.findall(text.strip())]
     return parts if not parts or parts[0] in _ROOTS else ["spec", *parts]
 
 
 def assign(manifest: dict[str, Any], parts: Sequence[str], value: object, *, asked: str) -> None:
-    """Set the field at a path; None takes it away.  Raises ManifestError; `asked` is the request."""
+    """Sets the field at a path; the value None removes it.
+
+    Raises ManifestError if a parent of the field is not a map; `asked` is the request in the message.
+    """
     node = manifest
     for index, part in enumerate(parts[:-1]):
         inner = node.get(part)
@@ -94,7 +103,7 @@ def assign(manifest: dict[str, Any], parts: Sequence[str], value: object, *, ask
 
 
 def rename(manifest: dict[str, Any], *, name: str | None, generate_name: str | None) -> None:
-    """Give the name asked for; where nobody names the job, generate one from the pipeline's."""
+    """Sets the requested name.  A manifest without any name gets a generateName from its pipeline."""
     meta = manifest.setdefault("metadata", {})
     if name:
         meta.pop("generateName", None)
@@ -115,9 +124,10 @@ def place(
     otherwise: str,
     asker: tuple[str, str] = ("the command line", "-n"),
 ) -> None:
-    """Settle the namespace: the one asked for, else the manifest's own, else the default.
+    """Sets the namespace: the requested one, else the manifest's own, else the default `otherwise`.
 
-    `asker` says who asks, and by which option.  Raises ManifestError if two differ.
+    `asker` names the caller and its option in messages.  Raises ManifestError if the requested namespace
+    differs from the manifest's own.
     """
     (who, option), meta = asker, manifest["metadata"]
     own = meta.get("namespace")
@@ -130,16 +140,18 @@ def place(
 
 
 def check(manifest: dict[str, Any]) -> list[Violation]:
-    """What the API server would refuse, and misspelt fields, without a cluster."""
+    """Returns what the API server would refuse, and unknown fields.  Needs no cluster."""
     candidate = copy.deepcopy(manifest)
     meta = candidate.get("metadata") or {}
     if not meta.get("name") and meta.get("generateName"):
-        # A long generateName is cut by the API server to leave room for its suffix, but only at 63.
+        # The API server truncates a long generateName to leave room for its suffix, but only at 63
+        # characters, so the check runs on an example of the complete name.
         meta["name"] = f"{meta['generateName']}{_SUFFIX}"
     return check_manifest(candidate)
 
 
 def refused(manifest: dict[str, Any], found: Iterable[Violation], source: str) -> ManifestError:
+    """Returns the error for a manifest with violations; the message lists each field."""
     meta, found = manifest.get("metadata") or {}, tuple(found)
     name = meta.get("name") or f"{meta.get('generateName')}…"
     lines = "".join(f"\n  {violation.field}: {violation.message}" for violation in found)

@@ -1,4 +1,4 @@
-"""Why an object of any kind waits in Kueue's queue: from facts to words.  Pure."""
+"""Explains why an object of any kind waits in a Kueue queue, from facts that are already read.  Pure."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from fournos.queueing.state import QueueState, view
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What to do, as it is said of one kind."""
+    """The advice texts for one kind."""
 
     unqueued: tuple[str, ...]
-    """While it has no Workload."""
+    """Advice while the object has no Workload."""
     uncovered: str
-    """Where no quota exists for what it asks for."""
+    """Advice if the ClusterQueue does not cover a requested resource."""
     impossible: str
-    """Where it asks for more than there is."""
+    """Advice if the request exceeds the quota of every flavor."""
 
 
 def in_queue(obj: Obj, workload: Obj | None, facts: Facts, words: Words) -> Explanation:
-    """Of an object that is held; `facts`: of the queue that it names."""
+    """Explains why a suspended object waits; `facts` are those of the queue that it names."""
     name = name_of(obj)
     if broken := queue_trouble(facts):
         return broken
@@ -52,7 +52,7 @@ def in_queue(obj: Obj, workload: Obj | None, facts: Facts, words: Words) -> Expl
 def _short(
     name: str, workload: Obj, found: Quota, facts: Facts, because: tuple[str, ...], words: Words
 ) -> Explanation:
-    """Which quota is short."""
+    """Explains which quota is insufficient."""
     order, key = [one.key for one in facts.line], key_of(workload)
     ahead = tuple(map(str, order[: order.index(key)])) if key in order else None
     base = Explanation("", because, quota=found, ahead=ahead, in_line=len(order))

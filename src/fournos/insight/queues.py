@@ -1,4 +1,4 @@
-"""A whole queue: who waits, in which order, and why each."""
+"""Lists the pending objects of a queue, their order, and the reason why each waits."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from fournos.queueing.state import view
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """One that waits."""
+    """A pending object of a queue."""
 
     place: int
-    """From 1; by priority and age where Kueue's own order may not be read."""
+    """The position, from 1; by priority and age where Kueue's own order is not readable."""
     namespace: str
     kind: str
-    """Of what waits, such as FournosJob; "Workload" where we may not see it."""
+    """The kind of the queued object, such as FournosJob; "Workload" if its Workload is not readable."""
     name: str
     owner: str
     priority: int
     since: str
-    """When its Workload was made."""
+    """The creation time of its Workload."""
     reason: str
 
     def as_data(self) -> dict[str, Any]:
@@ -41,16 +41,19 @@ class QueueEntry:
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """What bears on a queue; `base` is without a job."""
+    """The facts of a queue.  `base` holds the queue's own facts; its `job` is only a placeholder."""
 
     base: Facts
     workloads: Mapping[Key, Obj]
     jobs: Mapping[str, Obj]
-    """FournosJobs by UID, as far as we may see them."""
+    """The readable FournosJobs by UID."""
 
 
 async def gather_queue(source: Source, namespace: str, name: str) -> QueueFacts:
-    """All that wait for the ClusterQueue of a LocalQueue; as many requests for any number."""
+    """Reads all objects that wait for the ClusterQueue of a LocalQueue.
+
+    The number of API requests does not depend on the number of objects.
+    """
     place: Obj = {"metadata": {"namespace": namespace, "name": name}}
     base = await queue_facts(source, place, name)
     workloads = await everywhere(source, WORKLOAD, namespace)
@@ -59,7 +62,7 @@ async def gather_queue(source: Source, namespace: str, name: str) -> QueueFacts:
 
 
 def entries(found: QueueFacts, now: datetime) -> list[QueueEntry]:
-    """In order.  Raises MissingError where there is no such queue."""
+    """The entries of the queue, in order.  Raises MissingError if the queue does not exist."""
     broken = queue_trouble(found.base)
     if broken and not isinstance(found.base.cluster_queue, Mapping):
         text = broken.verdict.replace(f"{found.base.queue_name} waits for ", "there is no ", 1)

@@ -1,4 +1,4 @@
-"""What a Workload asks for, beside what its ClusterQueue has (Kueue's API).  Pure."""
+"""Compares the requests of a Workload with the quota of its ClusterQueue (Kueue's API).  Pure."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ ZERO: Final = Decimal(0)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One resource of one flavor."""
+    """The request and quota of one resource in one flavor."""
 
     flavor: str
     resource: str
     asks: Decimal
     used: Decimal
-    """Reserved quota counts, whether or not the job has begun."""
+    """The reserved quota, whether or not the jobs that hold it have started."""
     nominal: Decimal
     most: Decimal | None
-    """With what may be borrowed of the cohort; None: no limit of its own."""
+    """The nominal quota plus the borrowing limit; None if borrowing in the cohort has no limit."""
 
     @property
     def free(self) -> Decimal:
@@ -39,21 +39,23 @@ class Line:
 
     @property
     def possible(self) -> bool:
-        """Whether it could fit with nobody else there."""
+        """True if the request would fit while no other Workload holds quota."""
         return self.most is None or self.asks <= self.most
 
 
 @dataclass(frozen=True, slots=True)
 class Quota:
+    """The quota that a Workload can use, compared with its requests."""
+
     lines: tuple[Line, ...]
-    """Of the flavors that the Workload may use, in the ClusterQueue's order of preference."""
+    """The lines of the eligible flavors, in the ClusterQueue's order of preference."""
     elsewhere: tuple[str, ...]
-    """Flavors that it excludes, being pinned, but where it would fit now."""
+    """Flavors that its node selector excludes, but where it would fit now."""
     uncovered: tuple[str, ...]
-    """Resources that the ClusterQueue knows nothing of."""
+    """Requested resources that the ClusterQueue does not cover."""
     cohort: str
     closed: Mapping[str, str] = field(default_factory=dict)
-    """Flavors of clusters that take no jobs, which it may use otherwise, and why."""
+    """Otherwise eligible flavors whose cluster takes no jobs → the reason."""
 
     @property
     def flavors(self) -> tuple[str, ...]:
@@ -72,7 +74,7 @@ class Quota:
 
 
 def requests(workload: Obj) -> dict[str, Decimal]:
-    """Resource → amount, of all pods together."""
+    """Returns resource → amount, the sum over all pods of the Workload."""
     total: dict[str, Decimal] = {}
     for pod_set in spec_of(workload).get("podSets") or ():
         pod = (pod_set.get("template") or {}).get("spec") or {}
@@ -84,7 +86,7 @@ def requests(workload: Obj) -> dict[str, Decimal]:
 
 
 def selector(workload: Obj) -> Mapping[str, str]:
-    """Node labels that its pods insist on."""
+    """The node selectors of all pod sets, merged."""
     result: dict[str, str] = {}
     for pod_set in spec_of(workload).get("podSets") or ():
         pod = (pod_set.get("template") or {}).get("spec") or {}
@@ -93,8 +95,11 @@ def selector(workload: Obj) -> Mapping[str, str]:
 
 
 def quota(workload: Obj, cluster_queue: Obj, flavors: Sequence[Obj]) -> Quota:
-    """`flavors` are the ResourceFlavors; one that is not among them is taken to carry its own name as the
-    cluster's label, as the shipped configuration has it."""
+    """Compares the Workload with the quota of its ClusterQueue.
+
+    `flavors` are the ResourceFlavors.  A flavor that is not among them is assumed to carry its own name as
+    the cluster label, as in the shipped configuration.
+    """
     asks, wanted = requests(workload), selector(workload)
     labels = {name_of(flavor): spec_of(flavor).get("nodeLabels") or {} for flavor in flavors}
     spec = spec_of(cluster_queue)
@@ -109,7 +114,7 @@ def quota(workload: Obj, cluster_queue: Obj, flavors: Sequence[Obj]) -> Quota:
         covered |= set(group.get("coveredResources") or ())
         entries = group.get("flavors") or ()
         known = {e["name"]: labels.get(e["name"], {CLUSTER_NODE_LABEL: e["name"]}) for e in entries}
-        # Kueue looks only at labels that some flavor of the group has.
+        # Kueue compares only the label keys that some flavor of the group has.
         keys = {key for found in known.values() for key in found} & set(wanted)
         for entry in entries:
             own = [
@@ -129,7 +134,7 @@ def quota(workload: Obj, cluster_queue: Obj, flavors: Sequence[Obj]) -> Quota:
 
 
 def _closed(flavors: Iterable[Obj]) -> dict[str, str]:
-    """Flavor → why its cluster takes no jobs."""
+    """Returns flavor → the reason why its cluster takes no jobs, from the flavor's taints."""
     return {
         name_of(flavor): why_unavailable(str(taint.get("value") or ""))
         for flavor in flavors
@@ -139,7 +144,7 @@ def _closed(flavors: Iterable[Obj]) -> dict[str, str]:
 
 
 def _tolerates(workload: Obj) -> bool:
-    """Whether it takes a cluster that takes no jobs, as locks do."""
+    """True if the Workload tolerates a cluster that takes no jobs, as the Workload of a lock does."""
     return any(
         toleration.get("key") == UNAVAILABLE_TAINT
         for pod_set in spec_of(workload).get("podSets") or ()
@@ -171,12 +176,13 @@ def _used(cluster_queue: Obj) -> dict[tuple[str, str], Decimal]:
 
 
 def amount(value: Decimal) -> str:
-    """Without exponent and needless zeros."""
+    """Formats a quantity without an exponent or trailing zeros."""
     text = f"{value:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def rows(found: Quota) -> Sequence[tuple[str, ...]]:
+    """The lines as texts: flavor, resource, request, free, used and nominal quota."""
     return [
         (
             line.flavor,

@@ -1,4 +1,4 @@
-"""Why a job waits, and what to do about it: from facts to words.  Pure."""
+"""Explains why a job waits and what to do about it, from facts that are already read.  Pure."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from fournos.queueing.state import QueueState, view
 
 
 def explain(facts: Facts, now: datetime) -> Explanation:
+    """Explains the phase of the job."""
     job = facts.job
     name, phase = name_of(job), phase_of(job)
     if job["metadata"].get("deletionTimestamp"):
@@ -53,13 +54,13 @@ def explain(facts: Facts, now: datetime) -> Explanation:
 
 
 def _said(job: Obj, *skip: str) -> tuple[str, ...]:
-    """The message, and each condition that is not as it should be."""
+    """The status message, and each condition that reports a problem, without the types in `skip`."""
     status = status_of(job)
     message = one_line(status.get("message"))
     lines = [message] if message else []
     for found in status.get("conditions") or ():
         text = one_line(found.get("message"))
-        # Suspended and Retrying are good news when False, all others when True.
+        # Suspended and Retrying have negative polarity: False is their normal state.
         good = "False" if found.get("type") in ("Suspended", "Retrying") else "True"
         if found.get("status") != good and text and text not in lines and found.get("type") not in skip:
             lines.append(f"{found['type']}: {found.get('reason') or ''}: {text}".replace(": : ", ": "))
@@ -97,7 +98,7 @@ def _resolving(facts: Facts, now: datetime) -> Explanation:
 
 
 def pod_trouble(pod: Obj) -> str:
-    """Why a pod does not run; "" if it does, or has only just been made."""
+    """Returns why a pod does not run; "" if it runs or is still starting."""
     status = status_of(pod)
     for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
         waiting = (container.get("state") or {}).get("waiting") or {}
@@ -182,17 +183,19 @@ def _pending(facts: Facts, now: datetime) -> Explanation:
 
 
 def patch_command(kind: str, obj: Obj, body: str) -> str:
+    """The kubectl command that applies the merge patch `body` to the object."""
     key = key_of(obj)
     return f"kubectl patch {kind} {key.name} -n {key.namespace} --type merge -p '{body}'"
 
 
 def with_kueue(message: str, said: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns `said` with Kueue's message appended, unless a line contains it already."""
     text = one_line(message)
     return said if not text or any(text in line for line in said) else (*said, f"Kueue: {text}")
 
 
 def queue_trouble(facts: Facts) -> Explanation | None:
-    """What is wrong with the queues themselves."""
+    """Returns the explanation if the LocalQueue or ClusterQueue itself has a problem, else None."""
     name, namespace = name_of(facts.job), facts.job["metadata"]["namespace"]
     local, cluster = facts.local_queue, facts.cluster_queue
     match local:

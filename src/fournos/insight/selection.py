@@ -1,4 +1,4 @@
-"""Which jobs are meant: by phase, owner and cluster, or by a name that may be misspelt.  Pure."""
+"""Selects jobs by phase, owner and cluster, and suggests names for a misspelt one.  Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fournos.kube.resource import Obj
 
 
 def wanted_phases(given: Sequence[str]) -> frozenset[str]:
-    """Names of phases; empty: all.  Raises FournosError for what is no phase."""
+    """Returns the names of phases; an empty set means all.  Raises FournosError for an unknown phase."""
     known = {phase.value.lower(): phase.value for phase in Phase} | {NEW.lower(): NEW}
     result: set[str] = set()
     for word in (part.strip() for text in given for part in text.split(",") if part.strip()):
@@ -34,14 +34,14 @@ def matches(job: Obj, *, phases: frozenset[str], owner: str | None, cluster: str
 
 
 def cluster_of(job: Obj) -> str:
-    """Where it is, else where it wants to go, else "-"."""
+    """The assigned cluster, else the requested cluster, else "-"."""
     return str(status_of(job).get("cluster") or spec_of(job).get("cluster") or "-")
 
 
 def missing(
     name: str, others: Sequence[str], namespace: str, *, command: str = "fournos", what: str = "jobs"
 ) -> str:
-    """What to do about a name that is not there."""
+    """Returns advice for a name that does not exist: similar names, or where to look."""
     near = difflib.get_close_matches(name, others, n=3, cutoff=0.6)
     if near:
         return "did you mean " + " or ".join(near) + "?"
@@ -51,12 +51,12 @@ def missing(
 
 
 def newest_first(jobs: Iterable[Obj]) -> list[Obj]:
-    """By creation; jobs of the same second by name, as the generated ones sort."""
+    """Sorts by creation time, the newest first; jobs of the same second are sorted by name."""
     return sorted(sorted(jobs, key=name_of), key=created, reverse=True)
 
 
 def last(jobs: Sequence[Obj], *, owner: str, namespace: str) -> Obj:
-    """The newest job, of the owner if one is known.  Raises MissingError."""
+    """Returns the newest job, of `owner` unless that is "".  Raises MissingError if there is none."""
     mine = [job for job in jobs if not owner or spec_of(job).get("owner") == owner]
     if not mine:
         whose = f" of {owner} (FOURNOS_OWNER)" if owner else ""

@@ -1,4 +1,4 @@
-"""Which quota is short, and who has it.  Pure."""
+"""Explains which quota is insufficient for a job, and which jobs hold it.  Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fournos.queueing.slots import no_jobs
 
 
 def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -> Explanation:
-    """Which quota is short, and who has it."""
+    """Explains which quota is insufficient, and which jobs hold it."""
     job, name = facts.job, name_of(facts.job)
     pinned = spec_of(job).get("cluster")
     whole = spec_of(job).get("exclusive", True) or spec_of(job).get("lockOnly")
@@ -89,7 +89,10 @@ def _turn(job: Obj) -> tuple[str, ...]:
 
 
 def _worst(found: Quota) -> tuple[Line, Decimal]:
-    """The resource of which no flavor has enough, and the most that there is of it."""
+    """Returns a line whose resource exceeds every flavor, and the largest quota of that resource.
+
+    A hardware resource is preferred to the slot resource.
+    """
     impossible = [line for line in found.lines if not line.possible]
     worst = next((line for line in impossible if line.resource != SLOT_RESOURCE), impossible[0])
     return worst, max(line.most or line.nominal for line in found.lines if line.resource == worst.resource)

@@ -1,4 +1,4 @@
-"""Where insight reads objects."""
+"""The read-only interface through which insight reads objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DEFAULT_QUEUE: Final = "fournos-queue"
 
 
 class Source(Protocol):
-    """The reading half of an Api: live calls, or caches that watches keep fresh.
+    """The read methods of an Api, served by live requests or by informer caches.
 
     Both methods raise the errors of `fournos.kube.errors`.
     """

@@ -1,4 +1,4 @@
-"""How a job is stopped.  Pure."""
+"""Decides how a job is stopped.  Pure."""
 
 from __future__ import annotations
 
@@ -12,17 +12,20 @@ from fournos.kube.resource import Obj
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What stopping a job comes to."""
+    """The result of a request to stop a job."""
 
     message: str
     shutdown: str | None = None
-    """The value to write; None: nothing is to be done."""
+    """The value of spec.shutdown to write; None if no write is needed."""
     ended: bool = False
-    """There is nothing to stop any more."""
+    """True if the job has already ended."""
 
 
 def decide_stop(job: Obj, *, now: bool, clock: datetime) -> Verdict:
-    """What to write, and in words what follows from it; `clock` is now."""
+    """Returns the value of spec.shutdown to write, and the message for the user.
+
+    `now` requests Terminate instead of Stop; `clock` is the current time.
+    """
     name, phase = name_of(job), phase_of(job)
     wanted = "Terminate" if now else "Stop"
     current = spec_of(job).get("shutdown")

@@ -1,4 +1,4 @@
-"""The tasks of a PipelineRun and how far each is (Tekton's v1 API).  Pure."""
+"""The tasks of a PipelineRun and the state of each (Tekton's v1 API).  Pure."""
 
 from __future__ import annotations
 
@@ -21,20 +21,22 @@ SKIPPED: Final = "Skipped"
 
 @dataclass(frozen=True, slots=True)
 class Task:
+    """A task of a PipelineRun.  The times are RFC 3339, "" if not set."""
+
     name: str
-    """In the Pipeline."""
+    """The name in the Pipeline."""
     state: str
     started: str = ""
     finished: str = ""
     message: str = ""
-    """Why it failed or was skipped."""
+    """The reason why it failed or was skipped."""
     pod: str = ""
     final: bool = False
-    """One of the finally tasks."""
+    """True for a finally task."""
 
 
 def tasks(run: Obj | None, task_runs: Iterable[Obj]) -> list[Task]:
-    """In the Pipeline's order; nothing before Tekton has looked at the run."""
+    """The tasks in the Pipeline's order; empty until Tekton has written the Pipeline into the status."""
     if run is None:
         return []
     status = status_of(run)

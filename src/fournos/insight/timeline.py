@@ -1,4 +1,4 @@
-"""A job's life as a list of phases with their lengths.  Pure."""
+"""The phases of a job with their durations.  Pure."""
 
 from __future__ import annotations
 
@@ -14,16 +14,21 @@ _PHASES: Final = ("resolving", "pending", "admitted", "running", "stopping", "fi
 
 @dataclass(frozen=True, slots=True)
 class Entry:
+    """A phase and its duration."""
+
     phase: str
     length: timedelta
     current: bool
 
 
 def timeline(job: Obj, now: datetime) -> list[Entry]:
-    """The phases that the job has been in, by the time of entering each (of its last time, if several)."""
+    """The phases of the job, in the order of entry.
+
+    A phase that was entered several times counts from the last entry.
+    """
     times = status_of(job).get("phaseTimes") or {}
     entered = [(at, name) for name in _PHASES if (at := moment(times.get(name)))]
-    # The order of phases breaks ties: times are whole seconds.
+    # Times are whole seconds, so the fixed order of the phases breaks ties.
     entered.sort(key=lambda pair: (pair[0], _PHASES.index(pair[1])))
     result = []
     for index, (at, name) in enumerate(entered):

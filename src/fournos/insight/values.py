@@ -1,4 +1,4 @@
-"""Values of objects, and ages, phases and GPUs as texts.  Pure."""
+"""Reads values of objects, and formats ages, phases and GPUs as texts.  Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fournos.jobs.names import TERMINAL
 from fournos.kube.resource import Obj
 
 NEW: Final = "New"
-"""Stands for the phase of an object that its operator has not seen yet."""
+"""The displayed phase of an object that has no phase yet: no operator has reconciled it."""
 
 
 def phase_of(job: Obj) -> str:
@@ -39,7 +39,7 @@ def created(obj: Obj) -> str:
 
 
 def short(length: timedelta) -> str:
-    """At most two units: 45s, 3m20s, 2h5m, 4d3h."""
+    """Formats a duration with at most two units: 45s, 3m20s, 2h5m, 4d3h."""
     seconds = max(0, int(length.total_seconds()))
     days, hours, minutes = seconds // 86400, seconds // 3600 % 24, seconds // 60 % 60
     if days:
@@ -52,7 +52,7 @@ def short(length: timedelta) -> str:
 
 
 def moment(text: object) -> datetime | None:
-    """A time of the API; None where there is none (or something unreadable)."""
+    """Parses a time of the API; None if it is absent or unreadable."""
     try:
         return parse_time(str(text)) if text else None
     except ValueError:
@@ -60,19 +60,19 @@ def moment(text: object) -> datetime | None:
 
 
 def since(text: object, now: datetime) -> str:
-    """The time from then to now, "-" if there is no then."""
+    """The duration from `text` to now; "-" if `text` is no time."""
     then = moment(text)
     return short(now - then) if then else "-"
 
 
 def between(start: object, end: object, now: datetime) -> str:
-    """How long something took, or takes until now; "-" if it has not begun."""
+    """The duration from `start` to `end`, or to now without `end`; "-" without `start`."""
     begun = moment(start)
     return short((moment(end) or now) - begun) if begun else "-"
 
 
 def hardware(job: Obj) -> str:
-    """Such as "2 x a100"; what Resolving came to wins."""
+    """The GPUs of a job, such as "2 x a100".  The resolved hardware takes precedence over the spec."""
     found = (status_of(job).get("resolved") or {}).get("hardware") or spec_of(job).get("hardware") or {}
     kind, count = found.get("gpuType"), found.get("gpuCount")
     return f"{count} x {kind}" if kind and count else "-"
