@@ -1,4 +1,4 @@
-"""Programs speak to Fournos through this: `Client`, or `AsyncClient` where there is an event loop."""
+"""The client library of Fournos: `Client` for synchronous programs, `AsyncClient` for asyncio."""
 
 from __future__ import annotations
 
@@ -31,5 +31,6 @@ from fournos.client.synchronous import Job as Job
 from fournos.insight.failure import Category as Category
 from fournos.insight.failure import Failure as Failure
 
-# Without a handler Python prints the warnings of broken watches to stderr, which are resumed by themselves.
+# Without a handler Python prints the warnings of broken watches to stderr.  The client resumes these watches
+# itself, so the warnings need no action.
 logging.getLogger("fournos").addHandler(logging.NullHandler())

@@ -1,6 +1,6 @@
-"""The client: where the jobs are, and who asks.
+"""The asynchronous client.
 
-What only submissions need is imported there: it is most of what there is to load.
+Modules that only submissions need are imported inside of those methods: they take most of the import time.
 """
 
 from __future__ import annotations
@@ -42,18 +42,19 @@ if TYPE_CHECKING:
 LAST: Final = "@last"
 _QPS: Final = 1000
 _CONNECTIONS: Final = 32
-"""Jobs of a matrix that are created at the same time."""
+"""The number of jobs of a matrix that are created concurrently."""
 _TRIES: Final = 5
 _PAUSE: Final = 0.5
-"""Seconds before a submission with a key is tried again; it doubles."""
+"""Seconds before the first retry of a submission with a key; the backoff doubles at each retry."""
 
 
 class AsyncClient:
-    """An API server with Fournos, and the namespace and owner of the jobs.
+    """A connection to an API server with Fournos, with a default namespace and owner for jobs.
 
-    Without arguments it is found as the command line finds it: KUBECONFIG, the pod's ServiceAccount or
-    ~/.kube/config; FOURNOS_NAMESPACE, then the context's namespace; FOURNOS_OWNER.  `credentials` are given
-    outright, `api` is a connection of the caller's own.  Use `async with`, or `close()`.
+    Without arguments the configuration is that of the command line: the credentials come from KUBECONFIG, the
+    pod's ServiceAccount or ~/.kube/config, the namespace from FOURNOS_NAMESPACE, then the context, and the
+    owner from FOURNOS_OWNER.  `credentials` replaces the lookup of credentials.  `api` is an open connection
+    that the caller owns.  Use `async with`, or call `close()`.
     """
 
     def __init__(
@@ -89,7 +90,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """End the connection; one that the caller brought stays."""
+        """Closes the connection.  A connection that the caller passed as `api` stays open."""
         if self._own is not None:
             await self._own.close()
 
@@ -102,11 +103,12 @@ class AsyncClient:
     async def submit(
         self, job: JobSpec, *, key: str | None = None, name: str | None = None, owner: str | None = None
     ) -> AsyncJob:
-        """Submit a job: a typed spec, a manifest or a spec as a mapping, or a file.
+        """Submits a job and returns its handle.  `job` is a typed spec, a mapping, or the path of a file.
 
-        It is checked here first, by the API server's rules.  With a `key` the name follows from owner and
-        key: a repeat finds the job that is there, and with another spec it is KeyConflict.  Only a submission
-        with a key is tried again when the connection breaks: without one a repeat could make a second job.
+        The client validates the manifest first, by the API server's rules, and raises ManifestError.  With a
+        `key` the submission is idempotent: the name is derived from owner and key, and a repeated call
+        returns the existing job.  Raises KeyConflict if that job has another spec.  Only a submission with a
+        key is retried after a lost connection: without a key a retry could create a second job.
         """
         from fournos.client.submission import manifest
         from fournos.insight.manifests import place
@@ -125,7 +127,7 @@ class AsyncClient:
             try:
                 return await self.api.create(FOURNOS_JOB, wanted)
             except AlreadyExistsError:
-                with suppress(NotFoundError):  # it went meanwhile
+                with suppress(NotFoundError):  # deleted between the create and the get: create it again
                     there = await self.api.get(FOURNOS_JOB, key_of(wanted))
                     same_submission(wanted, there)
                     return there
@@ -138,7 +140,10 @@ class AsyncClient:
 
     @typed
     async def job(self, name: str = LAST) -> AsyncJob:
-        """The job of this name; "@last" is the newest one, of the owner where one is set."""
+        """Returns the job of this name; "@last" is the newest job, of the client's owner if that is set.
+
+        Raises MissingError.
+        """
         if name == LAST:
             found = (await self.api.list(FOURNOS_JOB, namespace=self.namespace)).items
             return AsyncJob(self, last(found, owner=self.owner, namespace=self.namespace))
@@ -161,7 +166,10 @@ class AsyncClient:
         selector: str = "",
         everywhere: bool = False,
     ) -> list[AsyncJob]:
-        """The jobs of the namespace, newest first; the phase "active" means all that have not ended."""
+        """Returns the jobs of the namespace, newest first.
+
+        The phase "active" means all phases that are not terminal.  `everywhere` means all namespaces.
+        """
         phases = wanted_phases([phase] if isinstance(phase, str) else phase)
         namespace = "" if everywhere else self.namespace
         found = (await self.api.list(FOURNOS_JOB, namespace=namespace, selector=selector)).items
@@ -172,13 +180,16 @@ class AsyncClient:
 
     @typed
     async def clusters(self, *, namespace: str | None = None) -> list[AsyncCluster]:
-        """The clusters that jobs run on, of HEARTH_NAMESPACE or "hearth"."""
+        """Returns the clusters that jobs run on, sorted by name.
+
+        The namespace defaults to HEARTH_NAMESPACE, else "hearth".
+        """
         found = (await self.api.list(FOURNOS_CLUSTER, namespace=_hearth(namespace))).items
         return [AsyncCluster(self, one) for one in sorted(found, key=name_of)]
 
     @typed
     async def cluster(self, name: str, *, namespace: str | None = None) -> AsyncCluster:
-        """The cluster of this name."""
+        """Returns the cluster of this name.  Raises MissingError."""
         where = _hearth(namespace)
         try:
             return AsyncCluster(self, await self.api.get(FOURNOS_CLUSTER, Key(where, name)))
@@ -191,7 +202,10 @@ class AsyncClient:
 
     @typed
     async def queue(self, name: str | None = None) -> list[QueueEntry]:
-        """Who waits in a LocalQueue, of all namespaces that share it, in which order, and why each."""
+        """Returns the pending objects of a LocalQueue's ClusterQueue, in order, each with its reason.
+
+        The objects are of all namespaces that share the ClusterQueue.
+        """
         from fournos.insight.queues import entries, gather_queue
 
         found = await gather_queue(self.api, self.namespace, name or self.queue_name)
@@ -205,10 +219,11 @@ class AsyncClient:
         label: str | None = None,
         key: str | None = None,
     ) -> list[AsyncJob]:
-        """One job for each combination of values, such as {"hardware.gpuCount": [1, 2], "env.MODEL": [...]}.
+        """Submits a job for each combination of the values of `axes`.
 
-        All carry the label fournos.dev/matrix with the value `label`, which is made up where none is given.
-        All are checked before the first is submitted.  With a `key` the whole may be repeated.
+        `axes` is path → values, such as {"hardware.gpuCount": [1, 2], "env.MODEL": [...]}.  All jobs carry
+        the label fournos.dev/matrix with the value `label`; the default is a random value.  All manifests
+        are validated before the first is submitted.  With a `key` the whole call is idempotent.
         """
         from fournos.client.submission import MATRIX_LABEL, base_document, changed, combinations, manifest
 
@@ -235,9 +250,10 @@ class AsyncClient:
     async def wait_all(
         self, jobs: Iterable[AsyncJob], *, timeout: Seconds | None = None, progress: Progress | None = None
     ) -> None:
-        """Wait until all have ended, however: `phase` of each has it.  They share one watch.
+        """Waits until all jobs have ended, whatever the result; read it from `phase` of each.
 
-        Raises WaitTimeout, which leaves them running, and DeletedError for one that is gone.
+        The jobs of a namespace share one watch.  Raises WaitTimeout; the jobs continue to run.  Raises
+        DeletedError if a job was deleted.
         """
         waiting = list(jobs)
         ended = 0
@@ -257,7 +273,7 @@ class AsyncClient:
 
 
 async def gathered(coroutines: Iterable[Any]) -> list[Any]:
-    """All results, or the first error, with nothing left running."""
+    """Returns all results, or raises the first error.  No task is left running in either case."""
     tasks = [asyncio.ensure_future(one) for one in coroutines]
     try:
         return await asyncio.gather(*tasks)
@@ -272,6 +288,6 @@ def _hearth(asked: str | None) -> str:
 
 
 def _credentials(kubeconfig: str | Path | None, context: str | None, *, inside: bool) -> Credentials:
-    """Raises NotAllowedError with what to change."""
+    """Loads the credentials.  Raises NotAllowedError, whose `fix` names what to change."""
     with translated():
         return in_cluster() if inside else load(Path(kubeconfig) if kubeconfig else None, context)

@@ -1,4 +1,4 @@
-"""Asynchronous calls for synchronous callers: one event loop in one thread, for all clients."""
+"""Runs asynchronous calls for synchronous callers, on one event loop in one thread for all clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ _END: Final = object()
 class Loop:
     """An event loop in a thread of its own, started by the first call.
 
-    The caller's thread may have a running loop of its own, as in notebooks: it is not touched, only held up.
+    The caller's thread may already run an event loop, as notebooks do.  That loop is blocked for the time of
+    the call, but not used.
     """
 
     def __init__(self) -> None:
@@ -27,7 +28,11 @@ class Loop:
         self._thread: threading.Thread | None = None
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
-        """The result.  When the caller is interrupted (Ctrl-C) the call is cancelled, and over on return."""
+        """Runs the call and returns its result.
+
+        When the caller is interrupted (Ctrl-C) the call is cancelled, and has ended before this method
+        raises.  Raises RuntimeError if called from the loop's own thread.
+        """
         loop = self._started()
         if threading.current_thread() is self._thread:
             call.close()
@@ -48,7 +53,7 @@ class Loop:
         except BaseException:
             loop.call_soon_threadsafe(cancel)
             over.wait()
-            _ = tasks[0].cancelled() or tasks[0].exception()  # looked at, so that asyncio does not warn
+            _ = tasks[0].cancelled() or tasks[0].exception()  # retrieved, so that asyncio does not warn
             raise
         return tasks[0].result()
 
@@ -67,13 +72,13 @@ LOOP: Final = Loop()
 
 
 class Facade(Protocol):
-    """The synchronous face of an asynchronous object."""
+    """A synchronous wrapper of an asynchronous object."""
 
     _async: Any
 
 
 def unwrapped(value: Any) -> Any:
-    """Facades among arguments stand for their asynchronous objects."""
+    """Replaces facades in an argument by their asynchronous objects."""
     if isinstance(value, list | tuple):
         return [unwrapped(one) for one in value]
     return getattr(value, "_async", value)
@@ -87,7 +92,7 @@ def _call(method: Callable[..., Any], self: Facade, args: Any, kwargs: Any) -> A
 def blocking(
     method: Callable[Concatenate[Any, P], Awaitable[T]],
 ) -> Callable[Concatenate[Any, P], T]:
-    """A method of a facade that waits for the result of the asynchronous one."""
+    """Returns a facade's method that blocks until the asynchronous method returns."""
 
     @functools.wraps(method)
     def call(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -99,7 +104,7 @@ def blocking(
 def one_of(
     method: Callable[Concatenate[Any, P], Awaitable[Any]], face: Callable[[Any], S]
 ) -> Callable[Concatenate[Any, P], S]:
-    """The same for a method that returns a handle."""
+    """As `blocking`, for a method that returns a handle: wraps the result in `face`."""
 
     @functools.wraps(method)
     def call(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> S:
@@ -111,7 +116,7 @@ def one_of(
 def many_of(
     method: Callable[Concatenate[Any, P], Awaitable[list[Any]]], face: Callable[[Any], S]
 ) -> Callable[Concatenate[Any, P], list[S]]:
-    """The same for a method that returns several."""
+    """As `blocking`, for a method that returns a list of handles: wraps each in `face`."""
 
     @functools.wraps(method)
     def call(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> list[S]:
@@ -127,7 +132,10 @@ async def _next(items: AsyncGenerator[T, None]) -> T | object:
 def iterating(
     method: Callable[Concatenate[Any, P], AsyncIterator[T]],
 ) -> Callable[Concatenate[Any, P], Iterator[T]]:
-    """An iterator that takes one item at a time, and closes the asynchronous one when it is left."""
+    """Returns a facade's method that iterates over the asynchronous generator, one item at a time.
+
+    The asynchronous generator is closed when the caller ends the iteration.
+    """
 
     @functools.wraps(method)
     def iterate(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
@@ -139,7 +147,7 @@ def iterating(
                     return
                 yield cast(T, item)
         finally:
-            # The thread does not run any more while the interpreter takes modules down.
+            # The loop's thread no longer runs during interpreter shutdown: the call would never return.
             if not sys.is_finalizing():
                 LOOP.run(items.aclose())
 

@@ -1,4 +1,4 @@
-"""The handle of a cluster that jobs run on: who has it, and how to have it."""
+"""The handle of a cluster that jobs run on: reads its state, locks, drains and discovers it."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ if TYPE_CHECKING:
     from fournos.api.fournoscluster import FournosClusterStatus
 
 PATIENCE: Final = 60.0
-"""Seconds that a change is waited for, unless the caller says otherwise."""
+"""The default timeout, in seconds, of the methods that wait for a change to take effect."""
 
 
 class ClusterView(View):
-    """A cluster as it was last seen; `raw` is the whole object."""
+    """A typed view of a cluster as last read; `raw` is the whole object."""
 
     @property
     def status(self) -> FournosClusterStatus:
-        # Only here: models are a third of what importing the client takes.
+        # Imported here: the models take a third of the client's import time.
         from fournos.api.fournoscluster import FournosClusterStatus
 
         return FournosClusterStatus.model_validate(status_of(self.raw))
 
     @property
     def owner(self) -> str | None:
-        """For whom it is locked, or is to be locked; None: it takes jobs of anybody."""
+        """The owner of the held or requested lock; None if the cluster takes jobs of any owner."""
         return spec_of(self.raw).get("owner") or None
 
     @property
     def locked(self) -> bool:
-        """Whether the owner has it; False while the lock is only requested."""
+        """True if the owner holds the lock; False while the lock is only requested."""
         return bool(status_of(self.raw).get("locked"))
 
     @property
@@ -59,7 +59,7 @@ class ClusterView(View):
 
     @property
     def gpus(self) -> str:
-        """Such as "2x NVIDIA-L40S"; "" where none are known."""
+        """The GPUs, such as "2x NVIDIA-L40S"; "" if none are known."""
         return str(status_of(self.raw).get("gpuSummary") or "")
 
     @property
@@ -72,10 +72,10 @@ class ClusterView(View):
 
 
 class AsyncCluster(AsyncHandle, ClusterView):
-    """A cluster: this one, by its UID.
+    """The handle of one cluster, identified by its UID.
 
-    What changes it returns when it is so; `timeout=0` only asks.  After `timeout` it raises WaitTimeout, and
-    what was asked for stands.
+    The methods that change it wait until the change has taken effect; with `timeout=0` they return after the
+    request.  They raise WaitTimeout after `timeout` (seconds or timedelta); the request stays in force.
     """
 
     _resource = FOURNOS_CLUSTER
@@ -90,7 +90,11 @@ class AsyncCluster(AsyncHandle, ClusterView):
         drain: str | None = None,
         timeout: Seconds = PATIENCE,
     ) -> None:
-        """Have it to yourself, for as long as `ttl` says, such as "4h"; `drain` is "wait" or "stop"."""
+        """Locks the cluster for `owner`, which defaults to the client's owner.
+
+        `ttl` limits the lock, such as "4h".  `drain` is "wait" (running jobs end by themselves) or "stop"
+        (they are shut down).  Raises FournosError if there is no owner or another owner has the lock.
+        """
         who = owner or self._client.owner
         if not who:
             raise FournosError("for whom?", fix="name the owner: owner=…, or FOURNOS_OWNER")
@@ -101,27 +105,30 @@ class AsyncCluster(AsyncHandle, ClusterView):
 
     @typed
     async def unlock(self, *, timeout: Seconds = PATIENCE) -> None:
-        """Give it back; it takes jobs again, also if it was drained."""
+        """Releases the lock.  The cluster takes jobs again, also if it was drained."""
         await self.refresh()
         await self._patch({"spec": dict(UNLOCKED)})
         await self._until(lambda found: not lock_of(found), timeout, "the lock is still being released")
 
     @typed
     async def drain(self, *, stop: bool = False, timeout: Seconds = PATIENCE) -> None:
-        """Start no more jobs there, and wait for those that run to end; `stop` shuts them down."""
+        """Stops the admission of jobs to the cluster and waits until the running jobs have ended.
+
+        `stop` shuts the running jobs down.
+        """
         await self.refresh()
         await self._patch({"spec": drain_change("stop" if stop else "wait")})
         await self._until(drained, timeout, "some jobs still run")
 
     @typed
     async def undrain(self) -> None:
-        """Take jobs again."""
+        """Ends the draining: the cluster takes jobs again."""
         await self.refresh()
         await self._patch({"spec": {"drain": None}})
 
     @typed
     async def discover(self, *, timeout: Seconds = PATIENCE) -> None:
-        """Look at it anew: its Secret, its API server, its nodes."""
+        """Requests a new discovery of the cluster: its Secret, its API server and its nodes."""
         await self.refresh()
         asked = format_time(datetime.now(UTC))
         await self._patch(discover_change(asked))

@@ -1,21 +1,21 @@
-"""What programs catch.  Each names what is wrong and, in `fix`, what to do about it.
+"""The exceptions of the client.  `message` is the problem and `fix` is what to do about it.
 
 FournosError
 ├── ManifestError           the job would be refused; `violations` names the fields
 ├── KeyConflict             the key was used for another spec
-├── MissingError            there is no object of this name
-│   └── DeletedError        the object is gone, or another one took its name
-├── NoLogError              there is no log of what was asked for
+├── MissingError            no object has this name
+│   └── DeletedError        the object was deleted, or another object has its name
+├── NoLogError              no log exists for the request
 ├── JobFailed               `failure` has the category and the first error
 ├── JobStopped
-├── WaitTimeout             the time is over; what was waited for goes on
-├── NotEndedError           the job has not ended, which this needs
-└── ApiError                the API server refuses, or does not answer; `cause` is its own error
-    ├── NotAllowedError     no right, or no valid credentials
+├── WaitTimeout             the timeout expired; the operation continues
+├── NotEndedError           the operation requires a job that has ended
+└── ApiError                the API server refuses or does not answer; `cause` is the KubeError
+    ├── NotAllowedError     missing permission, or no valid credentials
     ├── NotInstalledError   the kind is not served
     ├── RefusedError        the API server refuses the content
     ├── ConflictError       the object changed at the same time
-    └── UnreachableError    no answer: a write may have happened
+    └── UnreachableError    no answer: a write may have been applied
 """
 
 from __future__ import annotations
@@ -53,19 +53,19 @@ __all__ = [
 
 
 class KeyConflict(FournosError):  # noqa: N818 - an outcome
-    """The key was used before, for a job with another spec."""
+    """The key was already used for a job with another spec, or for a job that is being deleted."""
 
 
 class DeletedError(MissingError):
-    """The object that a handle stands for is gone, or its name belongs to another object."""
+    """The object of a handle was deleted, or another object (another UID) has its name."""
 
 
 class NotEndedError(FournosError):
-    """The job has not ended."""
+    """The operation requires a job that has ended."""
 
 
 class JobFailed(FournosError):  # noqa: N818 - an outcome
-    """The job that was waited for has failed."""
+    """The awaited job has failed.  `job` is its handle, `failure` the category and the first error."""
 
     def __init__(self, job: JobView, failure: Failure) -> None:
         where = f"task {failure.task}: " if failure.task else ""
@@ -78,7 +78,7 @@ class JobFailed(FournosError):  # noqa: N818 - an outcome
 
 
 class JobStopped(FournosError):  # noqa: N818 - an outcome
-    """The job that was waited for was stopped."""
+    """The awaited job was stopped.  `job` is its handle."""
 
     def __init__(self, job: JobView) -> None:
         super().__init__(f"{job.name} was stopped: {job.message}".removesuffix(": "))
@@ -86,7 +86,7 @@ class JobStopped(FournosError):  # noqa: N818 - an outcome
 
 
 class WaitTimeout(FournosError):  # noqa: N818 - an outcome
-    """The time is over; what was asked for goes on.  `handle` is of what was waited for."""
+    """The timeout expired; the operation continues.  `handle` is that of the awaited object."""
 
     def __init__(self, handle: object, message: str) -> None:
         super().__init__(message, fix="wait again, with more time")
@@ -94,7 +94,7 @@ class WaitTimeout(FournosError):  # noqa: N818 - an outcome
 
 
 class ApiError(FournosError):
-    """The API server refuses, or does not answer."""
+    """The API server refuses or does not answer.  `cause` is the KubeError."""
 
     def __init__(self, cause: kube.KubeError, *, fix: str) -> None:
         super().__init__(cause.message, fix=fix)
@@ -102,7 +102,7 @@ class ApiError(FournosError):
 
 
 class NotAllowedError(ApiError):
-    """No right, or no valid credentials."""
+    """A missing permission, or no valid credentials."""
 
 
 class NotInstalledError(ApiError):
@@ -114,11 +114,11 @@ class RefusedError(ApiError):
 
 
 class ConflictError(ApiError):
-    """The object changed, or a name was taken, at the same time."""
+    """The object was changed, or the name was taken, by another client."""
 
 
 class UnreachableError(ApiError):
-    """No answer of the API server; a write may have happened."""
+    """The API server did not answer; a write may have been applied."""
 
 
 _FIXES: Final[tuple[tuple[type[kube.KubeError], type[ApiError], str], ...]] = (
@@ -135,11 +135,11 @@ _FIXES: Final[tuple[tuple[type[kube.KubeError], type[ApiError], str], ...]] = (
     (kube.ServerError, UnreachableError, "the API server has a problem: try again"),
     (kube.KubeError, UnreachableError, "check the network and the address in the kubeconfig"),
 )
-"""The first that fits counts."""
+"""KubeError → error of the client and its fix; the first match wins, so subclasses come first."""
 
 
 def from_kube(error: kube.KubeError) -> FournosError:
-    """The error that programs see in place of the API server's own."""
+    """Returns the client's error for a KubeError."""
     if isinstance(error, kube.NotFoundError):
         return MissingError(error.message, fix="see what there is: jobs(), clusters(), …")
     return next(made(error, fix=fix) for kind, made, fix in _FIXES if isinstance(error, kind))
@@ -147,6 +147,7 @@ def from_kube(error: kube.KubeError) -> FournosError:
 
 @contextmanager
 def translated() -> Iterator[None]:
+    """Raises each KubeError of the block as the client's error, with the KubeError as its cause."""
     try:
         yield
     except kube.KubeError as error:
@@ -158,7 +159,7 @@ T = TypeVar("T")
 
 
 def typed(method: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
-    """A coroutine whose errors are those of this module."""
+    """Decorates a coroutine function: its KubeErrors become errors of this module."""
 
     @functools.wraps(method)
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -169,7 +170,7 @@ def typed(method: Callable[P, Awaitable[T]]) -> Callable[P, Awaitable[T]]:
 
 
 def typed_iterator(method: Callable[P, AsyncIterator[T]]) -> Callable[P, AsyncIterator[T]]:
-    """The same for an asynchronous generator."""
+    """As `typed`, for an asynchronous generator."""
 
     @functools.wraps(method)
     async def iterate(*args: P.args, **kwargs: P.kwargs) -> AsyncGenerator[T, None]:

@@ -1,4 +1,4 @@
-"""A job and what belongs to it, kept fresh by watches, and a signal when something changed."""
+"""Watches a job and its dependents, and signals each change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from fournos.kube.store import Store
 
 
 class Follower:
-    """Use `async with`.  `resources` are kinds of children to follow as well, by the job's label."""
+    """The current state of a job and of its dependents, kept up to date by watches.  Use `async with`.
+
+    `resources` are the kinds of dependents to watch, selected by the job's label.
+    """
 
     def __init__(
         self, api: Api, job: Obj, resources: Sequence[Resource] = (), *, watches: Watches | None = None
@@ -32,9 +35,10 @@ class Follower:
         self._following: Following
 
     async def __aenter__(self) -> Follower:
-        """Raises KubeError where what belongs to the job cannot be read."""
+        """Starts the watches.  Raises KubeError if the dependents of the job cannot be read."""
         if self._stores:
-            # The first picture is complete, whichever cache is filled first.
+            # One list of all kinds before the watches start: `children` is complete from the beginning,
+            # in whatever order the caches synchronize.
             self._early = await c.children(self._api, self._first)
         self._following = await self._stack.enter_async_context(
             self._watches.follow(FOURNOS_JOB, self._first)
@@ -58,7 +62,11 @@ class Follower:
 
     @property
     def job(self) -> Obj:
-        """As last seen.  Raises DeletedError when it was deleted, KubeError when the way to it is closed."""
+        """The job as last seen.
+
+        Raises DeletedError if it was deleted, and KubeError if it can no longer be read (permission removed,
+        kind no longer served).
+        """
         found = self._following.object
         if found is None:
             raise DeletedError(f"job {key_of(self._first).name} was deleted")
@@ -66,18 +74,18 @@ class Follower:
 
     @property
     def children(self) -> c.Children:
-        """Of the kinds that are followed."""
+        """The dependents of the watched kinds."""
         if not all(store.synced or not store.served for store in self._stores.values()):
             return self._early
         return c.sort(self.job, *(self._stores.get(resource, ()) for resource in c.RESOURCES))
 
     @property
     def trouble(self) -> KubeError | None:
-        """What has stood between us and the job for a while."""
+        """The error of a watch of the job that has been broken for LASTING seconds; None otherwise."""
         return self._following.trouble
 
     async def change(self, *, within: float = LASTING) -> None:
-        """Wait for the next change of the job or of what belongs to it, at most so many seconds."""
+        """Waits for the next change of the job or of its dependents, for at most `within` seconds."""
         await self._following.change(within=within)
 
 

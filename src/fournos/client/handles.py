@@ -1,4 +1,4 @@
-"""What the handles of all kinds have in common: one object, by its UID, as it was last seen."""
+"""The base classes of the handles of all kinds: one object, identified by its UID, as last read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class View:
-    """An object as it was last seen; `raw` is the whole of it."""
+    """A typed view of an object as last read; `raw` is the whole object."""
 
     @property
     def raw(self) -> Obj:
@@ -31,16 +31,16 @@ class View:
 
     @property
     def uid(self) -> str:
-        """What the handle stands for: an object that takes the name later is another one."""
+        """The identity of the object: a later object of the same name has another UID."""
         return uid_of(self.raw)
 
 
 class AsyncHandle(View):
-    """An object of an API server: this one, not another one of the same name."""
+    """The handle of one object, identified by its UID: never of another object of the same name."""
 
     _resource: ClassVar[Resource]
     _noun: ClassVar[str]
-    """The kind, as people call it."""
+    """The noun for the kind in messages, such as "job"."""
 
     def __init__(self, client: AsyncClient, raw: Obj) -> None:
         self._client = client
@@ -52,14 +52,14 @@ class AsyncHandle(View):
 
     @typed
     async def refresh(self) -> None:
-        """Read it anew.  Raises DeletedError."""
+        """Reads the object again.  Raises DeletedError if it was deleted."""
         try:
             self._take(await self._client.api.get(self._resource, key_of(self._raw)))
         except NotFoundError:
             raise self._deleted() from None
 
     async def _changes(self) -> AsyncGenerator[Obj, None]:
-        """As it is, then at each change.  Raises DeletedError."""
+        """Yields the current object, then the object after each change.  Raises DeletedError."""
         with translated():
             async with self._client.watches.follow(self._resource, self._raw) as following:
                 while True:

@@ -1,6 +1,7 @@
 """The handle of a job.
 
-What only some calls need is imported there: rules and reasons are most of what there is to load.
+Modules that only some methods need are imported inside of them: validation and explanations take most of the
+import time.
 """
 
 from __future__ import annotations
@@ -47,13 +48,13 @@ Seconds: TypeAlias = float | timedelta
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """A change of a job: of its phase, its message or its attempt."""
+    """A change of a job's phase, message or attempt."""
 
     phase: str
     message: str
     attempt: int
     before: str | None
-    """The phase of the event before; None for the first, which is the job as it is."""
+    """The phase of the previous event; None for the first event, which is the current state."""
     raw: Obj
 
     @property
@@ -62,7 +63,7 @@ class JobEvent:
 
 
 class AsyncJob(AsyncHandle, JobView):
-    """A job of an API server: this one, by its UID, not another one of the same name."""
+    """The handle of one job, identified by its UID: never of another job of the same name."""
 
     _resource = FOURNOS_JOB
     _noun = "job"
@@ -70,12 +71,18 @@ class AsyncJob(AsyncHandle, JobView):
     def __init__(self, client: AsyncClient, raw: Obj, *, repeats: Repeat | None = None) -> None:
         super().__init__(client, raw)
         self.repeats = repeats
-        """What it took over from the job that it repeats, and what is found out anew."""
+        """What the job takes over from the job that it repeats, and what is resolved again.
+
+        None unless `retry` or `resubmit` created it.
+        """
 
     # --- reading -------------------------------------------------------------------------------------
 
     async def watch(self) -> AsyncIterator[JobEvent]:
-        """The job as it is, then every change until it ends.  A watch that breaks is resumed."""
+        """Yields the current state of the job, then every change until it ends.
+
+        A broken watch is resumed.  Raises DeletedError.
+        """
         before: JobEvent | None = None
         async with aclosing(self._changes()) as changes:
             async for raw in changes:
@@ -87,9 +94,10 @@ class AsyncJob(AsyncHandle, JobView):
                     return
 
     async def wait(self, until: str = ENDED, *, timeout: Seconds | None = None) -> None:
-        """Wait until the job has ended, or has reached a phase such as "Running".
+        """Waits until the job has ended, or has reached the phase `until`, such as "Running".
 
-        Raises JobFailed or JobStopped where it ended so, and WaitTimeout, which leaves it running.
+        Raises JobFailed or JobStopped if the job ended so without having been in `until`.  Raises WaitTimeout
+        after `timeout` (seconds or timedelta); the job continues to run.
         """
         await self.settle(until, timeout=timeout)
         if until != ENDED and not _never_in(self._raw, until):
@@ -102,7 +110,7 @@ class AsyncJob(AsyncHandle, JobView):
             raise JobStopped(self)
 
     async def settle(self, until: str = ENDED, *, timeout: Seconds | None = None) -> None:
-        """As `wait`, whatever the end: `phase` has it afterwards."""
+        """As `wait`, but a failed or stopped job raises no error; read the result from `phase`."""
         if until not in (ENDED, *Phase):
             raise FournosError(f"{until} is no phase", fix=f"write one of {ENDED}, {', '.join(Phase)}")
         seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
@@ -126,10 +134,11 @@ class AsyncJob(AsyncHandle, JobView):
         resolver: bool = False,
         tail: int | None = None,
     ) -> AsyncIterator[LogLine]:
-        """Lines of its tasks, or of its resolver, in the order in which they started.
+        """Yields the log lines of the job's tasks, or of its resolver, in the order in which they started.
 
-        With `follow` it waits for the first line and goes on until the job ends; `tail` is of each
-        container.  Raises NoLogError.
+        With `follow` it waits for the first line and continues until the job ends.  `tail` is the number of
+        last lines of each container.  Raises NoLogError if no log exists, and FournosError if the job runs on
+        a worker cluster.
         """
         await self.refresh()
         if spec_of(self._raw).get("managedBy") == MULTIKUEUE:
@@ -158,14 +167,14 @@ class AsyncJob(AsyncHandle, JobView):
 
     @typed
     async def tasks(self) -> list[Task]:
-        """The tasks of the current attempt and how far each is; empty before its run began."""
+        """Returns the tasks of the current attempt and their states; empty before its run starts."""
         await self.refresh()
         found = await children(self._client.api, self._raw)
         return tasks(found.run(self._raw), found.task_runs)
 
     @typed
     async def explain(self) -> Explanation:
-        """Why it waits, what it does or how it ended, and what to do."""
+        """Explains why the job waits, what it does or how it ended, and what to do."""
         from fournos.insight.facts import gather
         from fournos.insight.reasons import explain
 
@@ -177,7 +186,10 @@ class AsyncJob(AsyncHandle, JobView):
 
     @typed
     async def stop(self, *, now: bool = False) -> Verdict:
-        """Stop it; its finally tasks still run, unless `now`.  Nothing happens to one that has ended."""
+        """Stops the job.  Its finally tasks still run, unless `now`.  An ended job is not changed.
+
+        The patch has the UID as its precondition: another job that took the name is never stopped.
+        """
         await self.refresh()
         verdict = decide_stop(self._raw, now=now, clock=datetime.now(UTC))
         if verdict.shutdown:
@@ -187,22 +199,27 @@ class AsyncJob(AsyncHandle, JobView):
             except NotFoundError:
                 raise self._deleted() from None
             except (ConflictError, InvalidError):
-                await self.refresh()  # the UID may be another job's
+                # The UID precondition failed if another job has the name: refresh raises DeletedError then.
+                await self.refresh()
                 raise
         return verdict
 
     @typed
     async def delete(self) -> None:
-        """Delete it, with all that was made for it; a run that is under way is stopped first."""
+        """Deletes the job and its dependents.  An active run is stopped first.
+
+        The delete has the UID as its precondition: another job that took the name is never deleted.
+        """
         try:
             await self._client.api.delete(FOURNOS_JOB, key_of(self._raw), uid=self.uid)
         except (NotFoundError, ConflictError):
             raise self._deleted() from None
 
     async def retry(self, /, **changes: Any) -> AsyncJob:
-        """Once more, as a new job, with other values for fields of the spec, such as priority="high".
+        """Submits the spec again as a new job.  `changes` are fields of the spec, such as priority="high".
 
-        Only a job that has ended; `repeats` of the new one has what it took over.
+        `repeats` of the new handle lists what the job takes over.  Raises NotEndedError if this job has not
+        ended.
         """
         from fournos.client.repeat import fields
 
@@ -212,7 +229,10 @@ class AsyncJob(AsyncHandle, JobView):
         return await self.resubmit(fields(changes))
 
     async def resubmit(self, changes: Mapping[str, Any] | None = None) -> AsyncJob:
-        """The same spec as a new job, changed by path, such as {"hardware.gpuCount": 4}; None removes."""
+        """Submits the spec again as a new job, whether or not this job has ended.
+
+        `changes` is path → value, such as {"hardware.gpuCount": 4}; the value None removes the field.
+        """
         from fournos.client.repeat import repeat
         from fournos.client.submission import manifest
 
@@ -224,7 +244,10 @@ class AsyncJob(AsyncHandle, JobView):
     # --- shared --------------------------------------------------------------------------------------
 
     async def _children(self) -> Children:
-        """What is left of it; nothing where that cannot be learnt."""
+        """The dependents that still exist; empty if they cannot be read.
+
+        The failure of a job is then explained from its status alone.
+        """
         try:
             return await children(self._client.api, self._raw)
         except KubeError:
@@ -232,12 +255,12 @@ class AsyncJob(AsyncHandle, JobView):
 
 
 def _reached(job: Obj, until: str) -> bool:
-    """Whether it is or was in the phase, or has ended, so that waiting on is in vain."""
+    """True if the job is or was in the phase, or has ended and can no longer reach it."""
     return is_terminal(job) or (until != ENDED and not _never_in(job, until))
 
 
 def _never_in(job: Obj, until: str) -> bool:
-    """Whether it has not been in this phase."""
+    """True if the job is not, and never was, in this phase."""
     return phase_of(job) != until and until.lower() not in (status_of(job).get("phaseTimes") or {})
 
 
@@ -257,4 +280,4 @@ def _told(event: JobEvent) -> tuple[str, str, int]:
 
 
 Progress: TypeAlias = Callable[[int, int, AsyncJob], None]
-"""How many have ended, of how many, and the one that ended last."""
+"""Called with the number of ended jobs, the number of all jobs, and the job that ended last."""

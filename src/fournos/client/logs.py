@@ -1,4 +1,4 @@
-"""Lines of a job's logs, one at a time: of what is there, or of what comes until the job ends."""
+"""Streams the log lines of a job: those that exist now, or all until the job ends."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ from fournos.kube.resource import Obj
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
+    """A line of a log, or a notice about the log."""
+
     source: str
-    """The task that printed it; task and step where a task has several."""
+    """The task that printed the line, or task/step if the task has several steps; "" for a general notice."""
     text: str
     notice: bool = False
-    """It is about the log, not of it: that the pod is gone, that lines may be missing."""
+    """True if the line is not part of the log but about it: the pod is gone, or lines may be missing."""
 
 
 async def container_lines(
     api: Api, source: LogSource, tail: int | None, *, follow: bool
 ) -> AsyncIterator[LogLine]:
-    """One container's log."""
+    """Yields the log of one container.  A missing pod and a lost connection yield a notice, not an error."""
     try:
         async for line in await api.logs(source.pod, container=source.container, tail=tail, follow=follow):
             yield LogLine(source.prefix, line)
@@ -41,7 +43,7 @@ async def container_lines(
 
 
 async def printed_lines(api: Api, job: Obj, wanted: Wanted, tail: int | None) -> AsyncIterator[LogLine]:
-    """What is there now, a container after the other.  Raises NoLogError."""
+    """Yields the lines that exist now, one container after the other.  Raises NoLogError."""
     found = await children(api, job)
     asked = sources(job, found, wanted)
     if not asked:
@@ -60,9 +62,10 @@ async def printed_lines(api: Api, job: Obj, wanted: Wanted, tail: int | None) ->
 async def followed_lines(
     api: Api, job: Obj, wanted: Wanted, tail: int | None, watches: Watches | None = None
 ) -> AsyncIterator[LogLine]:
-    """Of every container as soon as it has begun, until the job, or its resolving, is over.
+    """Yields the lines of each container from its start, until the job, or its resolve phase, has ended.
 
-    Raises NoLogError when nothing had begun by then.  No line is read before the one in hand was taken.
+    Raises NoLogError if no container had started by then.  The queue holds one line: a slow consumer slows
+    the readers down, so that memory stays bounded.
     """
     lines: asyncio.Queue[LogLine | None] = asyncio.Queue(maxsize=1)
     reading = asyncio.create_task(_Reading(api, wanted, tail, lines).run(job, watches))
@@ -76,7 +79,7 @@ async def followed_lines(
 
 
 class _Reading:
-    """All containers at once; None ends the lines."""
+    """Reads all containers concurrently into one queue; None marks the end."""
 
     def __init__(
         self, api: Api, wanted: Wanted, tail: int | None, lines: asyncio.Queue[LogLine | None]
@@ -90,7 +93,8 @@ class _Reading:
     async def run(self, job: Obj, watches: Watches | None) -> None:
         try:
             job = await self._to_end(job, watches)
-            # The job's end may overtake the news of a container that was quick.
+            # The watch event of the job's end may arrive before that of a short-lived container, so a live
+            # list finds the containers that the caches have not seen.
             found = await children(self._api, job)
             self._start(job, found)
             await asyncio.gather(*self._readers.values())

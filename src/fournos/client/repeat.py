@@ -1,4 +1,4 @@
-"""A job once more: what is taken over from the one before, and what is found out anew.  Pure."""
+"""Builds the manifest of a job that repeats another job.  Pure."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from fournos.kube.resource import Obj
 
 RETRY_OF_ANNOTATION: Final = "fournos.dev/retry-of"
 _NEVER: Final = frozenset({"shutdown", "suspend", "managedBy"})
-"""Fields that ended or held the job before; where it runs is decided by whoever receives it."""
+"""Fields that are not copied: shutdown and suspend stopped or held the earlier job, and the receiver of the
+new job decides again where it runs."""
 _NAME_ROOM: Final = 44
-"""Of the earlier name; the API server adds five characters to at most 50."""
+"""Characters kept of the earlier name; the hyphen and the API server's five-character suffix make 50."""
 
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Where a job that repeats another one comes from."""
+    """The origin of a job that repeats another job, whose name is `of`."""
 
     of: str
     taken_over: tuple[str, ...]
-    """Fields of the spec, among them hardware and secretRefs as Resolving filled them in."""
+    """Copied fields of the spec, including hardware and secretRefs as the resolve phase set them."""
     changed: tuple[str, ...]
-    """Paths that were asked to differ."""
+    """Paths of the requested changes."""
     found_anew: tuple[str, ...]
-    """What is looked up when the job runs, so that it may differ from the run before."""
+    """What is resolved when the job runs, and so may differ from the earlier run."""
 
 
 def repeat(job: Obj, changes: Mapping[str, Any]) -> tuple[dict[str, Any], Repeat]:
-    """The manifest of a job with the same spec, but for the changes.  Raises ManifestError."""
+    """Returns the manifest of a job with the same spec plus the changes.  Raises ManifestError."""
     meta, name = job["metadata"], name_of(job)
     spec = {field: value for field, value in spec_of(job).items() if field not in _NEVER}
     made = skeleton()
@@ -60,7 +61,10 @@ def _anew(spec: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def fields(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Keyword arguments in the names of the typed spec, or of its JSON.  Raises ManifestError."""
+    """Returns JSON field name → value for keyword arguments in Python or JSON names.
+
+    Raises ManifestError for an unknown field.
+    """
     names = {name: field.alias or name for name, field in FournosJobSpec.model_fields.items()}
     known = {**names, **{alias: alias for alias in names.values()}}
     if unknown := [name for name in changes if name not in known]:

@@ -1,4 +1,4 @@
-"""From what a program has in hand to the manifest that is sent.  Pure, but for `read`."""
+"""Builds the manifest of a submission from a typed spec, a mapping or a file.  Pure, except for `read`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ JobSpec: TypeAlias = FournosJobSpec | FournosJob | Mapping[str, Any] | str | Pat
 
 KEY_ANNOTATION: Final = "fournos.dev/submit-key"
 DIGEST_ANNOTATION: Final = "fournos.dev/submit-digest"
-"""Of the spec as it was submitted: the server adds defaults to the stored one, the resolver what it found."""
+"""The digest of the spec as submitted.  The stored spec differs: the API server adds defaults to it, and the
+resolver its results."""
 MATRIX_LABEL: Final = "fournos.dev/matrix"
 _DIGEST: Final = 10
 
 
 def read(path: Path) -> dict[str, Any]:
-    """The one FournosJob of a file.  Raises ManifestError."""
+    """Returns the only FournosJob of a file.  Raises ManifestError, also for a file with several."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -43,7 +44,11 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def manifest(what: JobSpec, *, owner: str, name: str | None, key: str | None) -> dict[str, Any]:
-    """The manifest, named and checked.  Raises ManifestError, with every violation."""
+    """Returns the manifest, named and validated.  Raises ManifestError with every violation.
+
+    With a `key` the name is derived from owner and key, and the key and the digest of the spec are recorded
+    in annotations.
+    """
     made = _document(what)
     spec = made.get("spec")
     if owner and isinstance(spec, dict) and not spec.get("owner"):
@@ -73,7 +78,10 @@ def _document(what: JobSpec) -> dict[str, Any]:
 
 
 def _key_name(owner: str, key: str) -> str:
-    """Readable as far as there is room; the digest of both, unabridged, makes it theirs alone."""
+    """Returns the name of a job with a key: owner and key, shortened, and a digest of both.
+
+    The digest is of the full texts, so that two keys with the same shortened text have different names.
+    """
     digest = sha256(f"{owner}\0{key}".encode()).hexdigest()[:_DIGEST]
     words = re.sub(r"[^a-z0-9]+", "-", f"{owner}-{key}".lower()).strip("-")[: MAX_NAME - _DIGEST - 1]
     return f"{words.strip('-') or 'job'}-{digest}"
@@ -85,7 +93,7 @@ def _digest(spec: object) -> str:
 
 
 def same_submission(wanted: Obj, there: Obj) -> None:
-    """Whether what holds the name is what a repeat of this submission would be.  Raises KeyConflict."""
+    """Checks that the existing job `there` is the result of the same submission.  Raises KeyConflict."""
     mine = wanted["metadata"]["annotations"]
     other = there["metadata"].get("annotations") or {}
     name, key = name_of(there), mine[KEY_ANNOTATION]
@@ -109,7 +117,10 @@ def same_submission(wanted: Obj, there: Obj) -> None:
 
 
 def changed(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy with fields set by path, such as {"hardware.gpuCount": 4}; None takes one away."""
+    """Returns a copy with fields set by path, such as {"hardware.gpuCount": 4}; None removes a field.
+
+    Raises ManifestError.
+    """
     made = copy.deepcopy(dict(given))
     for path, value in changes.items():
         parts = field_path(path)
@@ -120,7 +131,7 @@ def changed(given: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 
 def combinations(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
-    """Path → value, one for each combination, in the order of the axes.  Raises ManifestError."""
+    """Returns path → value for each combination, in the order of the axes.  Raises ManifestError."""
     for path, values in axes.items():
         if isinstance(values, str) or not values:
             raise ManifestError(
@@ -130,5 +141,5 @@ def combinations(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
 
 
 def base_document(what: JobSpec) -> dict[str, Any]:
-    """What a matrix varies: a manifest of its own, to be changed."""
+    """Returns the manifest that a matrix varies, as a copy that may be changed."""
     return _document(what)

@@ -1,4 +1,4 @@
-"""The client for programs without an event loop: the asynchronous one, method by method."""
+"""The synchronous client: each method blocks on the method of `AsyncClient` of the same name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Job(Handle, JobView):
 
     @property
     def repeats(self) -> Repeat | None:
-        """What it took over from the job that it repeats, and what is found out anew."""
+        """See `AsyncJob.repeats`."""
         return self._async.repeats
 
     watch = iterating(AsyncJob.watch)
@@ -132,7 +132,7 @@ class Client:
         timeout: Seconds | None = None,
         progress: Callable[[int, int, Job], None] | None = None,
     ) -> None:
-        """See `AsyncClient.wait_all`; `progress` is called in the client's own thread."""
+        """See `AsyncClient.wait_all`; `progress` is called in the thread of the client's event loop."""
         faces = {job._async: job for job in jobs}
 
         def told(ended: int, of: int, job: AsyncJob) -> None:

@@ -1,4 +1,4 @@
-"""What a handle of a job knows without asking: the object as last seen, typed.  Pure."""
+"""The typed, read-only view of a job as last read.  Pure: sends no request."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COLOURS = {
 
 
 class JobView(View):
-    """A job as it was last seen; `raw` is the whole object."""
+    """A typed view of a job as last read; `raw` is the whole object."""
 
     @property
     def display_name(self) -> str:
@@ -44,12 +44,12 @@ class JobView(View):
 
     @property
     def phase(self) -> str:
-        """Such as Running; New while no operator has seen the job."""
+        """The phase, such as Running; New while no operator has reconciled the job."""
         return phase_of(self.raw)
 
     @property
     def ended(self) -> bool:
-        """Whether it has succeeded, failed or was stopped."""
+        """True if the job has succeeded, failed or was stopped."""
         return is_terminal(self.raw)
 
     @property
@@ -58,17 +58,17 @@ class JobView(View):
 
     @property
     def message(self) -> str:
-        """What it waits for, or why it ended."""
+        """The status message on one line: what the job waits for, or why it ended."""
         return one_line((self.raw.get("status") or {}).get("message"))
 
     @property
     def cluster(self) -> str | None:
-        """Where it runs or ran; None while no cluster is assigned."""
+        """The cluster on which the job runs or ran; None while none is assigned."""
         return self.status.cluster
 
     @property
     def hardware(self) -> str:
-        """Such as "2 x a100"; "-" where none is asked for."""
+        """The GPUs, such as "2 x a100"; "-" if none are requested."""
         return hardware(self.raw)
 
     @property
@@ -81,7 +81,7 @@ class JobView(View):
 
     @property
     def timeline(self) -> list[Entry]:
-        """The phases that it has been in, with their lengths; the current one up to now."""
+        """The phases of the job with their durations; the current one lasts until now."""
         return timeline(self.raw, datetime.now(UTC))
 
     @property
@@ -106,7 +106,7 @@ class JobView(View):
         return f"<{type(self).__name__} {self.namespace}/{self.name} {self.phase}>"
 
     def _repr_html_(self) -> str:
-        """Everything in it comes from the object and is escaped: names and messages are others' texts."""
+        """HTML for notebooks.  All values come from the object: they are untrusted and are escaped."""
         colour = _COLOURS.get(self.phase, "inherit")
         rows = [f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in self._facts()]
         url = str(self.dashboard_url or "")
@@ -127,13 +127,13 @@ class JobView(View):
 
 
 def _typed(document: Obj) -> FournosJob:
-    # Only here: the models are a third of what importing the client takes.
+    # Imported here: the models take a third of the client's import time.
     from fournos.api.fournosjob import FournosJob
 
     return FournosJob.model_validate(document)
 
 
 def values_of(model: Any) -> dict[str, Any]:
-    """The fields of a typed model that were set, as JSON has them."""
+    """Returns the fields of a typed model that were set, with their JSON names and values."""
     found: dict[str, Any] = model.model_dump(mode="json", by_alias=True, exclude_unset=True)
     return found

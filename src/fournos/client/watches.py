@@ -1,4 +1,4 @@
-"""Watches that many wait for share: one list and one watch for each kind and namespace."""
+"""Shared watches: one list and one watch for each kind and namespace serve all waiting callers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.kube.store import Store, version_of
 
 LASTING: Final = 5.0
-"""Seconds after which a broken watch counts as trouble: watches that are renewed are no news."""
+"""Seconds after which a broken watch is reported.  A shorter interruption is normal: watches are renewed."""
 FEW: Final = 20
-"""Objects up to which each is read by itself; more are found by one list of the namespace."""
+"""Up to this number of objects each is read by a get; more are read by one list of the namespace."""
 _NOTHING: Final = "fournos.dev/no-such-label"
 
 
 class Following:
-    """One object, kept fresh by a watch."""
+    """One object, kept up to date by a shared watch."""
 
     def __init__(self, shared: SharedWatch, first: Obj) -> None:
         self._shared = shared
@@ -30,7 +30,7 @@ class Following:
         self._gone = False
         self._changed = asyncio.Event()
         self._cut_at: float | None = None
-        """When the watch was first seen broken."""
+        """The loop time at which the watch was first found broken; None while it works."""
 
     @property
     def key(self) -> Key:
@@ -38,7 +38,10 @@ class Following:
 
     @property
     def object(self) -> Obj | None:
-        """As last seen; None: it was deleted.  Raises KubeError when the way to it is closed for good."""
+        """The object as last seen; None if it was deleted.
+
+        Raises ForbiddenError or NoSuchResourceError if it can no longer be read: a retry does not help.
+        """
         error = self._shared.error
         if not self._gone and isinstance(error, ForbiddenError | NoSuchResourceError):
             raise error
@@ -46,14 +49,14 @@ class Following:
 
     @property
     def trouble(self) -> KubeError | None:
-        """What has stood between us and the object for a while."""
+        """The error of a watch that has been broken for LASTING seconds; None otherwise."""
         lasting = self._cut_at is not None and self._now() - self._cut_at >= LASTING
         return self._shared.error if lasting else None
 
     async def change(self, *, within: float = LASTING) -> None:
-        """Wait for the next change, at most so many seconds; several at once count as one.
+        """Waits for the next change, for at most `within` seconds.  Several changes may count as one.
 
-        The limit is for looking at `trouble`, which is no change; nothing is asked of the API server.
+        The limit lets the caller look at `trouble`, which is not signalled as a change.  Sends no request.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(within):
@@ -65,7 +68,11 @@ class Following:
             self._cut_at = self._now()
 
     def take(self, obj: Obj | None) -> None:
-        """The object as a list or an event has it; another UID means that ours is gone."""
+        """Updates the object from a list or a watch event.
+
+        None or another UID means that our object was deleted.  An older version than the known one is
+        ignored: a get may return after a newer watch event.
+        """
         if obj is None or uid_of(obj) != self._uid:
             self._gone = True
         elif version_of(obj) and version_of(obj) < version_of(self._latest):
@@ -82,20 +89,20 @@ class Following:
 
 
 class SharedWatch:
-    """The objects of one kind and namespace that somebody waits for."""
+    """The watch of one kind and namespace, for the objects that callers wait for."""
 
     def __init__(self, api: Api, resource: Resource, namespace: str) -> None:
         self._api = api
         self._resource = resource
         self._namespace = namespace
         self._followed: dict[str, list[Following]] = {}
-        """Name → who follows it."""
+        """Name of the object → its followings."""
         self._reflector = Reflector(
             cast(Api, _Tap(self)), resource, Store(), namespace=namespace, on_state=self._wake_all
         )
         self._task: asyncio.Task[None] | None = None
         self._began = False
-        """The first list is under way or done: it may have missed who comes later."""
+        """True once the first list has started: it may not include an object that is added later."""
 
     @property
     def error(self) -> KubeError | None:
@@ -113,7 +120,7 @@ class SharedWatch:
             following.take(None)
 
     def remove(self, following: Following) -> bool:
-        """Whether that was the last one."""
+        """Removes the following.  Returns True if it was the last one."""
         name = following.key.name
         self._followed[name].remove(following)
         if not self._followed[name]:
@@ -135,7 +142,12 @@ class SharedWatch:
             following.take(obj)
 
     async def list(self, keep: Callable[[Obj], Obj] | None) -> Listing:
-        """The version comes from a list that selects nothing: it costs the same with 10,000 objects."""
+        """Reads the followed objects and returns an empty Listing with the resourceVersion to watch from.
+
+        For few objects the version comes from a list whose selector matches nothing: its cost does not grow
+        with the number of objects in the namespace.  The version is read before the objects, so that the
+        watch repeats a change in between rather than missing it.
+        """
         self._began = True
         names = tuple(self._followed)
         if len(names) > FEW:
@@ -158,12 +170,12 @@ class SharedWatch:
                     yield event
                     continue
                 self.tell(key_of(event.object).name, None if event.type == "DELETED" else event.object)
-                # The reflector needs where the watch is, not the object.
+                # The reflector needs only the resourceVersion, so it gets a bookmark and stores nothing.
                 yield WatchEvent("BOOKMARK", event.object)
 
 
 class _Tap:
-    """The part of an Api that the reflector uses: what passes is handed to the followings."""
+    """The part of an Api that the reflector uses; hands the objects to the followings."""
 
     def __init__(self, shared: SharedWatch) -> None:
         self._shared = shared
@@ -184,7 +196,7 @@ class Watches:
 
     @asynccontextmanager
     async def follow(self, resource: Resource, first: Obj) -> AsyncIterator[Following]:
-        """The object, as long as the context lasts."""
+        """Follows the object `first` until the context ends.  The last following closes the watch."""
         where = (resource, key_of(first).namespace)
         shared = self._shared.get(where)
         if shared is None:

@@ -134,7 +134,7 @@ def _failed(task: Obj) -> bool:
 
 
 def _of_pod(pod: Obj) -> tuple[Category | None, str]:
-    """Returns the category and message of a failure that no step caused itself; (None, "") if there is none."""
+    """Returns the category and message of a failure that no step caused; (None, "") if there is none."""
     status = status_of(pod)
     if category := _sign(str(status.get("reason") or "")):
         return category, one_line(status.get("message")) or str(status["reason"])
