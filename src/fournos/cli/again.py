@@ -1,4 +1,4 @@
-"""fournos retry, resubmit and matrix: jobs made of other jobs, or of one and what varies."""
+"""fournos retry, resubmit and matrix: new jobs from an existing job, or from variations of a manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program: which commands there are.  A sub-app is one line in `SUB_APPS`."""
+"""Assembles the program from its commands.  A sub-app is one line in `SUB_APPS`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ SUB_APPS: Final[dict[str, typer.Typer]] = {
 
 
 def epilog() -> str:
-    """Examples and exit codes; the mark keeps typer from joining the lines."""
+    r"""Returns the examples and exit codes.  The mark \b keeps typer from joining the lines."""
     width = max(len(command) for command, _ in EXAMPLES)
     examples = [f"  {command.ljust(width)}   {text}" for command, text in EXAMPLES]
     codes = [f"  {code.value:>3}  {meaning}" for code, meaning in MEANINGS.items()]

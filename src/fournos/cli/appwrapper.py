@@ -97,7 +97,7 @@ def _row(wrapper: Obj, now: datetime, wide: bool) -> list[str | Text]:
 
 
 def _kinds(wrapper: Obj) -> list[str]:
-    """Such as Pod, 2 Service."""
+    """The kinds of the components with their numbers, such as Pod, 2 Service."""
     kinds = [str(one["template"].get("kind")) for one in spec_of(wrapper).get("components") or ()]
     counts = {kind: kinds.count(kind) for kind in kinds}
     return [kind if number == 1 else f"{number} {kind}" for kind, number in counts.items()]
@@ -222,6 +222,6 @@ async def explain_appwrapper(cli: Cli, name: NameArgument) -> None:
 
 
 async def _find(session: Session, name: str) -> Obj:
-    """Raises Fail when there is none."""
+    """Returns the AppWrapper of this name.  Raises Fail if there is none."""
     bare = name.rpartition("/")[2]
     return await find_one(session, APPWRAPPER, bare, command="fournos appwrapper", what="AppWrapper")

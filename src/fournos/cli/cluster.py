@@ -265,7 +265,7 @@ async def _find(session: Session, name: str) -> Obj:
 
 
 async def _until_so(session: Session, name: str, holds: Any) -> Obj | None:
-    """The cluster once it is so; None when that takes too long."""
+    """Waits until `holds` is true for the cluster and returns it; None after the time limit."""
     try:
         async with asyncio.timeout(_PATIENCE):
             while True:

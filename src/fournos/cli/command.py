@@ -1,7 +1,8 @@
-"""What all commands share: the common options, before or after the verb, and how they begin and end.
+"""The common part of all commands: the common options, before or after the verb, and error handling.
 
-A command is a function whose first parameter is a `Cli`; the rest are its own options, as typer reads
-them.  It may be a coroutine.  It returns its exit code, or None for 0, and raises `Fail` or a KubeError.
+A command is a function whose first parameter is a `Cli`; the other parameters are its options, declared for
+typer.  It may be a coroutine function.  It returns its exit code, or None for 0, and raises `Fail`, a
+FournosError or a KubeError.
 """
 
 from __future__ import annotations
@@ -82,14 +83,14 @@ class Common:
     no_color: NoColorOption = False
 
     def over(self, outer: Common) -> Common:
-        """What is said after the verb wins over what is said before it."""
+        """Merges two sets of options.  An option after the verb overrides the same option before it."""
         said = {f.name: value for f in fields(self) if (value := getattr(self, f.name))}
         return replace(outer, **said)
 
 
 @dataclass(slots=True)
 class Root:
-    """The context object of the program: give one to typer to put a test's world in."""
+    """The context object of the typer program.  A test passes its own, with its own `world`."""
 
     world: World = field(default_factory=World)
     common: Common = field(default_factory=Common)
@@ -97,14 +98,14 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A connection, with the namespace decided."""
+    """A connection and the effective namespace."""
 
     api: Api
     namespace: str
 
 
 class Cli:
-    """What a command gets."""
+    """The first argument of each command: the common options, the output and the connection."""
 
     def __init__(self, root: Root, common: Common) -> None:
         self.world = root.world
@@ -113,13 +114,14 @@ class Cli:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[Session]:
+        """Connects to the API server.  The namespace is -n, else FOURNOS_NAMESPACE, else the context's."""
         async with self.world.connect(self.common.kubeconfig, self.common.context) as connection:
             namespace = self.common.namespace or os.environ.get("FOURNOS_NAMESPACE") or connection.namespace
             yield Session(connection.api, namespace)
 
     @property
     def me(self) -> str:
-        """Whose jobs are "mine"; "" if that is not known."""
+        """The owner of the user's jobs (FOURNOS_OWNER); "" if it is not set."""
         return os.environ.get("FOURNOS_OWNER", "")
 
     @property
@@ -132,7 +134,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def verb(app: typer.Typer, *names: str, panel: str = "Commands") -> Callable[[Command], Command]:
-    """Register a command under its name, and hidden under its other names."""
+    """Registers a command under its first name, and as hidden aliases under the other names."""
 
     def register(function: Command) -> Command:
         for index, name in enumerate(names):
@@ -143,7 +145,7 @@ def verb(app: typer.Typer, *names: str, panel: str = "Commands") -> Callable[[Co
 
 
 def _entry(function: Callable[..., Any]) -> Callable[..., None]:
-    """The function that typer sees: the command's own parameters, then the common ones."""
+    """Returns the function that typer calls: the command's own parameters, then the common options."""
     hints = get_type_hints(function, include_extras=True)
     common = get_type_hints(Common, include_extras=True)
     own = list(inspect.signature(function).parameters.values())[1:]
@@ -170,7 +172,7 @@ def _entry(function: Callable[..., Any]) -> Callable[..., None]:
 
 
 def run(cli: Cli, command: Callable[[], Any]) -> int:
-    """Call the command and turn whatever happens into words and an exit code."""
+    """Calls the command and returns its exit code.  Prints every error to stderr."""
     try:
         result = command()
         if isinstance(result, Coroutine):
@@ -185,7 +187,7 @@ def run(cli: Cli, command: Callable[[], Any]) -> int:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        # The reader of the pipe has enough; nothing more may be flushed into it at exit.
+        # The reader has closed the pipe.  Without this Python flushes stdout at exit and fails again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.OK
     except (typer.Exit, typer.Abort):

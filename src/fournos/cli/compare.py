@@ -1,4 +1,4 @@
-"""fournos diff and fournos open: two jobs side by side, and a job's page."""
+"""fournos diff and fournos open: compare two jobs, and open the page of a job's run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def diff(cli: Cli, first: NameArgument, second: NameArgument) -> int:
 
 
 def changes(first: Obj, second: Obj) -> list[str]:
-    """A unified diff of two specs, as YAML with sorted fields."""
+    """Returns a unified diff of two specs, as YAML with sorted fields."""
     old, new = (
         yaml.safe_dump(dict(spec_of(one)), allow_unicode=True).splitlines() for one in (first, second)
     )

@@ -1,4 +1,4 @@
-"""The way to the API server: credentials, namespace, and the seam where tests put theirs."""
+"""Connects to API servers.  `World` is the interface that tests replace."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from fournos.kube.credentials import Credentials, load
 from fournos.kube.probe import ClusterApi
 
 WORKER_TIMEOUT = 10.0
-"""Seconds that an answer of another cluster may take."""
+"""The request timeout of other clusters, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
+    """An open connection to an API server."""
+
     api: Api
     namespace: str
-    """The kubeconfig context's."""
+    """The namespace of the kubeconfig context."""
 
 
 Connect: TypeAlias = Callable[[Path | None, str | None], AbstractAsyncContextManager[Connection]]
-"""From --kubeconfig and --context.  Raises CredentialsError."""
+"""Connects by the values of --kubeconfig and --context.  Raises CredentialsError."""
 
 
 @asynccontextmanager
@@ -37,7 +39,7 @@ async def connect(kubeconfig: Path | None, context: str | None) -> AsyncIterator
 
 
 Dial: TypeAlias = Callable[[Credentials], AbstractAsyncContextManager[ClusterApi]]
-"""Reaches another cluster."""
+"""Connects to another cluster."""
 
 
 @asynccontextmanager
@@ -48,7 +50,7 @@ async def dial(credentials: Credentials) -> AsyncIterator[ClusterApi]:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What a command meets outside of itself."""
+    """The external dependencies of a command: API servers and the clock."""
 
     connect: Connect = connect
     dial: Dial = dial

@@ -66,7 +66,7 @@ async def list_dispatched(cli: Cli) -> None:
 
 
 def _entry(workload: Obj, known: dict[str, DispatchCheck]) -> dict[str, Any]:
-    """The state of the check that takes it to a worker; empty if there is none."""
+    """The state of the AdmissionCheck that dispatches the Workload to a worker; empty if there is none."""
     entries = (workload.get("status") or {}).get("admissionChecks") or ()
     return dict(next((one for one in entries if one["name"] in known), {}))
 
@@ -138,7 +138,7 @@ def _here(workload: Obj, entry: Obj, check: DispatchCheck) -> list[Text]:
 
 
 async def _there(cli: Cli, session: Session, name: str, workload: Obj, namespace: str) -> list[Text]:
-    """What the worker itself says; that it cannot be asked is told, too."""
+    """Returns the state of the Workload's copy on the worker, or why the worker cannot be read."""
     key = Key(workload["metadata"]["namespace"], workload["metadata"]["name"])
     try:
         async with worker(cli.world, session, name, namespace=namespace) as api:

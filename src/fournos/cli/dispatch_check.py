@@ -1,4 +1,4 @@
-"""What `fournos dispatch check` looks at, on the manager and on each worker."""
+"""The checks of `fournos dispatch check`, on the manager cluster and on each worker cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Line:
     what: str
     good: bool
     text: str = ""
-    """What is there, or what to do."""
+    """What was found, or what to do."""
 
     def as_data(self) -> dict[str, Any]:
         return asdict(self)
@@ -42,14 +42,14 @@ def problems(lines: Iterable[Line]) -> int:
 
 
 def kinds_of(said: Sequence[str], variable: str) -> tuple[Resource, ...]:
-    """Raises BadNameError."""
+    """Parses names of kinds.  Raises BadNameError."""
     return parse_all(said or [name for name in re.split(r"[,\s]+", variable) if name])
 
 
 async def inspect(
     cli: Cli, session: Session, kinds: Sequence[Resource], *, kueue_namespace: str
 ) -> list[Line]:
-    """One line for each thing that must be so; all workers are asked at the same time."""
+    """Returns one line for each requirement.  All workers are read concurrently."""
     found = await checks(session)
     queues = await _queues(session, found)
     lines = _manager(found, queues, kinds)
@@ -64,7 +64,7 @@ async def inspect(
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
-    """A ClusterQueue of the manager whose jobs go to workers, and the LocalQueues that lead to it."""
+    """A ClusterQueue of the manager cluster whose jobs are dispatched, and its LocalQueues."""
 
     name: str
     active: Obj
@@ -128,7 +128,7 @@ async def _queues(session: Session, found: Sequence[DispatchCheck]) -> list[_Que
 
 
 def _leading_to(worker: str, queues: Iterable[_Queue]) -> tuple[Key, ...]:
-    """LocalQueues of the manager whose jobs may come to it."""
+    """The LocalQueues of the manager cluster whose jobs can be dispatched to the worker."""
     return tuple(sorted({key for queue in queues if worker in queue.workers for key in queue.locals}))
 
 
@@ -158,7 +158,7 @@ async def _worker(
 async def _served(api: Api, name: str, resource: Resource, *, fix: str) -> Line:
     what = f"{resource} {resource.version}"
     try:
-        # Nothing has this label: only whether one may ask, and whether there is such a kind, is of interest.
+        # No object has this label: the request only finds out whether the kind is served and may be listed.
         await api.list(resource, selector="fournos.dev/nothing=true", page_size=1)
     except NoSuchResourceError:
         return Line(name, what, good=False, text=fix)
@@ -191,7 +191,7 @@ async def _queue(api: ClusterApi, name: str, queue: Key) -> Line:
     except NotFoundError:
         return Line(name, what, good=False, text=f"there is no namespace {queue.namespace}: make it there")
     except ForbiddenError:
-        pass  # the queue itself tells
+        pass  # reading the LocalQueue below shows whether the namespace exists
     try:
         found = await api.get(LOCAL_QUEUE, queue)
     except NotFoundError:

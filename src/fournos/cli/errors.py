@@ -1,4 +1,4 @@
-"""What a command says when it cannot do what was asked, and the exit codes."""
+"""The error that ends a command, and the exit codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fournos.kube.errors import (
 
 
 class Exit(IntEnum):
-    """Exit codes; `--help` and the reference page list them from here."""
+    """The exit codes.  `--help` and the reference page list them from here."""
 
     OK = 0
     FAILED = 1
@@ -49,7 +49,7 @@ MEANINGS: dict[Exit, str] = {
 
 
 class Fail(Exception):  # noqa: N818 - it is an outcome, and reads so where it is raised
-    """Ends a command: what is wrong, and what to do about it."""
+    """Ends a command.  `message` is the problem, `fix` is what to do about it, `code` the exit code."""
 
     def __init__(self, message: str, *, fix: str = "", code: Exit = Exit.USAGE) -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class Fail(Exception):  # noqa: N818 - it is an outcome, and reads so where it i
 
 
 def from_kube(error: KubeError) -> Fail:
-    """The same for what an API server, or the way to it, said."""
+    """Returns the Fail for an error of the API server or of the connection to it."""
     match error:
         case CredentialsError():
             return Fail(error.message, fix="name a kubeconfig with --kubeconfig FILE", code=Exit.SERVER)
@@ -109,7 +109,7 @@ def from_kube(error: KubeError) -> Fail:
 
 
 def from_insight(error: FournosError) -> Fail:
-    """The same for what insight and the client raise."""
+    """Returns the Fail for an error of the packages insight and client."""
     match error:
         case ApiError():
             return from_kube(error.cause)

@@ -1,4 +1,4 @@
-"""From what somebody typed to a job: names, @last, near misses, completion."""
+"""Finds the object that an argument names: by name or @last, with similar names in errors, and completion."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ Completion = Callable[[typer.Context, str], list[tuple[str, str]]]
 
 
 def completion(resource: Resource, *, words: Sequence[str] = ()) -> Completion:
-    """Names of live objects for the shell, and other words; silent when there is no answer in time."""
+    """Returns a completion function for the names of live objects, plus `words`.
+
+    It offers nothing if the API server fails or does not answer in time: an error would disturb the prompt.
+    """
 
     def complete(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
         root = ctx.find_object(Root) or Root()
@@ -76,7 +79,7 @@ NamesArgument = Annotated[
 
 
 async def find_job(cli: Cli, session: Session, name: str) -> Obj:
-    """The job that is meant.  Raises Fail when there is none."""
+    """Returns the job that the argument names.  Raises Fail if there is none."""
     bare = name.removeprefix("fournosjob.fournos.dev/").removeprefix("fournosjob/").removeprefix("fj/")
     if bare in LAST:
         jobs = (await session.api.list(FOURNOS_JOB, namespace=session.namespace)).items
@@ -85,9 +88,9 @@ async def find_job(cli: Cli, session: Session, name: str) -> Obj:
 
 
 async def find_one(session: Session, resource: Resource, name: str, *, command: str, what: str) -> Obj:
-    """The object of this bare name in the session's namespace; `what` is the kind, as people call it.
+    """Returns the object of this name in the session's namespace; `what` is the noun for the kind.
 
-    Raises Fail, with near misses, when there is none.
+    Raises Fail, with similar names, if there is none.
     """
     try:
         return await session.api.get(resource, Key(session.namespace, name))

@@ -1,4 +1,4 @@
-"""Colours of phases."""
+"""The colours of phases."""
 
 from __future__ import annotations
 

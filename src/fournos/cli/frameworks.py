@@ -88,7 +88,7 @@ async def explain_object(
 
 
 def _table(file: str) -> tuple[Framework, ...]:
-    """Raises Fail."""
+    """Returns the configured kinds, with those of `file`.  Raises Fail if the file is invalid."""
     try:
         return load(file)
     except TableError as error:
@@ -99,7 +99,7 @@ def _table(file: str) -> tuple[Framework, ...]:
 
 
 async def _find(session: Session, kinds: Sequence[Framework], text: str) -> tuple[Framework, Obj]:
-    """Raises Fail when there is none, or when it is not clear which."""
+    """Returns the object that `text` names, and its kind.  Raises Fail if none or several match."""
     kind, _, name = text.rpartition("/")
     meant = [one for one in kinds if not kind or kind.lower() in _names(one)]
     if not meant:
@@ -133,7 +133,7 @@ async def _find(session: Session, kinds: Sequence[Framework], text: str) -> tupl
 
 
 def _names(framework: Framework) -> set[str]:
-    """What people type, in lower case."""
+    """The accepted names of the kind, in lower case."""
     one = framework.resource
     words = {one.kind, one.plural, f"{one.plural}.{one.group}", f"{one.kind}.{one.group}", framework.name}
     return {word.lower() for word in words}

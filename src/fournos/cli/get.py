@@ -172,7 +172,7 @@ def _run_state(run: Obj) -> str:
 
 
 def next_steps(job: Obj) -> list[Text]:
-    """Commands that make sense now."""
+    """Returns the commands that are useful in the current phase."""
     name = name_of(job)
     stop = (f"fournos stop {name}", "end it")
     logs = (f"fournos logs {name}", "what its tasks printed")

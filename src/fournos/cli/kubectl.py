@@ -1,4 +1,4 @@
-"""The program as a plugin of kubectl: `kubectl fournos …`, and what completes its words.
+"""The program as a kubectl plugin: `kubectl fournos …`, and its shell completion.
 
 kubectl finds `kubectl-fournos` and `kubectl_complete-fournos` on the PATH by their names.
 """
@@ -14,11 +14,11 @@ from io import StringIO
 from typing import Final
 
 NO_FILES: Final = ":4"
-"""Ends the answer: cobra's directive that no names of files are to be offered."""
+"""The last line of the output: cobra's directive that the shell offers no file names."""
 
 
 def complete() -> None:
-    """The program `kubectl_complete-fournos`: a word and what it is a line, with a tab between."""
+    """The program `kubectl_complete-fournos`.  Prints one word per line, a tab, and its description."""
     from fournos.cli.app import build
 
     os.environ.update(question(sys.argv[1:]))
@@ -30,12 +30,15 @@ def complete() -> None:
 
 
 def question(words: Sequence[str]) -> dict[str, str]:
-    """As the completion script of fish asks, whose answers have kubectl's form."""
+    """Returns the environment of a completion request.
+
+    It is that of the fish completion script: the output for fish has the form that kubectl expects.
+    """
     *given, incomplete = words or ("",)
     typed = shlex.join(["fournos", *given]) + " " + (shlex.quote(incomplete) if incomplete else "")
     return {
         "_FOURNOS_COMPLETE": "complete_fish",
         "_TYPER_COMPLETE_FISH_ACTION": "get-args",
         "_TYPER_COMPLETE_ARGS": typed,
-        "COLUMNS": "10000",  # a description that is broken would be a word of its own
+        "COLUMNS": "10000",  # a wrapped description would be read as another word
     }

@@ -123,7 +123,7 @@ def _row(job: Obj, now: datetime, wide: bool) -> list[str | Text]:
 
 
 def ran(job: Obj, now: datetime) -> str:
-    """How long the last run took, or takes; "-" if there was none."""
+    """The duration of the last run, until now if it is active; "-" if there was none."""
     times: dict[str, Any] = status_of(job).get("phaseTimes") or {}
     end = times.get("finished") if is_terminal(job) else None
     return between(times.get("running"), end, now)

@@ -1,4 +1,4 @@
-"""`list` of a kind whose objects have phases and live in namespaces."""
+"""The `list` command of a namespaced kind whose objects have phases."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EverywhereOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="
 
 
 class View(Protocol):
-    """The lines of a table."""
+    """Returns the lines of a table."""
 
     def __call__(
         self, found: Sequence[Obj], *, now: datetime, wide: bool, everywhere: bool, width: int | None
@@ -39,7 +39,7 @@ async def show_list(
     selector: str,
     everywhere: bool,
 ) -> None:
-    """Prints those in one of the phases (None: in any), newest first."""
+    """Prints the objects in one of the phases (None: in any), newest first."""
     async with cli.session() as session:
         namespace = "" if everywhere else session.namespace
         found = (await session.api.list(resource, namespace=namespace, selector=selector)).items

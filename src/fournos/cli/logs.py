@@ -79,7 +79,7 @@ async def logs(
 
 
 async def show(lines: AsyncIterator[LogLine], printer: Printer) -> bool:
-    """Whether anything was printed."""
+    """Prints the lines.  Returns True if a line of a log, not only notices, was printed."""
     printed = False
     async with aclosing(cast(Any, lines)) as found:
         async for line in found:
@@ -89,7 +89,7 @@ async def show(lines: AsyncIterator[LogLine], printer: Printer) -> bool:
 
 
 class Printer:
-    """Lines with the name of their task before them, a colour each."""
+    """Prints lines with the name of their task as a prefix.  Each task has its own colour."""
 
     def __init__(self, cli: Cli) -> None:
         self._output = cli.output
@@ -97,7 +97,8 @@ class Printer:
 
     def line(self, prefix: str, line: str) -> None:
         colour = self._colours.setdefault(prefix, _COLOURS[len(self._colours) % len(_COLOURS)])
-        # The program's own colours are kept on a terminal; other control sequences are escaped.
+        # On a terminal the colours of the printed program are kept.  Other control sequences are escaped:
+        # a log is untrusted text.
         terminal = self._output.out.is_terminal
         body = Text.from_ansi(line) if terminal else Text(_COLOUR_CODE.sub("", line))
         self._output.say(Text.assemble((f"[{prefix}] ", colour), body))

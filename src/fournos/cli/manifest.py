@@ -1,4 +1,4 @@
-"""Manifests as people give them to a command: files, and fields that --set changes."""
+"""Reads the manifests that a command gets as files, and applies `--set`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fournos.insight.manifests import assign, field_path, yaml_problem
 
 
 def read(path: str) -> str:
-    """A file's text, or stdin's for "-".  Raises Fail."""
+    """Returns the text of a file, or of stdin for "-".  Raises Fail."""
     if path == "-":
         return sys.stdin.read()
     try:
@@ -27,17 +27,17 @@ def read(path: str) -> str:
 
 
 def put(manifest: dict[str, Any], given: str, *, text: bool = False) -> None:
-    """Carry out one assignment.  Raises Fail."""
+    """Applies one assignment to the manifest.  Raises Fail."""
     path, value = assignment(given, text=text)
     assign(manifest, field_path(path), value, asked=f"--set {path}")
 
 
 def assignment(given: str, *, text: bool = False) -> tuple[str, Any]:
-    """Path and value of one `path=value`.
+    """Splits one `path=value` into path and value.
 
-    A path starts at spec unless it says metadata; `\\.` is a dot within a name.  The value is YAML, so
-    that 2, true and [a, b] mean what they look like; `text` keeps it as it is.  An empty value with
-    YAML is null and takes the field away.  Raises Fail.
+    The path is relative to spec unless it starts with spec or metadata; `\\.` is a dot within a name.  The
+    value is parsed as YAML, so that 2, true and [a, b] have their types; with `text` it stays a string.  An
+    empty YAML value is null, which removes the field.  Raises Fail.
     """
     path, equals, value = given.partition("=")
     parts = field_path(path)

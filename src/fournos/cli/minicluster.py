@@ -1,4 +1,4 @@
-"""fournos minicluster …: Flux clusters. What needs no cluster is here, the rest in `minicluster_live`."""
+"""fournos minicluster …: Flux clusters.  The commands that need a cluster are in `minicluster_live`."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def render(
 
 
 def _read(path: str, namespace: str | None) -> dict[str, Any]:
-    """The one MiniCluster of a file.  Raises Fail for what the API server would refuse, too."""
+    """Returns the only MiniCluster of a file.  Raises Fail, also for what the API server would refuse."""
     found = [one for one in documents(read(path), path) if one.get("kind") == MINICLUSTER.kind]
     if len(found) != 1:
         raise Fail(f"{path} holds {len(found)} MiniClusters", fix="name a file with exactly one")
@@ -94,7 +94,7 @@ def _read(path: str, namespace: str | None) -> dict[str, Any]:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Texts of several lines as blocks, and no anchors."""
+    """Writes strings of several lines as literal blocks, and no anchors."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""fournos minicluster list, get, logs, scale: MiniClusters as they live on a cluster."""
+"""fournos minicluster list, get, logs, scale: the commands that need a cluster."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def list_miniclusters(
 
 
 def phase_of(minicluster: Obj) -> str:
-    """One that the operator has not seen yet waits."""
+    """The phase; "Waiting" if the operator has not reconciled the MiniCluster yet."""
     return str(status_of(minicluster).get("phase") or "Waiting")
 
 
@@ -264,18 +264,18 @@ async def scale(
 
 
 async def find(session: Session, name: str) -> Obj:
-    """Raises Fail when there is none."""
+    """Returns the MiniCluster of this name.  Raises Fail if there is none."""
     bare = name.rpartition("/")[2]
     return await find_one(session, MINICLUSTER, bare, command="fournos minicluster", what="MiniCluster")
 
 
 async def pods(session: Session, one: Obj) -> list[Obj]:
-    """By rank, the services pod last."""
+    """Returns the pods of the MiniCluster by rank, the services pod last."""
     selector = f"{names.MINICLUSTER_LABEL}={name_of(one)}"
     found = (await session.api.list(POD, namespace=session.namespace, selector=selector)).items
     return sorted(found, key=lambda pod: (not rank_of(pod), int(rank_of(pod) or 0), created(pod)))
 
 
 def rank_of(pod: Obj) -> str:
-    """ "" for the services pod."""
+    """The rank of the pod's broker; "" for the services pod."""
     return str((pod["metadata"].get("labels") or {}).get(names.COMPLETION_INDEX_LABEL) or "")

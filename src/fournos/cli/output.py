@@ -1,4 +1,4 @@
-"""Where a command's answer goes, and in which form."""
+"""Writes the output of commands: the streams and the formats of `-o`."""
 
 from __future__ import annotations
 
@@ -29,19 +29,23 @@ class Format(StrEnum):
 
 
 class _Console(Console):
-    """Everything that a command prints goes through here, and nothing in it can steer the terminal."""
+    """The console for all output of a command.  Escapes control sequences in the printed texts."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=escaped(segment.text))
 
     def on_broken_pipe(self) -> None:
-        """rich would exit with 1, which is a failed job's code; `verbs.run` ends the command instead."""
+        """Lets `command.run` end the command: rich would exit with 1, the exit code of a failed job."""
         raise BrokenPipeError
 
 
 class Output:
-    """Answers go to stdout, all else (hints, questions, errors) to stderr, so that pipes see answers only."""
+    """The output of a command.
+
+    Results go to stdout.  Hints, questions, warnings and errors go to stderr, so that a pipe gets only
+    results.
+    """
 
     def __init__(self, form: Format = Format.TABLE, *, color: bool | None = None) -> None:
         self.form = form
@@ -55,12 +59,12 @@ class Output:
 
     @property
     def interactive(self) -> bool:
-        """Whether somebody watches and can answer."""
+        """True if stdin and stdout are terminals, so that a user can answer a question."""
         return self.out.is_terminal and sys.stdin.isatty()
 
     @property
     def width(self) -> int | None:
-        """Columns of the terminal; None: no limit (a pipe)."""
+        """The columns of the terminal; None means no limit (a pipe)."""
         return self.out.width if self.out.is_terminal or os.environ.get("COLUMNS") else None
 
     def say(self, line: RenderableType) -> None:
@@ -71,14 +75,17 @@ class Output:
             self.say(line)
 
     def hint(self, line: Text | str) -> None:
-        """For people, beside the answer."""
+        """Prints a hint for the user to stderr."""
         self.err.print(line, style="dim", soft_wrap=True)
 
     def warn(self, line: str) -> None:
         self.err.print(Text.assemble(("Warning: ", "yellow"), line), soft_wrap=True)
 
     def objects(self, resource: Resource, objects: Sequence[Obj], *, single: bool = False) -> bool:
-        """Write them as -o says; False if it asks for a form that only the command knows."""
+        """Writes the objects in the format of `-o`.
+
+        Returns False for the formats table and wide, which each command renders itself.
+        """
         if self.form is Format.NAME:
             self.lines(f"{resource.kind.lower()}.{resource.group}/{o['metadata']['name']}" for o in objects)
             return True
@@ -89,7 +96,7 @@ class Output:
         return True
 
     def data(self, value: Any) -> None:
-        """JSON, or YAML if -o does not say JSON."""
+        """Writes the value as JSON for `-o json`, otherwise as YAML."""
         if self.form is Format.JSON:
             text = escaped_json(json.dumps(value, indent=2, ensure_ascii=False))
         else:
@@ -100,19 +107,19 @@ class Output:
 
 
 def _yaml(value: Any, *, plain: bool) -> str:
-    """`plain`: all printable characters as they are; else those beyond ASCII are escaped."""
+    """Returns YAML.  `plain` keeps all printable characters; otherwise non-ASCII characters are escaped."""
     return yaml.safe_dump(value, sort_keys=False, allow_unicode=plain, width=110).rstrip("\n")
 
 
 def _cell(cell: str | Text) -> Text:
-    """What ends a line in a cell would make a row of its own."""
+    """Escapes line ends in a cell: they would break the row."""
     if isinstance(cell, str):
         return Text(escaped_line(cell))
     return cell if escaped_line(cell.plain) == cell.plain else Text(escaped_line(cell.plain), cell.style)
 
 
 def without_bookkeeping(obj: Obj) -> dict[str, Any]:
-    """As kubectl shows it: without managedFields."""
+    """Returns the object without managedFields, as kubectl shows it."""
     meta: Mapping[str, Any] = obj.get("metadata") or {}
     return {**obj, "metadata": {name: value for name, value in meta.items() if name != "managedFields"}}
 
@@ -120,7 +127,7 @@ def without_bookkeeping(obj: Obj) -> dict[str, Any]:
 def table(
     header: Sequence[str], rows: Iterable[Sequence[str | Text]], *, width: int | None = None
 ) -> list[Text]:
-    """Aligned columns without trailing blanks; the last one is cut to the width."""
+    """Returns aligned columns without trailing blanks; the last column is cut to the width."""
     cells = [[Text(name, style="bold") for name in header]] if header else []
     cells += [[_cell(cell) for cell in row] for row in rows]
     if not cells:

@@ -1,4 +1,4 @@
-"""A job's phases and tasks as lines."""
+"""Renders the phases and tasks of a job as lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MARKS: Final = {
 
 
 def headline(job: Obj) -> Text:
-    """One line: name, phase, cluster, attempt."""
+    """Returns one line with name, phase, cluster and attempt."""
     status = status_of(job)
     line = Text.assemble((name_of(job), "bold"), "  ", phase_text(phase_of(job)))
     if status.get("cluster"):
@@ -36,7 +36,7 @@ def headline(job: Obj) -> Text:
 
 
 def progress(job: Obj, found: list[Task], now: datetime) -> list[Text]:
-    """Phases, with the tasks below Running, and the message."""
+    """Returns the phases, with the tasks below Running, and the message."""
     entries = timeline(job, now)
     lines = [headline(job)]
     for entry in entries:

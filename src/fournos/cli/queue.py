@@ -1,4 +1,4 @@
-"""fournos queue: who waits, in which order, and why."""
+"""fournos queue: the pending objects of a queue, their order, and why each waits."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ PAGE: Final = "docs/reference/cli.md"
 
 
 def page() -> str:
-    """Markdown: every command with its arguments and options, the common options once, the exit codes."""
+    """Returns Markdown: each command with its arguments and options, the common options, the exit codes."""
     program: Any = typer.main.get_command(build())
     parts = [
         "# The command `fournos`\n",

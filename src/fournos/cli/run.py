@@ -54,7 +54,7 @@ def run(
     fournos run -n fournos-dev --health-port 8081
     fournos run --enable clusters
     """
-    # Only here: its libraries would slow down every other command.
+    # Imported here: its libraries would slow down every other command.
     from fournos.app.run import main
 
     if cli.common.namespace:

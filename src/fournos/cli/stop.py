@@ -50,7 +50,8 @@ async def stop(
         for job in jobs:
             verdict = decide_stop(job, now=now, clock=cli.world.now())
             if verdict.shutdown:
-                # Unconditional: stopping is right whatever else changed, and Terminate is never lowered.
+                # No precondition on the resourceVersion: the stop applies whatever else has changed, and
+                # `decide_stop` never replaces Terminate by Stop.
                 await session.api.patch(FOURNOS_JOB, key_of(job), {"spec": {"shutdown": verdict.shutdown}})
             report = cli.output.warn if verdict.ended else cli.output.say
             report(verdict.message)
@@ -74,13 +75,14 @@ async def delete(cli: Cli, names: NamesArgument, yes: YesOption = False) -> None
         extra = f" ({count(len(live), 'run')} under way will be stopped)" if live else ""
         _ask(cli, f"Really delete {_list(jobs)}{extra}?", yes)
         for job in jobs:
+            # The UID is a precondition: a new job that took the name since the question is not deleted.
             await session.api.delete(FOURNOS_JOB, key_of(job), uid=uid_of(job))
             stopping = ", once its run has stopped" if phase_of(job) in HOLDING else ""
             cli.output.say(f"{name_of(job)} deleted{stopping}")
 
 
 async def _found(cli: Cli, session: Session, names: list[str]) -> list[Obj]:
-    """All of them, each once; nothing is done when one is missing."""
+    """Returns the named jobs, each once.  Raises Fail if one is missing, before any job is changed."""
     jobs = [await find_job(cli, session, name) for name in names]
     return list({uid_of(job): job for job in jobs}.values())
 
@@ -91,6 +93,6 @@ def _list(jobs: list[Obj]) -> str:
 
 
 def _ask(cli: Cli, question: str, yes: bool) -> None:
-    """Only where somebody can answer: scripts are not held up."""
+    """Asks for confirmation, but only on a terminal: a script must not block."""
     if not yes and cli.output.interactive and not typer.confirm(question, err=True):
         raise Fail("nothing was done", fix="answer y, or use --yes", code=Exit.USAGE)

@@ -1,4 +1,4 @@
-"""fournos submit: from a manifest to a job."""
+"""fournos submit: creates jobs from manifests."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ async def _create(cli: Cli, session: Session, wanted: list[dict[str, Any]], *, w
             if cli.output.form in (Format.TABLE, Format.WIDE):
                 cli.output.say(f"{name_of(created[-1])} submitted to {created[-1]['metadata']['namespace']}")
     finally:
-        # Also when a later one is refused: these are there.
+        # Printed also when a later manifest is refused: these jobs exist.
         if created:
             cli.output.objects(FOURNOS_JOB, created, single=len(wanted) == 1)
     if watch:
@@ -148,7 +148,7 @@ def prepare(
     generate_name: str | None,
     owner: str | None,
 ) -> list[dict[str, Any]]:
-    """The manifests as they will be sent.  Raises Fail, with every violation of every one of them."""
+    """Returns the manifests as they are sent.  Raises Fail with all violations of all manifests."""
     if not found and not assignments and not texts:
         raise Fail("no job to submit", fix="name a manifest with -f FILE, or set fields with --set")
     if not found:
@@ -175,7 +175,7 @@ def prepare(
 
 
 def _show(cli: Cli, objects: list[Any]) -> int:
-    """A dry run's answer: the manifests, as YAML unless -o says otherwise."""
+    """Prints the manifests of a dry run, as YAML unless `-o` selects another format."""
     single = len(objects) == 1
     if cli.output.form is Format.NAME:
         cli.output.lines(o["metadata"].get("name") or f"{o['metadata']['generateName']}…" for o in objects)

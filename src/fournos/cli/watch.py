@@ -1,4 +1,4 @@
-"""fournos watch and fournos wait: a job, followed to its end."""
+"""fournos watch and fournos wait: follow a job until it ends."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def wait(
 
 
 def seconds(text: str) -> float:
-    """Raises Fail for what is no positive duration."""
+    """Parses a duration such as 2h30m into seconds.  Raises Fail unless it is positive."""
     try:
         length = parse_duration(text).total_seconds()
     except ValueError as error:
@@ -97,7 +97,10 @@ def seconds(text: str) -> float:
 
 
 async def follow_to_end(cli: Cli, session: Session, job: Obj, *, quiet: bool = False) -> int:
-    """`quiet`: show nothing, the answer was given in another form."""
+    """Follows the job until it ends and returns its exit code.
+
+    `quiet` shows nothing: the output was already written in another format.
+    """
     async with Follower(session.api, job, (PIPELINE_RUN, TASK_RUN)) as follower:
         if quiet or cli.output.structured:
             job = await _to_end(follower)
@@ -122,7 +125,7 @@ def _seen(follower: Follower) -> tuple[Obj, list[Task]]:
 
 
 async def _live(cli: Cli, follower: Follower) -> Obj:
-    """One picture, drawn again at each change, and each second for the running times."""
+    """Shows a live view, redrawn at each change, and every second for the durations."""
     with Live(console=cli.output.out, auto_refresh=False) as screen:
         while True:
             job, found = _seen(follower)
@@ -136,7 +139,7 @@ async def _live(cli: Cli, follower: Follower) -> Obj:
 
 
 async def _lines(cli: Cli, follower: Follower) -> Obj:
-    """For pipes and logs: a line for each change."""
+    """Prints a line for each change, for pipes and logs."""
     before: tuple[Obj, list[Task]] | None = None
     in_trouble = False
     while True:
@@ -156,7 +159,7 @@ async def _lines(cli: Cli, follower: Follower) -> Obj:
 def changes(
     before: tuple[Obj, list[Task]] | None, after: tuple[Obj, list[Task]], now: datetime
 ) -> list[Text]:
-    """Lines that tell what is new: phase or message, and tasks that changed their state."""
+    """Returns a line for a new phase or message, and for each task whose state has changed."""
     clock = now.strftime("%H:%M:%SZ")
     (job, found) = after
     (old_job, old_found) = before or (None, [])

@@ -1,4 +1,7 @@
-"""The way from the manager to a worker, by the same objects as the adapter: MultiKueueCluster and Secret."""
+"""Connects from the manager cluster to a worker cluster.
+
+It reads the same objects as the MultiKueue adapter: the MultiKueueCluster and its kubeconfig Secret.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ ACCESS_REVIEW = Resource(
     "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
 )
 LOGS_SUFFIX = "-logs"
-"""What the name of the Secret for logs has more than that of the worker's own."""
+"""The suffix of the name of the Secret for logs, after the name of the worker's own Secret."""
 _HAVE_IT_MADE = "have Secret {own} made, and its get granted to you: docs/multikueue.md, Logs"
 CONTROLLERS = {
     MULTIKUEUE: ("Kueue's", "Kueue's adapter", "is Kueue running, with MultiKueue on?"),
@@ -37,7 +40,7 @@ CONTROLLERS = {
 
 @dataclass(frozen=True, slots=True)
 class DispatchCheck:
-    """An AdmissionCheck that takes jobs to workers."""
+    """An AdmissionCheck that dispatches jobs to workers."""
 
     name: str
     adapter: str
@@ -45,14 +48,14 @@ class DispatchCheck:
     whose: str
     """ "Kueue's adapter" or "our adapter"."""
     start: str
-    """What makes somebody serve it."""
+    """Advice if no controller serves the check."""
     active: Obj
-    """Its condition Active; empty: nobody has looked at it."""
+    """Its condition Active; empty if no controller has reconciled it."""
     workers: tuple[str, ...]
 
 
 async def checks(session: Session) -> list[DispatchCheck]:
-    """Those of either adapter, in the order of their names."""
+    """Returns the AdmissionChecks of Kueue's adapter and of ours, sorted by name."""
     found = []
     for one in (await session.api.list(ADMISSION_CHECK)).items:
         words = CONTROLLERS.get(one["spec"].get("controllerName"))
@@ -72,15 +75,17 @@ async def checks(session: Session) -> list[DispatchCheck]:
 
 @asynccontextmanager
 async def worker(world: World, session: Session, name: str, *, namespace: str) -> AsyncIterator[ClusterApi]:
-    """Connects; `namespace` is Kueue's.  Raises KubeError: no such worker, no right to read its kubeconfig, a
-    kubeconfig that is refused."""
+    """Connects to a worker; `namespace` is Kueue's.
+
+    Raises KubeError: the worker does not exist, its kubeconfig may not be read, or the kubeconfig is refused.
+    """
     key = await _location(session, name, namespace)
     async with _dial(world, key, await _secret(session, key)) as api:
         yield api
 
 
 async def _location(session: Session, name: str, namespace: str) -> Key:
-    """The Secret with a worker's kubeconfig."""
+    """Returns the key of the Secret with a worker's kubeconfig."""
     try:
         cluster = await session.api.get(MULTIKUEUE_CLUSTER, Key("", name))
     except NotFoundError:
@@ -100,7 +105,10 @@ async def _secret(session: Session, key: Key) -> Obj:
 
 
 async def _for_logs(session: Session, key: Key) -> tuple[Key, Obj]:
-    """The Secret with the identity that reads logs, or else the worker's own, `key`."""
+    """Returns the Secret whose identity may read logs, otherwise the worker's own Secret, `key`.
+
+    Raises Fail if neither may be read.
+    """
     own = Key(key.namespace, f"{key.name}{LOGS_SUFFIX}")
     try:
         found = await session.api.get(SECRET, own)
@@ -135,7 +143,10 @@ async def _dial(world: World, key: Key, secret: Obj) -> AsyncIterator[ClusterApi
 
 @asynccontextmanager
 async def on_worker(cli: Cli, session: Session, job: Obj) -> AsyncIterator[tuple[Session, Obj]]:
-    """The worker that a FournosJob was taken to, and its copy there, for who reads logs.  Raises Fail."""
+    """Connects to the worker that a FournosJob was dispatched to, to read logs.
+
+    Yields the session and the job's copy on the worker.  Raises Fail.
+    """
     name, workloads = job["metadata"]["name"], await session.api.list(WORKLOAD, namespace=session.namespace)
     mine = (one for one in workloads.items if controls(job, one))
     cluster = next((str((one.get("status") or {}).get("clusterName") or "") for one in mine), "")
@@ -156,7 +167,10 @@ async def on_worker(cli: Cli, session: Session, job: Obj) -> AsyncIterator[tuple
 
 
 async def _may_read_logs(api: ClusterApi, cluster: str, key: Key, location: Key, namespace: str) -> None:
-    """Pods that may not be read look like pods that are gone.  Raises Fail."""
+    """Raises Fail unless the identity may read logs.
+
+    Without this check, pods that may not be read look like pods that were deleted.
+    """
     if await may(api, POD, "get", namespace=namespace, subresource="log"):
         return
     own = Key(location.namespace, f"{location.name}{LOGS_SUFFIX}")
@@ -170,7 +184,10 @@ async def _may_read_logs(api: ClusterApi, cluster: str, key: Key, location: Key,
 async def may(
     api: ClusterApi, resource: Resource, verb: str, *, namespace: str = "", subresource: str = ""
 ) -> bool:
-    """Whether the identity of this connection may, "" in all namespaces."""
+    """True if the identity of this connection has the permission; `namespace` "" means all namespaces.
+
+    It sends a SelfSubjectAccessReview.
+    """
     attributes = {"group": resource.group, "resource": resource.plural, "verb": verb}
     more = {"namespace": namespace, "subresource": subresource}
     body = {

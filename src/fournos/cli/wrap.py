@@ -1,4 +1,4 @@
-"""fournos wrap: an AppWrapper from plain manifests, to look at or to pipe into kubectl apply."""
+"""fournos wrap: builds an AppWrapper from plain manifests and prints it."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def patch_command(kind: str, obj: Obj, body: str) -> str:
 
 
 def with_kueue(message: str, said: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns `said` with Kueue's message appended, unless a line contains it already."""
+    """Returns the lines `said` plus Kueue's message, unless one of them contains it already."""
     text = one_line(message)
     return said if not text or any(text in line for line in said) else (*said, f"Kueue: {text}")
 
