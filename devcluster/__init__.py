@@ -1,6 +1,6 @@
 """Local clusters for development: real Kubernetes with Tekton and Kueue, on one machine, by name.
 
-`python -m devcluster --help` for people; `ensure`, `up`, `down` and `Cluster` for programs.
+The command line is `python -m devcluster`; the Python interface is `ensure`, `up`, `down` and `Cluster`.
 """
 
 from devcluster.cluster import Cluster, down, ensure, up

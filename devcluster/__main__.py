@@ -1,4 +1,4 @@
-"""`python -m devcluster`."""
+"""The entry point of `python -m devcluster`."""
 
 from devcluster.cli import main
 

@@ -1,4 +1,4 @@
-"""Writes a container image as a docker archive: one layer made of given files, no builder and no registry."""
+"""Writes a container image as a docker archive of one layer, without an image builder or a registry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EPOCH = 0
 
 @dataclass(frozen=True)
 class Recipe:
-    """An image: the files in it (path inside → file outside), links (path → target), and how it starts."""
+    """The content of an image: files (path inside → file outside), links (path → target), start settings."""
 
     tag: str
     files: Mapping[str, Path] = field(default_factory=dict)
@@ -27,7 +27,7 @@ class Recipe:
     user: str = ""
 
     def key(self) -> str:
-        """Changes when the image would: the settings, and size and time of every file."""
+        """A hash of the settings and of the size and time of each file: it changes when the image does."""
         stamps = {
             inside: [path.stat().st_size, path.stat().st_mtime_ns] for inside, path in self.files.items()
         }
@@ -44,7 +44,7 @@ class Recipe:
 
 
 def write_image(recipe: Recipe, target: Path) -> None:
-    """Writes `recipe` to `target`, whole or not at all."""
+    """Writes the image of `recipe` to `target` atomically: a failure leaves no partial file."""
     layer = target.with_suffix(".layer")
     try:
         _write_layer(recipe, layer)
@@ -83,7 +83,7 @@ def wrap_layer(layer: Path, target: Path, *, tag: str, config: Mapping[str, obje
 
 
 def tags_of(archive: Path) -> list[str]:
-    """The tags in a docker archive. Raises KeyError or tarfile.TarError when it is none."""
+    """Returns the tags in a docker archive. Raises KeyError or tarfile.TarError if it is not one."""
     with tarfile.open(archive) as opened:
         manifest = opened.extractfile("manifest.json")
         assert manifest is not None

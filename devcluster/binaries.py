@@ -1,4 +1,4 @@
-"""Builds every program of a cluster from its Go module, and keeps the manifests that the modules bring."""
+"""Builds each program of a cluster from its Go module, and keeps the manifests that the modules contain."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BUILD_LIMIT = 3600.0
 
 @dataclass(frozen=True)
 class Program:
-    """A program: the file it becomes, the Go package, what it is, and how long it takes the first time."""
+    """A program: its file name, Go package, description, and usual duration of the first build."""
 
     file: str
     package: str
@@ -49,7 +49,7 @@ PROGRAMS = (
 
 @dataclass(frozen=True)
 class Built:
-    """Where this version's programs and manifests are."""
+    """The directories of this version's programs and manifests."""
 
     root: Path
 
@@ -59,7 +59,7 @@ class Built:
 
     @property
     def kubectl(self) -> list[str]:
-        """The words that run kubectl."""
+        """The command that runs kubectl."""
         return [str(self.bin / "hyper"), "kubectl"]
 
     @property
@@ -77,7 +77,7 @@ class Built:
 
 
 def ensure_built(progress: Progress) -> Built:
-    """Builds whatever this version lacks; with everything in the cache it needs no Go and takes no time."""
+    """Builds the missing programs of this version. With a complete cache it needs no Go toolchain."""
     built = Built(versioned_cache())
     if built.complete:
         return built
@@ -97,7 +97,8 @@ def ensure_built(progress: Progress) -> Built:
 
 
 def _environment(go: Path) -> dict[str, str]:
-    # GOFLAGS of the person must not change what go.mod pins; GOTOOLCHAIN=local: fetch no second toolchain.
+    # The user's GOFLAGS must not change what go.mod pins. GOTOOLCHAIN=local prevents the download of a second
+    # toolchain.
     return {
         "CGO_ENABLED": "0",
         "GOFLAGS": "-mod=readonly",
@@ -125,7 +126,7 @@ def _download(go: Path, progress: Progress) -> None:
 def _build(go: Path, program: Program, target: Path, progress: Progress) -> None:
     version = "k8s.io/component-base/version"
     major, minor = KUBERNETES_VERSION.lstrip("v").split(".")[:2]
-    # Without gitVersion clients are told v0.0.0 and refuse features.
+    # Without gitVersion the server reports v0.0.0, and clients refuse features.
     flags = f"-s -w -X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor={major}"
     flags += f" -X {version}.gitMinor={minor} -X {version}.gitTreeState=clean"
     temporary = target / f".{program.file}.new"
@@ -148,7 +149,7 @@ def _build(go: Path, program: Program, target: Path, progress: Progress) -> None
 
 
 def _keep_manifests(go: Path, built: Built) -> None:
-    """Copies Tekton's and renders Kueue's manifests: a warm cache needs neither Go nor its modules."""
+    """Copies Tekton's manifests and renders Kueue's: a warm cache then needs neither Go nor its modules."""
 
     def module(name: str) -> Path:
         listed = run(
@@ -161,7 +162,7 @@ def _keep_manifests(go: Path, built: Built) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)
     shutil.copytree(module(_TEKTON) / "config", unfinished, copy_function=shutil.copyfile)
     for directory in [unfinished, *(p for p in unfinished.rglob("*") if p.is_dir())]:
-        directory.chmod(0o755)  # the module cache is read-only, its copy must be removable
+        directory.chmod(0o755)  # the module cache is read-only; its copy must be removable
     shutil.rmtree(built.tekton_config, ignore_errors=True)
     unfinished.replace(built.tekton_config)
     rendered = run([*built.kubectl, "kustomize", module(_KUEUE) / "config" / "default"], limit=120).stdout

@@ -1,7 +1,6 @@
-"""The cgroup under which a cluster's kubelet puts its pods, on version 1 and version 2 hierarchies.
+"""The cgroup under which a cluster's kubelet creates its pods' groups, on cgroup version 1 and 2.
 
-Version 1 (and the hybrid layout) is what the tests ran on. Version 2 follows the kernel's documentation
-and has not been tried.
+Version 1 and the hybrid layout are tested. Version 2 follows the kernel's documentation and is untested.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ _V2_CONTROLLERS = ("cpu", "cpuset", "memory", "pids", "io", "hugetlb")
 
 
 def version(root: Path = ROOT) -> int:
-    """2 where the unified hierarchy is mounted at the root, else 1."""
+    """Returns 2 if the unified hierarchy is mounted at the root, else 1."""
     return 2 if (root / "cgroup.controllers").exists() else 1
 
 
 def make(name: str, root: Path = ROOT) -> None:
-    """Makes `/name` in every hierarchy.
+    """Creates `/name` in every hierarchy.
 
     On version 1 a new cpuset group is empty and refuses processes until it has CPUs and memory nodes, so
     they are copied from the parent first.
@@ -58,7 +57,9 @@ def _make_v2(name: str, root: Path) -> None:
 
 
 def remove(name: str, root: Path = ROOT, *, limit: float = 10.0) -> None:
-    """Removes the group and all below it; a group empties a moment after its last process dies."""
+    """Removes the group and all groups below it, with retries: a group empties shortly after its last process
+    has died.
+    """
     deadline = time.monotonic() + limit
     while groups := find(name, root):
         for group in groups:
@@ -72,7 +73,7 @@ def remove(name: str, root: Path = ROOT, *, limit: float = 10.0) -> None:
 
 
 def find(name: str, root: Path = ROOT) -> list[Path]:
-    """Every directory of the group, deepest first."""
+    """Returns all directories of the group, the deepest first."""
     found: list[Path] = []
     for hierarchy in [root] if version(root) == 2 else _hierarchies(root):
         top = hierarchy / name

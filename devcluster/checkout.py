@@ -1,4 +1,4 @@
-"""The clusters that this checkout made: which there are, how they end, and commands that leave some."""
+"""The clusters of this checkout: lists them, takes them down, and runs commands that start some."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from devcluster.state import Record
 
 
 def records() -> list[Record]:
-    """Of every cluster that this checkout made, whatever its condition.
+    """Returns the record of each cluster that this checkout made, in any condition.
 
-    A record that another version wrote names no checkout that could be compared, and is left alone.
+    A record of another version has no checkout to compare, so it is skipped.
     """
     found = []
     for name in state.names():
@@ -30,9 +30,10 @@ def records() -> list[Record]:
 
 
 def end_all(progress: Progress) -> int:
-    """Takes every one of them down and returns how many there were.
+    """Takes all clusters of this checkout down and returns their number.
 
-    One that does not go keeps no other: raises DevclusterError after the last, naming all that stay.
+    A cluster that cannot be removed does not stop the others: DevclusterError is raised after the last one,
+    and names all that remain.
     """
     found = records()
     failures = []
@@ -47,7 +48,7 @@ def end_all(progress: Progress) -> int:
 
 
 def notice(found: Sequence[Record]) -> str:
-    """What a person should know after a command that left these clusters; empty without any."""
+    """Returns the notice for the user after a command that left these clusters; "" if there are none."""
     here = [record for record in found if record.spec.provider != "existing"]
     if not here:
         return ""
@@ -65,10 +66,10 @@ def notice(found: Sequence[Record]) -> str:
 
 
 def around(command: Sequence[str], *, keep: bool, progress: Progress) -> int:
-    """Runs `command` to its end, however it ends; then ends the clusters, or says which are up.
+    """Runs `command`; then, whatever its result, takes the clusters down or, with `keep`, lists them.
 
-    Returns the exit code as a shell has it. Raises DevclusterError when the command cannot be started, or a
-    cluster would not go.
+    Returns the exit code of the command as a shell reports it. Raises DevclusterError if the command cannot
+    be started or a cluster cannot be removed.
     """
     try:
         process = subprocess.Popen([*command])
@@ -86,13 +87,13 @@ def around(command: Sequence[str], *, keep: bool, progress: Progress) -> int:
 
 @contextlib.contextmanager
 def _passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """The process ends at the signals that would end this one, which stays to clean up behind it."""
+    """Forwards termination signals to `process`. This process stays alive to clean up afterwards."""
 
     def pass_on(number: int, _frame: FrameType | None) -> None:
         process.send_signal(number)
 
     def leave(_number: int, _frame: FrameType | None) -> None:
-        """Ctrl-C: the terminal interrupts the process as well."""
+        """Ignores SIGINT: on Ctrl-C the terminal interrupts the child process as well."""
 
     handlers = {signal.SIGTERM: pass_on, signal.SIGHUP: pass_on, signal.SIGINT: leave}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}

@@ -209,7 +209,7 @@ def build(
 
 
 def main() -> None:
-    """Runs the command line; a DevclusterError ends it with its message and exit code 1."""
+    """Runs the command line. A DevclusterError ends it with the error's message and exit code 1."""
     try:
         app(prog_name="python -m devcluster")
     except DevclusterError as error:
@@ -228,7 +228,7 @@ def _read_yaml(path: Path) -> dict[str, Any]:
 
 
 def _print_columns(rows: Sequence[Sequence[str]]) -> None:
-    """Prints aligned columns; the last one is never cut, so that a path can be copied from it."""
+    """Prints aligned columns. The last column is never truncated, so that a path can be copied from it."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)]

@@ -1,4 +1,4 @@
-"""`devcluster image …`: container images without an image registry."""
+"""The commands `devcluster image …`: build container images without an image registry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ app = typer.Typer(
 
 
 def archive_of(image: str) -> Path:
-    """The archive of an image that `image build` made. Raises DevclusterError when there is none."""
+    """Returns the archive of an image that `image build` made. Raises DevclusterError if there is none."""
     archive = imagebuild.archive_path(image)
     if not archive.is_file():
         raise DevclusterError(

@@ -1,4 +1,4 @@
-"""The Python interface: `up`, `down`, `ensure` and `Cluster`, for tests, benchmarks and the demonstration."""
+"""The Python interface for tests, benchmarks and the demo: `up`, `down`, `ensure` and `Cluster`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from devcluster.provider import ComponentStatus, Provider
 from devcluster.spec import ClusterSpec, Profile, ProviderName
 from devcluster.state import Record
 
-_BUSY_LIMIT = 1800.0  # a first `up` of the same name may be building
+_BUSY_LIMIT = 1800.0  # a concurrent first `up` of the same name may be building the programs
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A cluster that is up."""
+    """A running cluster."""
 
     record: Record
 
@@ -36,12 +36,12 @@ class Cluster:
 
     @property
     def kubeconfig_path(self) -> Path:
-        """A kubeconfig with everything inline, user in group system:masters (native provider)."""
+        """The path of a kubeconfig with inline data; its user is in system:masters (native provider)."""
         return self.record.kubeconfig
 
     @property
     def host_ip(self) -> str:
-        """Where the cluster's API server and pods reach servers on this machine (native provider).
+        """The address under which the cluster's API server and pods reach this machine (native provider).
 
         Raises DevclusterError for other providers.
         """
@@ -50,12 +50,15 @@ class Cluster:
 
     @property
     def node_ip(self) -> str:
-        """The address of API server and node, from this machine (native provider). Raises DevclusterError."""
+        """The address of the API server and node, as seen from this machine (native provider).
+
+        Raises DevclusterError for other providers.
+        """
         self._require_native("node_ip")
         return Network(self.record.index, self.name).node_ip
 
     def load(self, image_archive: Path, *, progress: Progress | None = None) -> None:
-        """Makes the images of a docker archive known to the cluster."""
+        """Loads the images of a docker archive into the cluster."""
         provider_of(self.record).load(self.record, image_archive, progress or Progress(quiet=True))
 
     def status(self) -> list[ComponentStatus]:
@@ -65,14 +68,14 @@ class Cluster:
         return provider_of(self.record).logs(self.record, component, tail=tail)
 
     def kubectl_words(self) -> list[str]:
-        """The words that run kubectl against this cluster; append arguments."""
+        """Returns the command that runs kubectl against this cluster, without arguments."""
         return provider_of(self.record).kubectl(self.record)
 
     def pid(self, component: str) -> int:
-        """The process of a component inside the native cluster, by its number on the machine.
+        """Returns the PID, in the machine's namespace, of a component of a native cluster.
 
-        For tests that kill or pause one, and benchmarks that measure one. Raises DevclusterError when it
-        does not run.
+        Tests use it to kill or pause a process, benchmarks to measure one. Raises DevclusterError if the
+        component does not run.
         """
         ref = self.record.processes.get(component)
         inside = namespaces.children(ref) if ref else []
@@ -81,12 +84,12 @@ class Cluster:
         return inside[0]
 
     def stop_component(self, component: str) -> None:
-        """Kills a process of a native cluster (SIGKILL), for tests of what happens without it."""
+        """Kills a component of a native cluster (SIGKILL), for tests of its absence."""
         self.pid(component)
         namespaces.stop(self.record, component)
 
     def start_component(self, component: str) -> None:
-        """Starts a stopped process of a native cluster as it was started first; does not wait for it."""
+        """Starts a stopped component of a native cluster with its original command; does not wait."""
         if component not in self.record.commands:
             raise DevclusterError(f"{component} is no process of cluster {self.name}")
         namespaces.start(self.record, component, self.record.commands[component])
@@ -106,7 +109,7 @@ def provider_of(record: Record) -> Provider:
 
 
 def healthy(record: Record) -> bool:
-    """Whether the cluster came up once and every component of it runs now."""
+    """True if the cluster has been up once and all its components run now."""
     if record.phase != "ready":
         return False
     with contextlib.suppress(DevclusterError):
@@ -115,10 +118,10 @@ def healthy(record: Record) -> bool:
 
 
 def start(spec: ClusterSpec, *, progress: Progress, recreate: bool = False) -> Cluster:
-    """Brings `spec` up; a healthy cluster of that name and shape is used as it is.
+    """Brings the cluster of `spec` up. A healthy cluster of that name and shape is reused.
 
-    A half-dead one of that name is removed first. Raises DevclusterError when a healthy one of another shape
-    has the name, unless `recreate`.
+    An unhealthy cluster of that name is removed first. Raises DevclusterError if a healthy cluster of another
+    shape has the name, unless `recreate`.
     """
     shape = spec.shape(sources_hash())
     with file_lock(state.lock_path(spec.name), limit=_BUSY_LIMIT, what=f"Cluster {spec.name}"):
@@ -142,7 +145,7 @@ def start(spec: ClusterSpec, *, progress: Progress, recreate: bool = False) -> C
             provider_of(record).up(record, progress)
         except DevclusterError as error:
             if isinstance(error, NotSupportedError) or (not record.index and spec.provider != "kind"):
-                state.forget(spec.name)  # nothing was made that anybody could look at
+                state.forget(spec.name)  # nothing was created, so no record is needed for a tear-down
             raise
         except KeyboardInterrupt:
             provider_of(record).down(record, progress)
@@ -152,7 +155,7 @@ def start(spec: ClusterSpec, *, progress: Progress, recreate: bool = False) -> C
 
 
 def stop(name: str, *, progress: Progress) -> bool:
-    """Takes a cluster down, in whatever condition. False when there was none."""
+    """Takes a cluster down, in any condition. Returns False if there was none."""
     with file_lock(state.lock_path(name), limit=_BUSY_LIMIT, what=f"Cluster {name}"):
         record = state.load(name)
         if record is None:
@@ -171,7 +174,7 @@ def up(
     recreate: bool = False,
     progress: Progress | None = None,
 ) -> Cluster:
-    """A native cluster, fresh with `recreate`, else as `start` says. Raises DevclusterError."""
+    """Brings a native cluster up as `start` does; with `recreate` always anew. Raises DevclusterError."""
     spec = ClusterSpec(
         name=name,
         profile=profile,
@@ -191,7 +194,7 @@ def ensure(
     controllers: str | None = None,
     progress: Progress | None = None,
 ) -> Cluster:
-    """The running cluster of this name if healthy and of this very shape, else a new one in its place."""
+    """Returns the cluster of this name if it is healthy and has this shape, otherwise a new one."""
     spec = ClusterSpec(
         name=name,
         profile=profile,
@@ -205,5 +208,5 @@ def ensure(
 
 
 def down(name: str, *, progress: Progress | None = None) -> bool:
-    """Takes a cluster down. False when there was none. Raises DevclusterError when something would not go."""
+    """Takes a cluster down. Returns False if there was none. Raises DevclusterError if something remains."""
     return stop(name, progress=progress or Progress())

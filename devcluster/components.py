@@ -1,4 +1,4 @@
-"""What every program of a native cluster is started with, words and configuration, as pure functions."""
+"""The command lines and configurations of the programs of a native cluster, as pure functions."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ KUEUE_WEBHOOK_PORT = 9443
 KUEUE_HEALTH_PORT = 8081
 PAUSE_IMAGE = "localhost/local/pause:1"
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
-"""Inside the cluster, where /run and /var are its own: the programs' default places serve, and socket paths
-stay below the 108 characters that Linux allows, wherever the state directory is."""
+"""The path inside the cluster, which has its own /run and /var. The programs use their default paths there,
+and socket paths stay below Linux's limit of 108 characters, wherever the state directory is."""
 CNI_PLUGINS = "/usr/lib/cni"
 
 CONTROL_PLANE_CONTROLLERS = "*,-node-lifecycle-controller"
-"""Nodes of the control-plane profile are plain API objects: nobody renews their Lease, and nobody may
-call them NotReady for it."""
+"""All controllers but one. Nodes of the control-plane profile are plain API objects whose Lease no kubelet
+renews; the node lifecycle controller would mark them NotReady."""
 
 _ETCD = "http://127.0.0.1:2379"
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Where one cluster's files are: `directory` holds all of them, `binaries` the programs."""
+    """The paths of one cluster's files. `directory` holds the cluster's files, `binaries` the programs."""
 
     directory: Path
     binaries: Path
@@ -54,7 +54,7 @@ class Layout:
 
 
 def etcd(layout: Layout) -> list[str]:
-    """etcd, not waiting for the disk: nobody needs a development cluster's data after a power cut."""
+    """etcd without fsync: the data of a development cluster need not survive a power failure."""
     return [
         layout.hyper,
         "etcd",
@@ -69,10 +69,11 @@ def etcd(layout: Layout) -> list[str]:
 
 
 def api_server(layout: Layout) -> list[str]:
-    """The API server outside of any pod.
+    """The API server as a process outside of any pod.
 
-    Aggregator routing makes it dial the endpoints of webhooks itself, and kubelets by address. Without the
-    front proxy's authority an aggregated API stays unavailable, and then no namespace ever goes.
+    With aggregator routing it connects to the endpoints of webhooks directly, and to kubelets by address.
+    Without the front proxy's CA an aggregated API stays unavailable, and then the deletion of a namespace
+    never completes.
     """
     pki = layout.pki
     return [
@@ -111,7 +112,7 @@ def controller_manager(layout: Layout, controllers: str) -> list[str]:
         f"--kubeconfig={layout.kubeconfig}",
         f"--service-account-private-key-file={layout.pki / 'sa.key'}",
         f"--root-ca-file={layout.pki / 'ca.crt'}",
-        # Its health is asked for by the same kubeconfig as the API server's: a certificate of the same CA.
+        # The health probe uses the kubeconfig of the API server, so the certificate must be of the same CA.
         f"--tls-cert-file={layout.pki / 'apiserver.crt'}",
         f"--tls-private-key-file={layout.pki / 'apiserver.key'}",
         "--use-service-account-credentials=true",
@@ -122,7 +123,7 @@ def controller_manager(layout: Layout, controllers: str) -> list[str]:
 
 
 def controller_manager_probe(layout: Layout) -> list[str]:
-    """A command that succeeds, inside the cluster's namespaces, when the controller manager is healthy."""
+    """A command that succeeds inside the cluster's namespaces if the controller manager is healthy."""
     where = [f"--kubeconfig={layout.kubeconfig}", "--server=https://127.0.0.1:10257"]
     return [layout.hyper, "kubectl", *where, "get", "--raw", "/healthz"]
 
@@ -156,7 +157,7 @@ def kube_proxy(layout: Layout) -> list[str]:
 
 
 def kueue_process(layout: Layout) -> list[str]:
-    """Kueue's manager outside of any pod (control-plane profile)."""
+    """Kueue's manager as a process outside of any pod (control-plane profile)."""
     return [
         str(layout.binaries / "kueue"),
         f"--config={layout.directory / 'kueue.yaml'}",
@@ -166,7 +167,7 @@ def kueue_process(layout: Layout) -> list[str]:
 
 
 def containerd_config(layout: Layout, *, restrict_oom_score: bool) -> str:
-    """containerd's TOML. `restrict_oom_score`: the machine refuses scores below its own, see system.py."""
+    """containerd's TOML. `restrict_oom_score`: the machine refuses lower OOM scores, see system.py."""
     return f"""\
 version = 2
 [grpc]
@@ -202,7 +203,7 @@ def cni_config() -> str:
 
 
 def kubelet_config(layout: Layout) -> str:
-    """`resolvConf` is empty: the machine's search domains and servers mean nothing to pods."""
+    """The kubelet's configuration. `resolvConf` is empty: pods cannot use the machine's DNS settings."""
     return yaml.safe_dump(
         {
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -232,7 +233,9 @@ def kubelet_config(layout: Layout) -> str:
 
 
 def kube_proxy_config(layout: Layout) -> str:
-    """`conntrack.maxPerCore: 0` leaves the machine's own limits alone; some kernels refuse to change them."""
+    """kube-proxy's configuration. `conntrack.maxPerCore: 0` keeps the machine's limits: some kernels refuse
+    to change them.
+    """
     return yaml.safe_dump(
         {
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",

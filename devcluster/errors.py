@@ -1,12 +1,12 @@
-"""What can go wrong, said for people: a sentence, the evidence, and what to do next."""
+"""The exceptions: a message for the user, a hint what to do next, and the evidence."""
 
 from __future__ import annotations
 
 
 class DevclusterError(Exception):
-    """A failure that its message explains; the command line prints it without a traceback.
+    """An expected failure; the command line prints it without a traceback.
 
-    `hint` says what to do next, `evidence` is shown below it (the last lines of a log).
+    `hint` is what to do next. `evidence`, such as the last lines of a log, is printed below it.
     """
 
     def __init__(self, message: str, *, hint: str = "", evidence: str = "") -> None:
@@ -25,7 +25,7 @@ class DevclusterError(Exception):
 
 
 class ComponentFailedError(DevclusterError):
-    """A component of a cluster ended, or did not become ready in time; carries the tail of its log."""
+    """A component of a cluster ended, or did not become ready in time. Its evidence is the end of the log."""
 
     def __init__(self, component: str, why: str, *, log_tail: str = "", hint: str = "") -> None:
         evidence = f"Last lines of its log:\n{log_tail.rstrip()}" if log_tail else ""
@@ -34,8 +34,8 @@ class ComponentFailedError(DevclusterError):
 
 
 class CommandFailedError(DevclusterError):
-    """A program that was run returned an error or took longer than its limit."""
+    """A program returned an error, is missing, or exceeded its time limit."""
 
 
 class NotSupportedError(DevclusterError):
-    """This machine or this provider cannot do what was asked."""
+    """This machine or this provider does not support the operation."""

@@ -1,4 +1,4 @@
-"""A cluster that somebody else runs: any kubeconfig; nothing is installed unless asked for."""
+"""The provider `existing`: a cluster given by a kubeconfig. Nothing is installed unless requested."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from devcluster.state import Record
 
 
 class ExistingProvider:
-    """See Provider. `down` forgets the cluster and leaves everything in it as it is."""
+    """See Provider. `down` removes only the record and leaves the cluster unchanged."""
 
     def up(self, record: Record, progress: Progress) -> None:
         spec = record.spec
@@ -40,7 +40,7 @@ class ExistingProvider:
             with progress.step(f"Installing {part}", usual="60 s"):
                 upstream.apply_release(kubectl, part)
             await_part(kubectl, part, progress, limit=300)
-        # Flattened: a kubeconfig may name files relative to its own directory.
+        # Flattened, because a kubeconfig may name files relative to its own directory.
         record.kubeconfig.touch(mode=0o600)
         record.kubeconfig.write_text(kubectl.run("config", "view", "--raw", "--flatten").stdout)
         record.phase = "ready"
@@ -77,7 +77,7 @@ class ExistingProvider:
 
 
 def kubectl_program() -> list[str]:
-    """The built kubectl, else the one on PATH. Raises NotSupportedError when there is neither."""
+    """Returns the built kubectl, else the one on PATH. Raises NotSupportedError if there is neither."""
     built = Built(versioned_cache())
     if (built.bin / "hyper").is_file():
         return built.kubectl
@@ -90,7 +90,7 @@ def kubectl_program() -> list[str]:
 
 
 def pod_logs(kubectl: Kubectl, component: str, tail: int) -> str:
-    """The log of a component that runs as a Deployment. Raises DevclusterError on an unknown one."""
+    """Returns the log of a component that runs as a Deployment. Raises DevclusterError for an unknown one."""
     if component not in POD_COMPONENTS:
         raise DevclusterError(f"No component {component!r}", hint=f"There are: {', '.join(POD_COMPONENTS)}.")
     namespace, deployment = POD_COMPONENTS[component]

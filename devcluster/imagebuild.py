@@ -1,4 +1,4 @@
-"""Builds container images without an image registry: a Python base of Debian packages, any Containerfile."""
+"""Builds container images without a registry: a Python base image of Debian packages, and Containerfiles."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _LIMIT = 1200.0
 
 
 def archive_path(tag: str) -> Path:
-    """Where the archive of an image built here is kept: in the cache, by its tag."""
+    """The path, in the cache, of the archive of an image built here."""
     safe = re.sub(r"[^a-zA-Z0-9.-]+", "_", tag)
     return cache_root() / "images" / f"{safe}.tar"
 
 
 def python_base(progress: Progress, *, rebuild: bool = False) -> Path:
-    """The archive of PYTHON_BASE_IMAGE: Debian with Python 3.11 and no pip, made by mmdebstrap.
+    """Returns the archive of PYTHON_BASE_IMAGE: Debian with Python 3.11, without pip, made by mmdebstrap.
 
-    Kept in the cache until `rebuild`. Raises DevclusterError.
+    The archive is kept in the cache until `rebuild`. Raises DevclusterError.
     """
     archive = archive_path(PYTHON_BASE_IMAGE)
     recipe = hashlib.sha256(" ".join([DEBIAN_RELEASE, *_PACKAGES]).encode()).hexdigest()
@@ -61,7 +61,7 @@ def python_base(progress: Progress, *, rebuild: bool = False) -> Path:
 
 
 def debian(target: Path, packages: Sequence[str]) -> list[str]:
-    """The words that write the smallest Debian with `packages` to `target`, a tar file."""
+    """Returns the command that writes a minimal Debian with `packages` to the tar file `target`."""
     trim = ["/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*"]
     options = [f"--dpkgopt=path-exclude={pattern}" for pattern in trim]
     options += [
@@ -81,9 +81,9 @@ def debian(target: Path, packages: Sequence[str]) -> list[str]:
 
 
 def python_dependencies(requirements: Path, target: Path, progress: Progress) -> None:
-    """Installs `requirements` into `target` for the base image's Python, whatever Python runs this.
+    """Installs `requirements` into `target` for the base image's Python, not for the running one.
 
-    Wheels only: nothing is compiled. Raises CommandFailedError with pip's words.
+    Only wheels are installed, so nothing is compiled. Raises CommandFailedError with pip's output.
     """
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), "--upgrade"]
     pip += ["--only-binary=:all:", "--implementation=cp", f"--python-version={PYTHON_BASE_VERSION}"]
@@ -108,10 +108,10 @@ def build_image(
     bases: Sequence[Path] = (),
     target: Path | None = None,
 ) -> Path:
-    """Builds a Containerfile and returns the docker archive (`target`, else kept in the cache by `tag`).
+    """Builds a Containerfile and returns the docker archive: `target`, or a file in the cache by `tag`.
 
-    `bases` are archives that it may start FROM by their tags; nothing is ever pulled. The builder's storage
-    lives for this build only. Raises DevclusterError.
+    `bases` are archives whose tags FROM may name; no image is pulled. The builder's storage exists only for
+    this build. Raises DevclusterError.
     """
     if ":" not in tag.rpartition("/")[2]:
         raise DevclusterError(f"{tag!r} lacks a version", hint=f"Write {tag}:1, for instance.")

@@ -1,4 +1,4 @@
-"""The images of a cluster's own parts, made from the built programs and the system's static busybox."""
+"""The images of a cluster's components, made from the built programs and the system's static busybox."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from devcluster.progress import Progress
 from devcluster.shell import run
 
 KUBECTL_IMAGE = "docker.io/local/kubectl:1"
-"""A shell with kubectl: what small tasks that look at a cluster run in."""
+"""An image with a shell and kubectl, for small tasks that read a cluster."""
 
 TEKTON_PROGRAMS = ("controller", "webhook", "entrypoint", "nop", "workingdirinit", "sidecarlogresults")
 
 
 def recipes(built: Built, busybox: Path, applets: list[str]) -> dict[str, Recipe]:
-    """File name → image. `busybox` must be static; `applets` are the commands that it answers to."""
+    """Returns file name → image. `busybox` must be static; `applets` are its commands."""
     shell = {"/bin/busybox": busybox}
     links = {f"/bin/{applet}": "busybox" for applet in applets if applet != "busybox"}
     made = {
@@ -37,7 +37,7 @@ def recipes(built: Built, busybox: Path, applets: list[str]) -> dict[str, Recipe
             command=["sh"],
         ),
         "coredns": Recipe(COREDNS_IMAGE, files={"/coredns": built.bin / "coredns"}, entrypoint=["/coredns"]),
-        # Its Deployment runs as non-root and says no number: the image must.
+        # Its Deployment requires non-root without a user ID, so the image must set a numeric user.
         "kueue": Recipe(
             KUEUE_IMAGE,
             files={"/manager": built.bin / "kueue"},
@@ -55,7 +55,7 @@ def recipes(built: Built, busybox: Path, applets: list[str]) -> dict[str, Recipe
 
 
 def ensure_images(built: Built, progress: Progress) -> dict[str, Path]:
-    """Makes the archives that are missing or out of date: file name → docker archive."""
+    """Makes the missing and outdated archives. Returns file name → docker archive for all images."""
     found = shutil.which("busybox", path="/bin:/usr/bin:/usr/local/bin")
     if found is None:
         raise NotSupportedError("busybox is not installed", hint="Install Debian's package busybox-static.")

@@ -1,4 +1,4 @@
-"""Installs Tekton and Kueue as pods and waits until both really answer: webhooks included."""
+"""Installs Tekton and Kueue as pods and waits until both are ready, including their webhooks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POD_COMPONENTS = {
     "tekton-webhook": (TEKTON_NAMESPACE, "tekton-pipelines-webhook"),
     "kueue": (KUEUE_NAMESPACE, "kueue-controller-manager"),
 }
-"""Components that are Deployments: name here → namespace, name there."""
+"""Component → namespace and name of its Deployment."""
 
 _TEKTON_PROBE = """
 apiVersion: tekton.dev/v1
@@ -35,7 +35,7 @@ spec: {}
 def apply_part(kubectl: Kubectl, part: str, manifests: str, progress: Progress) -> None:
     with progress.step(f"Applying {part}", usual="5 s"):
         kubectl.apply(manifests)
-        # Whoever starts next may look its kinds up once only, at its start.
+        # A component that starts next may run API discovery only once, at its start.
         await_established(kubectl.words())
 
 
@@ -47,7 +47,7 @@ def await_part(
     limit: float = 240.0,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Waits for `tekton`, `kueue` or `coredns`. Raises ComponentFailedError with the pods' own words."""
+    """Waits for `tekton`, `kueue` or `coredns`. Raises ComponentFailedError with the pods' state and logs."""
     namespace = {"tekton": TEKTON_NAMESPACE, "kueue": KUEUE_NAMESPACE, "coredns": "kube-system"}[part]
     with progress.step(f"Waiting for {part}", usual="15 s"):
         try:
@@ -69,7 +69,10 @@ def await_part(
 def await_webhook(
     kubectl: Kubectl, part: str, *, limit: float, meanwhile: Callable[[], None] = lambda: None
 ) -> None:
-    """A pod is ready before the API server reaches its webhook: waits until a trial creation passes."""
+    """Waits until the API server accepts a dry-run creation.
+
+    A ready pod is not enough: the API server may not reach its webhook yet.
+    """
     probe = _TEKTON_PROBE if part == "tekton" else _KUEUE_PROBE
     wait_until(f"{part} accepting objects", lambda: kubectl.accepts(probe), limit=limit, meanwhile=meanwhile)
 

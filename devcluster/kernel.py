@@ -1,4 +1,4 @@
-"""What pods need of the kernel: bridged packets pass iptables, and packets are forwarded."""
+"""The kernel settings that pods need: bridged packets pass iptables, and packets are forwarded."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ MODULE = "br_netfilter"
 
 @dataclass(frozen=True)
 class Kernel:
-    """Where the kernel shows what it can do."""
+    """The paths that show the kernel's capabilities."""
 
     bridge: Path = Path("/proc/sys/net/bridge")
-    """There when MODULE is built in or loaded."""
+    """Exists if MODULE is built in or loaded."""
     modules: Path = Path("/proc/modules")
-    """There when the kernel takes modules at all."""
+    """Exists if the kernel supports modules."""
 
 
 def load_bridge_filter(progress: Progress, kernel: Kernel = Kernel()) -> bool:
-    """Loads MODULE unless the kernel has it; whether it has it afterwards.
+    """Loads MODULE if necessary. Returns True if the kernel has it afterwards.
 
-    A machine that refuses is no failure: only Services between pods of one node depend on it.
+    A machine that refuses is not an error: only Services between pods of one node depend on the module.
     """
     if kernel.bridge.is_dir():
         return True
@@ -42,7 +42,7 @@ def load_bridge_filter(progress: Progress, kernel: Kernel = Kernel()) -> bool:
 
 
 def _load() -> str:
-    """Why MODULE could not be loaded, empty when modprobe succeeded."""
+    """Runs modprobe. Returns why MODULE could not be loaded, "" if it was."""
     try:
         run(["modprobe", MODULE], limit=20)
     except CommandFailedError as error:
@@ -51,9 +51,9 @@ def _load() -> str:
 
 
 def switch_on(inside: Sequence[str], setting: str) -> None:
-    """Sets a kernel setting to 1 in the namespaces that the words `inside` enter.
+    """Sets a kernel setting to 1 in the namespaces that the command `inside` enters.
 
-    One that is 1 already is not written: /proc/sys may be read-only. Raises CommandFailedError.
+    A setting that is already 1 is not written: /proc/sys may be read-only. Raises CommandFailedError.
     """
     script = 'read -r now <"$1" && [ "$now" = 1 ] || echo 1 >"$1"'
     run([*inside, "sh", "-c", script, "sh", f"/proc/sys/{setting}"], limit=10)

@@ -1,6 +1,6 @@
-"""The provider `kind`: Kubernetes in Docker or Podman, where the native provider cannot run.
+"""The provider `kind`: Kubernetes in Docker or Podman, for machines where the native provider cannot run.
 
-Unverified: there was neither Docker nor an image registry where this was written.
+Unverified: it was written without access to Docker or an image registry.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""kubectl against one cluster, with a limit on every call, and waits that say what they wait for."""
+"""Runs kubectl against one cluster, with a time limit for each call, and waits for conditions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from devcluster.shell import run
 
 @dataclass(frozen=True)
 class Kubectl:
-    """`program` are the words that run kubectl; `cache` keeps its discovery cache out of people's homes."""
+    """kubectl for one cluster.
+
+    `program` is the command that runs kubectl. `cache` is its discovery cache, outside of the home directory.
+    """
 
     program: Sequence[str]
     kubeconfig: Path
@@ -35,7 +38,7 @@ class Kubectl:
         return json.loads(self.run(*arguments, "-o", "json", limit=limit).stdout)
 
     def answers(self, path: str) -> bool:
-        """Whether a GET of `path` on the API server succeeds."""
+        """True if a GET of `path` on the API server succeeds."""
         try:
             return (
                 self.run("get", "--raw", path, "--request-timeout=2s", limit=10, check=False).returncode == 0
@@ -44,16 +47,16 @@ class Kubectl:
             return False
 
     def apply(self, text: str, *, limit: float = 180.0) -> None:
-        """Server-side apply, taking fields over from whoever had them."""
+        """Applies the objects server-side, with forced ownership of conflicting fields."""
         self.run("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text, limit=limit)
 
     def accepts(self, text: str) -> bool:
-        """Whether the API server and its webhooks would create the objects of `text` (nothing is created)."""
+        """True if the API server and its webhooks accept a dry-run creation of the objects of `text`."""
         tried = self.run("create", "--dry-run=server", "-f", "-", stdin=text, limit=30, check=False)
         return tried.returncode == 0
 
     def deployments_available(self, namespace: str) -> bool:
-        """Whether there are Deployments in `namespace`, all of them available at their newest version."""
+        """True if `namespace` has Deployments and all are available at their newest generation."""
         try:
             items = self.json("-n", namespace, "get", "deployments", limit=20)["items"]
         except CommandFailedError:
@@ -70,10 +73,10 @@ def _available(deployment: dict[str, Any]) -> bool:
 
 
 def await_established(kubectl: Sequence[str], *, limit: float = 60.0) -> None:
-    """Waits until the API server serves every CustomResourceDefinition; `kubectl` are the words that run it.
+    """Waits until the API server serves every CustomResourceDefinition; `kubectl` is the command to run.
 
-    `kubectl wait` gives up at once on a definition that has no condition yet (".status.conditions accessor
-    error"), as one that was made a moment ago.  Raises DevclusterError.
+    `kubectl wait` is not used: it fails at once on a definition that was just created and has no condition
+    yet (".status.conditions accessor error").  Raises DevclusterError.
     """
     path = '{range .items[*]}{.status.conditions[?(@.type=="Established")].status}{"\\n"}{end}'
     words = [*kubectl, "get", "customresourcedefinitions", "-o", f"jsonpath={path}"]
@@ -94,7 +97,7 @@ def wait_until(
     meanwhile: Callable[[], None] = lambda: None,
     evidence: Callable[[], str] = lambda: "",
 ) -> None:
-    """Waits until `ready`; `meanwhile` may raise to end the wait early (a process died).
+    """Waits until `ready` returns True. `meanwhile` may raise to end the wait early (a process died).
 
     Raises DevclusterError, with `evidence`, after `limit` seconds.
     """

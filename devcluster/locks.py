@@ -1,4 +1,4 @@
-"""Locks between processes of this machine; a lock file goes with its last holder."""
+"""Locks between processes of this machine. The last holder removes the lock file."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from devcluster.errors import DevclusterError
 
 @contextmanager
 def file_lock(path: Path, *, limit: float, what: str) -> Iterator[None]:
-    """Holds an exclusive lock on `path`; waits at most `limit` seconds for whoever has it.
+    """Holds an exclusive lock on `path`. Waits at most `limit` seconds for another holder.
 
-    The kernel lets go of it when the process dies, however it dies. Raises DevclusterError after `limit`.
+    The kernel releases the lock when the process ends, in any way. Raises DevclusterError after `limit`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + limit
@@ -43,7 +43,7 @@ def file_lock(path: Path, *, limit: float, what: str) -> Iterator[None]:
 
 
 def _is_still(path: Path, descriptor: int) -> bool:
-    """Whether the locked file is the one that the path names (its last holder may have removed it)."""
+    """True if the path still names the locked file (its last holder may have removed it)."""
     try:
         named = path.stat()
     except FileNotFoundError:

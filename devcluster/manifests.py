@@ -1,4 +1,4 @@
-"""What is applied to a cluster: CoreDNS, a storage class, Tekton and Kueue, rendered by pure functions."""
+"""Renders the manifests of a cluster: CoreDNS, a storage class, Tekton and Kueue. Pure functions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def parse(text: str) -> list[Object]:
-    """The objects of a YAML stream (empty documents left out)."""
+    """Returns the objects of a YAML stream, without empty documents."""
     return [each for each in yaml.load_all(text, Loader=_LOADER) if each]
 
 
@@ -39,7 +39,7 @@ def dump(objects: list[Object]) -> str:
 
 
 def tekton_files(config: Path) -> list[Path]:
-    """The files of Tekton's `config/` that an installation needs, in the order of their numbers."""
+    """Returns the files of Tekton's `config/` that an installation needs, in the order of their numbers."""
     patterns: tuple[str, ...]
     patterns = ("100-namespace/*.yaml", "200-*.yaml", "201-*.yaml", "300-crds/*.yaml", "500-webhooks.yaml")
     patterns += ("clusterrole-aggregate-*.yaml", "config-*.yaml", "controller.yaml", "webhook.yaml")
@@ -56,7 +56,7 @@ def tekton_image(program: str) -> str:
 
 
 def localise_tekton(text: str) -> str:
-    """Tekton's source manifests with local images, and the version that they leave to the release's build."""
+    """Returns Tekton's source manifests with local images and the version that a release build fills in."""
     text = re.sub(
         r"ko://github\.com/tektoncd/pipeline/cmd/(\w+)", lambda found: tekton_image(found.group(1)), text
     )
@@ -65,12 +65,12 @@ def localise_tekton(text: str) -> str:
 
 
 def tekton(config: Path) -> str:
-    """Everything of Tekton Pipelines, as YAML text."""
+    """Returns all manifests of Tekton Pipelines, as YAML text."""
     return localise_tekton("\n---\n".join(path.read_text() for path in tekton_files(config)))
 
 
 def tekton_definitions(config: Path) -> str:
-    """Tekton's CRDs alone. Without its webhook nothing converts: versions are stored as they are written."""
+    """Returns only Tekton's CRDs. Without its webhook there is no conversion between versions."""
     objects = parse(
         localise_tekton("\n---\n".join(p.read_text() for p in sorted(config.glob("300-crds/*.yaml"))))
     )
@@ -80,7 +80,7 @@ def tekton_definitions(config: Path) -> str:
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """`base` with `changes`: maps are merged, anything else (lists too) replaced, null removes a key."""
+    """Merges `changes` into `base`: maps are merged, other values and lists replaced, null removes a key."""
     merged = copy.deepcopy(dict(base))
     for key, value in changes.items():
         if value is None:
@@ -93,9 +93,9 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
 
 
 def kueue_configuration(shipped: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Kueue's shipped Configuration with its client rate raised, then with the caller's `changes`.
+    """Returns Kueue's shipped Configuration with a higher client rate and then the caller's `changes`.
 
-    The shipped rate (50 requests a second) caps admission at about a dozen jobs a second.
+    The shipped rate of 50 requests per second limits admission to about a dozen jobs per second.
     """
     faster = merge(shipped, {"clientConnection": {"qps": 1000, "burst": 2000}})
     return merge(faster, changes)
@@ -111,7 +111,7 @@ def _shipped_configuration(objects: list[Object]) -> tuple[Object, dict[str, Any
 
 
 def kueue(rendered: str, changes: Mapping[str, Any]) -> str:
-    """Kueue as pods: its rendered default manifests with the local image and the merged Configuration."""
+    """Returns Kueue for pods: its default manifests with the local image and the merged Configuration."""
     objects = parse(rendered)
     config_map, shipped = _shipped_configuration(objects)
     config_map["data"][_KUEUE_CONFIG_KEY] = yaml.safe_dump(
@@ -126,9 +126,9 @@ def kueue(rendered: str, changes: Mapping[str, Any]) -> str:
 
 
 def kueue_process_configuration(rendered: str, changes: Mapping[str, Any], certificates: Path) -> str:
-    """Kueue's Configuration as a plain process: no election, no certificates of its own making.
+    """Returns Kueue's Configuration for a plain process, without leader election or internal certificates.
 
-    The visibility server is off: it writes its certificates to a fixed place.
+    The visibility server is off because it writes its certificates to a fixed path.
     """
     _, shipped = _shipped_configuration(parse(rendered))
     process = {
@@ -144,7 +144,7 @@ def kueue_process_configuration(rendered: str, changes: Mapping[str, Any], certi
 
 
 def kueue_without_pods(rendered: str, ca_pem: bytes) -> str:
-    """Kueue's CRDs, roles and webhooks, the webhooks (conversion too) reached by URL, not by Service."""
+    """Returns Kueue's CRDs, roles and webhooks. All webhooks, also conversion, have a URL, not a Service."""
     kept = [
         each
         for each in parse(rendered)
@@ -179,7 +179,10 @@ STORAGE_CLASS: Object = {
 
 
 def coredns() -> str:
-    """CoreDNS for the cluster's own names. Others are refused at once: pods have no way to the outside."""
+    """Returns CoreDNS for the cluster's own names.
+
+    Other names are refused at once: pods have no route to the outside.
+    """
     labels = {"k8s-app": "kube-dns"}
     corefile = f"""\
 .:53 {{

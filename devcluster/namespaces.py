@@ -1,9 +1,9 @@
-"""One holder process keeps a cluster's network, mount and pid namespaces; one kill ends all that is in them.
+"""Keeps the network, mount and PID namespaces of a cluster in one holder process.
 
-The holder is `unshare` and its child is process 1 of the pid namespace: killing that child makes the kernel
-end every process inside, and with the last process the mount namespace goes, and all mounts with it.
-Everything started here carries MARKER in its environment, so that tear-down finds it even when the process
-that started it was killed before it could write down a number.
+The holder is `unshare`; its child is process 1 of the PID namespace. When that child is killed the kernel
+ends every process inside; with the last process the mount namespace is removed, with all its mounts.
+Each process started here has MARKER in its environment, so that tear-down finds it even if the process that
+started it was killed before it recorded the PID.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _MASKED = ("/tmp", "/run", "/var")  # noqa: S108 (names of mount points, not of 
 
 
 def init_script(directory: Path, *, visible: Sequence[Path], own_etc: bool) -> str:
-    """The shell program of process 1.
+    """Returns the shell program of process 1.
 
-    Programs write to fixed places (/run/containerd, /var/log/containers, /var/lib/kubelet/device-plugins,
-    /tmp/hostpath_pv): /tmp, /var and, with `own_etc`, /etc become directories of the cluster's own and /run
-    a tmpfs, so clusters neither meet there nor leave files. `visible` directories stay at their paths even
-    when they lie below a masked one. /run/netns is a shared mount before containerd starts: mounted later,
-    sandboxes could not be removed any more.
+    Programs write to fixed paths (/run/containerd, /var/log/containers, /var/lib/kubelet/device-plugins,
+    /tmp/hostpath_pv). So /tmp, /var and, with `own_etc`, /etc are bound to directories of the cluster, and
+    /run is a tmpfs: clusters do not share files there and leave none behind. `visible` directories keep
+    their paths even below a masked directory. /run/netns is made a shared mount before containerd starts:
+    otherwise sandboxes could not be removed.
     """
     masks = [*_MASKED, "/etc"] if own_etc else list(_MASKED)
     hidden = [path for path in visible if any(str(path).startswith(f"{mask}/") for mask in masks)]
     sources = {Path(mask): directory / mask.strip("/") for mask in masks if mask != "/run"}
     binds = [*sources.items(), *((path, path) for path in hidden)]
-    # All sources are opened first: once /tmp is masked, a state directory below it has no path any more.
+    # All sources are opened first: a state directory below /tmp has no path once /tmp is masked.
     lines = ["set -e", "mount --make-rprivate /"]
     lines += [
         f"exec {number}<{shlex.quote(str(source))}" for number, (_, source) in enumerate(binds, start=3)
@@ -55,7 +55,7 @@ def init_script(directory: Path, *, visible: Sequence[Path], own_etc: bool) -> s
         "mount -t tmpfs fournos-netns /run/netns",
         "mount --make-rshared /",
         f"touch {shlex.quote(str(directory / 'namespaces-ready'))}",
-        # Process 1 must outlive its sleeping child and reap what containerd's shims leave to it.
+        # Process 1 must outlive its sleeping child and reap the orphans of containerd's shims.
         "trap '' TERM INT HUP",
         "while :; do sleep 86400 & wait $!; done",
     ]
@@ -63,7 +63,7 @@ def init_script(directory: Path, *, visible: Sequence[Path], own_etc: bool) -> s
 
 
 def start_holder(record: Record, network: Network, *, visible: Sequence[Path], own_etc: bool) -> ProcessRef:
-    """Makes the namespaces and waits until they are furnished. Raises ComponentFailedError."""
+    """Creates the namespaces and waits until their mounts are complete. Raises ComponentFailedError."""
     directory = record.directory
     for name in ("tmp", "var/lib", "var/log", "var/cache", "var/tmp", "log"):
         (directory / name).mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def start_holder(record: Record, network: Network, *, visible: Sequence[Path], o
 
 
 def init_pid(record: Record) -> int:
-    """Process 1 of the cluster, by its number on the machine. Raises ComponentFailedError if gone."""
+    """Returns the PID, on the machine, of the cluster's init. Raises ComponentFailedError if it has ended."""
     holder = record.processes.get(HOLDER)
     if holder is not None and (inside := children(holder)):
         return inside[0]
@@ -103,12 +103,12 @@ def init_pid(record: Record) -> int:
 
 
 def enter(record: Record) -> list[str]:
-    """The words before a command that make it run inside the cluster's namespaces."""
+    """Returns the command prefix that runs a command inside the cluster's namespaces."""
     return ["nsenter", "--target", str(init_pid(record)), "--net", "--mount", "--pid"]
 
 
 def start(record: Record, component: str, argv: Sequence[str]) -> ProcessRef:
-    """Starts a component inside the cluster, detached, its output in `log/<component>.log`; records it."""
+    """Starts and records a detached component inside the cluster, with output to `log/<component>.log`."""
     ref = _launch(record, component, [*enter(record), *argv])
     record.processes[component] = ref
     record.commands[component] = list(argv)
@@ -117,7 +117,7 @@ def start(record: Record, component: str, argv: Sequence[str]) -> ProcessRef:
 
 
 def stop(record: Record, component: str, *, limit: float = 15.0) -> None:
-    """Kills a component (SIGKILL) and waits until it has gone. Raises ComponentFailedError when it stays."""
+    """Kills a component (SIGKILL) and waits for its end. Raises ComponentFailedError if it does not end."""
     ref = record.processes[component]
     for pid in children(ref):
         os.kill(pid, signal.SIGKILL)
@@ -129,7 +129,7 @@ def stop(record: Record, component: str, *, limit: float = 15.0) -> None:
 
 
 def children(ref: ProcessRef) -> list[int]:
-    """The processes inside the cluster that a recorded one, outside of it, waits for."""
+    """Returns the processes inside the cluster whose parent is the recorded process outside of it."""
     if not alive(ref):
         return []
     return [int(pid) for pid in Path(f"/proc/{ref.pid}/task/{ref.pid}/children").read_text().split()]
@@ -148,21 +148,21 @@ def _launch(record: Record, component: str, argv: Sequence[str]) -> ProcessRef:
             start_new_session=True,
             env={**_plain_environment(), MARKER: str(record.directory)},
         )
-    # The child outlives this object on purpose; without this Python warns of a process still running.
+    # The child outlives this object by design. A set return code keeps Python from warning about it.
     process.returncode = 0
     return reference(process.pid)
 
 
 def _plain_environment() -> dict[str, str]:
-    """PATH and HOME only: a cluster does not depend on whose shell started it, and sees nobody's tokens."""
+    """Returns only PATH and HOME: a cluster must not depend on the user's shell or receive its tokens."""
     path = os.environ.get("PATH", "")
     return {"PATH": f"{path}:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
 
 
 def kill_all(record_directory: Path, *, limit: float = 15.0) -> None:
-    """Kills every process that carries this cluster's marker, and waits until they have gone.
+    """Kills every process that has this cluster's marker, and waits until all have ended.
 
-    Repeats until none is found: a process may be caught between fork and exec.
+    Repeats until none is found: the search misses a process between fork and exec.
     """
     deadline = time.monotonic() + limit
     while marked := find_marked(record_directory):
@@ -179,7 +179,7 @@ def kill_all(record_directory: Path, *, limit: float = 15.0) -> None:
 
 
 def find_marked(record_directory: Path) -> list[int]:
-    """The processes whose environment carries this cluster's marker (a zombie has no environment)."""
+    """Returns the processes with this cluster's marker in the environment (a zombie has no environment)."""
     wanted = f"{MARKER}={record_directory}".encode()
     found = []
     for entry in Path("/proc").iterdir():
@@ -194,7 +194,7 @@ def find_marked(record_directory: Path) -> list[int]:
 
 
 def _furnish_etc(etc: Path) -> None:
-    """A small /etc: what name look-ups read, and the directory that Kueue's manager insists on."""
+    """Creates a minimal /etc: the files for name lookups, and the fixed directory of Kueue's manager."""
     etc.mkdir(parents=True, exist_ok=True)
     for name in ("passwd", "group", "nsswitch.conf", "hosts", "ld.so.cache", "localtime"):
         source = Path("/etc") / name

@@ -1,4 +1,4 @@
-"""The native provider: a real cluster from the programs in the cache, in namespaces of its own."""
+"""The native provider: a cluster of the cached programs, in its own Linux namespaces."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class NativeProvider:
 
 
 def build(progress: Progress, *, node: bool = True) -> tuple[Built, dict[str, Path]]:
-    """Programs and, for a cluster with a node, images: all that `up` needs before it starts anything."""
+    """Builds the programs and, for a cluster with a node, the images, before `up` starts any process."""
     wanted = [system.BASE_PACKAGES, system.NODE_PACKAGES] if node else [system.BASE_PACKAGES]
     system.ensure_packages(wanted, progress)
     built = ensure_built(progress)
@@ -112,7 +112,7 @@ def import_archive(record: Record, archive: Path) -> None:
 
 
 def _claim_network(record: Record) -> None:
-    """Chooses a free subnet and makes it, recorded first: whatever cuts this short can be cleaned up."""
+    """Chooses a free subnet and creates it. It is recorded first, so that tear-down finds a partial one."""
     with file_lock(NETWORK_LOCK, limit=60, what="the choice of a subnet"):
         others = [load_record(name) for name in names()]
         record.index = network.choose_index(
@@ -125,7 +125,7 @@ def _claim_network(record: Record) -> None:
 
 
 class _Start:
-    """One start of one cluster, step by step; any failure names the component and shows its log."""
+    """The start of a cluster, step by step. Each failure names the component and shows its log."""
 
     def __init__(self, record: Record, built: Built, archives: dict[str, Path], progress: Progress) -> None:
         self.record = record
@@ -171,7 +171,7 @@ class _Start:
         pki.write_service_account_key(directory)
         webhook = pki.issue(ca, "kueue-webhook", hosts=["127.0.0.1"])
         webhook.write(directory, "tls")
-        if not self.full:  # a fixed place that Kueue's manager insists on, in the cluster's own /etc
+        if not self.full:  # the path is fixed in Kueue's manager; the cluster has its own /etc
             webhook.write(self.record.directory / "etc/kueue/metrics/certs", "tls")
         server = f"https://{self.network.node_ip}:{components.API_PORT}"
         self.record.kubeconfig.touch(mode=0o600)

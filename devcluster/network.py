@@ -1,4 +1,4 @@
-"""The network of a native cluster: a /24 of its own, a veth pair into a network namespace of its own."""
+"""The network of a native cluster: its own /24 subnet and a veth pair into its own network namespace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from devcluster.errors import DevclusterError
 from devcluster.shell import run
 
 NETWORK_LOCK = Path("/run/lock/fournos-devcluster-network.lock")
-"""Held while a subnet is chosen and its interface made, whatever the state directory."""
+"""Held while a subnet is chosen and its interface created. One lock serves all state directories."""
 
 _LIMIT = 10.0
 _INDEXES = range(1, 255)
@@ -31,12 +31,12 @@ class Network:
 
     @property
     def host_ip(self) -> str:
-        """The machine, as the cluster sees it."""
+        """The machine's address inside the cluster's subnet."""
         return f"10.240.{self.index}.1"
 
     @property
     def node_ip(self) -> str:
-        """The cluster, as the machine sees it."""
+        """The cluster's address, reachable from the machine."""
         return f"10.240.{self.index}.2"
 
     @property
@@ -54,9 +54,9 @@ class Network:
 
 
 def choose_index(*, recorded: Collection[int], in_use: Iterable[IPv4Network]) -> int:
-    """The lowest network number that no record claims and no address or route of the machine overlaps.
+    """Returns the lowest free network number: in no record, and without overlap with the machine's networks.
 
-    Raises DevclusterError when all 254 are taken.
+    Raises DevclusterError if all 254 are taken.
     """
     taken = list(in_use)
     for index in _INDEXES:
@@ -70,7 +70,7 @@ def choose_index(*, recorded: Collection[int], in_use: Iterable[IPv4Network]) ->
 
 
 def subnets_in_use() -> list[IPv4Network]:
-    """The networks that this machine has an address in or a route to, the default route aside."""
+    """Returns the networks of the machine's addresses and routes, without the default route."""
     found: list[IPv4Network] = []
     for link in json.loads(run(["ip", "-json", "-4", "addr"], limit=_LIMIT).stdout or "[]"):
         for address in link.get("addr_info", []):
@@ -82,7 +82,7 @@ def subnets_in_use() -> list[IPv4Network]:
 
 
 def make(network: Network) -> None:
-    """Makes the namespace and the veth pair, both ends up. The caller holds NETWORK_LOCK."""
+    """Creates the namespace and the veth pair, with both ends up. The caller must hold NETWORK_LOCK."""
     run(["ip", "netns", "add", network.namespace], limit=_LIMIT)
     run(
         [
@@ -110,10 +110,10 @@ def make(network: Network) -> None:
 
 
 def let_clusters_meet(network: Network) -> None:
-    """Lets packets of this cluster reach other clusters of the machine: its pods call their API servers.
+    """Allows packets from this cluster to other clusters of the machine: pods call their API servers.
 
-    Turns on the machine's IPv4 forwarding; where a firewall drops forwarded packets (Docker's does), adds
-    two ACCEPT rules for this cluster's interface, which `remove` takes away.
+    Turns on the machine's IPv4 forwarding. Where a firewall drops forwarded packets (as Docker's does), adds
+    two ACCEPT rules for this cluster's interface, which `remove` deletes.
     """
     forwarding = Path("/proc/sys/net/ipv4/ip_forward")
     if forwarding.read_text().strip() != "1":
@@ -125,7 +125,7 @@ def let_clusters_meet(network: Network) -> None:
 
 
 def remove(network: Network) -> None:
-    """Removes what `make` and `let_clusters_meet` made; absent things are no error."""
+    """Removes what `make` and `let_clusters_meet` created. An absent item is not an error."""
     if (Path("/sys/class/net") / network.interface).exists():
         run(["ip", "link", "del", network.interface], limit=_LIMIT, check=False)
     if (Path("/run/netns") / network.namespace).exists():
@@ -136,7 +136,7 @@ def remove(network: Network) -> None:
 
 
 def leftovers(network: Network) -> list[str]:
-    """What `remove` could not remove, in words."""
+    """Describes what `remove` could not remove."""
     found = []
     if (Path("/sys/class/net") / network.interface).exists():
         found.append(f"network interface {network.interface}")

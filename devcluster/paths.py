@@ -1,4 +1,4 @@
-"""Where things are kept: what is built (a cache, by version) and what runs (the state of clusters)."""
+"""The directories of the cache (built files, by version) and of the state (running clusters)."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import os
 from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[1]
-"""What this program was started from."""
+"""The checkout from which this program runs."""
 
 GO_SOURCES = Path(__file__).parent / "go"
 """The Go module whose go.mod pins every program of a cluster."""
 
 
 def cache_root() -> Path:
-    """`$FOURNOS_CACHE`, else `~/.cache/fournos`."""
+    """Returns `$FOURNOS_CACHE`, else `~/.cache/fournos`."""
     override = os.environ.get("FOURNOS_CACHE")
     return Path(override).resolve() if override else Path.home() / ".cache" / "fournos"
 
 
 def state_root() -> Path:
-    """`$FOURNOS_STATE`, else `~/.local/state/fournos`, with `clusters` below it."""
+    """Returns `$FOURNOS_STATE`, else `~/.local/state/fournos`; it contains `clusters`."""
     override = os.environ.get("FOURNOS_STATE")
     root = Path(override).resolve() if override else Path.home() / ".local" / "state" / "fournos"
     return root / "clusters"
 
 
 def sources_hash() -> str:
-    """Names the set of programs: changes whenever a pinned version or a program of ours changes."""
+    """A hash that identifies the set of programs: it changes with each pinned version and own program."""
     digest = hashlib.sha256()
     files = ["go.mod", "go.sum", *sorted(str(p.relative_to(GO_SOURCES)) for p in GO_SOURCES.rglob("*.go"))]
     for name in files:
@@ -36,5 +36,5 @@ def sources_hash() -> str:
 
 
 def versioned_cache() -> Path:
-    """The directory of this version's `bin`, `images` and `manifests`."""
+    """The cache directory with this version's `bin`, `images` and `manifests`."""
     return cache_root() / sources_hash()

@@ -1,4 +1,4 @@
-"""A throw-away cluster's certificates: one authority, one for the aggregation layer, ECDSA throughout."""
+"""The certificates of a cluster: one CA, another CA for the aggregation layer, all ECDSA."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Pair:
 
 
 def authority(common_name: str) -> Pair:
-    """A self-signed CA with the key usages and identifiers that strict clients (Python ≥ 3.13) ask for."""
+    """Returns a self-signed CA with the key usages and identifiers that Python ≥ 3.13 requires."""
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(common_name, [], key.public_key(), issuer=_name(common_name, []))
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
@@ -57,7 +57,7 @@ def authority(common_name: str) -> Pair:
 def issue(
     ca: Pair, common_name: str, *, organizations: Sequence[str] = (), hosts: Sequence[str] = ()
 ) -> Pair:
-    """A certificate for a client and, with `hosts` (names and addresses), for a server."""
+    """Issues a certificate for a client and, with `hosts` (names and addresses), for a server."""
     key = ec.generate_private_key(ec.SECP256R1())
     builder = _builder(common_name, organizations, key.public_key(), issuer=ca.certificate.subject)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -94,7 +94,7 @@ def write_service_account_key(directory: Path) -> None:
 
 
 def kubeconfig(*, name: str, server: str, ca: Pair, client: Pair) -> str:
-    """A kubeconfig (YAML) with everything inline, so that a copy of the text is enough to use the cluster."""
+    """Returns a kubeconfig (YAML) with inline data, so that a copy of the text can be used anywhere."""
 
     def encoded(data: bytes) -> str:
         return base64.b64encode(data).decode()

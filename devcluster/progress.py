@@ -1,4 +1,4 @@
-"""Tells people what is being done, how long it usually takes and how long it has taken."""
+"""Prints the steps of a command, their usual duration and the elapsed time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TICK_FILE = 20.0
 
 @dataclass
 class Step:
-    """One running step; `detail` may be set while it runs and shows beside the elapsed time."""
+    """A running step. `detail` may be set while it runs; it is shown beside the elapsed time."""
 
     title: str
     started: float = field(default_factory=time.monotonic)
@@ -28,7 +28,7 @@ class Step:
 
 
 class Progress:
-    """Writes one line a step; a step that takes long gets a live line (a line each 20 s in a file)."""
+    """Writes one line for each step. A long step has a live line, or in a file a new line every 20 s."""
 
     def __init__(self, stream: TextIO | None = None, *, quiet: bool = False) -> None:
         self._stream = stream if stream is not None else sys.stderr
@@ -45,7 +45,7 @@ class Progress:
 
     @contextmanager
     def step(self, title: str, *, usual: str = "") -> Iterator[Step]:
-        """Announces `title` (and that it usually takes `usual`), then how long it took, or that it failed."""
+        """Prints `title` with the usual duration `usual`, then the actual duration or the failure."""
         step = Step(title)
         if usual:
             self.say(f"  … {title} (usually {usual})")

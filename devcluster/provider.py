@@ -1,4 +1,4 @@
-"""What every provider of clusters can do."""
+"""The interface of the providers of clusters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from devcluster.state import Record
 
 @dataclass(frozen=True)
 class ComponentStatus:
-    """One row of `status`. `detail` says why it is not running, or what runs it."""
+    """One row of `status`. `detail` is why the component is not running, or what runs it."""
 
     component: str
     state: Literal["running", "failed", "starting", "absent"]
@@ -20,22 +20,22 @@ class ComponentStatus:
 
 
 class Provider(Protocol):
-    """One way to get a cluster. All methods raise DevclusterError with a message for people."""
+    """A kind of cluster. All methods raise DevclusterError with a message for the user."""
 
     def up(self, record: Record, progress: Progress) -> None:
-        """Brings the cluster of `record` up and writes its kubeconfig; its phase is `ready` afterwards."""
+        """Brings the cluster of `record` up, writes its kubeconfig and sets its phase to `ready`."""
 
     def down(self, record: Record, progress: Progress) -> None:
-        """Removes all that `up` made, also after an `up` that was cut short."""
+        """Removes everything that `up` created, also after an interrupted `up`."""
 
     def status(self, record: Record) -> list[ComponentStatus]:
-        """Every component and how it is."""
+        """Returns the state of each component."""
 
     def load(self, record: Record, archive: Path, progress: Progress) -> None:
-        """Makes the images of a docker archive known to the cluster's nodes."""
+        """Loads the images of a docker archive into the cluster's nodes."""
 
     def logs(self, record: Record, component: str, *, tail: int) -> str:
-        """The last `tail` lines that a component wrote."""
+        """Returns the last `tail` lines of a component's log."""
 
     def kubectl(self, record: Record) -> list[str]:
-        """The words that run kubectl against the cluster."""
+        """Returns the command that runs kubectl against the cluster."""

@@ -1,4 +1,4 @@
-"""Runs other programs: always with a time limit, never through a shell, output kept for the message."""
+"""Runs other programs, always with a time limit and never through a shell. Errors include the output."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Runs `argv` to its end within `limit` seconds.
+    """Runs `argv` and waits at most `limit` seconds for its end.
 
-    Raises CommandFailedError when the program is missing, takes longer or (with `check`) returns non-zero.
+    Raises CommandFailedError if the program is missing, takes longer or (with `check`) returns non-zero.
     """
     words = [str(word) for word in argv]
     shown = " ".join(words[:6]) + (" …" if len(words) > 6 else "")
@@ -63,9 +63,9 @@ def stream(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> None:
-    """Runs a long program and hands over its output (stdout and stderr) line by line.
+    """Runs a long program and passes its output (stdout and stderr) on line by line.
 
-    Raises CommandFailedError as `run` does. The limit is looked at whenever a line comes and at the end.
+    Raises CommandFailedError as `run` does. The time limit is checked only at each line and at the end.
     """
     words = [str(word) for word in argv]
     started = time.monotonic()
@@ -102,12 +102,12 @@ def stream(
 
 
 def tail(text: str, lines: int = _TAIL_LINES) -> str:
-    """The last `lines` lines of `text`."""
+    """Returns the last `lines` lines of `text`."""
     return "\n".join(text.rstrip().splitlines()[-lines:])
 
 
 def tail_file(path: Path, lines: int = _TAIL_LINES) -> str:
-    """The last `lines` lines of a file that may be large, or absent (then an empty string)."""
+    """Returns the last `lines` lines of a file, which may be large; "" if it does not exist."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)

@@ -1,4 +1,4 @@
-"""What a person asks for: the shape of a cluster, and a name for that shape."""
+"""The specification of a cluster, and a hash of its shape."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Profile = Literal["full", "control-plane"]
 ProviderName = Literal["native", "kind", "existing"]
 
 PARTS = ("tekton", "kueue")
-"""What is installed on top of Kubernetes and can be left out."""
+"""The optional parts that are installed on top of Kubernetes."""
 
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSpec:
-    """A wanted cluster.
+    """The specification of a cluster.
 
     `kueue_config` is merged into Kueue's Configuration (config.kueue.x-k8s.io). `controllers` is the value
     of the controller manager's `--controllers`. `kubeconfig` and `install` belong to the provider `existing`.
-    Raises DevclusterError on a name that Kubernetes or Linux would refuse, or on an unknown part.
+    Raises DevclusterError for a name that Kubernetes or Linux would refuse, and for an unknown part.
     """
 
     name: str
@@ -72,6 +72,6 @@ class ClusterSpec:
         return cls(**{**data, "without": frozenset(data["without"])})
 
     def shape(self, sources: str) -> str:
-        """A hash of everything that makes one cluster differ from another; `sources` names the programs."""
+        """A hash of all settings that distinguish clusters and of `sources`, which names the programs."""
         told = json.dumps([self.to_json(), sources], sort_keys=True)
         return hashlib.sha256(told.encode()).hexdigest()[:12]

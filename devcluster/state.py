@@ -1,4 +1,4 @@
-"""The record of a cluster: written before anything is made, so that tear-down always knows what to remove."""
+"""The record of a cluster. It is written before any resource is created, so that tear-down can find all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _saving = threading.Lock()  # components are started from two threads
 
 @dataclass(frozen=True)
 class ProcessRef:
-    """A process, told apart from a later one with the same number by its start time (clock ticks)."""
+    """A process. Its start time (clock ticks) distinguishes it from a later process with the same PID."""
 
     pid: int
     started: int
@@ -28,7 +28,7 @@ class ProcessRef:
 
 @dataclass
 class Record:
-    """What is known of one cluster. `index` is the native provider's network number, 0 elsewhere."""
+    """The stored state of one cluster. `index` is the native provider's network number, otherwise 0."""
 
     spec: ClusterSpec
     shape: str
@@ -36,9 +36,9 @@ class Record:
     phase: Literal["starting", "ready"] = "starting"
     processes: dict[str, ProcessRef] = field(default_factory=dict)
     commands: dict[str, list[str]] = field(default_factory=dict)
-    """What a component was started with, so that it can be started again."""
+    """Component → the command that started it, so that it can be started again."""
     checkout: str = str(CHECKOUT)
-    """Which one made the cluster: `teardown` ends no other's."""
+    """The checkout that made the cluster. `teardown` removes only the clusters of its own checkout."""
 
     @property
     def directory(self) -> Path:
@@ -80,7 +80,7 @@ def lock_path(name: str) -> Path:
 
 
 def load(name: str) -> Record | None:
-    """The record of a cluster, or None when there is none. Raises DevclusterError when it is unreadable."""
+    """Returns the record of a cluster; None if there is none. Raises DevclusterError if it is unreadable."""
     try:
         data = json.loads((cluster_directory(name) / _RECORD).read_text())
         return Record(
@@ -102,7 +102,7 @@ def load(name: str) -> Record | None:
 
 
 def require(name: str) -> Record:
-    """The record of a cluster. Raises DevclusterError when there is none."""
+    """Returns the record of a cluster. Raises DevclusterError if there is none."""
     record = load(name)
     if record is None:
         known = ", ".join(names()) or "none"
@@ -111,7 +111,7 @@ def require(name: str) -> Record:
 
 
 def names() -> list[str]:
-    """The names of all clusters that have a record, whatever their condition."""
+    """Returns the names of all clusters that have a record, in any condition."""
     root = state_root()
     if not root.is_dir():
         return []
@@ -119,15 +119,15 @@ def names() -> list[str]:
 
 
 def forget(name: str) -> None:
-    """Removes the state directory, and its parents where they are empty now."""
+    """Removes the state directory of a cluster, and its parents if they are empty then."""
     directory = cluster_directory(name)
     shutil.rmtree(directory, ignore_errors=True)
-    if directory.exists():  # a mount or an immutable file: say which, rather than leave it in silence
+    if directory.exists():  # a mount or an immutable file remains: this call raises its error
         shutil.rmtree(directory)
 
 
 def process_state(pid: int) -> tuple[str, int] | None:
-    """The state letter and start time of a process, or None when there is no such process."""
+    """Returns the state letter and start time of a process; None if it does not exist."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -136,7 +136,7 @@ def process_state(pid: int) -> tuple[str, int] | None:
 
 
 def reference(pid: int) -> ProcessRef:
-    """Names a running process for later. Raises ProcessLookupError when it has gone."""
+    """Returns the reference of a running process. Raises ProcessLookupError if it has ended."""
     found = process_state(pid)
     if found is None:
         raise ProcessLookupError(pid)
@@ -144,7 +144,7 @@ def reference(pid: int) -> ProcessRef:
 
 
 def alive(ref: ProcessRef) -> bool:
-    """Whether that very process runs (a zombie does not)."""
+    """True if the same process still runs. A zombie does not count."""
     found = process_state(ref.pid)
     return found is not None and found[1] == ref.started and found[0] not in "ZX"
 

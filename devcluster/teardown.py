@@ -1,4 +1,4 @@
-"""Removes a native cluster: in any condition, from its record alone, and checks that nothing is left."""
+"""Removes a native cluster in any condition, from its record alone, and checks that nothing remains."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from devcluster.state import Record
 def tear_down(record: Record) -> None:
     """Ends every process of the cluster, then removes network, cgroups and files, in that order.
 
-    The record goes last: a tear-down that is itself cut short can be repeated. Raises DevclusterError
-    naming whatever would not go.
+    The record is removed last, so that an interrupted tear-down can be repeated. Raises DevclusterError that
+    names what remains.
     """
     net = Network(record.index, record.spec.name)
     namespaces.kill_all(record.directory)
@@ -32,7 +32,7 @@ def tear_down(record: Record) -> None:
 
 
 def leftovers(record: Record) -> list[str]:
-    """What of a cluster is on the machine beside its files, in words."""
+    """Describes what exists of a cluster on the machine, apart from its files."""
     net = Network(record.index, record.spec.name)
     found = [f"process {pid}" for pid in namespaces.find_marked(record.directory)]
     found += network.leftovers(net)
@@ -43,7 +43,7 @@ def leftovers(record: Record) -> list[str]:
 
 
 def _reap(record: Record) -> None:
-    """Takes leave of children that this very process started, so that no zombie stays in a long test run."""
+    """Reaps the child processes that this process started: a long test run must not collect zombies."""
     for ref in record.processes.values():
         try:
             os.waitpid(ref.pid, os.WNOHANG)

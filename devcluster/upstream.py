@@ -1,4 +1,4 @@
-"""Kueue and Tekton from their projects' own releases, for clusters that can pull images (unverified here)."""
+"""Installs the official releases of Kueue and Tekton, for clusters that can pull images (unverified)."""
 
 from __future__ import annotations
 
