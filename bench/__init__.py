@@ -1,1 +1,1 @@
-"""What Fournos costs: the life of jobs, and many jobs at rest.  See docs/performance.md."""
+"""Benchmarks of Fournos: the lifecycle of jobs, and many idle jobs.  See docs/performance.md."""

@@ -1,4 +1,4 @@
-"""AppWrappers of one Pod, from submission to Succeeded; the benchmark is the node on which the pods run."""
+"""Measures AppWrappers of one Pod from submission to Succeeded.  The benchmark simulates the pods' node."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ OWN_KUEUE: dict[str, Any] = {
 
 
 class Node(Onlooker):
-    """Runs each pod for no time at all."""
+    """Simulates a node on which each pod succeeds at once."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(client, names.TERMINAL)
@@ -78,7 +78,7 @@ class Node(Onlooker):
 
 
 def wrapper(name: str) -> dict[str, Any]:
-    """One pod that takes one slot."""
+    """Returns an AppWrapper with one pod that requests one slot."""
     slots = {SLOT_RESOURCE: "1"}
     container = {"name": "main", "image": "busybox", "resources": {"requests": slots, "limits": slots}}
     pod = {
@@ -105,7 +105,10 @@ SUBJECT = Subject(APPWRAPPER, wrapper, HOPS)
 async def measure(
     name: str, sizes: Sequence[int], *, own: bool, directory: Path, profile: Path | None, keep: bool
 ) -> list[Round]:
-    """One round for each size on a fresh cluster `name`.  `own`: with Workloads of our own."""
+    """Measures one round for each size on a new cluster `name`.
+
+    With `own` the operator creates the Workloads, otherwise Kueue's AppWrapper integration does.
+    """
     quotas = {f"bench-{number}": SLOTS for number in range(1, CLUSTERS + 1)}
     config = OWN_KUEUE if own else {}
     extra = await asyncio.to_thread(resources.load, "deploy/crd/appwrappers.yaml")

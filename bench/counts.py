@@ -1,4 +1,4 @@
-"""How many requests a cluster's API server has answered, by its own counter."""
+"""Reads the number of requests that an API server has answered, from its own metrics."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from bench.operator import samples
 from fournos.kube.client import Client
 
 Counts: TypeAlias = Counter[tuple[str, str]]
-"""Requests by verb (the API server's words) and resource."""
+"""The number of requests by verb (as the API server names it) and resource."""
 
 _NOT_WORK = frozenset({"leases", ""})
-"""Leases, and requests that are not about objects (/metrics, /readyz, discovery)."""
+"""Not counted: leases, and requests without a resource (/metrics, /readyz, discovery)."""
 
 
 async def answered(client: Client) -> Counts:
-    """All requests so far, but watches, leases and what is not about objects.
+    """Returns all requests so far, without watches, leases and requests without a resource.
 
-    A watch is counted when it ends, and is renewed whether jobs run or not.
+    Watches are left out: the server counts a watch when it ends, and watches are renewed also without jobs.
     """
     text = (await client.raw_get("/metrics")).decode()
     wanted = "\n".join(line for line in text.splitlines() if "apiserver_request_total" in line)

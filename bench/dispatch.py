@@ -1,7 +1,7 @@
-"""Jobs taken to two workers, by our adapter and by Kueue's own, in the same run on the same clusters.
+"""Measures the dispatch of jobs to two workers, by our adapter and by Kueue's, in one run on one fleet.
 
-Nobody runs anything: a copy succeeds as soon as it is there.  What is measured is seen from outside, by
-watches of the benchmark's own on all three API servers.
+No job runs: the benchmark marks a copy as succeeded as soon as it exists.  All times come from the
+benchmark's own watches on the three API servers.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from fournos.queueing.report import finish_patch
 ADAPTERS = {"ours": names.CONTROLLER, "Kueue's": names.MULTIKUEUE}
 _LIMIT = 300.0
 _ALONE = 10
-"""Jobs of the round that takes one after the other."""
+"""The number of jobs of a round that runs one job at a time."""
 _KUEUE = "kueue-system"
 
 
 @dataclass(frozen=True, slots=True)
 class Dispatched:
-    """What a round of one adapter came to; seconds."""
+    """The result of a round of one adapter; times in seconds."""
 
     adapter: str
     jobs: int
     mirror_p50: float
-    """The twin is admitted on a worker → the copy is made there."""
+    """From the admission of the Workload's copy on a worker to the creation of the job's copy there."""
     status_p50: float
-    """The copy's status is written → it stands in the manager's object."""
+    """From the status of the job's copy to the same status on the manager cluster."""
     seconds: float
-    """From the first Workload to the last that is finished."""
+    """From the creation of the first Workload to the last finished Workload."""
 
     @property
     def rate(self) -> float:
@@ -65,7 +65,11 @@ class Dispatched:
 
 @dataclass
 class Seen:
-    """When something was first seen, by job."""
+    """The time at which each step was first seen, by job.
+
+    `admitted`, `mirrored` and `told` are seen on a worker, `heard` and `finished` on the manager cluster;
+    `told` and `heard` are the job's status.
+    """
 
     admitted: dict[str, float] = field(default_factory=dict)
     mirrored: dict[str, float] = field(default_factory=dict)
@@ -76,6 +80,8 @@ class Seen:
 
 
 class Fleet:
+    """The manager cluster and the workers, with the objects that both adapters need."""
+
     def __init__(self, manager: Client, workers: dict[str, Client]) -> None:
         self.manager = manager
         self.workers = workers
@@ -92,7 +98,7 @@ class Fleet:
             await make(client, RESOURCE_FLAVOR, typed(RESOURCE_FLAVOR, self.tag, spec={}))
             for adapter in ADAPTERS:
                 await make(client, NAMESPACE, typed(NAMESPACE, self.namespace(adapter)))
-        await asyncio.sleep(1)  # until the API servers serve the new kind
+        await asyncio.sleep(1)  # the API servers take a moment to serve a new kind
         for name, kubeconfig in kubeconfigs.items():
             key = f"{self.tag}-{name}"
             body = typed(SECRET, key, namespace=_KUEUE, stringData={"kubeconfig": kubeconfig})
@@ -197,7 +203,7 @@ class Fleet:
 
 @dataclass
 class _Worker:
-    """A job's controller that needs no time: a copy has succeeded as soon as it is seen."""
+    """Simulates a worker's job controller: a job's copy succeeds as soon as it is seen."""
 
     client: Client
     seen: Seen
@@ -224,7 +230,7 @@ class _Worker:
         body, name = {"status": {"phase": "Succeeded"}}, job["metadata"]["name"]
         try:
             await self.client.patch(FOO, key_of(job), body, subresource="status")
-        except NotFoundError:  # taken back, to be made elsewhere
+        except NotFoundError:  # the copy was withdrawn, to be created on the other worker
             del self.seen.mirrored[name]
             return
         while name not in self.seen.heard:  # noqa: ASYNC110 - so that the status is measured by itself
@@ -240,7 +246,11 @@ class _Worker:
 
 
 def _between(first: dict[str, float], then: dict[str, float]) -> float:
-    """The median; a status may be heard of before our own watch of the worker tells it."""
+    """Returns the median of the differences, in seconds.
+
+    Negative differences count as 0: the status may reach the manager cluster before the benchmark's watch of
+    the worker delivers it.
+    """
     return median(max(0.0, then[name] - first[name]) for name in then if name in first)
 
 
@@ -289,7 +299,7 @@ async def _active(client: Client, check: str) -> None:
 
 
 async def _measured(fleet: Fleet, adapter: str, jobs: int) -> Dispatched:
-    """One job means several, one after the other."""
+    """Measures a round.  `jobs` 1 stands for _ALONE jobs, one after another, and returns their medians."""
     if jobs > 1:
         return await fleet.round(adapter, jobs)
     rounds = [await fleet.round(adapter, 1) for _ in range(_ALONE)]
@@ -298,7 +308,10 @@ async def _measured(fleet: Fleet, adapter: str, jobs: int) -> Dispatched:
 
 
 async def measure(cluster: str, sizes: list[int], *, keep: bool) -> list[Dispatched]:
-    """`cluster` begins the names of the three clusters.  Raises DevclusterError, TimeoutError."""
+    """Measures both adapters.  `cluster` is the prefix of the names of the three clusters.
+
+    Raises DevclusterError, TimeoutError.
+    """
     manager = devcluster.ensure(f"{cluster}-manager", profile="control-plane", kueue_config=MANAGER_CONFIG)
     workers = {
         name: devcluster.ensure(f"{cluster}-{name}", profile="control-plane", kueue_config=WORKER_CONFIG)
@@ -318,7 +331,7 @@ async def measure(cluster: str, sizes: list[int], *, keep: bool) -> list[Dispatc
                 with _operator(manager.kubeconfig_path, fleet.tag):
                     for adapter in ADAPTERS:
                         await _active(fleet.manager, fleet.namespace(adapter))
-                        await fleet.round(adapter, 3)  # warm
+                        await fleet.round(adapter, 3)  # warm-up, not reported
                     return [await _measured(fleet, adapter, jobs) for jobs in sizes for adapter in ADAPTERS]
             finally:
                 await fleet.vanish()

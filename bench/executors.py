@@ -1,6 +1,6 @@
-"""Plays whoever runs the work, at once: the Job controller with the resolver's pod, and Tekton.
+"""Simulates the Job controller with the resolver's pod, and Tekton, without delay.
 
-And looks on: when each step of each job became visible to a watcher.
+It also records the time at which each step of each job becomes visible to a watch.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ TERMINAL = "terminal"
 
 
 class Onlooker:
-    """Watches the benchmark's namespace: `times[name][event]`, in seconds of `time.perf_counter`.
+    """Watches the benchmark's namespace and records `times[name][event]`, in `time.perf_counter` seconds.
 
-    What is measured has a name.  Who plays an executor notes what it sees, and begins work.
+    `name` is that of the measured object.  A subclass records events with `note`, and simulates an executor
+    with `begin`.
     """
 
     def __init__(self, client: Client, terminal: Collection[str]) -> None:
@@ -45,7 +46,7 @@ class Onlooker:
         self._failed: BaseException | None = None
 
     def handlers(self) -> dict[Resource, Callable[[Obj], None]]:
-        """What is watched, and who is told."""
+        """Returns the watched resources and the handler that is called with each object."""
         raise NotImplementedError
 
     @asynccontextmanager
@@ -65,7 +66,10 @@ class Onlooker:
             await asyncio.gather(*watches, *self._tasks, return_exceptions=True)
 
     async def ended(self, name: str, *, limit: float) -> None:
-        """Returns when it is in a terminal phase.  Raises TimeoutError, and what an executor met."""
+        """Waits until the object is in a terminal phase.
+
+        Raises TimeoutError after `limit` seconds, and the KubeError of a simulated executor.
+        """
         event = self._ended.setdefault(name, asyncio.Event())
         if self.phases.get(name) not in self._terminal:
             async with asyncio.timeout(limit):
@@ -74,7 +78,7 @@ class Onlooker:
             raise self._failed
 
     def note(self, name: str, event: str) -> None:
-        """Only the first time counts."""
+        """Records the current time for the event.  Only the first occurrence counts."""
         self.times.setdefault(name, {}).setdefault(event, time.perf_counter())
 
     def see_phase(self, obj: Obj) -> None:
@@ -90,7 +94,7 @@ class Onlooker:
             self.note(name, phase.lower())
 
     def begin(self, what: str, work: Coroutine[Any, Any, None]) -> None:
-        """Once, whatever is seen afterwards."""
+        """Starts the work once for each `what`; later calls are ignored."""
         if what in self._begun:
             work.close()
             return
@@ -104,7 +108,7 @@ class Onlooker:
         if not task.cancelled() and isinstance(task.exception(), KubeError):
             self._failed = task.exception()
             for event in self._ended.values():
-                event.set()  # whoever waits is told at once
+                event.set()  # wakes all waiting callers, which raise the error
 
     def _reflector(self, resource: Resource, store: Store, handler: Callable[[Obj], None]) -> Reflector:
         def changed(_type: str, _old: Obj | None, new: Obj | None) -> None:
@@ -115,12 +119,14 @@ class Onlooker:
 
 
 class Executors(Onlooker):
-    """Events: created, resolving, resolve-job, resolved, pending, workload, quota, admitted, run, ran,
-    running, terminal.  Those named after phases are the watch events of the FournosJob.
+    """The executors of FournosJobs.
+
+    Events: created, resolving, resolve-job, resolved, pending, workload, quota, admitted, run, ran, running,
+    terminal.  The events named after phases are the watch events of the FournosJob.
     """
 
     def __init__(self, client: Client, *, finish_runs: bool = True) -> None:
-        """Without `finish_runs` PipelineRuns stay Running."""
+        """`finish_runs` False leaves PipelineRuns Running."""
         super().__init__(client, names.TERMINAL)
         self._finish_runs = finish_runs
 

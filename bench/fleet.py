@@ -1,4 +1,4 @@
-"""A manager and two workers: what their Kueues know, and an invented kind that is taken to workers."""
+"""The configuration of Kueue on a manager cluster and its workers, and a test kind that is dispatched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WORKER_CONFIG: dict[str, Any] = {
 }
 MANAGER_CONFIG: dict[str, Any] = {
     **WORKER_CONFIG,
-    # For Kueue's own adapter, beside which ours is measured and tested.
+    # For Kueue's own adapter: ours is measured and tested beside it.
     "multiKueue": {
         "externalFrameworks": [{"name": name} for name in FRAMEWORKS],
         "workerLostTimeout": "10s",
@@ -68,7 +68,7 @@ def typed(resource: Resource, name: str, *, namespace: str = "", **parts: Any) -
 
 
 async def make(client: Client, resource: Resource, body: Obj) -> None:
-    """Nothing if it is there already."""
+    """Creates the object; an existing one is left unchanged."""
     try:
         await client.create(resource, body)
     except AlreadyExistsError:

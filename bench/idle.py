@@ -1,8 +1,8 @@
-"""Many live jobs of which none has anything to do.
+"""Measures the operator with many live jobs that need no action.
 
-Two jobs are taken by the operator itself to where they rest: one Running, one in a full queue.  With the
-operator stopped, all that exists of them is copied for the other jobs, as the operator, Kueue and Tekton
-left it.  Then a new operator starts and is watched.
+The operator takes two jobs to a stable state: one Running, one pending in a full queue.  After the operator
+is stopped, these jobs and their dependents are copied for the other jobs, with the status that the operator,
+Kueue and Tekton wrote.  Then a new operator starts and is measured.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fournos.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
 
 SECONDS = 60.0
 RUNNING_SHARE = 10
-"""One job in so many is Running."""
+"""One job in this number is Running; the others are pending."""
 _CLUSTER = "bench-1"
 _AT_ONCE = 24
 _PHASE_LIMIT = 60.0
@@ -41,19 +41,19 @@ _RUNNING, _PENDING = "running-0", "pending-0"
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """Times in seconds, memory in bytes."""
+    """The result of the measurement; times in seconds, memory in bytes."""
 
     jobs: int
     running: int
     ready_after: float
-    """From the start of the process to caches complete."""
+    """From the start of the process until the caches have synchronized."""
     quiet_after: float
-    """From the start to the last request or pass over a job."""
+    """From the start of the process to the last request or reconcile."""
     requests_to_quiet: int
     seconds: float
-    """The idle time that was measured."""
+    """The length of the measured idle time."""
     requests: int
-    """In the idle time, but lease and watches."""
+    """Requests in the idle time, without those for the lease and watches."""
     cpu_percent: float
     rss: int
     peak: int
@@ -65,7 +65,7 @@ class Idle:
 async def measure(
     name: str, jobs: int, *, seconds: float, directory: Path, profile: Path | None, keep: bool
 ) -> Idle:
-    """On a fresh cluster `name`."""
+    """Measures `jobs` jobs on a new cluster `name`, for `seconds` of idle time."""
     running = max(1, jobs // RUNNING_SHARE)
     async with rig(name, quotas={_CLUSTER: 1}, keep=keep) as found:
         await _seed(found, jobs, running, directory)
@@ -94,7 +94,10 @@ async def measure(
 
 
 async def _quiet(observed: Operator, started: float) -> float:
-    """When the last thing happened, once nothing has for a while."""
+    """Waits until the operator has sent no request and reconciled nothing for a while.
+
+    Returns the seconds from `started` to its last activity.  Raises RuntimeError if it does not become quiet.
+    """
     last, since = None, time.perf_counter()
     while time.perf_counter() - started < _QUIET_WITHIN:
         usage = await observed.usage()
@@ -108,7 +111,7 @@ async def _quiet(observed: Operator, started: float) -> float:
     raise RuntimeError(f"the operator is still busy after {_QUIET_WITHIN:g} s:\n{observed.tail()}")
 
 
-# --- what is there to look after -----------------------------------------------------------------------
+# --- the idle jobs --------------------------------------------------------------------------------------
 
 
 async def _seed(found: Rig, jobs: int, running: int, directory: Path) -> None:
@@ -120,7 +123,7 @@ async def _seed(found: Rig, jobs: int, running: int, directory: Path) -> None:
         for name, phase in ((_RUNNING, "Running"), (_PENDING, "Pending")):
             await client.create(FOURNOS_JOB, job(name))
             await _reaches(executors, name, phase)
-        await asyncio.sleep(3.0)  # until Kueue's words stand in the status of the one that waits
+        await asyncio.sleep(3.0)  # until Kueue's message is in the status of the pending job
     live = await _everything(client, _RUNNING, run=True)
     waiting = await _everything(client, _PENDING, run=False)
     await _raise_quota(client, running)
@@ -137,7 +140,7 @@ async def _reaches(executors: Executors, name: str, phase: str) -> None:
 
 
 async def _everything(client: Client, name: str, *, run: bool) -> list[tuple[Resource, Obj]]:
-    """The job and all that it owns, the job first."""
+    """Returns the job and its dependents, the job first."""
     wanted = [(FOURNOS_JOB, name), (WORKLOAD, name), (JOB, names.resolve_job_name(name))]
     if run:
         wanted += [(SECRET, names.kubeconfig_copy_name(name)), (PIPELINE_RUN, name)]
@@ -160,7 +163,7 @@ async def _admitted(client: Client, name: str) -> None:
 
 
 async def _caught_up(client: Client) -> None:
-    """The API server's own caches lag behind so many writes; until then it refuses to list."""
+    """Waits until the API server serves lists again: its watch cache lags behind after so many writes."""
     async with asyncio.timeout(_QUIET_WITHIN):
         while True:
             try:
@@ -172,9 +175,10 @@ async def _caught_up(client: Client) -> None:
 
 
 async def _copies(client: Client, originals: list[tuple[Resource, Obj]], wanted: list[str]) -> None:
-    """All originals again under each of the names.
+    """Creates a copy of all originals under each of the names, with their status.
 
-    Kueue takes a Workload's status as its own word and leaves it; alone it gets through about ten a second.
+    Kueue accepts a Workload whose status is already written and leaves it unchanged.  Kueue itself would
+    admit only about ten Workloads per second.
     """
     room = asyncio.Semaphore(_AT_ONCE)
 
@@ -206,7 +210,10 @@ async def _copy(client: Client, resource: Resource, original: Obj, name: str, ow
 
 
 def _without_selector(job: dict[str, Any]) -> None:
-    """What the API server adds to a Job, with its UID in it: it refuses another Job with the same."""
+    """Removes the selector and labels that the API server adds to a Job.
+
+    They contain the Job's UID, and the API server refuses a new Job with the UID of another.
+    """
     job["spec"].pop("selector", None)
     labels = job["spec"]["template"]["metadata"]["labels"]
     for label in (*labels,):
@@ -215,6 +222,6 @@ def _without_selector(job: dict[str, Any]) -> None:
 
 
 def _job_name(original: Obj) -> str:
-    """The name of the job that an object belongs to."""
+    """Returns the name of the FournosJob that an object belongs to."""
     labels = original["metadata"].get("labels") or {}
     return str(labels.get(names.JOB_NAME_LABEL) or original["metadata"]["name"])

@@ -1,4 +1,4 @@
-"""Jobs from submission to Succeeded, one at a time and many together."""
+"""Measures jobs from submission to Succeeded, one at a time and many concurrently."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from fournos.kube.resource import Obj, Resource
 
 CLUSTERS = 6
 SLOTS = 100
-"""Quota for more jobs than live at the same time: a queue would measure the executors."""
+"""Quota for more jobs than exist concurrently: if jobs queued, the round would measure the executors."""
 ALONE = 20
-"""Jobs of the round that submits one after another."""
+"""The number of jobs of a round that submits one job at a time."""
 _WARM_UP = 20
 _JOB_LIMIT = 300.0
 _QUIET = 1.0
@@ -39,16 +39,16 @@ HOPS: tuple[tuple[str, str, str, str], ...] = (
     ("run", "ran", "benchmark", "PipelineRun → succeeded"),
     ("ran", TERMINAL, "operator", "PipelineRun succeeded → phase Succeeded"),
 )
-"""From, to, who is at work, in words."""
+"""First event, last event, component that acts between them, and description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What is measured."""
+    """The kind of object that is measured."""
 
     resource: Resource
     body: Callable[[str], Obj]
-    """Its manifest, by name."""
+    """Returns the manifest for a name."""
     hops: tuple[tuple[str, str, str, str], ...]
 
 
@@ -57,7 +57,7 @@ JOBS = Subject(FOURNOS_JOB, job, HOPS)
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What one round of jobs measured; times in seconds."""
+    """The result of one round of jobs; times in seconds."""
 
     jobs: int
     together: bool
@@ -66,21 +66,21 @@ class Round:
     seconds: float
     """From the first submission to the last terminal phase."""
     hops: dict[str, tuple[float, float]]
-    """In words → p50 and p95."""
+    """Description → p50 and p95."""
     requests: dict[str, float]
-    """Requests a job: "operator", "events" (the operator's), "kueue and others", "all"."""
+    """Requests per job, by client: "operator", "events" (the operator's), "kueue and others", "all"."""
     requests_of: dict[str, dict[str, int]]
-    """The same in full: whose → verb and resource → number."""
+    """All requests of the round: client → verb and resource → number."""
     cpu_ms: float
-    """The operator's, a job."""
+    """CPU time of the operator per job, in milliseconds."""
     passes: float
-    """The operator's, a job."""
+    """Reconciles of the operator per job."""
     rss: int
-    """Bytes, at the end of the round."""
+    """Resident memory of the operator at the end of the round, in bytes."""
     cpu_of: dict[str, float]
-    """Milliseconds a job, by process, until the last job was done."""
+    """CPU milliseconds per job, by process, until the last job has ended."""
     others: float
-    """The share of the machine, 0 to 1, that processes took which have nothing to do with us."""
+    """The share of the machine's CPU, 0 to 1, used by processes outside of the benchmark."""
 
     @property
     def how(self) -> str:
@@ -88,12 +88,12 @@ class Round:
 
     @property
     def rate(self) -> float:
-        """Jobs a second."""
+        """Jobs per second."""
         return self.jobs / self.seconds
 
     @property
     def rate_alone(self) -> float:
-        """Jobs a second that the machine would do had it nothing else to do: an estimate."""
+        """An estimate of the jobs per second on a machine without other processes."""
         return self.rate / (1 - self.others) if self.others < 1 else 0.0
 
     def to_json(self) -> dict[str, Any]:
@@ -103,7 +103,10 @@ class Round:
 async def measure(
     name: str, sizes: Sequence[int], *, directory: Path, profile: Path | None, keep: bool
 ) -> list[Round]:
-    """One round for each size (1 stands for ALONE jobs one after another) on a fresh cluster `name`."""
+    """Measures one round for each size on a new cluster `name`.
+
+    Size 1 stands for ALONE jobs, one after another.
+    """
     quotas = {f"bench-{number}": SLOTS for number in range(1, CLUSTERS + 1)}
     async with rig(name, quotas=quotas, keep=keep) as found:
         log = directory / "operator.log"
@@ -118,7 +121,7 @@ async def measure(
 async def measured(
     found: Rig, running: Operator, executors: Onlooker, subject: Subject, sizes: Sequence[int]
 ) -> list[Round]:
-    """One round for each size, once all is warm."""
+    """Measures one round for each size, after a warm-up."""
     await _warm_up(found, running, executors, subject)
     return [
         await _round(found, running, executors, subject, size, prefix=f"r{place}")
@@ -127,10 +130,10 @@ async def measured(
 
 
 async def _warm_up(found: Rig, running: Operator, executors: Onlooker, subject: Subject) -> None:
-    """Until Kubernetes' garbage collector has learnt of the resource type.
+    """Runs jobs until Kubernetes' garbage collector watches the resource type.
 
-    It looks for new resource types twice a minute, and until then asks for the owner of each object that
-    one of them owns, which is nothing that a cluster in use does.
+    The garbage collector discovers new resource types twice a minute.  Until then it sends a get for the
+    owner of each dependent, which would distort the number of requests: a cluster in use does not do this.
     """
     wanted = ("get", str(subject.resource))
     for number in range(_WARM_UP):
@@ -193,13 +196,13 @@ async def _one(found: Rig, executors: Onlooker, subject: Subject, name: str) -> 
 
 
 async def _settle(found: Rig, running: Operator) -> None:
-    """Returns when the last finalizers, Events and quotas are written: nobody asks for anything."""
+    """Waits for the last writes of finalizers, Events and quotas: until no client sends a request."""
     last = None
     while True:
         seen = sum((await answered(found.client)).values()) - sum(found.sent.values())
         if seen == last and not await running.busy():
             return
-        last = seen + 1  # the look itself is not counted by the server, but is by the client
+        last = seen + 1  # the client counts the request of `answered`; the server does not
         await asyncio.sleep(_QUIET)
 
 
@@ -210,9 +213,10 @@ def _requests(
     after: Usage,
     jobs: int,
 ) -> tuple[dict[str, float], dict[str, dict[str, int]]]:
-    """Whose requests: the benchmark's by its client, the operator's by its metrics, the rest by subtraction.
+    """Attributes the requests to clients; returns the numbers per job, and all numbers in full.
 
-    The server's own count is the whole.  Client and server name verbs differently; resources are compared.
+    The benchmark's requests come from its client, the operator's from its metrics, and the server counts the
+    total; the rest is the difference.  Client and server name verbs differently, so resources are compared.
     """
     done = after.requests - before.requests
     operators = Counter(
@@ -248,7 +252,10 @@ def _by_resource(counts: Counter[tuple[str, str]]) -> Counter[str]:
 
 
 def _hops(executors: Onlooker, subject: Subject, jobs: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """A phase so short that the watch never showed it alone leaves its hop out for that job."""
+    """Returns description → p50 and p95 of each hop.
+
+    A hop is left out for a job whose phase was too short to appear in a watch event.
+    """
     result = {}
     for start, end, who, words in subject.hops:
         times = [

@@ -1,4 +1,4 @@
-"""Who used the machine while something was measured."""
+"""Measures which processes used the machine's CPU during a measurement."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _IDLE_COLUMNS = (3, 4)
-"""idle and iowait in /proc/stat."""
+"""The columns idle and iowait of /proc/stat."""
 _COLUMNS = slice(8)
-"""Those behind are guests' time, which is counted in user and nice already."""
+"""The columns after these are the guests' time, which user and nice already include."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Seconds of CPU since some beginning."""
+    """CPU seconds since the boot, or since another Load."""
 
     processes: dict[str, float]
     busy: float
-    """All cores, everybody."""
+    """All processes on all cores."""
     capacity: float
-    """All cores, idle time included."""
+    """All cores, including idle time."""
 
     def since(self, before: Load) -> Load:
         return Load(
@@ -33,12 +33,12 @@ class Load:
 
     @property
     def others(self) -> float:
-        """The share of the machine, 0 to 1, that went to processes that have nothing to do with us."""
+        """The share of the capacity, 0 to 1, used by processes other than `processes`."""
         return max(0.0, self.busy - sum(self.processes.values())) / self.capacity if self.capacity else 0.0
 
 
 def load(processes: Mapping[str, int]) -> Load:
-    """By name → number of the process."""
+    """Reads the current load.  `processes` is name → PID."""
     words = Path("/proc/stat").read_text().splitlines()[0].split()[1:]
     columns = [int(word) for word in words[_COLUMNS]]
     idle = sum(columns[column] for column in _IDLE_COLUMNS)
@@ -50,14 +50,14 @@ def load(processes: Mapping[str, int]) -> Load:
 
 
 def cpu(pid: int) -> float:
-    """Seconds, user and system, of one process with all its threads."""
-    # The command's name, in brackets, may hold blanks: fields are counted behind it.
+    """Returns the CPU seconds, user and system, of a process with all its threads."""
+    # The command's name, in parentheses, may contain blanks, so the fields are counted after it.
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
 def memory(pid: int) -> tuple[int, int]:
-    """Bytes resident: now, and the most so far."""
+    """Returns the resident memory of a process in bytes: the current and the peak value."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     found = {line.split()[0]: int(line.split()[1]) * 1024 for line in lines if line.startswith("Vm")}
     return found["VmRSS:"], found["VmHWM:"]

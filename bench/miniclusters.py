@@ -1,4 +1,4 @@
-"""MiniClusters of four pods, from submission until all their objects are there; nothing runs their Jobs."""
+"""Measures MiniClusters of four pods from submission until all their objects exist.  No Job runs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fournos.miniclusters.kinds import MINICLUSTER
 
 SIZE = 4
 MADE = "Succeeded"
-"""What stands for the end of a life here: the Job is made last."""
+"""The terminal phase of a MiniCluster in this benchmark: set when its Job exists, which is created last."""
 HOPS: tuple[tuple[str, str, str, str], ...] = (
     ("submitted", "waiting", "operator", "submit → phase Waiting"),
     ("waiting", "configmap", "operator", "Waiting → entrypoint ConfigMap"),
@@ -29,7 +29,7 @@ HOPS: tuple[tuple[str, str, str, str], ...] = (
 
 
 class Onlookers(Onlooker):
-    """Looks on; pods are nobody's business."""
+    """Records the events of MiniClusters.  It simulates no Job controller, so no pods exist."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(client, (MADE,))
@@ -65,7 +65,7 @@ SUBJECT = Subject(MINICLUSTER, minicluster, HOPS)
 async def measure(
     name: str, sizes: Sequence[int], *, directory: Path, profile: Path | None, keep: bool
 ) -> list[Round]:
-    """One round for each size on a fresh cluster `name`, whose Job controller is off."""
+    """Measures one round for each size on a new cluster `name`, whose Job controller is off."""
     extra = [
         *await asyncio.to_thread(resources.load, "deploy/crd/miniclusters.yaml"),
         *await asyncio.to_thread(resources.load, "deploy/minicluster/kueue.yaml"),

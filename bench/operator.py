@@ -1,4 +1,4 @@
-"""The operator as a process of its own, so that what it uses can be told from all else."""
+"""Runs the operator as a separate process, so that its resource usage can be measured separately."""
 
 from __future__ import annotations
 
@@ -27,31 +27,31 @@ _STOP_WITHIN = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the process has used since its start."""
+    """The resource usage of the process since its start."""
 
     cpu: float
-    """Seconds, user and system."""
+    """CPU seconds, user and system."""
     rss: int
-    """Bytes resident now."""
+    """Resident memory in bytes."""
     peak: int
-    """Bytes, the most so far."""
+    """Peak resident memory in bytes."""
     requests: Counter[tuple[str, str, str]]
     """Requests by client ("local", "events", "lease"), verb and resource."""
     passes: float
 
     def calls(self) -> int:
-        """Requests but those that keep the lease and the watches."""
+        """The number of requests without those for the lease and watches."""
         return sum(
             n for (client, verb, _), n in self.requests.items() if client != "lease" and verb != "watch"
         )
 
 
 class Operator:
-    """A running operator; see `operator`."""
+    """A running operator process; see `operator`."""
 
     def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         self.ready_after = 0.0
-        """Seconds from the start of the process to the first /readyz that said yes."""
+        """Seconds from the start of the process to the first successful /readyz."""
         self._process = process
         self._url = f"http://127.0.0.1:{port}"
         self._log = log
@@ -71,7 +71,7 @@ class Operator:
                             self.ready_after = time.perf_counter() - started
                             return
                 except aiohttp.ClientError:
-                    pass  # does not listen yet
+                    pass  # the process does not listen yet
                 await asyncio.sleep(0.02)
         raise RuntimeError(f"the operator is not ready after {_READY_WITHIN:g} s:\n{self.tail()}")
 
@@ -88,14 +88,14 @@ class Operator:
         return Usage(cpu(self.pid), rss, peak, requests, passes)
 
     async def busy(self) -> bool:
-        """Whether keys wait for a worker or have one."""
+        """True if the work queue has keys that wait or are being processed."""
         samples = await self._samples()
         return any(
             value for name, _, value in samples if name in ("fournos_queue_ready", "fournos_queue_processing")
         )
 
     def stop(self) -> None:
-        """An orderly end, so that a profile is written; killed if it does not come."""
+        """Stops the process gracefully, so that a profile is written; kills it after a timeout."""
         self._process.terminate()
         try:
             self._process.wait(_STOP_WITHIN)
@@ -126,9 +126,8 @@ async def operator(
 ) -> AsyncIterator[Operator]:
     """Starts `fournos run` of this checkout and waits until it is ready.
 
-    `settings` are variables of its environment.
-    `profile` names a file for cProfile's numbers (`python -m pstats` reads it); the operator is then about
-    twice as slow.
+    `settings` are environment variables.  `profile` is a file for the output of cProfile, which
+    `python -m pstats` reads; profiling makes the operator about twice as slow.
     """
     port = free_port()
     environment = {
@@ -164,7 +163,7 @@ async def operator(
 
 
 def samples(text: str) -> list[tuple[str, dict[str, str], float]]:
-    """Name, labels and value of every sample of a Prometheus text."""
+    """Returns name, labels and value of each sample of a text in Prometheus format."""
     return [
         (sample.name, sample.labels, sample.value)
         for family in text_string_to_metric_families(text)

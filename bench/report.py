@@ -1,4 +1,4 @@
-"""What a person sees of a measurement, and the file that keeps it."""
+"""Prints the results of a measurement as tables, and writes them to a file."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def show_idle(idle: Idle, console: Console) -> None:
 
 
 def _lifecycle_targets(rounds: Sequence[Round]) -> list[tuple[Target, float]]:
-    """Those that the rounds can tell anything about."""
+    """Returns the targets that the rounds cover, with the measured values."""
     found: list[tuple[Target, float]] = []
     for each in rounds:
         if not each.together:
@@ -185,7 +185,7 @@ def _targets(console: Console, measured: Sequence[tuple[Target, float]]) -> None
 
 
 def surroundings() -> dict[str, Any]:
-    """What the numbers depend on and the benchmark cannot change."""
+    """Returns the environment that affects the results: what the benchmark cannot change."""
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "version": __version__,

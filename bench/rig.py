@@ -1,4 +1,4 @@
-"""The cluster that is measured on, and what must exist in it before the first job."""
+"""The cluster for a measurement, and the objects that must exist before the first job."""
 
 from __future__ import annotations
 
@@ -30,22 +30,22 @@ GPU = "h200"
 USER_AGENT = f"fournos-bench/{__version__}"
 
 CONTROLLERS = "*,-job-controller"
-"""The benchmark itself ends the resolve Jobs."""
+"""All controllers but the Job controller: the benchmark itself completes the resolve Jobs."""
 _ACTIVE_WITHIN = 30.0
 _SERVERS = ("kube-apiserver", "etcd", "kueue", "kube-controller-manager")
 
 
 @dataclass(slots=True)
 class Rig:
-    """A cluster, and the benchmark's own client to it with its requests counted."""
+    """A cluster and the benchmark's client, which counts its requests."""
 
     cluster: Cluster
     client: Client
     sent: dict[tuple[str, str], int] = field(default_factory=dict)
-    """The benchmark's own requests by verb and resource (`Request`'s words), watches not counted."""
+    """The benchmark's own requests by verb and resource (as `Request` names them), without watches."""
 
     def processes(self) -> dict[str, int]:
-        """What runs for the measurement, but the operator: by name → number of the process."""
+        """Returns name → PID of the processes of the measurement, without the operator."""
         return {"benchmark": os.getpid(), **{name: self.cluster.pid(name) for name in _SERVERS}}
 
 
@@ -58,9 +58,9 @@ async def rig(
     kueue_config: Mapping[str, Any] | None = None,
     extra: Sequence[Mapping[str, Any]] = (),
 ) -> AsyncIterator[Rig]:
-    """A fresh control plane of this name.  Taken down unless `keep`.
+    """Brings up a new control plane `name`, and takes it down at the end unless `keep`.
 
-    `quotas` gives slots by ResourceFlavor; `extra` objects are applied, too, definitions among them.
+    `quotas` is ResourceFlavor → slots.  `extra` are further objects to apply, CRDs among them.
     """
     cluster = await asyncio.to_thread(
         devcluster.up,
@@ -102,7 +102,7 @@ def _furnish(cluster: Cluster, quotas: Mapping[str, int], extra: Sequence[Mappin
 
 
 def queue_objects(quotas: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Flavors, one ClusterQueue over them, and its LocalQueue.  GPUs never are what is short."""
+    """Returns the flavors, one ClusterQueue with all of them, and its LocalQueue.  GPU quota never limits."""
     api = "kueue.x-k8s.io/v1beta2"
     gpus = f"fournos/gpu-{GPU}"
     flavors: list[dict[str, Any]] = [
@@ -169,7 +169,7 @@ def _kubeconfig(cluster_name: str) -> dict[str, Any]:
 
 
 def job(name: str) -> dict[str, Any]:
-    """A job that shares a cluster, with nothing for the resolver to add."""
+    """Returns a FournosJob that shares a cluster and to which the resolver adds nothing."""
     return {
         "apiVersion": "fournos.dev/v1",
         "kind": "FournosJob",
