@@ -1,1 +1,1 @@
-"""What a developer's machine has in place of FORGE, target clusters and an image registry."""
+"""Development tools: local replacements for FORGE, target clusters and an image registry."""

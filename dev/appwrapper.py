@@ -1,6 +1,6 @@
 """The AppWrapper operator's make targets and hack scripts, by the names that its README gives them.
 
-Everything but making a cluster acts on the current context of the kubeconfig, whatever cluster that is.
+All commands except create-cluster act on the current context of the kubeconfig, whatever cluster that is.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from devcluster.upstream import RELEASES
 CLUSTER = "appwrapper-test"
 NAMESPACE = "appwrapper-system"
 IMAGE = re.compile(r"quay\.io/rh_perfscale/fournos:\S+")
-"""As deploy/appwrapper names it, in whatever version."""
+"""The image in deploy/appwrapper, of any version."""
 _CRD = "deploy/crd/appwrappers.yaml"
 _LIMIT = 180.0
 KUEUE_PATIENCE = 200
-"""Seconds, of which Kueue may take 120."""
+"""Seconds to wait for Kueue, which may take up to 120 to find a new CRD."""
 PROBE = "deployment-probe"
 _PROBE: Mapping[str, Any] = {
     "apiVersion": "workload.codeflare.dev/v1beta2",
@@ -56,11 +56,11 @@ _PROBE: Mapping[str, Any] = {
         ],
     },
 }
-"""Its queue is none, so that it gets a Workload and never runs."""
+"""An AppWrapper whose queue does not exist: Kueue creates its Workload but never admits it."""
 
 
 def kubectl(*arguments: str, stdin: str | None = None, show: bool = True) -> str:
-    """In the current context.  Raises DevclusterError with kubectl's words."""
+    """Runs kubectl in the current context.  Raises DevclusterError with kubectl's output."""
     command = [*kubectl_program(), *arguments]
     done = subprocess.run(
         command, input=stdin, capture_output=True, text=True, cwd=ROOT, timeout=_LIMIT, check=False
@@ -87,7 +87,7 @@ def create_cluster() -> None:
         ClusterSpec(name=_name(), profile="full", provider=provider, without=frozenset({"tekton"})),
         progress=progress,
     )
-    if provider == "native":  # it has no registry to pull the sample's image from
+    if provider == "native":  # has no registry from which to pull the sample's image
         cluster.load(sample_image(progress).archive, progress=progress)
     target = current_kubeconfig(os.environ)
     merge(target, yaml.safe_load(cluster.kubeconfig_path.read_text()), f"devcluster-{cluster.name}")
@@ -98,13 +98,13 @@ def create_cluster() -> None:
 
 
 def current_kubeconfig(environment: Mapping[str, str]) -> Path:
-    """The file that kubectl writes to."""
+    """Returns the kubeconfig file that kubectl writes to."""
     named = environment.get("KUBECONFIG", "").split(os.pathsep)[0]
     return Path(named) if named else Path.home() / ".kube" / "config"
 
 
 def merge(target: Path, cluster: Mapping[str, Any], name: str) -> None:
-    """Adds the cluster of a kubeconfig under this name, or replaces it, and makes it current."""
+    """Adds or replaces the cluster of a kubeconfig under this name, and makes it the current context."""
     found = (yaml.safe_load(target.read_text()) if target.exists() else None) or {
         "apiVersion": "v1",
         "kind": "Config",
@@ -129,7 +129,8 @@ def deploy_kueue() -> None:
     """Install Kueue where it is missing, and make queues: 4 CPUs for the namespace default."""
     if "kueue.x-k8s.io/" not in kubectl("api-versions", show=False):
         _install_kueue(os.environ.get("KUEUE_MANIFESTS") or RELEASES["kueue"])
-    # Its webhook answers some time after its pod is there, in whatever namespace that is.
+    # Kueue's webhook answers some time after its pod is ready.  The namespace of Kueue is not known here, so
+    # the apply itself is retried.
     refused: list[DevclusterError] = []
     wait_until(
         "samples/queues.yaml applied",
@@ -150,7 +151,7 @@ def _makes_queues(refused: list[DevclusterError]) -> bool:
 
 
 def _install_kueue(manifests: str) -> None:
-    """Of a release, by URL or file."""
+    """Installs a Kueue release.  `manifests` is a URL or a file."""
     print(f"Kueue is not installed in this cluster: applying {manifests}")
     try:
         kubectl("apply", "--server-side", "--force-conflicts", "-f", manifests)
@@ -166,7 +167,7 @@ def _install_kueue(manifests: str) -> None:
 
 
 def image(progress: Progress) -> Image:
-    """Of this checkout: by Docker or Podman where one of them answers, else by buildah."""
+    """Builds the image of this checkout with Docker or Podman if one of them answers, else with buildah."""
     return operator_image(progress, find_engine())
 
 
@@ -195,9 +196,9 @@ def deploy() -> None:
 
 
 def await_kueue(*, wait: Callable[[float], None] = time.sleep) -> None:
-    """Until AppWrappers get Workloads: Kueue looks for a new CRD at growing intervals.
+    """Waits until AppWrappers get Workloads: Kueue looks for a new CRD with growing backoff.
 
-    Raises DevclusterError if that does not come.
+    Raises DevclusterError after KUEUE_PATIENCE seconds.
     """
     if "kueue.x-k8s.io/" not in kubectl("api-versions", show=False):
         print("Kueue is not installed here: AppWrappers with a queue wait for it.")
@@ -245,7 +246,7 @@ def run() -> None:
     """Run the operator here, without webhooks, in the current context."""
     environment = {"FOURNOS_APPWRAPPER_NAMESPACE": "default", **os.environ}
     words = [sys.executable, "-m", "fournos", "run", "--enable", "appwrappers"]
-    # It becomes the operator: signals and the exit code are its own.
+    # This process becomes the operator, so that signals and the exit code need no forwarding.
     os.execve(sys.executable, words, environment)  # noqa: S606
 
 

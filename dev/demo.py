@@ -25,7 +25,10 @@ JOB_LIMIT = 180.0
 
 
 def run(where: Where, progress: Progress, *, pushed: str = "") -> int:
-    """`pushed` is an operator's image that the cluster can pull; without it one is built and loaded."""
+    """Runs the demo and returns the exit code.
+
+    `pushed` is an operator image that the cluster can pull.  Without it an image is built and loaded.
+    """
     if where.provider == "existing" and not pushed:
         raise DevclusterError(
             "No image can be loaded into an existing cluster: name an operator's that it can pull",
@@ -34,7 +37,7 @@ def run(where: Where, progress: Progress, *, pushed: str = "") -> int:
     engine = engine_of(where.provider)
     progress.say("1/3  A local Kubernetes with Kueue, Tekton and four mock clusters; the operator's image")
     with ThreadPoolExecutor(max_workers=1) as pool:
-        # The image needs nothing of the cluster, so it is made meanwhile.
+        # The image does not need the cluster, so it is built at the same time.
         building = None if pushed else pool.submit(operator_image, progress, engine)
         cluster = prepare(where, progress)
         image = building.result() if building else pushed
@@ -68,7 +71,7 @@ async def _submit(kubeconfig: Path, sample: Obj, namespace: str, progress: Progr
 
 
 async def _follow(api: Client, job: Obj, progress: Progress) -> Obj:
-    """Tell every new phase and message, until the job is done."""
+    """Prints each new phase and message until the job has ended.  Returns the job."""
     key, started, told = key_of(job), time.monotonic(), ("", "")
     progress.say(f"     FournosJob {key.name}")
     while True:
@@ -81,7 +84,7 @@ async def _follow(api: Client, job: Obj, progress: Progress) -> Obj:
             told = _tell(job, told, time.monotonic() - started, progress)
             if told[0] in names.TERMINAL:
                 return job
-        # The watch ended: what it did not say any more is read.
+        # A watch may end before it delivers the last change, so the job is read again.
         job = await api.get(FOURNOS_JOB, key)
         told = _tell(job, told, time.monotonic() - started, progress)
         if told[0] in names.TERMINAL:

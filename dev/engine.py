@@ -1,4 +1,4 @@
-"""Docker or Podman, where one of them is there and answers: it builds from public base images."""
+"""Builds images from public base images with Docker or Podman, if one of them is usable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from devcluster.shell import run, stream
 
 PROGRAMS = ("docker", "podman")
 WITHOUT = "buildah"
-"""CONTAINER_TOOL's word for none of them."""
+"""The value of CONTAINER_TOOL for neither Docker nor Podman."""
 _ASK_LIMIT = 20.0
 _MOVE_LIMIT = 600.0
 _BUILD_LIMIT = 1200.0
@@ -23,7 +23,7 @@ _BUILD_LIMIT = 1200.0
 
 @dataclass(frozen=True)
 class Engine:
-    """All methods raise CommandFailedError with the program's output."""
+    """Docker or Podman.  All methods raise CommandFailedError with the program's output."""
 
     program: str
 
@@ -41,15 +41,15 @@ class Engine:
                 raise CommandFailedError(error.message, evidence=error.evidence, hint=hint) from None
 
     def save(self, tag: str, archive: Path) -> None:
-        """A docker archive."""
+        """Saves the image as a docker archive."""
         unfinished = archive.with_suffix(".new")
-        unfinished.unlink(missing_ok=True)  # podman adds to an archive that is there
+        unfinished.unlink(missing_ok=True)  # podman adds to an existing archive
         form = ["--format", "docker-archive"] if self.program == "podman" else []
         run([self.program, "save", *form, "--output", unfinished, tag], limit=_MOVE_LIMIT)
         unfinished.replace(archive)
 
     def push(self, archive: Path, tag: str, names: tuple[str, ...], progress: Progress) -> None:
-        """The image of an archive under each of the names, to the registries that they name."""
+        """Pushes the image of an archive under each of the names, to the registries in the names."""
         run([self.program, "load", "--input", archive], limit=_MOVE_LIMIT)
         for name in names:
             with progress.step(f"Pushing {name}", usual="30 s"):
@@ -58,10 +58,10 @@ class Engine:
 
 
 def find_engine(environment: Mapping[str, str] | None = None) -> Engine | None:
-    """The first of Docker and Podman that answers, or the one that CONTAINER_TOOL names; None: buildah.
+    """Returns the engine that CONTAINER_TOOL names, else the first of Docker and Podman that answers.
 
-    A client alone builds nothing, so that each is asked for its server.  Raises DevclusterError where the
-    named one is not usable.
+    None means buildah.  The server of each is queried: an installed client alone cannot build.  Raises
+    DevclusterError if the named engine is not usable.
     """
     wanted = (os.environ if environment is None else environment).get("CONTAINER_TOOL", "")
     if wanted == WITHOUT:
@@ -81,7 +81,7 @@ def find_engine(environment: Mapping[str, str] | None = None) -> Engine | None:
 
 
 def require_engine(purpose: str) -> Engine:
-    """Raises DevclusterError where there is none."""
+    """Returns the engine.  Raises DevclusterError if there is none."""
     engine = find_engine()
     if engine is None:
         raise DevclusterError(
@@ -93,5 +93,5 @@ def require_engine(purpose: str) -> Engine:
 def _answers(program: str) -> bool:
     try:
         return run([program, "info"], limit=_ASK_LIMIT, check=False).returncode == 0
-    except DevclusterError:  # it hangs, or cannot be started
+    except DevclusterError:  # the program hangs, or cannot be started
         return False

@@ -1,6 +1,7 @@
-"""The operator's image, and the mock resolver's: by buildah without a registry, by an engine with one.
+"""Builds the images of the operator and of the mock resolver.
 
-`python -m dev.image` builds the operator's with buildah and prints its tag and archive.
+Buildah needs no registry; Docker or Podman pull public base images.  `python -m dev.image` builds the
+operator's image with buildah and prints its tag and archive.
 """
 
 from __future__ import annotations
@@ -25,26 +26,28 @@ from devcluster.progress import Progress
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
 MOCK_RESOLVE = "docker.io/library/fournos-mock-resolve:dev"
-"""What the mock pipelines call `fournos-mock-resolve:dev`."""
+"""The full name of `fournos-mock-resolve:dev` in the mock pipelines."""
 VALIDATION = "registry.k8s.io/kubectl:v1.34.4"
-"""What config/fournos-validation runs; a cluster without a registry has the mock resolver's kubectl there."""
+"""The image of config/fournos-validation.  A cluster without a registry gets the mock resolver under this
+name, which contains kubectl."""
 SAMPLE = "quay.io/project-codeflare/busybox:1.36"
 _SOURCES = ("src", "config", "pyproject.toml", "requirements-runtime.lock", "Containerfile", "README.md")
 
 
 @dataclass(frozen=True)
 class Image:
-    """A docker archive and the tag in it."""
+    """A docker archive and its tag."""
 
     tag: str
     archive: Path
 
 
 def operator_image(progress: Progress, engine: Engine | None = None) -> Image:
-    """The image of this checkout.  Built only when its content changed: the tag is made of the content,
-    so a Deployment that names it restarts exactly when it must.
+    """Returns the operator image of this checkout, built only if its content has changed.
 
-    Without an engine buildah makes it of Debian packages, with one the Containerfile's own base is pulled.
+    The tag is a digest of the content, so a Deployment that names it restarts exactly when the content
+    changes.  With an engine the base image of the Containerfile is pulled; without one buildah uses a base of
+    Debian packages.
     """
     base = None if engine else python_base(progress)
     maker = engine.program if engine else "buildah"
@@ -74,7 +77,10 @@ def operator_image(progress: Progress, engine: Engine | None = None) -> Image:
 
 
 def mock_resolve_image(kubectl: Path, progress: Progress) -> Image:
-    """The mock resolver's image, on the archive of the kubectl image; it is the connectivity check's, too."""
+    """Returns the mock resolver's image, based on the archive of the kubectl image.
+
+    The connectivity check uses it, too.
+    """
     BUILD.mkdir(exist_ok=True)
     with file_lock(BUILD / ".lock", limit=600, what="the making of the mock resolver's image"):
         archive, made = BUILD / "mock-resolve.tar", BUILD / "mock-resolve.key"
@@ -97,7 +103,7 @@ def mock_resolve_image(kubectl: Path, progress: Progress) -> Image:
 
 
 def pulled_mock_resolve_image(engine: Engine, progress: Progress) -> Image:
-    """The mock resolver's image on public base images."""
+    """Returns the mock resolver's image, based on public images."""
     BUILD.mkdir(exist_ok=True)
     with file_lock(BUILD / ".lock", limit=600, what="the making of the mock resolver's image"):
         folder, archive = ROOT / "dev" / "mock-resolve", BUILD / f"mock-resolve-{engine.program}.tar"
@@ -112,7 +118,7 @@ def pulled_mock_resolve_image(engine: Engine, progress: Progress) -> Image:
 
 
 def sample_image(progress: Progress) -> Image:
-    """What samples/appwrapper.yaml runs: the clusters' own busybox under the name that it has there."""
+    """Returns the image of samples/appwrapper.yaml: the local clusters' busybox under the sample's name."""
     BUILD.mkdir(exist_ok=True)
     archive = BUILD / "sample.tar"
     with file_lock(BUILD / ".lock", limit=600, what="the making of the sample's image"):
@@ -121,7 +127,7 @@ def sample_image(progress: Progress) -> Image:
 
 
 def retag(source: Path, tags: Sequence[str], target: Path) -> None:
-    """A copy of a docker archive of one image, under other names."""
+    """Copies a docker archive of one image, with other tags."""
     unfinished = target.with_suffix(".new")
     with tarfile.open(source) as old, tarfile.open(unfinished, "w") as new:
         for entry in old:
@@ -135,7 +141,7 @@ def retag(source: Path, tags: Sequence[str], target: Path) -> None:
 
 
 def _packages(progress: Progress) -> None:
-    """build/image: the locked dependencies (kept until the lock changes) and this checkout's wheel."""
+    """Fills build/image with the locked dependencies (kept until the lock changes) and the wheel."""
     kept, lock = BUILD / "dependencies", ROOT / "requirements-runtime.lock"
     stamp = BUILD / "dependencies.key"
     key = hashlib.sha256(lock.read_bytes()).hexdigest()
@@ -155,9 +161,9 @@ def _packages(progress: Progress) -> None:
 
 
 def _digest(sources: Iterable[str], base: Path | str) -> str:
-    """Of everything that an image is made of; 12 hex digits.
+    """Returns a digest, 12 hex digits, of everything that an image is built from.
 
-    An archive as base counts by its size and time; what an engine pulls, by the engine's name alone.
+    A base that is an archive counts by its size and time; a base that an engine pulls, by the engine's name.
     """
     digest = hashlib.sha256()
     if isinstance(base, Path):

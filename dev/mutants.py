@@ -28,7 +28,7 @@ DECISIONS = (
     "fournos.runtime.lease",
     "fournos.runtime.reconcile",
 )
-"""Without MODULES."""
+"""The default of MODULES."""
 _COPIED = ("src", "tests", "config", "manifests", "docs", "README.md", "pyproject.toml")
 _SURVIVED = re.compile(r"^\s*(?P<name>\S+): survived$", re.MULTILINE)
 _TEXT = re.compile(r'"[^"]*"')
@@ -36,7 +36,7 @@ _TEXT = re.compile(r'"[^"]*"')
 
 @dataclass(frozen=True)
 class Survivor:
-    """A change that no test noticed."""
+    """A mutation that no test detected."""
 
     name: str
     before: str
@@ -44,7 +44,7 @@ class Survivor:
 
     @property
     def of_a_text(self) -> bool:
-        """Only a string is another one: most are messages, which tests need not repeat."""
+        """True if only a string differs: most strings are messages, which tests need not repeat."""
         return _TEXT.sub("", self.before) == _TEXT.sub("", self.after)
 
     def __str__(self) -> str:
@@ -52,12 +52,12 @@ class Survivor:
 
 
 def survivors(results: str) -> list[str]:
-    """Names in the output of `mutmut results`."""
+    """Returns the names of the survivors in the output of `mutmut results`."""
     return [found["name"] for found in _SURVIVED.finditer(results)]
 
 
 def survivor(name: str, diff: str) -> Survivor:
-    """From a unified diff."""
+    """Returns the survivor of a unified diff."""
 
     def side(sign: str) -> str:
         lines = [line for line in diff.splitlines() if line.startswith(sign) and line[:3] != sign * 3]
@@ -67,18 +67,18 @@ def survivor(name: str, diff: str) -> Survivor:
 
 
 def sources(module: str) -> str:
-    """The files of a module or package, as mutmut's pattern."""
+    """Returns mutmut's pattern for the files of a module or package."""
     path = Path("src", *module.split("."))
     return f"{path}/*" if (ROOT / path).is_dir() else f"{path}.py"
 
 
 def tests(module: str) -> str:
-    """The unit tests of the package that it is in."""
+    """Returns the directory with the unit tests of the module's package."""
     return f"tests/unit/{module.split('.')[1]}"
 
 
 def table(modules: Sequence[str]) -> str:
-    """mutmut's settings: changes of these, seen by the tests of their packages."""
+    """Returns mutmut's settings: mutate these modules, run the tests of their packages."""
     settings = {
         "source_paths": ["src"],
         "only_mutate": [sources(module) for module in modules],
@@ -87,7 +87,7 @@ def table(modules: Sequence[str]) -> str:
         "pytest_add_cli_args": ["-p", "no:cacheprovider", "-q"],
         "pytest_add_cli_args_test_selection": sorted({tests(module) for module in modules}),
     }
-    # A JSON list of strings is one of TOML, too.
+    # A JSON list of strings is also valid TOML.
     lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
     return f"\n[tool.mutmut]\n{lines}"
 
@@ -104,7 +104,7 @@ def _copy(to: Path, modules: Sequence[str]) -> None:
 
 
 def _diffs(names: Sequence[str]) -> Iterator[Survivor]:
-    """In this process: `mutmut show` takes a second for each."""
+    """Yields the survivors.  The diffs are computed in this process: `mutmut show` takes a second each."""
     diff_of = importlib.import_module("mutmut.mutation.diff_apply").get_diff_for_mutant
     for name in names:
         module = name.split(".x")[0]

@@ -1,4 +1,4 @@
-"""The operator inside a local cluster: manifests/deployment.yaml, with the image of this checkout."""
+"""Deploys the operator into a local cluster: manifests/deployment.yaml with the image of this checkout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOUNT = "/etc/fournos"
 
 
 def objects(image: str, *, secrets_namespace: str, replicas: int = 2) -> list[dict[str, Any]]:
-    """The manifest as it stands, but for the image, the secrets namespace and the mock resolve template."""
+    """Returns the manifest, with only image, secrets namespace and mock resolve template changed."""
     found = resources.load("manifests/deployment.yaml")
     (deployment,) = (item for item in found if item["kind"] == "Deployment")
     deployment["spec"]["replicas"] = replicas
@@ -48,9 +48,9 @@ def deploy(
     replicas: int = 2,
     limit: int = 120,
 ) -> None:
-    """Apply it and wait, at most `limit` seconds, until every replica is ready.
+    """Applies the manifest and waits, at most `limit` seconds, until all replicas are ready.
 
-    An Image must have been loaded.  Raises DevclusterError that shows the pods and what they last said.
+    An Image must be loaded before.  Raises DevclusterError with the pods and the end of their logs.
     """
     tag = image if isinstance(image, str) else image.tag
     resources.apply(

@@ -1,4 +1,4 @@
-"""promtool, which checks rules and runs their tests, built from its Go module and kept in the cache.
+"""Builds promtool, which checks and tests Prometheus rules, from its Go module into the cache.
 
 `python -m dev.promtool ARGUMENT…` runs it.
 """
@@ -19,16 +19,16 @@ from devcluster.shell import stream
 from devcluster.system import ensure_go
 
 SOURCES = Path(__file__).parent / "go" / "promtool"
-"""A module of its own: what it needs must not move the versions that a local cluster is made of, nor make
-them be compiled again."""
+"""A separate Go module: its requirements must not change the versions of a local cluster's programs, or cause
+them to be compiled again."""
 _PACKAGE = "github.com/prometheus/prometheus/cmd/promtool"
 _LIMIT = 1800.0
-# Of service discoveries only those by file and by http: the rest are the clouds' libraries.
+# Only the service discoveries by file and http are built: the others need the libraries of cloud providers.
 _TAGS = "remove_all_sd"
 
 
 def ensure_promtool(progress: Progress) -> Path:
-    """The program; built when this version is not in the cache.  Raises DevclusterError."""
+    """Returns the program, built if this version is not in the cache.  Raises DevclusterError."""
     pinned = b"".join((SOURCES / name).read_bytes() for name in ("go.mod", "go.sum"))
     program = cache_root() / f"promtool-{hashlib.sha256(pinned).hexdigest()[:12]}"
     with file_lock(cache_root() / ".promtool.lock", limit=_LIMIT, what="the build of promtool"):

@@ -20,7 +20,10 @@ _TAG_LENGTH = 128
 
 
 def tags(ref: str, commit: str, version: str) -> tuple[str, ...]:
-    """Of a full git ref.  Raises DevclusterError for a version tag that is not this checkout's version."""
+    """Returns the image tags for a full git ref.
+
+    Raises DevclusterError for a version tag that differs from this checkout's version.
+    """
     kind, _, name = ref.removeprefix("refs/").partition("/")
     if kind == "tags":
         if name.removeprefix("v") != version:

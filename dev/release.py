@@ -39,13 +39,13 @@ NOTES = "RELEASE.txt"
 
 @dataclass(frozen=True)
 class Source:
-    """A tree to make a release of."""
+    """A source tree to release."""
 
     tree: Path
     made: int
-    """Of the commit, seconds since 1970: the time that every file in an archive bears."""
+    """The commit's time in seconds since 1970, used as the time of each file in an archive."""
     repository: str = IMAGE
-    """Where the image will be pulled from."""
+    """The repository from which the image is pulled."""
 
     @property
     def version(self) -> str:
@@ -57,11 +57,11 @@ class Source:
         return f"{self.repository}:{self.version}"
 
 
-# --- what is the same bytes each time -----------------------------------------------------------------
+# --- reproducible artifacts: the same bytes each time -------------------------------------------------
 
 
 def artifacts(source: Source, out: Path) -> None:
-    """All but images, notes and checksums."""
+    """Writes all artifacts except images, notes and checksums."""
     out.mkdir(parents=True, exist_ok=True)
     packages(source, out)
     installs(source, out)
@@ -80,13 +80,13 @@ def artifacts(source: Source, out: Path) -> None:
 
 
 def packages(source: Source, out: Path) -> None:
-    """Wheel and sdist, by hatchling: it takes their times from SOURCE_DATE_EPOCH."""
+    """Builds wheel and sdist with hatchling, which takes the file times from SOURCE_DATE_EPOCH."""
     words = [sys.executable, "-m", "hatchling", "build", "-t", "sdist", "-t", "wheel", "-d", str(out)]
     run(words, limit=300, cwd=source.tree, env={"SOURCE_DATE_EPOCH": str(source.made)})
 
 
 def installs(source: Source, out: Path) -> None:
-    """install-SYSTEM.yaml for each system, and install.yaml for all of them."""
+    """Writes install-SYSTEM.yaml for each system, and install.yaml for all of them."""
     found = {one: of_system(one, documents(source.tree, one), source.image) for one in SYSTEMS}
     for one, objects in found.items():
         _install(out / f"install-{one.name}.yaml", objects, f"{one.what}, {source.version}")
@@ -114,7 +114,7 @@ def _install(path: Path, objects: Sequence[Document], title: str) -> None:
 
 
 def images(source: Source, out: Path, wanted: Sequence[str], progress: Progress) -> dict[str, str]:
-    """An archive for each base, or why there is none."""
+    """Builds an archive for each wanted base.  Returns file name → reason for each archive that is absent."""
     absent = {}
     for name in BASES:
         target = out / f"fournos-{source.version}-image-{name}.tar.gz"
@@ -143,7 +143,7 @@ def notes(source: Source, absent: dict[str, str]) -> str:
 
 
 def checksums(folder: Path) -> str:
-    """As `sha256sum` writes and checks them."""
+    """Returns the checksums of the files, in the format of `sha256sum`."""
     lines = []
     for path in sorted(folder.iterdir()):
         if path.name != SUMS:
@@ -153,7 +153,7 @@ def checksums(folder: Path) -> str:
 
 
 def release(out: Path | None, repository: str, wanted: Sequence[str], progress: Progress) -> Path:
-    """Of the commit that is checked out.  Raises DevclusterError."""
+    """Makes the release of the checked-out commit and returns its directory.  Raises DevclusterError."""
     system.ensure_packages([system.RELEASE_PACKAGES], progress)
     if _git("status", "--porcelain").strip():
         raise DevclusterError(

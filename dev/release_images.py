@@ -1,4 +1,4 @@
-"""The image of a release as an archive, for each base."""
+"""Builds the image of a release as an archive, for each base."""
 
 from __future__ import annotations
 
@@ -15,22 +15,24 @@ from devcluster.errors import CommandFailedError
 from devcluster.progress import Progress
 
 PUBLIC_BASE = "docker.io/library/python:3.11-slim"
-"""As the Containerfile names it."""
+"""The base image in the Containerfile."""
 
 
 class AbsentError(Exception):
-    """Why an image cannot be made here."""
+    """An image cannot be built on this machine; the message is the reason."""
 
 
 @dataclass(frozen=True)
 class Base:
+    """A base of the image, and the function that builds the image on it."""
+
     what: str
     make: Callable[[Path, str, Path, Progress], None]
-    """Tree, tag, archive.  Raises AbsentError, DevclusterError."""
+    """Called with tree, tag, archive and progress.  Raises AbsentError, DevclusterError."""
 
 
 def _debian(_tree: Path, tag: str, target: Path, progress: Progress) -> None:
-    """From Debian's packages by mmdebstrap.  It is made of the checkout, which is that of the tree."""
+    """Builds on Debian packages with mmdebstrap.  It uses the checkout, which has the content of the tree."""
     image = operator_image(progress)
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         named = Path(scratch) / "image.tar"
@@ -73,7 +75,7 @@ BASES: Mapping[str, Base] = {
 
 
 def recipe(version: str, tag: str) -> str:
-    """The shell script that makes the image on the public base, from the sdist beside it."""
+    """Returns the shell script that builds the image on the public base, from the sdist beside it."""
     return f"""#!/bin/sh
 # Makes {tag} on {PUBLIC_BASE}, and its archive.
 # Needs podman or docker, that image and PyPI.  BASE names another base with Python 3.11 and pip.

@@ -1,6 +1,6 @@
-"""install.yaml: what `kubectl apply -f` needs to install a system, or all of them, of one version.  Pure.
+"""Builds install.yaml, the manifests to install one system, or all of them, of one version.  Pure.
 
-Kustomizations come in rendered; the files of systems without one as they are.
+The input is the rendered kustomization of a system, or its files if it has none.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import yaml
 Document = dict[str, Any]
 
 REPOSITORIES = ("quay.io/rh_perfscale/fournos", "quay.io/rh_perfscale/hearth")
-"""What the manifests call the one image of all operators."""
+"""The names in the manifests of the one image of all operators."""
 ORDER = (
     "Namespace",
     "CustomResourceDefinition",
@@ -36,12 +36,13 @@ ORDER = (
     "MutatingWebhookConfiguration",
     "ValidatingWebhookConfiguration",
 )
-"""The operators before the webhooks that ask them: what is created in between is not refused."""
+"""The order of the kinds.  Operators precede the webhook configurations that call them: an object created in
+between is not refused."""
 
 
 @dataclass(frozen=True)
 class System:
-    """Where a system's objects are: a kustomization, or files; and namespaces that none of them makes."""
+    """The sources of a system's objects: a kustomization or files, and namespaces that these lack."""
 
     name: str
     what: str
@@ -51,9 +52,9 @@ class System:
 
 
 JOBS_NAMESPACE = "fournos"
-"""Of the FournosJobs, as deploy/ has it."""
+"""The namespace of the FournosJobs in deploy/."""
 LOCKS_NAMESPACE = "psap-automation"
-"""Where Hearth by itself looks for them."""
+"""The namespace in which a standalone Hearth looks for FournosJobs."""
 
 SYSTEMS = (
     System("fournos", "FournosJob", kustomization="deploy"),
@@ -78,7 +79,7 @@ SYSTEMS = (
     ),
 )
 NOT_OURS = frozenset({"kueue-system"})
-"""Namespaces that Kueue makes."""
+"""Namespaces that Kueue's installation creates."""
 
 
 def namespace(name: str) -> Document:
@@ -86,22 +87,22 @@ def namespace(name: str) -> Document:
 
 
 def identity(item: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    """Group, kind, namespace, name: what is one object, whoever lists it."""
+    """Returns group, kind, namespace and name, which identify an object across systems."""
     meta = item["metadata"]
     group = str(item["apiVersion"]).rpartition("/")[0]
     return group, str(item["kind"]), str(meta.get("namespace", "")), str(meta["name"])
 
 
 def of_system(system: System, documents: Iterable[Document], image: str) -> list[Document]:
-    """What it takes; `image` with its tag."""
+    """Returns the objects of a system, in order; `image` includes the tag."""
     found = [*map(namespace, system.namespaces), *documents]
     return _ordered(_with_image(item, image) for item in found)
 
 
 def of_all(systems: Sequence[Sequence[Document]]) -> list[Document]:
-    """One file for all: Hearth locks clusters where this very file has FournosJobs run.
+    """Merges the objects of all systems.  Hearth's namespace for locks becomes that of the FournosJobs.
 
-    Raises ValueError if two systems want one object in two ways.
+    Raises ValueError if two systems define the same object differently.
     """
     found: dict[tuple[str, str, str, str], Document] = {}
     for item in (_beside_jobs(item) for system in systems for item in system):
@@ -116,7 +117,10 @@ def of_all(systems: Sequence[Sequence[Document]]) -> list[Document]:
 
 
 def _beside_jobs(item: Document) -> Document | None:
-    """None: not needed where FournosJobs have a namespace already."""
+    """Returns the object with the locks' namespace replaced by that of the FournosJobs.
+
+    Returns None for the locks' namespace itself, which is then not needed.
+    """
     if item["kind"] == "Namespace" and item["metadata"]["name"] == LOCKS_NAMESPACE:
         return None
     text = json.dumps(item)
@@ -139,7 +143,7 @@ def _ordered(items: Iterable[Document]) -> list[Document]:
 
 
 def homeless(documents: Iterable[Document]) -> set[str]:
-    """Namespaces that are used and not made."""
+    """Returns the namespaces that objects use and no object creates."""
     found = list(documents)
     made = {item["metadata"]["name"] for item in found if item["kind"] == "Namespace"}
     used = {str(item["metadata"]["namespace"]) for item in found if "namespace" in item["metadata"]}
@@ -147,6 +151,6 @@ def homeless(documents: Iterable[Document]) -> set[str]:
 
 
 def write(documents: Iterable[Document], *, title: str) -> str:
-    """The file."""
+    """Returns the text of the file."""
     body = yaml.safe_dump_all(documents, sort_keys=False, width=110, allow_unicode=True)
     return f"# {title}\n#   kubectl apply -f <this file>\n{body}"

@@ -1,7 +1,7 @@
-"""The bill of materials of a release: CycloneDX, of what the image holds besides Debian.  Pure.
+"""The bill of materials (CycloneDX) of a release, for the content of the image without Debian.  Pure.
 
-Everything in it is from requirements-runtime.lock, so that it is the same whenever and wherever it is made;
-the hashes of the files are in that lock, which the source distribution holds.
+All data is from requirements-runtime.lock, so that the result is reproducible.  The hashes of the files are
+in that lock, which is part of the source distribution.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Pin:
     name: str
     version: str
     via: tuple[str, ...]
-    """Which packages need it."""
+    """The packages that require it."""
 
 
 def pins(lock: str) -> list[Pin]:
-    """Of a lock with a comment `via` under each package, as hack/lock.sh writes it."""
+    """Parses a lock with a comment `via` under each package, as hack/lock.sh writes it."""
     found: list[Pin] = []
     for line in lock.splitlines():
         if pinned := _PIN.match(line):
@@ -44,7 +44,10 @@ def pins(lock: str) -> list[Pin]:
 
 
 def sbom(lock: str, *, name: str, version: str, made: int, licences: Mapping[str, str]) -> str:
-    """JSON, the same for the same arguments.  `made`: seconds since 1970; `licences`: SPDX by package."""
+    """Returns JSON, identical for the same arguments.
+
+    `made` is in seconds since 1970; `licences` is package → SPDX expression.
+    """
     bom = Bom(serial_number=uuid.uuid5(uuid.NAMESPACE_URL, f"{name}@{version}\n{lock}"))
     bom.metadata.timestamp = datetime.fromtimestamp(made, UTC)
     product = _component(name, version, ComponentType.APPLICATION, licences.get(name, ""))

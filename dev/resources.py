@@ -1,4 +1,4 @@
-"""Applying this repository's manifests to a local cluster, as the README does it by hand."""
+"""Applies this repository's manifests to a local cluster, as the README describes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ APPLY_LIMIT = 120.0
 
 
 def kubectl(cluster: Cluster, *arguments: str, stdin: str | None = None, limit: float = 60.0) -> str:
-    """What kubectl prints.  Raises DevclusterError with its words."""
+    """Runs kubectl and returns its output.  Raises DevclusterError with its error output."""
     command = [*cluster.kubectl_words(), *arguments]
     try:
         done = subprocess.run(
@@ -33,12 +33,12 @@ def kubectl(cluster: Cluster, *arguments: str, stdin: str | None = None, limit: 
 
 
 def apply(cluster: Cluster, objects: Iterable[Mapping[str, Any]], *, namespace: str | None = None) -> None:
-    """Server-side apply; `namespace` is for those that name none."""
+    """Applies the objects server-side; `namespace` is for objects without one."""
     settled: list[Mapping[str, Any]] = []
     homeless: list[Mapping[str, Any]] = []
     for item in objects:
         (settled if item["metadata"].get("namespace") else homeless).append(item)
-    # kubectl refuses an object of another namespace than the one it is told.
+    # With --namespace kubectl refuses an object of another namespace, so there are two calls.
     for items, words in ((settled, ()), (homeless, ("--namespace", namespace) if namespace else ())):
         if items:
             text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
@@ -47,7 +47,7 @@ def apply(cluster: Cluster, objects: Iterable[Mapping[str, Any]], *, namespace: 
 
 
 def load(path: str | Path, **values: str) -> list[dict[str, Any]]:
-    """The objects of a file of this repository; `values` fill in its `$NAME`s, and must be all there are."""
+    """Returns the objects of a file of this repository; `values` must cover exactly its `$NAME`s."""
     text = (ROOT / path).read_text(encoding="utf-8")
     if values:
         text = Template(text).substitute(values)
@@ -55,7 +55,7 @@ def load(path: str | Path, **values: str) -> list[dict[str, Any]]:
 
 
 def namespaces(namespace: str, secrets_namespace: str) -> list[dict[str, Any]]:
-    """The operator's, which may queue, and the one of the secrets."""
+    """Returns the operator's namespace, with access to the queue, and the namespace of the secrets."""
     labelled = {"name": namespace, "labels": {"fournos.dev/queue-access": "true"}}
     return [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
@@ -64,7 +64,7 @@ def namespaces(namespace: str, secrets_namespace: str) -> list[dict[str, Any]]:
 
 
 def rbac(namespace: str, secrets_namespace: str) -> list[dict[str, Any]]:
-    """What the README applies with envsubst."""
+    """Returns the RBAC objects that the README applies with envsubst."""
     objects = []
     for path in sorted((ROOT / "manifests" / "rbac").glob("*.yaml")):
         objects += load(path, NAMESPACE=namespace)
@@ -74,7 +74,10 @@ def rbac(namespace: str, secrets_namespace: str) -> list[dict[str, Any]]:
 
 
 def mock_pipelines(resolve_image: str = "") -> list[dict[str, Any]]:
-    """Those of dev/mock-pipelines, with another resolver if named, and the real fournos-validate-only."""
+    """Returns the objects of dev/mock-pipelines and the real fournos-validate-only.
+
+    `resolve_image` replaces the resolver's image.
+    """
     objects = []
     for path in sorted((ROOT / "dev" / "mock-pipelines").glob("*.yaml")):
         objects += load(path)

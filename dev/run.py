@@ -17,7 +17,7 @@ def main() -> None:
     except DevclusterError as error:
         sys.exit(f"error: {error}\nSet it up first: make dev-setup")
     environment = {
-        # What stands in the environment already wins over these two.
+        # The user's environment overrides these two.
         "FOURNOS_GC_INTERVAL_SEC": "5",
         "FOURNOS_RESOLVE_JOB_TEMPLATE": "dev/mock-resolve/resolve_job.yaml",
         **os.environ,
@@ -26,7 +26,7 @@ def main() -> None:
         "KUBECONFIG": str(kubeconfig),
     }
     print(f"The operator of namespace {where.namespace}.  Ctrl-C ends it.", flush=True)
-    # It becomes the operator: signals and the exit code are its own.
+    # This process becomes the operator, so that signals and the exit code need no forwarding.
     os.execve(sys.executable, [sys.executable, "-m", "fournos", "run"], environment)  # noqa: S606
 
 

@@ -1,4 +1,4 @@
-"""`make dev-setup`: a local cluster with Tekton, Kueue, our CRDs and rights, and mocks of all that is far."""
+"""`make dev-setup`: a local cluster with Tekton, Kueue, our CRDs and RBAC, and mocks of remote systems."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ LOCAL_NAMESPACE = "fournos-local-dev"
 
 @dataclass(frozen=True)
 class Where:
-    """Which cluster, and which namespaces in it."""
+    """The cluster to set up, and its namespaces."""
 
     cluster: str = DEV_CLUSTER
     namespace: str = LOCAL_NAMESPACE
     secrets_namespace: str = "psap-secrets"
     provider: ProviderName = "native"
     kubeconfig: Path | None = None
-    """Of an existing cluster."""
+    """The kubeconfig of an existing cluster."""
     resolve_image: str = ""
-    """A mock resolver's image that the cluster can pull; without it one is built and loaded."""
+    """A mock resolver image that the cluster can pull.  Without it an image is built and loaded."""
 
 
 def prepare(where: Where, progress: Progress) -> Cluster:
-    """Bring everything up that an operator needs; what is there already stays.  Raises DevclusterError."""
+    """Sets up everything that an operator needs.  A running cluster is reused.  Raises DevclusterError."""
     if where.provider == "existing" and not where.resolve_image:
         raise DevclusterError(
             "No image can be loaded into an existing cluster: name a mock resolver that it can pull",
@@ -66,15 +66,16 @@ def prepare(where: Where, progress: Progress) -> Cluster:
 
 
 def engine_of(provider: ProviderName) -> Engine | None:
-    """What makes images for it: Docker or Podman for kind's clusters, so that nothing is compiled here.
+    """Returns the engine that builds images for the provider; None means buildah.
 
-    Raises DevclusterError where neither answers.
+    It is Docker or Podman for clusters of kind, so that no program is compiled here.  Raises DevclusterError
+    if neither answers.
     """
     return require_engine("The provider `kind`") if provider == "kind" else None
 
 
 def install(cluster: Cluster, where: Where) -> None:
-    """CRDs, rights and mocks; into any cluster that has Tekton and Kueue.  Raises DevclusterError."""
+    """Applies CRDs, RBAC and mocks to a cluster that has Tekton and Kueue.  Raises DevclusterError."""
     resources.apply(
         cluster,
         [
@@ -96,7 +97,7 @@ def install(cluster: Cluster, where: Where) -> None:
 
 
 def arguments(description: str) -> argparse.ArgumentParser:
-    """The options that every command of dev/ has."""
+    """Returns a parser with the common options of the commands of dev/."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--cluster", default=DEV_CLUSTER, help=f"the local cluster's name ({DEV_CLUSTER})")
     parser.add_argument(
@@ -113,7 +114,7 @@ def arguments(description: str) -> argparse.ArgumentParser:
 
 
 def where_of(parsed: argparse.Namespace, *, namespace: str = LOCAL_NAMESPACE) -> Where:
-    """From the options, FOURNOS_NAMESPACE and FOURNOS_SECRETS_NAMESPACE."""
+    """Returns the target from the options, FOURNOS_NAMESPACE and FOURNOS_SECRETS_NAMESPACE."""
     return Where(
         cluster=parsed.cluster,
         namespace=os.environ.get("FOURNOS_NAMESPACE") or namespace,
