@@ -91,6 +91,7 @@ class Fleet:
         return f"{self.tag}-{'ours' if adapter == 'ours' else 'kueues'}"
 
     async def furnish(self, kubeconfigs: dict[str, str]) -> None:
+        """Creates CRDs, queues, MultiKueueClusters and AdmissionChecks.  `kubeconfigs` is worker → text."""
         definitions = (FOO_CRD, *(crd(definition, rules=rules) for definition, rules in KINDS))
         for client in (self.manager, *self.workers.values()):
             for one in definitions:
@@ -129,6 +130,7 @@ class Fleet:
         await client.create(LOCAL_QUEUE, local)
 
     async def vanish(self) -> None:
+        """Deletes what `furnish` created for this run."""
         for adapter in ADAPTERS:
             namespace = self.namespace(adapter)
             for client in (self.manager, *self.workers.values()):
@@ -143,6 +145,7 @@ class Fleet:
             await client.delete(RESOURCE_FLAVOR, Key("", self.tag))
 
     async def round(self, adapter: str, jobs: int) -> Dispatched:
+        """Dispatches `jobs` jobs concurrently with one adapter and measures them.  Raises TimeoutError."""
         namespace, seen = self.namespace(adapter), Seen()
         batch = uuid.uuid4().hex[:4]
         wanted = {f"{batch}-{number}" for number in range(jobs)}
@@ -191,7 +194,7 @@ class Fleet:
         for client in self.workers.values():
             worker = _Worker(client, seen, tasks)
             stores += [watch(client, WORKLOAD, worker.twin), watch(client, FOO, worker.copy)]
-        while not all(store.synced for store in stores):  # noqa: ASYNC110 - nothing tells of an empty list
+        while not all(store.synced for store in stores):  # noqa: ASYNC110 - an empty list triggers no event
             await asyncio.sleep(0.05)
         try:
             yield
@@ -233,7 +236,7 @@ class _Worker:
         except NotFoundError:  # the copy was withdrawn, to be created on the other worker
             del self.seen.mirrored[name]
             return
-        while name not in self.seen.heard:  # noqa: ASYNC110 - so that the status is measured by itself
+        while name not in self.seen.heard:  # noqa: ASYNC110 - the Workload ends after it
             await asyncio.sleep(0.01)
         key = Key(job["metadata"]["namespace"], f"foo-{name}")
         while True:

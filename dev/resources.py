@@ -47,7 +47,7 @@ def apply(cluster: Cluster, objects: Iterable[Mapping[str, Any]], *, namespace: 
 
 
 def load(path: str | Path, **values: str) -> list[dict[str, Any]]:
-    """Returns the objects of a file of this repository; `values` must cover exactly its `$NAME`s."""
+    """Returns the objects of a file of this repository; `values` must cover all of its `$NAME`s."""
     text = (ROOT / path).read_text(encoding="utf-8")
     if values:
         text = Template(text).substitute(values)

@@ -55,6 +55,7 @@ class ClusterView(View):
 
     @property
     def draining(self) -> bool:
+        """True if a drain is requested, whether or not jobs still run."""
         return bool(spec_of(self.raw).get("drain"))
 
     @property
@@ -64,6 +65,7 @@ class ClusterView(View):
 
     @property
     def running_jobs(self) -> int:
+        """The number of jobs that run on the cluster."""
         return int(status_of(self.raw).get("runningJobs") or 0)
 
     def __repr__(self) -> str:

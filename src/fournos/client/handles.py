@@ -71,6 +71,7 @@ class AsyncHandle(View):
                     await following.change()
 
     def _take(self, found: Obj) -> None:
+        """Keeps the object as the last read one.  Raises DeletedError if it has another UID."""
         if uid_of(found) != self.uid:
             raise self._deleted()
         self._raw = found

@@ -32,14 +32,17 @@ class JobView(View):
 
     @property
     def display_name(self) -> str:
+        """The name for display: spec.displayName, else the name."""
         return display_name(self.raw)
 
     @property
     def spec(self) -> FournosJobSpec:
+        """The spec as a typed model; unset fields have their defaults."""
         return _typed({"spec": self.raw.get("spec") or {}}).spec
 
     @property
     def status(self) -> FournosJobStatus:
+        """The status as a typed model."""
         return _typed({"status": self.raw.get("status") or {}}).status
 
     @property
@@ -73,6 +76,7 @@ class JobView(View):
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
+        """The attempts in the status."""
         return self.status.attempts
 
     @property
@@ -86,6 +90,7 @@ class JobView(View):
 
     @property
     def dashboard_url(self) -> str | None:
+        """The address of the run's page in the Tekton Dashboard; None if it is not known."""
         return self.status.dashboard_url
 
     # --- as notebooks and terminals show it ------------------------------------------------------------

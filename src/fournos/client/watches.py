@@ -82,6 +82,7 @@ class Following:
         self._changed.set()
 
     def wake(self) -> None:
+        """Ends a waiting `change` without a change of the object."""
         self._changed.set()
 
     def _now(self) -> float:
@@ -106,9 +107,15 @@ class SharedWatch:
 
     @property
     def error(self) -> KubeError | None:
+        """The current error of the list or watch; None while it works."""
         return self._reflector.error
 
     async def add(self, following: Following) -> None:
+        """Adds a following, and starts the watch with the first one.
+
+        After the first list has started, the object is read by a get: neither the list nor the watch is sure
+        to deliver its current state.
+        """
         self._followed.setdefault(following.key.name, []).append(following)
         if self._task is None:
             self._task = asyncio.create_task(self._reflector.run())
@@ -138,6 +145,7 @@ class SharedWatch:
                 following.wake()
 
     def tell(self, name: str, obj: Obj | None) -> None:
+        """Updates all followings of the name; None means that the object was deleted."""
         for following in tuple(self._followed.get(name, ())):
             following.take(obj)
 
@@ -164,6 +172,7 @@ class SharedWatch:
         return Listing([], version)
 
     async def watch(self, options: dict[str, Any]) -> AsyncIterator[WatchEvent]:
+        """Watches the kind, updates the followings, and yields a bookmark in place of each event."""
         async with aclosing(cast(Any, self._api.watch(self._resource, **options))) as events:
             async for event in events:
                 if event.type in ("BOOKMARK", "ERROR"):

@@ -72,10 +72,12 @@ def lock_of(cluster: Obj) -> Mapping[str, Any]:
 
 
 def locked_for(cluster: Obj, owner: str) -> bool:
+    """True if `owner` holds the lock."""
     return bool(status_of(cluster).get("locked")) and lock_of(cluster).get("owner") == owner
 
 
 def drained(cluster: Obj) -> bool:
+    """True if the cluster is drained: no job runs on it."""
     return (condition(cluster, "Draining") or {}).get("reason") == "Drained"
 
 

@@ -37,6 +37,8 @@ class Category(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
+    """The failure of a job: its category and first error."""
+
     category: Category
     message: str
     """The first error, not the last.  The errors that it caused are left out."""

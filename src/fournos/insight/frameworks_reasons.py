@@ -36,6 +36,7 @@ class Found:
 
     @property
     def workload(self) -> Obj | None:
+        """The newest Workload that is not finished; None if there is none."""
         live = [one for one in sorted(self.workloads, key=created) if not is_true(one, "Finished")]
         return live[-1] if live else None
 

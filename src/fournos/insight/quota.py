@@ -31,6 +31,7 @@ class Line:
 
     @property
     def free(self) -> Decimal:
+        """The nominal quota that is not reserved, without what can be borrowed."""
         return max(ZERO, self.nominal - self.used)
 
     @property
@@ -66,10 +67,12 @@ class Quota:
 
     @property
     def fitting(self) -> list[str]:
+        """The eligible flavors in which all requests fit now."""
         return [flavor for flavor in self.flavors if all(line.fits for line in self.of(flavor))]
 
     @property
     def possible(self) -> list[str]:
+        """The eligible flavors in which all requests fit while no other Workload holds quota."""
         return [flavor for flavor in self.flavors if all(line.possible for line in self.of(flavor))]
 
 

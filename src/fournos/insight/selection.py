@@ -26,6 +26,7 @@ def wanted_phases(given: Sequence[str]) -> frozenset[str]:
 
 
 def matches(job: Obj, *, phases: frozenset[str], owner: str | None, cluster: str | None) -> bool:
+    """True if the job matches all filters.  `cluster` matches the assigned or the requested cluster."""
     if phases and phase_of(job) not in phases:
         return False
     if owner and spec_of(job).get("owner") != owner:

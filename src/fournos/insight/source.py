@@ -17,7 +17,9 @@ class Source(Protocol):
     Both methods raise the errors of `fournos.kube.errors`.
     """
 
-    async def get(self, resource: Resource, key: Key) -> Obj: ...
+    async def get(self, resource: Resource, key: Key) -> Obj:
+        """Returns one object."""
+        ...
 
     async def list(self, resource: Resource, *, namespace: str = "", selector: str = "") -> Listing:
         """`namespace` "" means all namespaces."""

@@ -15,6 +15,7 @@ NEW: Final = "New"
 
 
 def phase_of(job: Obj) -> str:
+    """The phase of an object of any kind; NEW if its status has none."""
     return str((job.get("status") or {}).get("phase") or NEW)
 
 
@@ -79,6 +80,7 @@ def hardware(job: Obj) -> str:
 
 
 def one_line(text: object) -> str:
+    """Joins a text of several lines with blanks; "" for None."""
     return " ".join(str(text or "").split())
 
 
