@@ -1,6 +1,6 @@
-"""`make docker-push`: the image of this checkout, to the registry, under the names that its git ref gives it.
+"""`make docker-push`: pushes the image of this checkout to the registry, with the tags of its git ref.
 
-A version is pushed once, by its tag.  `latest` follows main: image triggers watch it, no manifest names it.
+A version is pushed once, by its tag.  `latest` follows main: image triggers watch it, no manifest uses it.
 """
 
 from __future__ import annotations

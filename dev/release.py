@@ -1,8 +1,7 @@
 """`make release`: everything that an installation starts from, in dist/fournos-VERSION.
 
-Wheel, sdist, the install files, the bill of materials and what they need beside them are the same bytes
-whenever and wherever they are made of a commit.  The images are of that commit, with the packages that Debian
-has today.
+Wheel, sdist, install files, bill of materials and the files that they need are reproducible: the same bytes
+for the same commit.  The images are built from that commit and the current packages of Debian.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def ensure_built(progress: Progress) -> Built:
     with file_lock(
         built.root / ".build.lock", limit=_BUILD_LIMIT, what="the build of the cluster's programs"
     ):
-        if built.complete:  # another process built it while this one waited
+        if built.complete:  # another process built it while this one waited for the lock
             return built
         go = ensure_go(progress)
         _download(go, progress)
