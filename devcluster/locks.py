@@ -1,4 +1,4 @@
-"""Locks between processes of this machine. The last holder removes the lock file."""
+"""Locks between processes of this machine. Each holder removes the lock file when it ends."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def file_lock(path: Path, *, limit: float, what: str) -> Iterator[None]:
 
 
 def _is_still(path: Path, descriptor: int) -> bool:
-    """True if the path still names the locked file (its last holder may have removed it)."""
+    """True if the path still names the locked file (an earlier holder may have removed it)."""
     try:
         named = path.stat()
     except FileNotFoundError:

@@ -191,7 +191,7 @@ async def _queue(api: ClusterApi, name: str, queue: Key) -> Line:
     except NotFoundError:
         return Line(name, what, good=False, text=f"there is no namespace {queue.namespace}: make it there")
     except ForbiddenError:
-        pass  # reading the LocalQueue below shows whether the namespace exists
+        pass  # not a failure by itself: the LocalQueue, read below, is what is required
     try:
         found = await api.get(LOCAL_QUEUE, queue)
     except NotFoundError:
