@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Self
 
 from bench.rig import NAMESPACE
+from fournos.api import phase as phases
 from fournos.api.conditions import condition, is_true
 from fournos.api.times import format_time
 from fournos.jobs import names
@@ -127,7 +128,7 @@ class Executors(Onlooker):
 
     def __init__(self, client: Client, *, finish_runs: bool = True) -> None:
         """`finish_runs` False leaves PipelineRuns Running."""
-        super().__init__(client, names.TERMINAL)
+        super().__init__(client, phases.TERMINAL)
         self._finish_runs = finish_runs
 
     def handlers(self) -> dict[Resource, Callable[[Obj], None]]:

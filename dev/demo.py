@@ -13,7 +13,7 @@ from dev.image import Image, operator_image
 from dev.setup import Where, arguments, engine_of, prepare, where_of
 from devcluster import Cluster, DevclusterError
 from devcluster.progress import Progress
-from fournos.jobs import names
+from fournos.api.phase import TERMINAL
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
@@ -82,12 +82,12 @@ async def _follow(api: Client, job: Obj, progress: Progress) -> Obj:
                 continue
             job = event.object
             told = _tell(job, told, time.monotonic() - started, progress)
-            if told[0] in names.TERMINAL:
+            if told[0] in TERMINAL:
                 return job
         # A watch may end before it delivers the last change, so the job is read again.
         job = await api.get(FOURNOS_JOB, key)
         told = _tell(job, told, time.monotonic() - started, progress)
-        if told[0] in names.TERMINAL:
+        if told[0] in TERMINAL:
             return job
 
 

@@ -18,3 +18,8 @@ class Phase(StrEnum):
     @property
     def terminal(self) -> bool:
         return self in (Phase.SUCCEEDED, Phase.FAILED, Phase.STOPPED)
+
+
+TERMINAL = frozenset(phase.value for phase in Phase if phase.terminal)
+HOLDING = frozenset(phase.value for phase in (Phase.ADMITTED, Phase.RUNNING, Phase.STOPPING))
+"""The phases in which a job occupies its cluster."""

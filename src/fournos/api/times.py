@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Any
 
 
 def format_time(moment: datetime) -> str:
@@ -16,3 +18,8 @@ def parse_time(text: str) -> datetime:
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")
     return moment.astimezone(UTC)
+
+
+def creation_time(obj: Mapping[str, Any]) -> datetime:
+    """Returns when the API server created the object."""
+    return parse_time(obj["metadata"]["creationTimestamp"])

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
+from fournos.api.phase import HOLDING
 from fournos.cli.command import Cli, Session, verb
 from fournos.cli.errors import Exit, Fail
 from fournos.cli.find import NamesArgument, find_job
 from fournos.insight.stopping import decide_stop
 from fournos.insight.values import count, name_of, phase_of
 from fournos.jobs.kinds import FOURNOS_JOB
-from fournos.jobs.names import HOLDING
 from fournos.kube.resource import Obj, key_of, uid_of
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

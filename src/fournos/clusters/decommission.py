@@ -13,6 +13,7 @@ The planner reads `status.decommission` and deletes the quota and the flavor.
 from __future__ import annotations
 
 from fournos.api.fournoscluster import MAX_NAMED, Drain
+from fournos.api.phase import HOLDING
 from fournos.clusters import names
 from fournos.clusters.context import Context
 from fournos.clusters.lock import release
@@ -103,7 +104,7 @@ def decommission(ctx: Context) -> Decision:
 def _occupies(cluster: str, job: Obj) -> bool:
     """True if a FournosJob, other than the lock, occupies the cluster."""
     status = job.get("status") or {}
-    held = status.get("cluster") == cluster and status.get("phase") in names.HOLDING
+    held = status.get("cluster") == cluster and status.get("phase") in HOLDING
     return held and not is_lock(job, cluster)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from fournos.api.durations import parse_ttl
 from fournos.api.fournoscluster import MAX_NAMED, LockState
+from fournos.api.phase import TERMINAL
 from fournos.api.times import format_time
 from fournos.clusters import build, names
 from fournos.clusters.context import Context
@@ -73,7 +74,7 @@ def _hold(ctx: Context, owner: str) -> None:
         _requested(ctx, owner, "NameTaken", text)
     elif is_terminating(job):
         _requested(ctx, owner, "Requested", "the lock before this one is still being released")
-    elif (job.get("status") or {}).get("phase") in names.TERMINAL:
+    elif (job.get("status") or {}).get("phase") in TERMINAL:
         message = str((job.get("status") or {}).get("message") or "it was stopped")
         ctx.steps.append(Delete(FOURNOS_JOB, key_of(job), uid_of(job)))
         ctx.retry = True

@@ -29,9 +29,6 @@ REMOVED_CONFIG_MAP = "clusters-removed"
 
 DRAINING, REMOVING = "Draining", "Removing"
 """The values of `status.decommission`."""
-HOLDING = frozenset({"Admitted", "Running", "Stopping"})
-"""The phases in which a FournosJob occupies its cluster."""
-TERMINAL = frozenset({"Succeeded", "Failed", "Stopped"})
 
 
 def lock_name(cluster: str) -> str:

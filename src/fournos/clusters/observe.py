@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from fournos.api.fournoscluster import FournosClusterSpec
+from fournos.api.phase import HOLDING
 from fournos.clusters import names
 from fournos.clusters.context import Observed, Vanished
 from fournos.clusters.gpus import is_gpu_resource, is_product_label
@@ -159,7 +160,7 @@ def _lock_of(job: Obj) -> str | None:
 
 def _runs_on(job: Obj) -> Iterable[str]:
     status = job["status"]
-    runs = status.get("cluster") and status.get("phase") in names.HOLDING
+    runs = status.get("cluster") and status.get("phase") in HOLDING
     return (str(status["cluster"]),) if runs and not is_lock(job, status["cluster"]) else ()
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final, TypeVar
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.phase import HOLDING
 from fournos.insight.children import Children, children
 from fournos.insight.source import DEFAULT_QUEUE, Source
 from fournos.insight.values import created, is_terminal, phase_of, spec_of, status_of
 from fournos.jobs.kinds import FOURNOS_JOB
-from fournos.jobs.names import HOLDING
 from fournos.kube.errors import ForbiddenError, KubeError
 from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD

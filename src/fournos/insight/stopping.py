@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from fournos.api.phase import HOLDING
 from fournos.insight.values import is_terminal, name_of, phase_of, since, spec_of, status_of
-from fournos.jobs.names import HOLDING
 from fournos.kube.resource import Obj
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from fournos.api.phase import TERMINAL
 from fournos.api.times import parse_time
-from fournos.jobs.names import TERMINAL
 from fournos.kube.resource import Obj
 
 NEW: Final = "New"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from fournos.api.phase import HOLDING
 from fournos.jobs import names
 from fournos.jobs.context import Context, run_ended
 from fournos.jobs.kinds import PIPELINE_RUN
@@ -35,7 +36,7 @@ def disbelieve(ctx: Context) -> Decision | None:
     name, number = run["metadata"]["name"], _number(ctx, run)
     claimed, attempt = ctx.draft.phase or "new", ctx.draft.attempt
     ctx.draft.restore_attempt(number, run=name, cluster=_cluster(answer.value))
-    if ctx.draft.phase not in names.HOLDING:
+    if ctx.draft.phase not in HOLDING:
         ctx.draft.enter("Running", f"Pipeline running: {name}")
     text = f"PipelineRun {name} goes on, and the status said {claimed} (attempt {attempt}): it was corrected"
     ctx.draft.event("StatusCorrected", text, warning=True)
@@ -48,7 +49,7 @@ def _contradicting(ctx: Context) -> Obj | None:
         return None
     live = [run for run in ctx.observed.runs if not run_ended(run) and not is_terminating(run)]
     ours = [run for run in live if run["metadata"]["name"] in _names(ctx, _number(ctx, run))]
-    if ctx.draft.phase in names.HOLDING and any(run["metadata"]["name"] == ctx.run_name for run in ours):
+    if ctx.draft.phase in HOLDING and any(run["metadata"]["name"] == ctx.run_name for run in ours):
         return None
     return ours[0] if ours else None
 

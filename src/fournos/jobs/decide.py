@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from fournos.jobs import names
+from fournos.api.phase import HOLDING, TERMINAL
 from fournos.jobs.believe import disbelieve
 from fournos.jobs.context import Context, Observed
 from fournos.jobs.elsewhere import queue_only, sent_elsewhere
@@ -56,7 +56,7 @@ def decide(
     corrected = disbelieve(ctx)
     if corrected is not None:
         return corrected
-    if ctx.draft.phase in names.TERMINAL and not ctx.deleting:
+    if ctx.draft.phase in TERMINAL and not ctx.deleting:
         return after_end(ctx)
     if observed.problem and not ctx.deleting:
         return _unreadable(ctx)
@@ -64,7 +64,7 @@ def decide(
     why = interrupt(ctx)
     if isinstance(why, Interrupt):
         return carry_out(ctx, why)
-    if prebuilt_name(ctx.job) and ctx.workload is None and ctx.draft.phase not in names.HOLDING:
+    if prebuilt_name(ctx.job) and ctx.workload is None and ctx.draft.phase not in HOLDING:
         return adopt(ctx)
     return _POLICIES[ctx.draft.phase](ctx)
 

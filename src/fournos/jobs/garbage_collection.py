@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from fournos.api.times import parse_time
+from fournos.api.times import creation_time
 from fournos.jobs import names
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.jobs.observe import watches
@@ -56,7 +56,7 @@ def decide(observed: Orphans, facts: Facts, now: datetime) -> Decision:
     """Deletes objects of the minimum age, if a live read confirms that the job does not exist.  Pure."""
     old = [(kind, obj) for kind, obj in observed.children if _old_enough(obj, now)]
     if not old:
-        return Decision(wake_at=min(_born(obj) for _, obj in observed.children) + _MIN_AGE)
+        return Decision(wake_at=min(creation_time(obj) for _, obj in observed.children) + _MIN_AGE)
     # A live read: the cache may not show a job that exists.
     answer = facts.require(LiveGet(FOURNOS_JOB, observed.key))
     if not isinstance(answer, Absent) or answer.no_kind:
@@ -117,8 +117,4 @@ def _named(obj: Obj) -> Iterable[str]:
 
 
 def _old_enough(obj: Obj, now: datetime) -> bool:
-    return now - _born(obj) >= _MIN_AGE
-
-
-def _born(obj: Obj) -> datetime:
-    return parse_time(obj["metadata"]["creationTimestamp"])
+    return now - creation_time(obj) >= _MIN_AGE

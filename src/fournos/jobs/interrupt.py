@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from fournos.api.phase import HOLDING
 from fournos.api.times import format_time
-from fournos.jobs import names
 from fournos.jobs.cancel_run import IMMEDIATE, Ending, end_run
 from fournos.jobs.context import Context, run_ended, run_succeeded
 from fournos.jobs.finish import finish, release
@@ -52,7 +52,7 @@ def interrupt(ctx: Context) -> Interrupt | None:
         return Interrupt(Kind.DELETED, spec.shutdown != "Terminate", settings.deletion_grace_sec)
     if spec.shutdown:
         return Interrupt(Kind.SHUTDOWN, spec.shutdown == "Stop", settings.stop_grace_sec)
-    if phase not in names.HOLDING:
+    if phase not in HOLDING:
         return None
     under_way = ctx.draft.stop_requested_at is not None
     if not under_way and ctx.run is not None and run_ended(ctx.run):
@@ -87,7 +87,7 @@ def _quota_lost(ctx: Context) -> Interrupt | None:
 
 def carry_out(ctx: Context, why: Interrupt) -> Decision:
     """Performs the next step of the interruption: records it, ends the run, then settles the job."""
-    if ctx.draft.attempt == 0 or ctx.spec.lock_only or ctx.draft.phase not in names.HOLDING:
+    if ctx.draft.attempt == 0 or ctx.spec.lock_only or ctx.draft.phase not in HOLDING:
         return _settle(ctx, why)
     # Claim before make: the start of the stop is recorded before the run is cancelled.
     since = ctx.draft.stop_requested_at

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hashlib import sha256
 
-from fournos.api.phase import Phase
 from fournos.kube.resource import Obj
 from fournos.queueing.slots import CLUSTER_NODE_LABEL as CLUSTER_NODE_LABEL
 from fournos.queueing.slots import SLOT_RESOURCE as SLOT_RESOURCE
@@ -28,10 +27,6 @@ POD_SET = "launcher"
 
 CLUSTERLESS = "[clusterless]"
 CLUSTERLESS_KUBECONFIG = "fournos-clusterless-placeholder"
-
-TERMINAL = frozenset(phase.value for phase in Phase if phase.terminal)
-HOLDING = frozenset({"Admitted", "Running", "Stopping"})
-"""Phases in which a job occupies its cluster."""
 
 
 def display_name(job: Obj) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from fournos.api.fournosjob import FournosJobSpec
+from fournos.api.phase import HOLDING
 from fournos.jobs import names
 from fournos.jobs.context import Observed
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
@@ -174,7 +175,7 @@ class Observer:
 
 def _held_cluster(job: Obj) -> Iterable[str]:
     status = job.get("status") or {}
-    return (status["cluster"],) if status.get("cluster") and status.get("phase") in names.HOLDING else ()
+    return (status["cluster"],) if status.get("cluster") and status.get("phase") in HOLDING else ()
 
 
 def _wanted_priority(job: Obj) -> Iterable[str]:
@@ -208,7 +209,7 @@ def _own_key_and_waiting(job: Obj, caches: Caches) -> Iterable[Key]:
     jobs, key = caches[FOURNOS_JOB], key_of(job)
     status = (jobs.get(key) or {}).get("status") or {}
     waiting: tuple[Obj, ...] = ()
-    if status.get("phase") not in names.HOLDING:
+    if status.get("phase") not in HOLDING:
         waiting = jobs.by(WAITS_FOR, f"job/{key.name}")
     elif status["phase"] == "Admitted" and _exclusive(job):
         waiting = jobs.by(WAITS_FOR, f"cluster/{status.get('cluster')}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fournos.api.conditions import is_true
+from fournos.api.phase import HOLDING, TERMINAL
 from fournos.jobs import build, names
 from fournos.jobs.context import Context
 from fournos.kube.resource import Key, Obj, Resource
@@ -77,7 +78,7 @@ class QueuedFournosJob:
         return self.workload_request(None).pod_sets
 
     def is_suspended(self) -> bool:
-        return self.ctx.draft.phase not in names.HOLDING
+        return self.ctx.draft.phase not in HOLDING
 
     def is_active(self) -> bool:
         return not self.is_suspended()
@@ -88,7 +89,7 @@ class QueuedFournosJob:
         MultiKueue writes the status of a job that another cluster runs.
         """
         draft = self.ctx.draft
-        if runs_elsewhere(self) or draft.phase not in names.TERMINAL:
+        if runs_elsewhere(self) or draft.phase not in TERMINAL:
             return None
         out_of_sync = draft.reason_of("WorkloadAdmitted") == OUT_OF_SYNC
         reason = OUT_OF_SYNC if out_of_sync else ""

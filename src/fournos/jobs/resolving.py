@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from fournos.api.conditions import condition, is_true
-from fournos.api.times import parse_time
+from fournos.api.times import creation_time
 from fournos.jobs import build, names
 from fournos.jobs.allow import asker
 from fournos.jobs.context import Context
@@ -90,7 +90,7 @@ def _under_way(ctx: Context, job: Obj) -> Decision:
 
     The Job itself has no condition for this before its deadline; only the pod has.
     """
-    look_at = parse_time(job["metadata"]["creationTimestamp"]) + _LOOK_EVERY
+    look_at = creation_time(job) + _LOOK_EVERY
     if ctx.now < look_at:
         return ctx.decision(wake_at=look_at)
     answer = ctx.facts.require(LiveList(POD, ctx.namespace, _pods_of(job)))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
-from fournos.api.times import parse_time
+from fournos.api.times import creation_time, parse_time
 from fournos.jobs import build, names
 from fournos.jobs.allow import asker
 from fournos.jobs.cancel_run import pods_gone
@@ -167,7 +167,7 @@ def running(ctx: Context) -> Decision:
         return _ended(ctx, run)
     found = succeeded_condition(run)
     if not found and not _overdue(ctx, run):
-        return ctx.decision(wake_at=_born(run) + _STARTED_WITHIN)
+        return ctx.decision(wake_at=creation_time(run) + _STARTED_WITHIN)
     told = str(found.get("message") or "")
     message = f"Pipeline running: {told}" if told else "PipelineRun created, waiting for execution"
     reason = "Running" if told else "Started"
@@ -237,9 +237,5 @@ def _run_missing(ctx: Context) -> Decision:
     return fail_attempt(ctx, "PipelineRun not found")
 
 
-def _born(run: Obj) -> datetime:
-    return parse_time(run["metadata"]["creationTimestamp"])
-
-
 def _overdue(ctx: Context, run: Obj) -> bool:
-    return ctx.now >= _born(run) + _STARTED_WITHIN
+    return ctx.now >= creation_time(run) + _STARTED_WITHIN

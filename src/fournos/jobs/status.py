@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any, Self
 
 from fournos.api.fournosjob import MAX_ATTEMPTS_KEPT, Attempt, FournosJobStatus, PhaseTimes
+from fournos.api.phase import TERMINAL
 from fournos.api.times import format_time
-from fournos.jobs.names import TERMINAL, display_name
+from fournos.jobs.names import display_name
 from fournos.kube.resource import Obj
 from fournos.runtime.status_draft import Draft, read
 

@@ -6,6 +6,7 @@ which would therefore block the deletion of a job forever.
 
 from __future__ import annotations
 
+from fournos.api.phase import HOLDING
 from fournos.jobs import names
 from fournos.jobs.context import Context
 from fournos.jobs.kinds import FOURNOS_JOB
@@ -22,7 +23,7 @@ def take_over(ctx: Context) -> Decision | None:
 
     Returns None if the job is this operator's already.
     """
-    holding = ctx.draft.phase in names.HOLDING and ctx.draft.attempt == 0
+    holding = ctx.draft.phase in HOLDING and ctx.draft.attempt == 0
     meta = ctx.job["metadata"]
     finalizers = [name for name in meta.get("finalizers") or () if not name.startswith(_KOPF)]
     annotations = {name: None for name in meta.get("annotations") or () if name.startswith(_KOPF)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from fournos.api.phase import TERMINAL
 from fournos.kube.resource import Obj, Resource
 from fournos.multikueue.names import MULTIKUEUE
 from fournos.queueing.kind_names import BadNameError, parse_name
@@ -64,7 +65,7 @@ def held_back(resource: Resource, spec: Obj) -> Obj:
 
 _ENDED: dict[tuple[str, str], tuple[str, frozenset[str]]] = {
     # The Workload of a FournosJob finishes before the job's own status has the end.
-    ("fournos.dev", "FournosJob"): ("phase", frozenset({"Succeeded", "Failed", "Stopped"})),
+    ("fournos.dev", "FournosJob"): ("phase", TERMINAL),
 }
 
 

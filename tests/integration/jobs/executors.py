@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.phase import TERMINAL
 from fournos.api.times import format_time
-from fournos.jobs import names
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.kube.client import Client
 from fournos.kube.errors import KubeError
@@ -90,7 +90,7 @@ class Executors:
         phase = str((job.get("status") or {}).get("phase") or "")
         seen = self.phases.setdefault(job["metadata"]["name"], [])
         if not seen or seen[-1] != phase:
-            if seen and seen[-1] in names.TERMINAL:
+            if seen and seen[-1] in TERMINAL:
                 self.problems.append(f"{job['metadata']['name']}: {seen[-1]} became {phase}")
             seen.append(phase)
 

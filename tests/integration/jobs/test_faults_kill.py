@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from fournos.jobs import names
+from fournos.api.phase import TERMINAL
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.queueing.kinds import WORKLOAD
 from tests.faults.rules import Cut
@@ -17,7 +17,7 @@ def settled(stage: Stage, name: str = "job") -> Callable[[], bool]:
 
     def look() -> bool:
         job = stage.executors.find(FOURNOS_JOB, name)
-        if job is None or (job.get("status") or {}).get("phase") not in names.TERMINAL:
+        if job is None or (job.get("status") or {}).get("phase") not in TERMINAL:
             return False
         return not job["metadata"].get("finalizers") and not stage.executors.all(WORKLOAD)
 

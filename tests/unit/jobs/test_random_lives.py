@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from fournos.api.conditions import Condition, condition, is_true
+from fournos.api.phase import HOLDING, TERMINAL
 from fournos.jobs import names
 from fournos.jobs.controller import jobs_controller
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
@@ -76,7 +77,7 @@ class Lives(RuleBasedStateMachine):
         try:
             self._rest()
             for job in self.server.list(FOURNOS_JOB):
-                if job["spec"].get("suspend") or (job.get("status") or {}).get("phase") in names.TERMINAL:
+                if job["spec"].get("suspend") or (job.get("status") or {}).get("phase") in TERMINAL:
                     continue
                 live = [run for run in self._live() if _owner(run) == uid_of(job)]
                 assert live or self._waits(job), f"{job['metadata']['name']} is lost: {job.get('status')}"
@@ -187,7 +188,7 @@ class Lives(RuleBasedStateMachine):
             assert self.ended.get(uid, phase) == phase, f"{self.ended[uid]} became {phase}"
             assert self.generations.get(uid, 0) <= seen, "observedGeneration went back"
             self.generations[uid] = seen
-            if phase in names.TERMINAL:
+            if phase in TERMINAL:
                 assert not attempts, f"{phase}, and {attempts} is live"
                 assert not [w for w in self.server.list(WORKLOAD) if _owner(w) == uid], (
                     "over, and holds quota"
@@ -227,7 +228,7 @@ class Lives(RuleBasedStateMachine):
         job = next((job for job in self.server.list(FOURNOS_JOB) if uid_of(job) == uid), None)
         status = (job or {}).get("status") or {}
         begun = int(status.get("attempt") or 0)
-        self.robbed[uid] = begun if status.get("phase") in names.HOLDING else begun + 1
+        self.robbed[uid] = begun if status.get("phase") in HOLDING else begun + 1
 
     def _live(self) -> list[Obj]:
         return [
