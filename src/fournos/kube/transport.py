@@ -16,6 +16,7 @@ import orjson
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
+from fournos.kube.connector import Connector
 from fournos.kube.credentials import Credentials
 from fournos.kube.errors import ConnectionLostError, InvalidError, KubeError, ServerError, TooLongError
 from fournos.kube.limiter import TokenBucket
@@ -40,8 +41,6 @@ _Proof: TypeAlias = tuple[Mapping[str, str], ssl.SSLContext | None]
 @dataclass(frozen=True, slots=True)
 class Request:
     """One request.  Metrics count `verb` and `resource`; the other fields are sent."""
-
-    """`verb` and `resource` are what metrics count; the others what is sent."""
 
     verb: str
     resource: str
@@ -191,7 +190,7 @@ class Transport:
             fence.on_connection_reuseconn.append(self._fence)
             self._session = aiohttp.ClientSession(
                 # No connection limit: the token bucket is the limit, and watches hold connections.
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60, resolver=self._resolver),
+                connector=Connector(limit=0, keepalive_timeout=60, resolver=self._resolver),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # Compression would cost both sides more CPU than the saved bytes are worth in a cluster.
                 headers={
