@@ -1,0 +1,1 @@
+"""History: what stays of runs that are over, and what they measured."""

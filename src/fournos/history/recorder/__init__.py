@@ -1,0 +1,1 @@
+"""Writes what happens to the objects of queued kinds into the history."""

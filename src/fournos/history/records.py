@@ -1,0 +1,178 @@
+"""The rows of the history: one for each object of a queued kind, from its creation on.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final
+
+from fournos.kube.resource import Key
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Identity:
+    """Identifies one object for ever.  A name is no identity: a deleted object's name may be used again."""
+
+    cluster: str
+    """The UID of the namespace kube-system of the API server that holds the object."""
+    namespace: str
+    uid: str
+
+
+class Ending(StrEnum):
+    """How the end of a run became known."""
+
+    OPEN = "Open"
+    """The run has not ended, as far as is known."""
+    OBSERVED = "Observed"
+    """A terminal phase was observed."""
+    DELETED = "Deleted"
+    """The object was deleted before a terminal phase was observed; `ended_at` is the time of that finding."""
+
+
+class Cause(StrEnum):
+    """The class of a waiting interval: what the run waited for."""
+
+    OPERATOR = "Operator"
+    """No operator has written a status yet."""
+    RESOLVER = "Resolver"
+    SUSPENDED = "Suspended"
+    RETRY = "Retry"
+    """The backoff before the next attempt."""
+    QUEUE_STOPPED = "QueueStopped"
+    """The LocalQueue or the ClusterQueue is missing, stopped or inactive."""
+    LOCK = "Lock"
+    """The cluster is locked, or drained."""
+    QUOTA = "Quota"
+    PRIORITY = "Priority"
+    """Quota is free, but other Workloads come first."""
+    ADMISSION_CHECK = "AdmissionCheck"
+    DISPATCH = "Dispatch"
+    """The run is being created, on this cluster or on a worker."""
+    IMAGE_PULL = "ImagePull"
+    SCHEDULING = "Scheduling"
+    """The pods of the run wait for a node."""
+    STARTING = "Starting"
+    """Pods are bound to nodes; no container of the run has started yet."""
+    UNKNOWN = "Unknown"
+    """Not observed: the recorder did not run, or lacked the right to read the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """Part of the time between submission and run, and what the run waited for."""
+
+    start: datetime
+    end: datetime | None
+    """None: the interval is open."""
+    cause: Cause
+    text: str = ""
+    """For people; for example the holder of the lock, or the flavor whose quota is short."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The narrow row of one object: everything that lists show and filters use."""
+
+    identity: Identity
+    kind: str
+    """The kind of the object, such as FournosJob."""
+    name: str
+    namespace_uid: str
+    """A namespace that is deleted and created again under its name is another namespace."""
+    submitted_at: datetime
+    observed_at: datetime
+    """When the recorder saw this state, by its own clock."""
+    resource_version: int
+    """The resourceVersion of the object.  A row is never overwritten by an older one."""
+    phase: str = ""
+    message: str = ""
+    owner: str = ""
+    display_name: str = ""
+    target: str = ""
+    """The cluster on which it runs; "" before that."""
+    pipeline: str = ""
+    project: str = ""
+    gpu_type: str = ""
+    gpu_count: int = 0
+    attempts: int = 0
+    queued_at: datetime | None = None
+    admitted_at: datetime | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    ending: Ending = Ending.OPEN
+    failure: str = ""
+    """The category of a failure (`fournos.insight.failure.Category`); "" without a failure."""
+    fingerprint: str = ""
+    """Runs with the same fingerprint can be compared (`fournos.history.fingerprint`)."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> Key:
+        return Key(self.identity.namespace, self.name)
+
+
+class Document(StrEnum):
+    """The documents of a run: JSON values, each stored compressed, outside of the row."""
+
+    OBJECT = "object"
+    """The object as last seen: spec, status and metadata without managedFields."""
+    TASKS = "tasks"
+    """Its tasks with their times (`fournos.insight.tasks.Task`), by attempt."""
+    EVENTS = "events"
+    QUOTA = "quota"
+    """The quota that its Workload holds or held, by flavor and resource."""
+    PROVENANCE = "provenance"
+    """Image digests, Pipeline with its resolved spec, SHAs of the execution engine, driver, GPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One upsert of the recorder: a row with what belongs to it.  Written in one transaction."""
+
+    run: Run
+    waits: tuple[Interval, ...] = ()
+    """The whole waiting ledger, oldest first: replaces the stored one."""
+    documents: Mapping[Document, Any] = field(default_factory=dict)
+    """Replaces the stored documents of these names; the others stay."""
+
+
+PAGE_MAX: Final = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The filters of a list; an empty filter matches all."""
+
+    namespaces: tuple[str, ...] | None = ()
+    """The UIDs of the namespaces that the caller may read; None for all, gone ones included."""
+    kinds: tuple[str, ...] = ()
+    phases: tuple[str, ...] = ()
+    owners: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    pipelines: tuple[str, ...] = ()
+    fingerprints: tuple[str, ...] = ()
+    name: str = ""
+    """The exact name."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    text: str = ""
+    """Part of the name or of the display name, in any case."""
+    since: datetime | None = None
+    """Submitted at or after this time."""
+    until: datetime | None = None
+    """Submitted before this time."""
+    limit: int = 50
+    """At most PAGE_MAX."""
+    cursor: str = ""
+    """`Page.cursor` of the page before; "" for the first page, which has the newest runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of runs, newest submission first."""
+
+    runs: tuple[Run, ...]
+    cursor: str = ""
+    """The cursor of the next page; "" if this is the last one."""
