@@ -6,14 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+
+from pydantic import ConfigDict
+from pydantic.alias_generators import to_camel
 
 from fournos.kube.resource import Key
+
+WIRE: Final = ConfigDict(alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True)
+"""How the rows are written as JSON in the history's API, and described in its OpenAPI document."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Identity:
     """Identifies one object for ever.  A name is no identity: a deleted object's name may be used again."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     cluster: str
     """The UID of the namespace kube-system of the API server that holds the object."""
@@ -64,6 +72,8 @@ class Cause(StrEnum):
 class Interval:
     """Part of the time between submission and run, and what the run waited for."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
+
     start: datetime
     end: datetime | None
     """None: the interval is open."""
@@ -75,6 +85,8 @@ class Interval:
 @dataclass(frozen=True, slots=True)
 class Run:
     """The narrow row of one object: everything that lists show and filters use."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     identity: Identity
     kind: str
@@ -148,6 +160,8 @@ class Query:
 
     namespaces: tuple[str, ...] | None = ()
     """The UIDs of the namespaces that the caller may read; None for all, gone ones included."""
+    namespace: str = ""
+    """The name of the namespace; it matches namespaces of this name that are gone, too."""
     kinds: tuple[str, ...] = ()
     phases: tuple[str, ...] = ()
     owners: tuple[str, ...] = ()
@@ -172,6 +186,8 @@ class Query:
 @dataclass(frozen=True, slots=True)
 class Page:
     """One page of runs, newest submission first."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     runs: tuple[Run, ...]
     cursor: str = ""
