@@ -170,6 +170,8 @@ class Query:
     fingerprints: tuple[str, ...] = ()
     name: str = ""
     """The exact name."""
+    uid: str = ""
+    """The UID of the object."""
     labels: Mapping[str, str] = field(default_factory=dict)
     text: str = ""
     """Part of the name or of the display name, in any case."""
