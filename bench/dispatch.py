@@ -25,7 +25,7 @@ from bench.fleet import FOO, FOO_CRD, FRAMEWORKS, MANAGER_CONFIG, WORKER_CONFIG,
 from bench.operator import ROOT, free_port
 from fournos.api.conditions import is_true
 from fournos.api.crd import crd
-from fournos.app.crds import KINDS
+from fournos.app.parts import KINDS
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.kube.errors import ConflictError, NotFoundError

@@ -21,7 +21,7 @@ import yaml
 
 import devcluster
 from fournos.api.crd import crd
-from fournos.app.crds import KINDS
+from fournos.app.parts import KINDS
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from fournos.app.crds import KINDS
+from fournos.app.parts import KINDS
 from fournos.cli.app import build
 from fournos.jobs.rules import check_manifest
 

@@ -11,26 +11,18 @@ import difflib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
 from fournos.api.crd import crd
 from fournos.api.reference import reference
-from fournos.app.crds import KINDS
 from fournos.app.metrics import reference as metrics_page
+from fournos.app.parts import KINDS, PARTS
 from fournos.app.settings_page import settings_page
-from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.appwrappers.webhooks import appwrapper_webhooks
-from fournos.frameworks.admission import webhooks as framework_webhooks
-from fournos.frameworks.settings import FrameworkSettings
-from fournos.jobs.own_job import job_webhooks
-from fournos.jobs.settings import JobSettings
-from fournos.runtime.webhook.registration import Service, configurations
-from fournos.runtime.webhook.types import Webhook
+from fournos.runtime.part import Part
+from fournos.runtime.webhook.registration import configurations
 
-_APPWRAPPER_SERVICE = Service("appwrapper-system", "appwrapper-webhook-service")
-_JOBS_SERVICE = Service("fournos", "fournos-webhooks")
-_FRAMEWORKS_SERVICE = Service("fournos-frameworks", "fournos-frameworks")
 HEADER = "# Generated from src/fournos/api by `python -m fournos.app.generate`. Do not edit.\n"
 WEBHOOKS_HEADER = HEADER.replace("src/fournos/api", "the systems' webhooks")
 
@@ -57,25 +49,21 @@ def files() -> dict[str, str]:
         "manifests/crd.yaml": HEADER + everything,
         "deploy/appwrapper/crd.yaml": HEADER + manifests["deploy/crd/appwrappers.yaml"],
         "deploy/minicluster/crd.yaml": HEADER + manifests["deploy/crd/miniclusters.yaml"],
-        "deploy/appwrapper/webhooks.yaml": _webhooks(
-            appwrapper_webhooks(AppWrapperSettings()), _APPWRAPPER_SERVICE
-        ),
-        "deploy/frameworks/webhooks.yaml": _webhooks(
-            framework_webhooks(FrameworkSettings(file="", kinds=()).frameworks()), _FRAMEWORKS_SERVICE
-        ),
-        "deploy/job-webhooks/webhooks.yaml": _webhooks(
-            job_webhooks(JobSettings(namespace=_JOBS_SERVICE.namespace)), _JOBS_SERVICE
-        ),
+        **dict(_webhooks(part) for part in PARTS.values() if part.webhook_manifest),
         **pages,
         "docs/reference/settings.md": settings_page(),
         "docs/reference/metrics.md": metrics_page(),
     }
 
 
-def _webhooks(webhooks: Sequence[Webhook], service: Service) -> str:
-    """Returns the webhook configurations without CA bundles, which the operator writes at runtime."""
-    found = configurations(webhooks, service, owner=service.namespace)
-    return WEBHOOKS_HEADER + yaml.safe_dump_all(found.values(), sort_keys=False, width=110)
+def _webhooks(part: Part[Any]) -> tuple[str, str]:
+    """Returns a part's webhook configurations without CA bundles, which the operator writes at runtime."""
+    manifest = part.webhook_manifest
+    assert manifest is not None
+    webhooks = part.webhooks(manifest.settings())
+    found = configurations(webhooks, manifest.service, owner=manifest.service.namespace)
+    text = yaml.safe_dump_all(found.values(), sort_keys=False, width=110)
+    return manifest.path, WEBHOOKS_HEADER + text
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

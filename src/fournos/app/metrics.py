@@ -1,19 +1,15 @@
-"""All metrics of a process, from the runtime and the controllers, and their reference page."""
+"""All metrics of a process, from the runtime and the parts, and their reference page."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from fournos.appwrappers import metrics as appwrappers
-from fournos.clusters import metrics as clusters
-from fournos.miniclusters import metrics as miniclusters
+from fournos.app.parts import PARTS
 from fournos.runtime.metrics_table import RUNTIME, Metric
 
 TABLE: Final[tuple[Metric, ...]] = (
     *RUNTIME,
-    *clusters.METRICS,
-    *appwrappers.METRICS,
-    *miniclusters.METRICS,
+    *(metric for part in PARTS.values() for metric in part.metrics),
 )
 
 

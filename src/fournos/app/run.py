@@ -19,9 +19,8 @@ from pydantic_settings import BaseSettings
 
 from fournos.app.metrics import TABLE
 from fournos.app.metrics_server import metrics_tasks
-from fournos.app.parts import PARTS, Part, Running
+from fournos.app.parts import PARTS
 from fournos.app.place import lease_namespace
-from fournos.app.preflight import UnsupportedError, preflight
 from fournos.app.webhooks import Offer, served
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials, load
@@ -35,6 +34,8 @@ from fournos.runtime.lease import Lease
 from fournos.runtime.manager import Manager
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_server.settings import MetricsSettings
+from fournos.runtime.part import Part, Running
+from fournos.runtime.preflight import UnsupportedError, preflight
 from fournos.runtime.webhook.settings import WebhookSettings
 
 log = logging.getLogger(__name__)
@@ -112,7 +113,7 @@ def _settings(which: type[_Settings], **given: Any) -> _Settings | None:
 
 
 async def _run(
-    parts: Sequence[tuple[Part, Any]],
+    parts: Sequence[tuple[Part[Any], Any]],
     webhook_settings: WebhookSettings,
     metrics_settings: MetricsSettings,
     credentials: Credentials,
@@ -145,7 +146,7 @@ async def _run(
             Client(credentials, name="metrics", qps=10, burst=20, observer=metrics.requests("metrics"))
         )
         for warning in await preflight(
-            events_api, dict.fromkeys(e for part, _ in parts for e in part.engines)
+            events_api, dict.fromkeys(one for part, _ in parts for one in part.required)
         ):
             log.warning(warning)
         for part, settings in parts:
@@ -171,7 +172,7 @@ async def _run(
             its = part.start(settings, clock, metrics, wake)
             wake.controller = Manager(
                 api,
-                its.systems,
+                its.controllers,
                 lease=lease,
                 clock=clock,
                 metrics=metrics,
@@ -228,7 +229,7 @@ def _by_system(levels: Mapping[str, str], running: Sequence[Running]) -> dict[st
     """Returns the log level of each part, by the names of its packages and of its controllers."""
     found = dict(levels)
     for level, its in zip(levels.values(), running, strict=True):
-        found |= dict.fromkeys((system.name for system in its.systems), level)
+        found |= dict.fromkeys((controller.name for controller in its.controllers), level)
     return found
 
 

@@ -10,25 +10,15 @@ from pydantic import AliasChoices
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
-from fournos.appwrappers.settings import AppWrapperSettings
-from fournos.clusters.settings import ClusterSettings
-from fournos.frameworks.settings import FrameworkSettings
-from fournos.jobs.settings import JobSettings
-from fournos.miniclusters.settings import MiniClusterSettings
-from fournos.multikueue.settings import MultiKueueSettings
+from fournos.app.parts import PARTS
 from fournos.runtime.metrics_server.settings import MetricsSettings
 from fournos.runtime.webhook.settings import WebhookSettings
 from fournos.vault.settings import VaultSettings
 
 SECTIONS: tuple[tuple[str, type[BaseSettings]], ...] = (
-    ("The operator (`fournos run`)", JobSettings),
-    ("The clusters (`fournos run --enable clusters`)", ClusterSettings),
-    ("AppWrappers (`fournos run --enable appwrappers`)", AppWrapperSettings),
-    ("MiniClusters (`fournos run --enable miniclusters`)", MiniClusterSettings),
+    *((part.title, part.settings) for part in PARTS.values()),
     ("Admission webhooks (of each system that has some)", WebhookSettings),
     ("Metrics (of every `fournos run`)", MetricsSettings),
-    ("Kinds by configuration (`fournos run --enable frameworks`)", FrameworkSettings),
-    ("Jobs on other clusters (`fournos run --enable multikueue`)", MultiKueueSettings),
     ("Vault sync (`hacks/sync_vault_secrets.py`)", VaultSettings),
 )
 

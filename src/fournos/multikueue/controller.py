@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from fournos.kube.resource import Key, Obj
+from fournos.kube.resource import Obj
 from fournos.kube.transport import Observer
 from fournos.multikueue.admissioncheck.controller import ADMISSION_CHECKS, admission_checks
 from fournos.multikueue.context import Observed
@@ -20,12 +19,10 @@ from fournos.multikueue.tokens import tokens_controller
 from fournos.multikueue.workers import Workers, executors
 from fournos.runtime.clock import Clock
 from fournos.runtime.controller import Controller
+from fournos.runtime.part import Wake
 
 WORKLOADS = "multikueue"
 """The name of the controller whose keys are Workloads of the manager cluster."""
-
-Wake = Callable[[str, Key | None], None]
-"""Enqueues a key of the controller with this name; with None, all its keys."""
 
 
 def workloads(settings: MultiKueueSettings, workers: Workers) -> Controller[Observed]:
@@ -58,15 +55,15 @@ def multikueue_controllers(
         clock=clock,
         observer=requests,
     )
-    systems: list[Controller[Any]] = [
+    controllers: list[Controller[Any]] = [
         workloads(settings, workers),
         admission_checks(settings, workers),
         multikueueclusters(settings, workers),
         tokens_controller(settings, clock),
     ]
     if settings.clusters_namespace:
-        systems.append(fournosclusters(settings, clock))
-    return systems, workers
+        controllers.append(fournosclusters(settings, clock))
+    return controllers, workers
 
 
 def _worker_changed(wake: Wake, worker: str) -> None:

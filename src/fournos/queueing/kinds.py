@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from fournos.api.required import RequiredApi
 from fournos.kube.resource import Resource
 
 GROUP = "kueue.x-k8s.io"
 VERSION = "v1beta2"
+KUEUE = RequiredApi("Kueue", GROUP, VERSION, "upgrade Kueue to 0.15 or newer")
 
 WORKLOAD = Resource(GROUP, VERSION, "Workload", "workloads")
 LOCAL_QUEUE = Resource(GROUP, VERSION, "LocalQueue", "localqueues")

@@ -11,7 +11,7 @@ from typing import Any
 from devcluster import Cluster
 from fournos.api.conditions import is_true
 from fournos.api.crd import crd
-from fournos.app.crds import KINDS
+from fournos.app.parts import KINDS
 from fournos.jobs import names
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.kube.errors import KubeError

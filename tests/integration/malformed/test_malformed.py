@@ -15,9 +15,8 @@ import orjson
 import pytest
 
 from fournos.api.crd import crd
-from fournos.app.crds import KINDS
 from fournos.app.metrics import TABLE
-from fournos.app.parts import PARTS
+from fournos.app.parts import KINDS, PARTS
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.clusters.settings import ClusterSettings
 from fournos.jobs.settings import JobSettings
@@ -111,7 +110,7 @@ async def operating(client: Client, namespace: str) -> AsyncIterator[Metrics]:
     tasks = []
     for part, its in settings_of(namespace).items():
         running = PARTS[part].start(its, clock, metrics, wake)
-        controllers.append(Manager(client, running.systems, clock=clock, metrics=metrics))
+        controllers.append(Manager(client, running.controllers, clock=clock, metrics=metrics))
         tasks += [asyncio.create_task(job()) for job in running.background.values()]
     for controller in controllers:
         tasks.append(asyncio.create_task(controller.informers.watch()))

@@ -28,7 +28,7 @@ from bench.fleet import FRAMEWORKS as BENCHED
 from devcluster import Cluster
 from fournos.api.conditions import is_true
 from fournos.api.crd import crd
-from fournos.app.crds import KINDS
+from fournos.app.parts import KINDS
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.client import Client

@@ -18,7 +18,7 @@ from devcluster import Cluster
 from fournos.api.conditions import condition, is_true
 from fournos.api.crd import crd
 from fournos.api.times import parse_time
-from fournos.app.crds import KINDS
+from fournos.app.parts import KINDS
 from fournos.kube.errors import NoSuchResourceError, TransientError
 from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION
 from fournos.kube.resource import Key, Resource

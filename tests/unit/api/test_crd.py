@@ -13,8 +13,8 @@ from pydantic import Field, WithJsonSchema, create_model
 from fournos.api.crd import Definition, InexpressibleError, crd, schema
 from fournos.api.model import Model, described
 from fournos.api.rules import Rule
-from fournos.app.crds import KINDS
 from fournos.app.generate import files, main
+from fournos.app.parts import KINDS
 from fournos.jobs.kinds import FOURNOS_JOB
 
 REPOSITORY = Path(__file__).parents[3]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
+import fournos
 from fournos.app.metrics import TABLE
 from fournos.app.parts import PARTS
 from fournos.app.run import main
@@ -17,6 +19,11 @@ from fournos.runtime.manager import Manager
 from fournos.runtime.metrics import Metrics
 from tests.unit.runtime.controlled import Bench, until
 from tests.world.server import Connection, Server
+
+
+def test_every_part_is_listed_under_its_own_name() -> None:
+    declared = {path.parent.name for path in Path(fournos.__file__).parent.glob("*/part.py")} - {"runtime"}
+    assert {name: part.name for name, part in PARTS.items()} == {name: name for name in declared}
 
 
 def test_an_unknown_system_is_named_with_those_there_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,7 +63,7 @@ def test_settings_are_the_defaults_of_the_hearth_readme() -> None:
 async def test_the_clusters_start_and_report() -> None:
     metrics = Metrics(TABLE)
     running = PARTS["clusters"].start(ClusterSettings(), SystemClock(), metrics, lambda system, key: None)
-    controller = Manager(Connection(Server()), running.systems, metrics=metrics)
+    controller = Manager(Connection(Server()), running.controllers, metrics=metrics)
     running.refresh(controller)
     assert metrics.value("fournos_clusters", "Valid") == 0
     assert list(running.background) == ["fleet"]
@@ -72,7 +79,7 @@ async def test_the_interval_of_garbage_collection(
     monkeypatch.setenv("FOURNOS_GC_INTERVAL_SEC", seconds)
     part, bench, settings = PARTS["jobs"], Bench(), JobSettings()
     running = part.start(settings, SystemClock(), bench.metrics, lambda system, key: None)
-    controller = bench.controller(*running.systems, collect_interval=part.collect_interval(settings))
+    controller = bench.controller(*running.controllers, collect_interval=part.collect_interval(settings))
     await bench.lead(controller)
     await asyncio.sleep(1)
     labels = {"app.kubernetes.io/managed-by": "fournos", "fournos.dev/job-name": "gone"}

@@ -20,6 +20,7 @@ from fournos.jobs.build import workload_request
 from fournos.jobs.settings import JobSettings
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.runtime.logs import bind
+from fournos.runtime.part import Running
 
 LEVELS = {name: f"{part.prefix}LOG_LEVEL" for name, part in PARTS.items()}
 
@@ -72,7 +73,7 @@ def test_the_systems_of_a_part_have_its_level() -> None:
             self.name = name
 
     brought = [[Named("jobs"), Named("orphans")], [Named("clusters"), Named("cluster-queue")]]
-    found = run._by_system({"jobs": "ERROR", "clusters": "INFO"}, [run.Running(one) for one in brought])  # type: ignore[arg-type]
+    found = run._by_system({"jobs": "ERROR", "clusters": "INFO"}, [Running(one) for one in brought])  # type: ignore[arg-type]
     assert found == {"jobs": "ERROR", "orphans": "ERROR", "clusters": "INFO", "cluster-queue": "INFO"}
 
 

@@ -72,7 +72,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     monkeypatch.setattr(run.logs, "configure", lambda **_: None)
     monkeypatch.setattr(run, "Client", Client)
     monkeypatch.setattr(run, "preflight", nothing_is_wrong)
-    monkeypatch.setattr("fournos.app.parts.verify_kinds", lambda *args, **named: nothing_is_wrong())
+    monkeypatch.setattr("fournos.multikueue.part.verify_kinds", lambda *args, **named: nothing_is_wrong())
     monkeypatch.setattr(run.process, "run", found)
     return found
 

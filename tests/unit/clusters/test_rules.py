@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fournos.api.fournoscluster import DEFINITION, FournosCluster
-from fournos.app.crds import KINDS
 from fournos.app.generate import files
+from fournos.app.parts import KINDS
 from fournos.clusters.rules import RULES, check, check_manifest
 from tests.unit.clusters.cases import CREATIONS, cluster
 

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from fournos.app.parts import PARTS
-from fournos.app.preflight import UnsupportedError, preflight
 from fournos.kube.client import Client
 from fournos.kube.errors import NotFoundError
+from fournos.runtime.preflight import UnsupportedError, preflight
 
 SERVED = {"fournos.dev": ["v1"], "kueue.x-k8s.io": ["v1beta1", "v1beta2"], "tekton.dev": ["v1", "v1beta1"]}
 
@@ -33,7 +33,7 @@ class Server:
 
 
 async def start(*arguments: Any, **served: Any) -> list[str]:
-    return await preflight(cast(Client, Server(*arguments, **served)), PARTS["jobs"].engines)
+    return await preflight(cast(Client, Server(*arguments, **served)), PARTS["jobs"].required)
 
 
 async def test_a_supported_cluster() -> None:
@@ -65,7 +65,7 @@ async def test_an_engine_that_is_missing_is_waited_for() -> None:
 async def test_a_part_needs_the_crds_of_its_own_kinds_only() -> None:
     published = {"workload_codeflare_dev": ["v1beta2"]}
     server = cast(Client, Server(fournos_dev=None, tekton_dev=None, **published))
-    assert await preflight(server, PARTS["appwrappers"].engines) == []
+    assert await preflight(server, PARTS["appwrappers"].required) == []
     without = cast(Client, Server(workload_codeflare_dev=None))
     with pytest.raises(UnsupportedError, match=r"deploy/crd/appwrappers\.yaml"):
-        await preflight(without, PARTS["appwrappers"].engines)
+        await preflight(without, PARTS["appwrappers"].required)

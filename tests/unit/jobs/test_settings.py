@@ -9,8 +9,8 @@ import pytest
 
 from fournos.api.conditions import Condition, condition, is_true
 from fournos.api.times import parse_time
-from fournos.app.files import roots
 from fournos.jobs.controller import jobs_controller
+from fournos.jobs.files import roots
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.template import load_template

@@ -4,52 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import orjson
 
+from fournos.api.required import RequiredApi
 from fournos.kube.client import Client
 from fournos.kube.errors import KubeError, NotFoundError
 from fournos.kube.resource import Resource
 
 MIN_KUBERNETES = (1, 30)
 """The first version with optionalOldSelf: CEL rules that do not apply to objects stored before them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """An API that the operator needs.
-
-    If it is absent, jobs wait for it.  If only other versions are served, the operator does not start.
-    """
-
-    name: str
-    group: str
-    version: str
-    fix: str
-    ours: bool = False
-    """True if its CRDs belong to this product; the operator does not start without them."""
-
-
-FOURNOS = Engine(
-    "Fournos", "fournos.dev", "v1", "apply its CRDs with: kubectl apply -f manifests/crd.yaml", ours=True
-)
-APPWRAPPER = Engine(
-    "AppWrapper",
-    "workload.codeflare.dev",
-    "v1beta2",
-    "apply its CRD with: kubectl apply --server-side -f deploy/crd/appwrappers.yaml",
-    ours=True,
-)
-MINICLUSTER = Engine(
-    "MiniCluster",
-    "flux-framework.org",
-    "v1alpha2",
-    "apply its CRD with: kubectl apply --server-side -f deploy/crd/miniclusters.yaml",
-    ours=True,
-)
-KUEUE = Engine("Kueue", "kueue.x-k8s.io", "v1beta2", "upgrade Kueue to 0.15 or newer")
-TEKTON = Engine("Tekton Pipelines", "tekton.dev", "v1", "upgrade Tekton Pipelines to 0.44 or newer")
 
 
 class UnsupportedError(Exception):
@@ -59,7 +23,7 @@ class UnsupportedError(Exception):
     """
 
 
-async def preflight(api: Client, engines: Iterable[Engine]) -> list[str]:
+async def preflight(api: Client, required: Iterable[RequiredApi]) -> list[str]:
     """Returns warnings about missing APIs.
 
     Raises UnsupportedError, or KubeError if the API server cannot be read.
@@ -70,16 +34,16 @@ async def preflight(api: Client, engines: Iterable[Engine]) -> list[str]:
         need = ".".join(map(str, MIN_KUBERNETES))
         raise UnsupportedError(f"Kubernetes {version} is too old: Fournos needs {need} or newer")
     warnings = []
-    for engine in engines:
-        served = await _versions(api, engine.group)
-        if served is None and engine.ours:
-            raise UnsupportedError(f"{engine.name} is not installed: {engine.fix}")
+    for one in required:
+        served = await _versions(api, one.group)
+        if served is None and one.ours:
+            raise UnsupportedError(f"{one.name} is not installed: {one.fix}")
         if served is None:
-            warnings.append(f"{engine.name} is not installed: jobs wait for it")
-        elif engine.version not in served:
+            warnings.append(f"{one.name} is not installed: jobs wait for it")
+        elif one.version not in served:
             have = ", ".join(served)
             raise UnsupportedError(
-                f"{engine.name} serves {engine.group} in {have}, not in {engine.version}: {engine.fix}"
+                f"{one.name} serves {one.group} in {have}, not in {one.version}: {one.fix}"
             )
     return warnings
 

@@ -1,0 +1,27 @@
+"""The APIs that a part of the operator needs in its cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredApi:
+    """An API group that must be served in this version.
+
+    If it is absent, jobs wait for it.  If only other versions are served, the operator does not start.
+    """
+
+    name: str
+    group: str
+    version: str
+    fix: str
+    ours: bool = False
+    """True if its CRDs belong to this product; the operator does not start without them."""
+
+
+FOURNOS: Final = RequiredApi(
+    "Fournos", "fournos.dev", "v1", "apply its CRDs with: kubectl apply -f manifests/crd.yaml", ours=True
+)
+"""The group of FournosJobs and FournosClusters, whose CRDs are installed together."""

@@ -1,0 +1,48 @@
+"""The part `jobs`: FournosJobs."""
+
+from __future__ import annotations
+
+import logging
+
+from fournos.api.fournosjob import DEFINITION
+from fournos.api.required import FOURNOS, RequiredApi
+from fournos.jobs.controller import jobs_controller
+from fournos.jobs.files import roots
+from fournos.jobs.garbage_collection import orphans_controller
+from fournos.jobs.own_job import job_webhooks
+from fournos.jobs.rules import RULES
+from fournos.jobs.settings import JobSettings
+from fournos.jobs.template import load_template
+from fournos.queueing.kinds import KUEUE
+from fournos.runtime.clock import Clock
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.part import Part, Running, Wake, WebhookManifest
+from fournos.runtime.webhook.registration import Service
+
+log = logging.getLogger(__name__)
+
+_TEKTON = RequiredApi("Tekton Pipelines", "tekton.dev", "v1", "upgrade Tekton Pipelines to 0.44 or newer")
+_SERVICE = Service("fournos", "fournos-webhooks")
+
+
+def start(settings: JobSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
+    template = load_template(settings.resolve_job_template, roots=roots())
+    if template.error:
+        log.error("the resolve Job template '%s' %s: jobs wait", template.path, template.error)
+    return Running([jobs_controller(settings, template), orphans_controller(settings)])
+
+
+PART = Part(
+    name="jobs",
+    title="The operator (`fournos run`)",
+    settings=JobSettings,
+    start=start,
+    lease="fournos",
+    required=(FOURNOS, KUEUE, _TEKTON),
+    collect_interval=lambda settings: settings.gc_interval_sec,
+    webhooks=job_webhooks,
+    webhook_manifest=WebhookManifest(
+        "deploy/job-webhooks/webhooks.yaml", _SERVICE, lambda: JobSettings(namespace=_SERVICE.namespace)
+    ),
+    kinds=((DEFINITION, RULES),),
+)
