@@ -10,7 +10,7 @@ from rich.text import Text
 from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
 from fournos import __version__
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli
 from fournos.jobs.kinds import FOURNOS_JOB
 
 
@@ -19,11 +19,6 @@ class Shell(StrEnum):
     ZSH = "zsh"
     FISH = "fish"
     POWERSHELL = "powershell"
-
-
-def install(app: typer.Typer) -> None:
-    verb(app, "version", panel="About")(version)
-    verb(app, "completion", panel="About")(completion)
 
 
 def version(cli: Cli) -> None:

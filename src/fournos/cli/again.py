@@ -8,10 +8,10 @@ import typer
 import yaml
 
 from fournos.cli import manifest as m
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.find import NameArgument, find_job
-from fournos.cli.output import Format
+from fournos.cli.options import Format
 from fournos.cli.submit import documents_of
 from fournos.cli.watch import ENDS, follow_to_end
 from fournos.client.asynchronous import AsyncClient
@@ -32,12 +32,6 @@ SetOption = Annotated[
 WatchOption = Annotated[
     bool, typer.Option("--watch", "-w", help="Follow the job; the exit code is then the job's.")
 ]
-
-
-def install(app: typer.Typer) -> None:
-    verb(app, "retry")(retry)
-    verb(app, "resubmit")(resubmit)
-    verb(app, "matrix")(matrix)
 
 
 async def retry(

@@ -1,4 +1,4 @@
-"""Assembles the program from its commands.  A sub-app is one line in `SUB_APPS`."""
+"""The program: its commands, its examples and its common options.  A command is one line in `COMMANDS`."""
 
 from __future__ import annotations
 
@@ -7,27 +7,9 @@ from typing import Final
 
 import typer
 
-from fournos.cli import (
-    about,
-    again,
-    appwrapper,
-    cluster,
-    compare,
-    dispatch,
-    explain,
-    frameworks,
-    get,
-    logs,
-    minicluster,
-    queue,
-    run,
-    stop,
-    submit,
-    watch,
-    wrap,
-)
-from fournos.cli import list as list_
-from fournos.cli.command import (
+from fournos.cli.exits import MEANINGS
+from fournos.cli.lazy import Entry, LazyGroup
+from fournos.cli.options import (
     Common,
     ContextOption,
     FormatOption,
@@ -36,7 +18,6 @@ from fournos.cli.command import (
     NoColorOption,
     Root,
 )
-from fournos.cli.errors import MEANINGS
 
 EXAMPLES: Final = (
     ("fournos submit -f job.yaml --watch", "submit a job and follow it to its end"),
@@ -46,14 +27,102 @@ EXAMPLES: Final = (
     ("fournos stop @last", "end it; its finally tasks still run"),
 )
 
-SUB_APPS: Final[dict[str, typer.Typer]] = {
-    "cluster": cluster.app,
-    "dispatch": dispatch.app,
-    "appwrapper": appwrapper.app,
-    "minicluster": minicluster.app,
-    "frameworks": frameworks.app,
-}
-"""Name → sub-app, such as "cluster" → the app of `fournos cluster …`."""
+COMMANDS: Final = (
+    Entry("submit:submit", ("submit", "create"), "Submit jobs."),
+    Entry("list:list_jobs", ("list", "ls"), "List jobs, newest first."),
+    Entry(
+        "get:get",
+        ("get", "show"),
+        "Show a job: its phases, conditions, attempts and what was made for it.",
+    ),
+    Entry("explain:explain_job", ("explain", "why"), "Say why a job waits, and what to do about it."),
+    Entry("watch:watch", ("watch",), "Follow a job live: its phases and its tasks."),
+    Entry("watch:wait", ("wait",), "Wait, silently, until a job ends."),
+    Entry(
+        "logs:logs",
+        ("logs", "log"),
+        "Print the logs of a job's tasks, in the order in which they started, each line with its "
+        "task's name.",
+    ),
+    Entry(
+        "stop:stop",
+        ("stop",),
+        "Stop jobs: cancel their runs, let the finally tasks clean up, give the quota back.",
+    ),
+    Entry(
+        "stop:delete",
+        ("delete", "rm"),
+        "Delete jobs, with all that was made for them: runs, logs, copies of secrets.",
+    ),
+    Entry("again:retry", ("retry",), "Run a job that has ended once more, as a new job."),
+    Entry(
+        "again:resubmit",
+        ("resubmit",),
+        "Submit a job's spec once more, whether or not the job has ended.",
+    ),
+    Entry("again:matrix", ("matrix",), "Submit one job for each combination of values."),
+    Entry("compare:diff", ("diff",), "Show how the specs of two jobs differ. Exit code 1 if they do."),
+    Entry(
+        "compare:open_page",
+        ("open",),
+        "Open the page of a job's run in the Tekton Dashboard; without a terminal only its address is"
+        " printed.",
+    ),
+    Entry(
+        "queue:queue",
+        ("queue",),
+        "Show a whole queue: who waits, of all namespaces that share it, in which order, and why each.",
+    ),
+    Entry(
+        "cluster:app",
+        ("cluster",),
+        "Clusters that jobs run on: what they have, who holds them. They are in the namespace of -n, "
+        "HEARTH_NAMESPACE or hearth.",
+    ),
+    Entry(
+        "dispatch:app",
+        ("dispatch",),
+        "Jobs that run on other clusters: where they are, why they wait, and whether the workers are ready.",
+    ),
+    Entry(
+        "appwrapper:app",
+        ("appwrapper",),
+        "AppWrappers: resources that Kueue admits, and that end, as one.",
+    ),
+    Entry("minicluster:app", ("minicluster",), "MiniClusters: Flux clusters in the pods of a Job."),
+    Entry("frameworks:app", ("frameworks",), "Kinds that are queued by configuration."),
+    Entry(
+        "wrap:wrap",
+        ("wrap",),
+        "Wrap manifests into one AppWrapper, which Kueue admits and which ends as one. Needs no cluster.",
+        panel="AppWrappers",
+    ),
+    Entry(
+        "run:run",
+        ("run",),
+        "Run the operator. It is configured by FOURNOS_… variables; FOURNOS_NAMESPACE, or -n, is "
+        "required. For clusters it is HEARTH_… variables, and none is required.",
+        panel="Operate",
+    ),
+    Entry(
+        "about:version",
+        ("version",),
+        "Show the version of this program and of the API that it speaks.",
+        panel="About",
+    ),
+    Entry(
+        "about:completion",
+        ("completion",),
+        "Print the script that completes commands, options and names of live jobs.",
+        panel="About",
+    ),
+)
+
+
+class Program(LazyGroup):
+    """The group of all commands."""
+
+    entries = COMMANDS
 
 
 def epilog() -> str:
@@ -61,24 +130,21 @@ def epilog() -> str:
     width = max(len(command) for command, _ in EXAMPLES)
     examples = [f"  {command.ljust(width)}   {text}" for command, text in EXAMPLES]
     codes = [f"  {code.value:>3}  {meaning}" for code, meaning in MEANINGS.items()]
-    return "\n".join(["\b", "Examples:", *examples, "Exit codes:", *codes])
+    return "\n".join(["\b", "Examples:", *examples, "", "\b", "Exit codes:", *codes])
 
 
 def build() -> typer.Typer:
     app = typer.Typer(
         name="fournos",
+        cls=Program,
         help="Queue benchmark jobs, find them a cluster, run them there and report back.",
         epilog=epilog(),
         no_args_is_help=True,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
-        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+        rich_markup_mode=None,
     )
     app.callback()(_options)
-    for module in (submit, list_, get, explain, watch, logs, stop, again, compare, queue, wrap, run, about):
-        module.install(app)
-    for name, sub_app in SUB_APPS.items():
-        app.add_typer(sub_app, name=name)
     return app
 
 

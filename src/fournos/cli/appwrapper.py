@@ -20,6 +20,7 @@ from fournos.cli.explain import view as explanation
 from fournos.cli.find import completion, find_one
 from fournos.cli.formatting import phase_text
 from fournos.cli.get import condition_table, indented
+from fournos.cli.lazy import sub_app
 from fournos.cli.listing import EverywhereOption, SelectorOption, show_list
 from fournos.cli.output import table
 from fournos.cli.progress import headline
@@ -33,9 +34,7 @@ from fournos.queueing.podsets import queue_name
 from fournos.queueing.priority import PRIORITY_LABEL
 from fournos.queueing.state import view as queue_view
 
-app = typer.Typer(
-    help="AppWrappers: resources that Kueue admits, and that end, as one.", no_args_is_help=True
-)
+app = sub_app()
 
 NameArgument = Annotated[
     str,

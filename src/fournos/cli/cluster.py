@@ -14,8 +14,11 @@ from rich.text import Text
 
 from fournos.api.times import format_time
 from fournos.cli.command import Cli, Session, verb
-from fournos.cli.errors import Exit, Fail
-from fournos.cli.output import Format, table
+from fournos.cli.errors import Fail
+from fournos.cli.exits import Exit
+from fournos.cli.lazy import sub_app
+from fournos.cli.options import Format
+from fournos.cli.output import table
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.insight.clusters import (
     UNLOCKED,
@@ -35,11 +38,7 @@ from fournos.kube.resource import Key, Obj
 _POLL: Final = 0.5
 _PATIENCE: Final = 60.0
 
-app = typer.Typer(
-    help="Clusters that jobs run on: what they have, who holds them. They are in the namespace of -n, "
-    "HEARTH_NAMESPACE or hearth.",
-    no_args_is_help=True,
-)
+app = sub_app()
 
 ClusterArgument = Annotated[
     str, typer.Argument(metavar="CLUSTER", help="Name of the cluster.", show_default=False)

@@ -15,85 +15,21 @@ import sys
 import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
-from typing import Annotated, Any, TypeVar, get_type_hints
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar, get_type_hints
 
 import typer
 from rich.text import Text
 
-from fournos.cli.connect import World
-from fournos.cli.errors import Exit, Fail, from_insight, from_kube
-from fournos.cli.output import Format, Output
+from fournos.cli.errors import Fail, from_insight, from_kube
+from fournos.cli.exits import Exit
+from fournos.cli.lazy import Command
+from fournos.cli.options import Common, Format, Root
+from fournos.cli.output import Output
 from fournos.insight.errors import FournosError
 from fournos.insight.source import DEFAULT_QUEUE
 from fournos.kube.api import Api
 from fournos.kube.errors import KubeError
-
-PANEL = "Common options"
-
-NamespaceOption = Annotated[
-    str | None,
-    typer.Option(
-        "--namespace",
-        "-n",
-        metavar="NAME",
-        help="Namespace of the jobs; default: FOURNOS_NAMESPACE, then the kubeconfig context's.",
-        rich_help_panel=PANEL,
-    ),
-]
-KubeconfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--kubeconfig",
-        metavar="FILE",
-        help="Kubeconfig; default: KUBECONFIG, then ~/.kube/config.",
-        rich_help_panel=PANEL,
-    ),
-]
-ContextOption = Annotated[
-    str | None,
-    typer.Option(
-        "--context",
-        metavar="NAME",
-        help="Context of the kubeconfig; default: its current one.",
-        rich_help_panel=PANEL,
-    ),
-]
-FormatOption = Annotated[
-    Format | None,
-    typer.Option("--output", "-o", help="Form of the answer; default: table.", rich_help_panel=PANEL),
-]
-NoColorOption = Annotated[
-    bool,
-    typer.Option(
-        "--no-color", help="No colours; the variable NO_COLOR does the same.", rich_help_panel=PANEL
-    ),
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Common:
-    """Values of the common options."""
-
-    namespace: NamespaceOption = None
-    kubeconfig: KubeconfigOption = None
-    context: ContextOption = None
-    output: FormatOption = None
-    no_color: NoColorOption = False
-
-    def over(self, outer: Common) -> Common:
-        """Merges two sets of options.  An option after the verb overrides the same option before it."""
-        said = {f.name: value for f in fields(self) if (value := getattr(self, f.name))}
-        return replace(outer, **said)
-
-
-@dataclass(slots=True)
-class Root:
-    """The context object of the typer program.  A test passes its own, with its own `world`."""
-
-    world: World = field(default_factory=World)
-    common: Common = field(default_factory=Common)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +66,15 @@ class Cli:
         return os.environ.get("FOURNOS_KUEUE_LOCAL_QUEUE_NAME", DEFAULT_QUEUE)
 
 
-Command = TypeVar("Command", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def verb(app: typer.Typer, *names: str, panel: str = "Commands") -> Callable[[Command], Command]:
+def verb(app: typer.Typer, *names: str, panel: str = "Commands") -> Callable[[Function], Function]:
     """Registers a command under its first name, and as hidden aliases under the other names."""
 
-    def register(function: Command) -> Command:
+    def register(function: Function) -> Function:
         for index, name in enumerate(names):
-            app.command(name, rich_help_panel=panel, hidden=index > 0)(_entry(function))
+            app.command(name, cls=Command, rich_help_panel=panel, hidden=index > 0)(_entry(function))
         return function
 
     return register

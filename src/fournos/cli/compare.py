@@ -5,20 +5,15 @@ from __future__ import annotations
 import difflib
 import webbrowser
 
-import typer
 import yaml
 from rich.text import Text
 
-from fournos.cli.command import Cli, verb
-from fournos.cli.errors import Exit, Fail
+from fournos.cli.command import Cli
+from fournos.cli.errors import Fail
+from fournos.cli.exits import Exit
 from fournos.cli.find import NameArgument, find_job
 from fournos.insight.values import name_of, phase_of, spec_of, status_of
 from fournos.kube.resource import Obj
-
-
-def install(app: typer.Typer) -> None:
-    verb(app, "diff")(diff)
-    verb(app, "open")(open_page)
 
 
 async def diff(cli: Cli, first: NameArgument, second: NameArgument) -> int:

@@ -12,8 +12,11 @@ from rich.text import Text
 from fournos.api.conditions import condition, is_true
 from fournos.cli.command import Cli, Session, verb
 from fournos.cli.dispatch_check import Line, inspect, kinds_of, problems
-from fournos.cli.errors import Exit, Fail
-from fournos.cli.output import Format, table
+from fournos.cli.errors import Fail
+from fournos.cli.exits import Exit
+from fournos.cli.lazy import sub_app
+from fournos.cli.options import Format
+from fournos.cli.output import table
 from fournos.cli.workers import KUEUE_NAMESPACE, DispatchCheck, checks, worker
 from fournos.insight.values import created, since
 from fournos.kube.errors import KubeError, NotFoundError
@@ -21,10 +24,7 @@ from fournos.kube.resource import Key, Obj, controller_of
 from fournos.queueing.kind_names import BadNameError
 from fournos.queueing.kinds import WORKLOAD
 
-app = typer.Typer(
-    help="Jobs that run on other clusters: where they are, why they wait, and whether the workers are ready.",
-    no_args_is_help=True,
-)
+app = sub_app()
 
 KueueNamespace = Annotated[
     str,

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-import typer
 from rich.text import Text
 
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import phase_text
 from fournos.cli.output import table
@@ -19,10 +18,6 @@ from fournos.insight.quota import rows
 from fournos.insight.reasons import explain
 from fournos.insight.values import between, phase_of, spec_of, status_of
 from fournos.kube.resource import Obj, key_of
-
-
-def install(app: typer.Typer) -> None:
-    verb(app, "explain", "why")(explain_job)
 
 
 async def explain_job(cli: Cli, name: NameArgument) -> None:

@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from fournos.cli.command import Cli, Session, verb
-from fournos.cli.errors import Exit, Fail
+from fournos.cli.errors import Fail
+from fournos.cli.exits import Exit
 from fournos.cli.explain import view as explanation
+from fournos.cli.lazy import sub_app
 from fournos.cli.output import table
 from fournos.frameworks.kind_spec import FinishRule, Framework
 from fournos.frameworks.kinds import TableError, load
@@ -22,7 +24,7 @@ from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, 
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.workload import QUEUE_NAME_LABEL
 
-app = typer.Typer(help="Kinds that are queued by configuration.", no_args_is_help=True)
+app = sub_app()
 
 
 @verb(app, "list", "ls")

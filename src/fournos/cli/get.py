@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-import typer
 from rich.text import Text
 
 from fournos.api.conditions import condition, is_true
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import STYLES
 from fournos.cli.output import table
@@ -34,10 +33,6 @@ from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.names import display_name
 from fournos.kube.resource import Obj
 from fournos.queueing.state import view as queue_view
-
-
-def install(app: typer.Typer) -> None:
-    verb(app, "get", "show")(get)
 
 
 async def get(cli: Cli, name: NameArgument) -> None:

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli
 from fournos.cli.formatting import phase_text
-from fournos.cli.output import Format, table
+from fournos.cli.options import Format
+from fournos.cli.output import table
 from fournos.insight.selection import cluster_of, matches, newest_first, wanted_phases
 from fournos.insight.values import (
     between,
@@ -28,10 +29,6 @@ from fournos.insight.values import (
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.names import display_name
 from fournos.kube.resource import Obj
-
-
-def install(app: typer.Typer) -> None:
-    verb(app, "list", "ls")(list_jobs)
 
 
 async def list_jobs(

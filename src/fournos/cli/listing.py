@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from fournos.cli.command import Cli
-from fournos.cli.output import Format
+from fournos.cli.options import Format
 from fournos.insight.selection import newest_first
 from fournos.kube.resource import Obj, Resource
 

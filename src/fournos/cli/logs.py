@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, cast
 import typer
 from rich.text import Text
 
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.workers import on_worker
@@ -21,10 +21,6 @@ from fournos.multikueue.names import MULTIKUEUE
 
 _COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;:]*m")
 _COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "red")
-
-
-def install(app: typer.Typer) -> None:
-    verb(app, "logs", "log")(logs)
 
 
 async def logs(

@@ -13,6 +13,7 @@ from fournos.api.rules import Violation
 from fournos.api.text import escaped
 from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
+from fournos.cli.lazy import sub_app
 from fournos.cli.manifest import read
 from fournos.cli.minicluster_live import install
 from fournos.insight.manifests import documents
@@ -23,7 +24,7 @@ from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.rules import check_manifest
 from fournos.miniclusters.settings import MiniClusterSettings
 
-app = typer.Typer(help="MiniClusters: Flux clusters in the pods of a Job.", no_args_is_help=True)
+app = sub_app()
 install(app)
 
 _MADE_LATER = "made by the operator"

@@ -10,7 +10,8 @@ import typer
 from rich.text import Text
 
 from fournos.cli.command import Cli, Session, verb
-from fournos.cli.errors import Exit, Fail
+from fournos.cli.errors import Fail
+from fournos.cli.exits import Exit
 from fournos.cli.find import completion, find_one
 from fournos.cli.formatting import phase_text
 from fournos.cli.get import condition_table, indented

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 from typing import Any
 
 import yaml
@@ -15,17 +14,10 @@ from rich.segment import Segment
 from rich.text import Text
 
 from fournos.api.text import escaped, escaped_json, escaped_line
+from fournos.cli.options import Format
 from fournos.kube.resource import Obj, Resource
 
 GAP = 2
-
-
-class Format(StrEnum):
-    TABLE = "table"
-    WIDE = "wide"
-    NAME = "name"
-    JSON = "json"
-    YAML = "yaml"
 
 
 class _Console(Console):

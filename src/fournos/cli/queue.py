@@ -9,14 +9,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli
 from fournos.cli.output import table
 from fournos.insight.queues import QueueEntry, entries, gather_queue
 from fournos.insight.values import since
-
-
-def install(app: typer.Typer) -> None:
-    verb(app, "queue")(queue)
 
 
 async def queue(

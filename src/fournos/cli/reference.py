@@ -17,8 +17,9 @@ from typing import Any, Final
 import typer
 
 from fournos.cli.app import EXAMPLES, build
-from fournos.cli.command import PANEL
-from fournos.cli.errors import MEANINGS
+from fournos.cli.exits import MEANINGS
+from fournos.cli.lazy import loaded
+from fournos.cli.options import PANEL
 
 PAGE: Final = "docs/reference/cli.md"
 
@@ -51,10 +52,11 @@ def page() -> str:
 
 def _commands(group: Any, path: str) -> Iterator[str]:
     aliases: dict[Any, list[str]] = {}
-    for name, command in group.commands.items():
+    commands = {name: loaded(command) for name, command in group.commands.items()}
+    for name, command in commands.items():
         if command.hidden:
             aliases.setdefault(command.help, []).append(name)
-    for name, command in group.commands.items():
+    for name, command in commands.items():
         if command.hidden:
             continue
         if hasattr(command, "commands"):

@@ -7,11 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fournos.cli.command import Cli, verb
-
-
-def install(app: typer.Typer) -> None:
-    verb(app, "run", panel="Operate")(run)
+from fournos.cli.command import Cli
 
 
 def run(

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from fournos.api.phase import HOLDING
-from fournos.cli.command import Cli, Session, verb
-from fournos.cli.errors import Exit, Fail
+from fournos.cli.command import Cli, Session
+from fournos.cli.errors import Fail
+from fournos.cli.exits import Exit
 from fournos.cli.find import NamesArgument, find_job
 from fournos.insight.stopping import decide_stop
 from fournos.insight.values import count, name_of, phase_of
@@ -16,11 +17,6 @@ from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.resource import Obj, key_of, uid_of
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
-
-def install(app: typer.Typer) -> None:
-    verb(app, "stop")(stop)
-    verb(app, "delete", "rm")(delete)
 
 
 async def stop(

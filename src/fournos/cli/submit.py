@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from fournos.cli.command import Cli, Session, verb
+from fournos.cli.command import Cli, Session
 from fournos.cli.errors import Fail
 from fournos.cli.manifest import put, read
-from fournos.cli.output import Format
+from fournos.cli.options import Format
 from fournos.cli.watch import follow_to_end
 from fournos.insight import manifests as m
 from fournos.insight.values import name_of
@@ -22,10 +22,6 @@ from fournos.kube.resource import Obj
 class DryRun(StrEnum):
     CLIENT = "client"
     SERVER = "server"
-
-
-def install(app: typer.Typer) -> None:
-    verb(app, "submit", "create")(submit)
 
 
 async def submit(

@@ -13,8 +13,9 @@ from rich.live import Live
 from rich.text import Text
 
 from fournos.api.durations import parse_duration
-from fournos.cli.command import Cli, Session, verb
-from fournos.cli.errors import Exit, Fail
+from fournos.cli.command import Cli, Session
+from fournos.cli.errors import Fail
+from fournos.cli.exits import Exit
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import phase_text
 from fournos.cli.progress import progress
@@ -30,11 +31,6 @@ ENDS: Final[Mapping[str, Exit]] = {
     "Stopped": Exit.STOPPED,
 }
 _REDRAW: Final = 1.0
-
-
-def install(app: typer.Typer) -> None:
-    verb(app, "watch")(watch)
-    verb(app, "wait")(wait)
 
 
 async def watch(cli: Cli, name: NameArgument) -> int:

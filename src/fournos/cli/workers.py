@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from fournos.cli.command import Cli, Session
 from fournos.cli.connect import World
-from fournos.cli.errors import Exit, Fail
+from fournos.cli.errors import Fail
+from fournos.cli.exits import Exit
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import CredentialsError, ForbiddenError, NotFoundError
 from fournos.kube.kinds import POD, SECRET

@@ -10,14 +10,10 @@ import yaml
 from fournos.appwrappers.admission import problems
 from fournos.appwrappers.wrap import WrapError
 from fournos.appwrappers.wrap import wrap as wrap_manifests
-from fournos.cli.command import Cli, verb
+from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.manifest import read
 from fournos.insight.manifests import documents
-
-
-def install(app: typer.Typer) -> None:
-    verb(app, "wrap", panel="AppWrappers")(wrap)
 
 
 def wrap(

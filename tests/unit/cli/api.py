@@ -11,8 +11,8 @@ from typer.testing import CliRunner, Result
 
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.cli.app import build
-from fournos.cli.command import Root
 from fournos.cli.connect import Connection, World
+from fournos.cli.options import Root
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.kube.api import Listing, WatchEvent

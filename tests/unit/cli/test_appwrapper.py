@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from fournos.appwrappers.names import APPWRAPPER
-from fournos.cli.command import Root
 from fournos.cli.connect import World
-from fournos.cli.errors import Exit
+from fournos.cli.exits import Exit
 from fournos.cli.find import completion
+from fournos.cli.options import Root
 from fournos.kube.resource import Resource
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, ago

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from fournos.cli.app import build
-from fournos.cli.command import Root
 from fournos.cli.connect import World
+from fournos.cli.options import Root
 from fournos.cli.workers import ACCESS_REVIEW
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.kube.errors import ForbiddenError, NoSuchResourceError

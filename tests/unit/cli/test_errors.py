@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from fournos.cli.command import Root
 from fournos.cli.connect import World
-from fournos.cli.errors import Exit
+from fournos.cli.exits import Exit
 from fournos.cli.find import complete_name
+from fournos.cli.options import Root
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import (
     ConflictError,

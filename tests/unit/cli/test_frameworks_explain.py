@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fournos.cli.errors import Exit
+from fournos.cli.exits import Exit
 from fournos.frameworks.kinds import PIPELINE_RUN
 from fournos.kube.errors import ForbiddenError
 from fournos.kube.resource import Resource

@@ -16,7 +16,8 @@ from rich.live import Live
 from rich.text import Text
 
 from fournos.cli.list import view
-from fournos.cli.output import Format, Output, table
+from fournos.cli.options import Format
+from fournos.cli.output import Output, table
 from fournos.clusters.build import lock_job
 from fournos.jobs.rules import check_manifest
 from fournos.kube.resource import Key

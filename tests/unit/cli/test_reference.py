@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fournos.cli import reference
-from fournos.cli.errors import Exit
+from fournos.cli.exits import Exit
 
 ROOT = Path(__file__).parents[3]
 

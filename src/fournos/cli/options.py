@@ -1,0 +1,99 @@
+"""The common options of all commands, and their values.
+
+The program imports this module to print its help, so it imports little itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from fournos.cli.connect import World
+
+
+class Format(StrEnum):
+    """The formats of `-o`."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    NAME = "name"
+    JSON = "json"
+    YAML = "yaml"
+
+
+PANEL = "Common options"
+
+NamespaceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        help="Namespace of the jobs; default: FOURNOS_NAMESPACE, then the kubeconfig context's.",
+        rich_help_panel=PANEL,
+    ),
+]
+KubeconfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig",
+        metavar="FILE",
+        help="Kubeconfig; default: KUBECONFIG, then ~/.kube/config.",
+        rich_help_panel=PANEL,
+    ),
+]
+ContextOption = Annotated[
+    str | None,
+    typer.Option(
+        "--context",
+        metavar="NAME",
+        help="Context of the kubeconfig; default: its current one.",
+        rich_help_panel=PANEL,
+    ),
+]
+FormatOption = Annotated[
+    Format | None,
+    typer.Option("--output", "-o", help="Form of the answer; default: table.", rich_help_panel=PANEL),
+]
+NoColorOption = Annotated[
+    bool,
+    typer.Option(
+        "--no-color", help="No colours; the variable NO_COLOR does the same.", rich_help_panel=PANEL
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """Values of the common options."""
+
+    namespace: NamespaceOption = None
+    kubeconfig: KubeconfigOption = None
+    context: ContextOption = None
+    output: FormatOption = None
+    no_color: NoColorOption = False
+
+    def over(self, outer: Common) -> Common:
+        """Merges two sets of options.  An option after the verb overrides the same option before it."""
+        said = {f.name: value for f in fields(self) if (value := getattr(self, f.name))}
+        return replace(outer, **said)
+
+
+def _world() -> World:
+    # Imported here: it needs the HTTP client.
+    from fournos.cli.connect import World
+
+    return World()
+
+
+@dataclass(slots=True)
+class Root:
+    """The context object of the typer program.  A test passes its own, with its own `world`."""
+
+    world: World = field(default_factory=_world)
+    common: Common = field(default_factory=Common)
