@@ -1,0 +1,235 @@
+"""The fingerprint of a FournosJob: which runs measure the same thing and can be compared.  Pure.
+
+What counts is what a benchmark's author chose and what the hardware is: the Pipeline, the engine with its
+project, arguments and other configuration, the model, the GPUs, and the class of the cluster.
+
+What does not count:
+- versions (git references, SHAs, image tags): a change of version is what a comparison is made for;
+- env: continuous integration writes its own identifiers there, which would make every run unique;
+- owner, display name, priority, time limits, secrets: they do not change what is measured;
+- exclusive: it changes the noise, not the subject.
+
+`fournos.history.compare` shows the differences of everything that does not count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final
+
+from fournos.api.fournosjob import DEFAULT_PIPELINE
+from fournos.insight.values import spec_of, status_of
+from fournos.kube.resource import Obj
+
+CLUSTER_CLASS_LABEL: Final = "fournos.dev/cluster-class"
+"""Label of a FournosCluster: clusters with the same value are interchangeable for benchmarks."""
+CLUSTERLESS: Final = "clusterless"
+
+_VERSION_KEYS: Final = frozenset(
+    {
+        "branch",
+        "commit",
+        "digest",
+        "image",
+        "imagetag",
+        "pr",
+        "pullnumber",
+        "pullrequest",
+        "ref",
+        "revision",
+        "sha",
+        "tag",
+        "version",
+    }
+)
+_MODEL_KEYS: Final = frozenset({"model", "modelname", "modelid"})
+_MODEL_ARGUMENT: Final = re.compile(r"(?:--)?model(?:[-_]?(?:name|id))?=(.+)", re.IGNORECASE)
+_MODEL_OPTION: Final = re.compile(r"--model(?:[-_]?(?:name|id))?", re.IGNORECASE)
+_DEEPEST: Final = 32
+"""Levels of the engine's configuration in which a model or a version is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What a run measures, in readable parts.  Equal fingerprints are comparable."""
+
+    pipeline: str = ""
+    engine: str = ""
+    """The single key of `spec.executionEngine`, such as forge."""
+    project: str = ""
+    args: tuple[str, ...] = ()
+    config: str = ""
+    """The rest of the engine's configuration without versions, as canonical JSON; "" if there is none."""
+    model: str = ""
+    """The first model that the arguments or the configuration name.  It counts there already; it is a part of
+    its own for people to read."""
+    gpu_type: str = ""
+    gpu_count: int = 0
+    cluster_class: str = ""
+
+    @property
+    def id(self) -> str:
+        """A stable short hash: 16 hexadecimal digits, the same in every process and release."""
+        return hashlib.sha256(_canonical(self.as_data()).encode()).hexdigest()[:16]
+
+    def as_data(self) -> dict[str, Any]:
+        return asdict(self) | {"args": list(self.args)}
+
+    def __str__(self) -> str:
+        gpus = f"{self.gpu_count} x {self.gpu_type}" if self.gpu_type else ""
+        parts = (self.pipeline, self.project or self.engine, " ".join(self.args), self.model, gpus)
+        return ", ".join(part for part in (*parts, self.cluster_class) if part)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A part in which two fingerprints differ."""
+
+    part: str
+    first: str
+    second: str
+
+
+def fingerprint(
+    spec: Mapping[str, Any], resolved: Mapping[str, Any] | None = None, cluster_class: str = ""
+) -> Fingerprint:
+    """Returns the fingerprint of a FournosJob.
+
+    `spec` is the job's spec, `resolved` its `status.resolved`, whose hardware takes precedence.
+    `cluster_class` is that of the target cluster; "" while none is assigned, which is a class of its own.
+    """
+    engine, value = _engine(spec.get("executionEngine"))
+    args = _arguments(value.get("args"))
+    rest = {key: item for key, item in value.items() if key not in ("project", "args")}
+    kept = _without_versions(rest, _DEEPEST)
+    hardware = (resolved or {}).get("hardware") or spec.get("hardware") or {}
+    return Fingerprint(
+        pipeline=str(spec.get("pipeline") or DEFAULT_PIPELINE),
+        engine=engine,
+        project=str(value.get("project") or ""),
+        args=args,
+        config=_canonical(kept) if kept else "",
+        model=_model_of_arguments(args) or _model(value, _DEEPEST),
+        gpu_type=str(hardware.get("gpuType") or ""),
+        gpu_count=_count(hardware.get("gpuCount")),
+        cluster_class=CLUSTERLESS if spec.get("clusterless") else cluster_class,
+    )
+
+
+def fingerprint_of(job: Obj, cluster: Obj | None = None) -> Fingerprint:
+    """Returns the fingerprint of a FournosJob object.
+
+    `cluster` is the FournosCluster that it is assigned to; None if there is no such object.
+    """
+    spec, status = spec_of(job), status_of(job)
+    resolved = status.get("resolved") or {}
+    target = str(status.get("cluster") or spec.get("cluster") or "")
+    hardware = resolved.get("hardware") or spec.get("hardware") or {}
+    found = cluster_class(cluster, str(hardware.get("gpuType") or "")) if cluster else ""
+    return fingerprint(spec, resolved, found or target)
+
+
+def cluster_class(cluster: Obj, gpu_type: str = "") -> str:
+    """The class of a FournosCluster: clusters of one class give the same numbers.
+
+    Its label decides.  Without the label, the full GPU models and their number in a node do: short names hide
+    differences of memory and form.  A cluster without GPUs of the type, or a job without GPUs, has no class
+    (""); the cluster's name stands for it.
+    """
+    labels = cluster["metadata"].get("labels") or {}
+    if label := str(labels.get(CLUSTER_CLASS_LABEL) or ""):
+        return label
+    found = (status_of(cluster).get("hardware") or spec_of(cluster).get("hardware") or {}).get("gpus") or ()
+    models = sorted(
+        f"{gpu.get('model')}x{_per_node(gpu)}"
+        for gpu in found
+        if gpu_type and gpu.get("shortName") == gpu_type
+    )
+    return "+".join(models)
+
+
+def differs(first: Fingerprint, second: Fingerprint) -> list[Difference]:
+    """The parts in which two fingerprints differ, in the order of the fields; [] if they are comparable."""
+    return [
+        Difference(one.name, _text(getattr(first, one.name)), _text(getattr(second, one.name)))
+        for one in fields(Fingerprint)
+        if getattr(first, one.name) != getattr(second, one.name)
+    ]
+
+
+def _text(value: object) -> str:
+    return " ".join(value) if isinstance(value, tuple) else str(value)
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=str)
+
+
+def _engine(value: Any) -> tuple[str, Mapping[str, Any]]:
+    if not isinstance(value, Mapping) or not value:
+        return "", {}
+    name = min(value, key=str)  # rules allow a single key; of more, the choice must not depend on their order
+    inner = value[name]
+    if isinstance(inner, Mapping):
+        return str(name), inner
+    return str(name), {} if inner is None else {"value": inner}
+
+
+def _arguments(value: Any) -> tuple[str, ...]:
+    """The arguments in their order, which has a meaning for most programs."""
+    if isinstance(value, Mapping):
+        return tuple(f"{key}={item}" for key, item in sorted(value.items(), key=lambda pair: str(pair[0])))
+    if isinstance(value, str):
+        return (value,)
+    return tuple(map(str, value)) if isinstance(value, Iterable) else ()
+
+
+def _plain(key: object) -> str:
+    """Normalizes a key: model_name, modelName and model-name are one."""
+    return re.sub(r"[-_ ]", "", str(key)).lower()
+
+
+def _without_versions(value: Any, depth: int) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            str(key): _without_versions(item, depth - 1) if depth else item
+            for key, item in value.items()
+            if _plain(key).rpartition(".")[2] not in _VERSION_KEYS
+        }
+    if isinstance(value, list) and depth:
+        return [_without_versions(item, depth - 1) for item in value]
+    return value
+
+
+def _model_of_arguments(args: tuple[str, ...]) -> str:
+    for position, argument in enumerate(args):
+        if found := _MODEL_ARGUMENT.fullmatch(argument):
+            return found[1]
+        if _MODEL_OPTION.fullmatch(argument) and position + 1 < len(args):
+            return args[position + 1]
+    return ""
+
+
+def _model(value: Any, depth: int) -> str:
+    """The value of the first key that names a model; keys of one level come before those below."""
+    if not isinstance(value, Mapping) or not depth:
+        return ""
+    for key, item in sorted(value.items(), key=lambda pair: str(pair[0])):
+        if _plain(key).rpartition(".")[2] in _MODEL_KEYS:
+            name = item.get("name") if isinstance(item, Mapping) else item
+            if isinstance(name, str) and name:
+                return name
+    below = (_model(item, depth - 1) for _, item in sorted(value.items(), key=lambda pair: str(pair[0])))
+    return next(filter(None, below), "")
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _per_node(gpu: Mapping[str, Any]) -> int:
+    return round(_count(gpu.get("count")) / max(1, _count(gpu.get("nodeCount"))))
