@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
-from collections.abc import Iterator, Sequence
-from types import FrameType
+from collections.abc import Sequence
 
 from devcluster import cluster, state
 from devcluster.errors import DevclusterError
 from devcluster.paths import CHECKOUT
 from devcluster.progress import Progress
+from devcluster.signals import forwarding
 from devcluster.state import Record
 
 
@@ -75,7 +75,8 @@ def around(command: Sequence[str], *, keep: bool, progress: Progress) -> int:
         process = subprocess.Popen([*command])
     except OSError as error:
         raise DevclusterError(f"{command[0]} cannot be started: {error.strerror}") from None
-    with _passed_on(process):
+    # On Ctrl-C the terminal interrupts the command itself.
+    with forwarding([process], [signal.SIGTERM, signal.SIGHUP], ignored=[signal.SIGINT]):
         code = process.wait()
     if keep:
         if told := notice(records()):
@@ -83,22 +84,3 @@ def around(command: Sequence[str], *, keep: bool, progress: Progress) -> int:
     elif ended := end_all(progress):
         progress.say(f"{ended} of this checkout's clusters ended.")
     return code if code >= 0 else 128 - code
-
-
-@contextlib.contextmanager
-def _passed_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Forwards termination signals to `process`. This process stays alive to clean up afterwards."""
-
-    def pass_on(number: int, _frame: FrameType | None) -> None:
-        process.send_signal(number)
-
-    def leave(_number: int, _frame: FrameType | None) -> None:
-        """Ignores SIGINT: on Ctrl-C the terminal interrupts the child process as well."""
-
-    handlers = {signal.SIGTERM: pass_on, signal.SIGHUP: pass_on, signal.SIGINT: leave}
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -65,6 +65,7 @@ COMPUTED = {
     "inside of switch_on": "namespaces.enter",
     "command of _start": "bench, the operator by this Python",
     "command of around": "what a person typed",
+    "command of run": "lanes, pytest by this Python",
 }
 """First words that no table knows → where they come from."""
 

@@ -89,7 +89,7 @@ def targets() -> Iterator[dict[str, Target]]:
     found = {}
     for target in TARGETS:
         cluster = devcluster.ensure(
-            f"fournos-test-{target.name}",
+            f"fournos-{target.name}",
             profile="control-plane",
             without={"kueue", "tekton"},
             controllers=CONTROLLERS,
@@ -98,7 +98,7 @@ def targets() -> Iterator[dict[str, Target]]:
         found[target.name].give(2)
     yield found
     for target in TARGETS:
-        devcluster.down(f"fournos-test-{target.name}", progress=Progress(quiet=True))
+        devcluster.down(f"fournos-{target.name}", progress=Progress(quiet=True))
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from devcluster import down, up
+from devcluster import down, state, up
 from devcluster.cluster import Cluster
 from devcluster.namespaces import children
 from devcluster.progress import Progress
-from tests.e2e.devcluster.traces import interfaces, network_traces, traces
+from tests.e2e.devcluster.traces import interface, interfaces, network_traces, traces
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -47,14 +47,14 @@ def _kill_up_when(recorded: str, state: Path, *arguments: str) -> None:
 def test_nothing_is_left_of_an_up_that_was_killed_half_way(
     recorded: str, own_state: Path, quiet: Progress
 ) -> None:
-    before = interfaces()
     _kill_up_when(recorded, own_state, "--without", "tekton,kueue")
     assert traces(own_state) != [], "the test must have something to find"
     assert network_traces(NAME) != []
+    made = interface(state.require(NAME))
     assert down(NAME, progress=quiet)
     assert traces(own_state) == []
     assert network_traces(NAME) == []
-    assert interfaces() <= before
+    assert made not in interfaces()
 
 
 def test_up_first_removes_a_half_dead_cluster_of_its_name(own_state: Path, quiet: Progress) -> None:

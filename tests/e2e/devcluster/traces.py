@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 from pathlib import Path
+
+from devcluster.network import Network
+from devcluster.state import Record
 
 
 def traces(state: Path) -> list[str]:
@@ -37,6 +41,12 @@ def network_traces(cluster: str) -> list[str]:
     return found
 
 
-def interfaces() -> set[str]:
-    """The machine's ends of all clusters' veth pairs."""
-    return {path.name for path in Path("/sys/class/net").glob("fournos*")}
+def interface(record: Record) -> int:
+    """The number that Linux gave the machine's end of this cluster's veth pair. It is not given again."""
+    name = Network(record.index, record.spec.name).interface
+    return int(Path(f"/sys/class/net/{name}/ifindex").read_text())
+
+
+def interfaces() -> set[int]:
+    """The numbers of the machine's network interfaces. Other tests start clusters at the same time."""
+    return {number for number, _ in socket.if_nameindex()}

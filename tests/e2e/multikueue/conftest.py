@@ -24,8 +24,9 @@ from fournos.kube.kinds import NAMESPACE, SECRET
 from fournos.multikueue import names
 from tests.e2e.jobs.conftest import WHERE
 from tests.fakes.flux_image import flux_image
-from tests.integration.multikueue.conftest import MANAGER, MANAGER_CONFIG, TARGET, Fleet, Site, create
+from tests.integration.multikueue.conftest import MANAGER_CONFIG, TARGET, Fleet, Site, create
 
+MANAGER = "fournos-test-manager"
 SYSTEMS = "frameworks,jobs,appwrappers,miniclusters"
 SHARED = {"APPWRAPPER_NAMESPACE": "appwrapper-system", "MINICLUSTER_NAMESPACE": "operator-system"}
 """Where the leases are of the operators that the worker may have already: there is only one at work."""

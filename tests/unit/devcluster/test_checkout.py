@@ -163,7 +163,7 @@ def test_the_tests_run_so_that_their_clusters_are_listed_or_ended() -> None:
             assert f"devcluster around --keep={expected} " in last
             # A shell in between would end at a signal, and what it runs would not.
             assert ";" not in last or "; exec " in " ".join(last.split())
-            assert " -m pytest tests/" in last
+            assert " -m pytest tests/" in last or " -m dev.lanes tests/" in last
 
 
 def test_continuous_integration_keeps_none() -> None:

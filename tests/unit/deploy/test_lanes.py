@@ -1,0 +1,185 @@
+"""`make test`: the folders whose tests need clusters run side by side, and end as one command."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dev import lanes
+from dev.lanes import NOTHING_SELECTED, ROOT, commands, exit_code, run
+
+CLUSTER = re.compile(r"fournos-(test|mk)(-[a-z0-9]+)*-?")
+
+
+def sh(script: str) -> list[str]:
+    return ["sh", "-c", script]
+
+
+def test_each_folder_is_a_lane_with_the_same_arguments() -> None:
+    found = commands(["tests/integration", "tests/e2e", "--", "-k", "a or b", "--", "-x"])
+    assert found == {
+        "integration": [
+            *(sys.executable, "-u", "-m", "pytest", "tests/integration"),
+            *("-k", "a or b", "--", "-x"),
+        ],
+        "e2e": [sys.executable, "-u", "-m", "pytest", "tests/e2e", "-k", "a or b", "--", "-x"],
+    }
+    assert commands(["tests/e2e", "--"]) == commands(["tests/e2e"])
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [
+        ((0, 0), 0),
+        ((0, 1), 1),
+        ((2, 1), 2),
+        ((0, NOTHING_SELECTED), 0),
+        ((NOTHING_SELECTED, 3), 3),
+        ((NOTHING_SELECTED, NOTHING_SELECTED), NOTHING_SELECTED),
+    ],
+)
+def test_there_is_one_exit_code(codes: tuple[int, int], expected: int) -> None:
+    assert exit_code(codes) == expected
+
+
+def test_the_lanes_run_at_the_same_time_and_to_their_ends(tmp_path: Path) -> None:
+    """Each waits for the other's file."""
+    pair = {
+        mine: sh(
+            f"touch {tmp_path}/{mine}; until test -e {tmp_path}/{other}; do sleep 0.01; done; exit {code}"
+        )
+        for mine, other, code in (("a", "b", 0), ("b", "a", 3))
+    }
+    out = io.StringIO()
+    assert run(pair, tmp_path / "logs", out) == 3
+    assert "a: passed, 0 min 0 s" in out.getvalue()
+    assert "b: failed with exit code 3, 0 min 0 s" in out.getvalue()
+
+
+def test_a_command_that_was_killed_is_a_failure(tmp_path: Path) -> None:
+    assert run({"a": sh("kill -9 $$"), "b": sh("true")}, tmp_path, io.StringIO()) == 137
+
+
+SHOWN = """\
+==== test session starts ====
+collected 2 items
+
+a/test_ä.py .F [100%]
+
+==== FAILURES ====
+____ test_x ____
+1 == 2
+==== 1 failed, 1 passed ====
+last"""
+
+
+def test_progress_is_marked_and_the_report_is_whole(tmp_path: Path) -> None:
+    (tmp_path / "shown").write_text(SHOWN)
+    out = io.StringIO()
+    run({"long": sh(f"cat {tmp_path}/shown; exit 1"), "b": sh("echo quick >&2")}, tmp_path / "logs", out)
+    lines = out.getvalue().splitlines()
+    assert [line for line in lines if " | " in line and line.startswith("long")] == [
+        f"long | {line}" for line in SHOWN.splitlines()[:5]
+    ]
+    assert "b    | quick" in lines
+    (ended, _) = (number for number, line in enumerate(lines) if line.startswith("==> long: failed"))
+    report = SHOWN.splitlines()[5:]
+    assert lines[ended + 1 : ended + 1 + len(report)] == report
+    assert out.getvalue().count("==== FAILURES") == 1
+    assert lines[-2:] == [
+        f"==> long: failed with exit code 1, 0 min 0 s, whole output in {tmp_path}/logs/long.log",
+        f"==> b: passed, 0 min 0 s, whole output in {tmp_path}/logs/b.log",
+    ]
+    assert (tmp_path / "logs" / "long.log").read_text() == SHOWN
+
+
+def test_an_unfinished_line_is_shown_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "_REPEAT", 0.0)
+    shown = tmp_path / "shown"
+
+    class Out(io.StringIO):
+        def write(self, text: str) -> int:
+            shown.touch()  # the command goes on
+            return super().write(text)
+
+    out = Out()
+    run({"a": sh(f"printf ..; until test -e {shown}; do sleep 0.01; done; echo .")}, tmp_path / "logs", out)
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "a | .."
+    assert "a | ..." in lines
+
+
+LANE = """\
+import os, pathlib, signal, sys
+signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+name, ready = map(pathlib.Path, sys.argv[1:])
+with ready.open("w") as file:
+    print(os.getpgid(0), file=file)
+name.write_text(signal.Signals(signal.sigwait(signal.valid_signals())).name)
+sys.exit(7)
+"""
+LANES = """\
+import pathlib, sys
+from dev.lanes import run
+here = pathlib.Path(sys.argv[1])
+words = [sys.executable, str(here / "lane.py")]
+sys.exit(run({name: [*words, str(here / name), str(here / "ready")] for name in "ab"}, here, sys.stdout))
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_is_passed_on_and_the_lanes_clean_up_is_awaited(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    (tmp_path / "lane.py").write_text(LANE)
+    ready = tmp_path / "ready"
+    os.mkfifo(ready)
+    words = ["env", "--default-signal=INT,HUP", sys.executable, "-c", LANES, str(tmp_path)]
+    with subprocess.Popen(words, cwd=ROOT, start_new_session=True, stdout=subprocess.DEVNULL) as process:
+        keep = os.open(ready, os.O_RDWR)  # the second lane may open it after the first has closed it
+        with os.fdopen(keep) as file:
+            groups = {int(file.readline()) for _ in "ab"}
+        # Ctrl-C interrupts the foreground, which the lanes are not part of: they get one signal, not two.
+        assert process.pid not in groups and len(groups) == 2
+        process.send_signal(number)
+        assert process.wait(timeout=30) == 7
+    assert [(tmp_path / name).read_text() for name in "ab"] == [number.name] * 2
+
+
+def strings(folder: str) -> set[str]:
+    """The names of clusters in the sources of a folder."""
+    trees = [ast.parse(path.read_text()) for path in (ROOT / folder).rglob("*.py")]
+    values = [node.value for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    return {value for value in values if isinstance(value, str) and CLUSTER.fullmatch(value)}
+
+
+def imported(folder: str, package: str) -> set[str]:
+    """The strings that modules of a folder import from another."""
+    found = set()
+    for path in (ROOT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(package):
+                module = importlib.import_module(node.module or "")
+                values = [getattr(module, alias.name) for alias in node.names]
+                found |= {value for value in values if isinstance(value, str)}
+    return found
+
+
+def test_the_lanes_of_make_test_share_no_cluster() -> None:
+    integration, e2e = strings("tests/integration"), strings("tests/e2e")
+    assert "fournos-test-cp" in integration
+    assert "fournos-test" in e2e
+    assert integration & e2e == set()
+    assert integration & imported("tests/e2e", "tests.integration") == set()
+    openings = tuple(name for name in integration | e2e if name.endswith("-"))
+    for mine, theirs in ((integration, e2e), (e2e, integration)):
+        assert not [name for name in mine if name.startswith(tuple(set(openings) & theirs))]
