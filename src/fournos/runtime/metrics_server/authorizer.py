@@ -7,14 +7,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from enum import IntEnum
-from typing import Any, Final
+from typing import Final
 
 from fournos.kube.api import Api
 from fournos.kube.errors import ForbiddenError, KubeError
 from fournos.kube.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
-from fournos.kube.resource import Obj, Resource
+from fournos.runtime.reviews import access_review, allowed, bearer, token_review, user_of
 
 log = logging.getLogger(__name__)
 
@@ -26,9 +26,9 @@ KEPT: Final = 1024
 """Maximum number of cached results."""
 REFUSAL: Final = 10.0
 """Maximum seconds that a refusal is cached, because a right that was just granted must take effect soon."""
+_METRICS: Final = {"path": PATH, "verb": "get"}
 _REMEMBERED: Final = 600.0
 """Seconds after the expiry of a permission for which its token still counts as a known one."""
-_LONGEST_TOKEN: Final = 16_384
 
 
 class Verdict(IntEnum):
@@ -39,45 +39,6 @@ class Verdict(IntEnum):
     FORBIDDEN = 403
     TOO_MANY = 429
     UNSURE = 503
-
-
-# --- requests to the API server, and their results ---------------------------------------------------
-
-
-def bearer(header: str) -> str:
-    """Returns the token of an Authorization header, "" if there is none."""
-    scheme, _, token = header.strip().partition(" ")
-    token = token.strip()
-    return token if scheme.lower() == "bearer" and len(token) <= _LONGEST_TOKEN else ""
-
-
-def token_review(token: str) -> Obj:
-    """Returns the TokenReview to create for a token."""
-    return _review(TOKEN_REVIEW, {"token": token})
-
-
-def user_of(review: Obj) -> Mapping[str, Any] | None:
-    """Returns the user of a reviewed token; None: the token is not of this cluster."""
-    status = review.get("status") or {}
-    user = status.get("user") or {}
-    return user if status.get("authenticated") is True and user.get("username") else None
-
-
-def access_review(user: Mapping[str, Any]) -> Obj:
-    """Returns the SubjectAccessReview to create: may this user get the nonResourceURL /metrics?"""
-    given = {"user": user["username"], **{name: user.get(name) for name in ("uid", "groups", "extra")}}
-    spec = {name: value for name, value in given.items() if value}
-    return _review(SUBJECT_ACCESS_REVIEW, {**spec, "nonResourceAttributes": {"path": PATH, "verb": "get"}})
-
-
-def _review(kind: Resource, spec: Mapping[str, Any]) -> Obj:
-    return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}, "spec": spec}
-
-
-def allowed(review: Obj) -> bool:
-    """True if a SubjectAccessReview allows the access."""
-    status = review.get("status") or {}
-    return status.get("allowed") is True and status.get("denied") is not True
 
 
 # --- reviews --------------------------------------------------------------------------------------
@@ -121,7 +82,9 @@ class Authorizer:
             user = user_of(await self._api.create(TOKEN_REVIEW, token_review(token)))
             if user is None:
                 return Verdict.UNKNOWN
-            answer = await self._api.create(SUBJECT_ACCESS_REVIEW, access_review(user))
+            answer = await self._api.create(
+                SUBJECT_ACCESS_REVIEW, access_review(user, nonResourceAttributes=_METRICS)
+            )
         except KubeError as error:
             self._report(error)
             return Verdict.UNSURE

@@ -17,11 +17,8 @@ from fournos.runtime.metrics_server.authorizer import (
     REFUSAL,
     Authorizer,
     Verdict,
-    access_review,
-    allowed,
-    bearer,
-    user_of,
 )
+from fournos.runtime.reviews import access_review, allowed, bearer, user_of
 
 PROMETHEUS = {"username": "system:serviceaccount:monitoring:prometheus", "groups": ["a", "b"], "uid": "1"}
 LIFETIME = 60.0

@@ -1,0 +1,143 @@
+"""Finds out who calls: from a bearer token, or from the API server that forwards the request."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from aiohttp import web
+
+from fournos.history.api.errors import TooManyRequestsError, UnauthorizedError, UnavailableError
+from fournos.kube.api import Api
+from fournos.kube.errors import KubeError
+from fournos.kube.kinds import TOKEN_REVIEW
+from fournos.runtime.reviews import bearer, token_review, user_of
+from fournos.runtime.ttl_cache import TtlCache
+
+KEPT: Final = 1024
+"""Maximum number of tokens whose result is cached."""
+KNOWN: Final = 60.0
+"""Seconds for which a token is known; a deleted ServiceAccount can read for that time."""
+UNKNOWN: Final = 5.0
+AT_ONCE: Final = 8
+"""Maximum number of concurrent reviews: a flood of unknown tokens must not reach the API server."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Who calls, as the API server knows them."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    def attributes(self) -> Mapping[str, Any]:
+        """As `status.user` of a TokenReview."""
+        return {
+            "username": self.name,
+            "uid": self.uid,
+            "groups": list(self.groups),
+            "extra": {name: list(values) for name, values in self.extra},
+        }
+
+
+def _user(found: Mapping[str, Any]) -> User:
+    extra = found.get("extra") or {}
+    return User(
+        name=str(found["username"]),
+        uid=str(found.get("uid") or ""),
+        groups=tuple(map(str, found.get("groups") or ())),
+        extra=tuple(sorted((str(name), tuple(map(str, values or ()))) for name, values in extra.items())),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FrontProxy:
+    """The headers in which an API server names the caller of a request that it forwards (aggregation layer).
+
+    They count only on a connection whose client certificate was verified, for one of `names`.
+    """
+
+    names: tuple[str, ...] = ()
+    """The common names of the API server's client certificate; empty: any."""
+    user_headers: tuple[str, ...] = ("X-Remote-User",)
+    uid_headers: tuple[str, ...] = ("X-Remote-Uid",)
+    group_headers: tuple[str, ...] = ("X-Remote-Group",)
+    extra_prefixes: tuple[str, ...] = ("X-Remote-Extra-",)
+
+    def user(self, request: web.Request) -> User | None:
+        """Returns the caller; None if the request does not come from the API server."""
+        name = _common_name(request)
+        if name is None or (self.names and name not in self.names):
+            return None
+        headers = request.headers
+        user = next((headers[one] for one in self.user_headers if headers.get(one)), "")
+        if not user:
+            return None
+        extra: dict[str, tuple[str, ...]] = {}
+        for header in headers:
+            for prefix in self.extra_prefixes:
+                if header.lower().startswith(prefix.lower()):
+                    extra[header[len(prefix) :].lower()] = tuple(headers.getall(header))
+        return User(
+            name=user,
+            uid=next((headers[one] for one in self.uid_headers if headers.get(one)), ""),
+            groups=tuple(group for one in self.group_headers for group in headers.getall(one, [])),
+            extra=tuple(sorted(extra.items())),
+        )
+
+
+def _common_name(request: web.Request) -> str | None:
+    transport = request.transport
+    # Python's ssl module returns a certificate here only if it has verified it.
+    certificate = transport.get_extra_info("peercert") if transport is not None else None
+    if not certificate:
+        return None
+    for part in certificate.get("subject", ()):
+        for name, value in part:
+            if name == "commonName":
+                return str(value)
+    return ""
+
+
+class Authenticator:
+    """Finds the user of a request.  Caches only digests of tokens, never tokens."""
+
+    def __init__(
+        self, api: Api, *, monotonic: Callable[[], float], front_proxy: FrontProxy | None = None
+    ) -> None:
+        self._api = api
+        self._front_proxy = front_proxy
+        self._kept: TtlCache[bytes, User | str] = TtlCache(KEPT, monotonic=monotonic)
+        self._room = asyncio.Semaphore(AT_ONCE)
+
+    async def user(self, request: web.Request) -> User:
+        """Raises UnauthorizedError, TooManyRequestsError, UnavailableError."""
+        if self._front_proxy is not None and (user := self._front_proxy.user(request)) is not None:
+            return user
+        token = bearer(request.headers.get("Authorization", ""))
+        if not token:
+            raise UnauthorizedError("a bearer token of this cluster is needed")
+        digest = hashlib.sha256(token.encode()).digest()
+        found = self._kept.get(digest)
+        if found is None:
+            if self._room.locked():
+                raise TooManyRequestsError("too many tokens are being reviewed", retry_after=1)
+            async with self._room:
+                found = await self._review(digest, token)
+        if isinstance(found, str):
+            raise UnauthorizedError(found)
+        return found
+
+    async def _review(self, digest: bytes, token: str) -> User | str:
+        try:
+            found = user_of(await self._api.create(TOKEN_REVIEW, token_review(token)))
+        except KubeError as error:
+            raise UnavailableError("the API server cannot review the token now", retry_after=2) from error
+        if found is None:
+            return self._kept.put(digest, "the token is not valid in this cluster", UNKNOWN)
+        return self._kept.put(digest, _user(found), KNOWN)

@@ -1,0 +1,128 @@
+"""Decides what a caller may read: rights of the history's own, on a resource that only rules name.
+
+`runs`, `runs/log`, `runs/artifacts` and `runs/results` of the group history.fournos.dev exist in no API
+server.  Rules name them, so the history has rights that outlive the objects.  A namespace is its UID: where
+it is gone, or another one has its name, only a right in all namespaces reads its runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from fournos.history.api.authentication import User
+from fournos.history.api.errors import ForbiddenError, UnavailableError
+from fournos.kube.api import Api
+from fournos.kube.errors import KubeError
+from fournos.kube.kinds import NAMESPACE, SUBJECT_ACCESS_REVIEW
+from fournos.kube.resource import key_of, uid_of
+from fournos.runtime.reviews import access_review, allowed
+from fournos.runtime.ttl_cache import TtlCache
+
+GROUP: Final = "history.fournos.dev"
+ALLOWED: Final = 30.0
+"""Seconds for which a permission is cached: a withdrawn right ends after that time at the latest."""
+DENIED: Final = 5.0
+KEPT: Final = 8192
+AT_ONCE: Final = 16
+_NAMESPACES: Final = 10.0
+"""Seconds for which the list of namespaces is cached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a request does."""
+
+    verb: str
+    resource: str = "runs"
+    """With its subresource, such as runs/log."""
+
+    def attributes(self, namespace: str) -> dict[str, str]:
+        """The resourceAttributes of a SubjectAccessReview; `namespace` "" means all."""
+        resource, _, subresource = self.resource.partition("/")
+        found = {"group": GROUP, "version": "v1", "verb": self.verb, "resource": resource}
+        if namespace:
+            found["namespace"] = namespace
+        if subresource:
+            found["subresource"] = subresource
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The part of the history that a caller may read with one request."""
+
+    namespaces: tuple[str, ...] | None
+    """UIDs of namespaces; None: all, gone ones included."""
+
+    def includes(self, namespace_uid: str) -> bool:
+        return self.namespaces is None or namespace_uid in self.namespaces
+
+
+class Recorded(Protocol):
+    """What of the store is needed here."""
+
+    async def namespaces(self) -> Iterable[tuple[str, str]]:
+        """Returns the name and the UID of each namespace that has runs."""
+        ...
+
+
+class Authorizer:
+    """Asks the API server for rights, and caches the results for a short time."""
+
+    def __init__(self, api: Api, recorded: Recorded, *, monotonic: Callable[[], float]) -> None:
+        self._api = api
+        self._recorded = recorded
+        self._kept: TtlCache[tuple[User, Access, str], bool] = TtlCache(KEPT, monotonic=monotonic)
+        self._uids: TtlCache[None, dict[str, str]] = TtlCache(1, monotonic=monotonic)
+        self._room = asyncio.Semaphore(AT_ONCE)
+
+    async def scope(self, user: User, access: Access, namespace: str = "") -> Scope:
+        """Returns what the user may read in the namespace, or anywhere.
+
+        Rights are checked before anything is looked up, so that no response tells what exists.  Raises
+        ForbiddenError and UnavailableError.
+        """
+        if await self.may(user, access, ""):
+            return Scope(None)
+        if not namespace:
+            return Scope(await self._allowed(user, access))
+        if not await self.may(user, access, namespace):
+            raise ForbiddenError(
+                f'User "{user.name}" cannot {access.verb} resource "{access.resource}" '
+                f'in API group "{GROUP}" in the namespace "{namespace}"'
+            )
+        uid = (await self._current()).get(namespace)
+        return Scope((uid,) if uid else ())
+
+    async def _allowed(self, user: User, access: Access) -> tuple[str, ...]:
+        current = await self._current()
+        known = [(name, uid) for name, uid in await self._recorded.namespaces() if current.get(name) == uid]
+        rights = await asyncio.gather(*(self.may(user, access, name) for name, _ in known))
+        return tuple(uid for (_, uid), right in zip(known, rights, strict=True) if right)
+
+    async def may(self, user: User, access: Access, namespace: str) -> bool:
+        """True if the user has the right in the namespace; "" means in all.  Raises UnavailableError."""
+        key = (user, access, namespace)
+        if (found := self._kept.get(key)) is not None:
+            return found
+        review = access_review(user.attributes(), resourceAttributes=access.attributes(namespace))
+        try:
+            async with self._room:
+                right = allowed(await self._api.create(SUBJECT_ACCESS_REVIEW, review))
+        except KubeError as error:
+            raise UnavailableError("the API server cannot review the access now", retry_after=2) from error
+        return self._kept.put(key, right, ALLOWED if right else DENIED)
+
+    async def _current(self) -> dict[str, str]:
+        """Returns the UID of each namespace that exists, by name."""
+        found = self._uids.get(None)
+        if found is None:
+            try:
+                items = (await self._api.list(NAMESPACE)).items
+            except KubeError as error:
+                raise UnavailableError("the namespaces cannot be read now", retry_after=2) from error
+            found = self._uids.put(None, {key_of(one).name: uid_of(one) for one in items}, _NAMESPACES)
+        return found
