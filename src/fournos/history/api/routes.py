@@ -1,0 +1,50 @@
+"""The routes of the API as data: the server serves them, and the OpenAPI document describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from fournos.history.api.authentication import User
+from fournos.history.api.authorization import Access, Scope
+from fournos.history.api.parameters import NoParameters, Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An authorized request."""
+
+    user: User
+    scope: Scope
+    parameters: Any
+    """An instance of the route's `parameters`."""
+    namespace: str = ""
+    path: dict[str, str] = field(default_factory=dict)
+    """The variables of the path."""
+    body: Any = None
+    """The parsed body; None for a route without one."""
+
+
+Handler = Callable[[Any, Call], Awaitable[Any]]
+"""Called with the service and the call.  Returns an instance of the route's `response`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One operation."""
+
+    method: str
+    path: str
+    """Below the prefix /api/v1, with variables in braces.  `{namespace}` is the one that is authorized."""
+    name: str
+    """The operationId."""
+    summary: str
+    access: Access
+    handler: Handler
+    response: Any
+    """The type of the response; None for 204."""
+    parameters: type[Parameters] = NoParameters
+    body: Any = None
+    """The type of the request's body; None for none."""
+    tag: str = "runs"

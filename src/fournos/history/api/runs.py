@@ -1,0 +1,136 @@
+"""The routes of runs: lists, one run with its waiting ledger, its documents, keep marks and deletion."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, ClassVar, Final, Protocol
+
+from pydantic import ConfigDict, Field
+
+from fournos.history.api.authorization import Access
+from fournos.history.api.errors import NotFoundError
+from fournos.history.api.parameters import NoParameters, Parameters, RunFilter, Text
+from fournos.history.api.routes import Call, Route
+from fournos.history.records import WIRE, Document, Identity, Interval, Page, Query, Run
+
+_UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class Store(Protocol):
+    """What of the store is needed here; `fournos.history.store` has it."""
+
+    async def find(self, query: Query) -> Page: ...
+    async def waits(self, identity: Identity) -> tuple[Interval, ...]: ...
+    async def document(self, identity: Identity, document: Document) -> Any | None: ...
+    async def namespaces(self) -> list[tuple[str, str]]: ...
+    async def keep(self, identity: Identity, *, by: str, reason: str) -> None: ...
+    async def release(self, identity: Identity) -> None: ...
+    async def delete(self, identity: Identity) -> None: ...
+
+
+class Service(Protocol):
+    """What the handlers of this module use."""
+
+    @property
+    def store(self) -> Store: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetail:
+    """A run with its waiting ledger."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
+
+    run: Run
+    waits: tuple[Interval, ...] = ()
+    """What it waited for between submission and run, oldest first, without gaps."""
+    documents: dict[str, str] = field(default_factory=dict)
+    """The path of each document of the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """A mark that keeps a run from expiring."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
+
+    reason: Annotated[str, Field(max_length=1024)] = ""
+
+
+class Which(Parameters):
+    """The kind of a run that is named."""
+
+    kind: Text = Field("", description="Kind, where runs of several kinds have this name.")
+
+
+async def found(service: Service, call: Call) -> Run:
+    """Returns the run of the path: by its UID, or the newest of its name.  Raises NotFoundError."""
+    asked = call.path["run"]
+    query = Query(namespaces=call.scope.namespaces, namespace=call.namespace, limit=1)
+    query = replace(query, uid=asked) if _UID.fullmatch(asked) else replace(query, name=asked)
+    if kind := getattr(call.parameters, "kind", ""):
+        query = replace(query, kinds=(kind,))
+    page = await service.store.find(query)
+    if not page.runs:
+        raise NotFoundError(f'runs.history.fournos.dev "{asked}" not found', name=asked)
+    return page.runs[0]
+
+
+async def list_runs(service: Service, call: Call) -> Page:
+    filters: RunFilter = call.parameters
+    return await service.store.find(filters.query(namespaces=call.scope.namespaces, namespace=call.namespace))
+
+
+async def get_run(service: Service, call: Call) -> RunDetail:
+    run = await found(service, call)
+    here = f"/api/v1/namespaces/{run.identity.namespace}/runs/{run.identity.uid}/documents"
+    return RunDetail(
+        run,
+        await service.store.waits(run.identity),
+        {document.value: f"{here}/{document.value}" for document in Document},
+    )
+
+
+async def get_document(service: Service, call: Call) -> Any:
+    run = await found(service, call)
+    name = call.path["document"]
+    known = {document.value: document for document in Document}
+    value = await service.store.document(run.identity, known[name]) if name in known else None
+    if value is None:
+        raise NotFoundError(f"{run.name} has no document {name}; there are: {', '.join(known)}", name=name)
+    return value
+
+
+async def keep_run(service: Service, call: Call) -> None:
+    run = await found(service, call)
+    mark: Keep = call.body
+    await service.store.keep(run.identity, by=call.user.name, reason=mark.reason)
+
+
+async def release_run(service: Service, call: Call) -> None:
+    await service.store.release((await found(service, call)).identity)
+
+
+async def delete_run(service: Service, call: Call) -> None:
+    await service.store.delete((await found(service, call)).identity)
+
+
+_ONE: Final = "/namespaces/{namespace}/runs/{run}"
+
+ROUTES: Final = (
+    Route("GET", "/runs", "listRuns", "Runs of all namespaces that the caller may read, newest first",
+          Access("list"), list_runs, Page, RunFilter),
+    Route("GET", "/namespaces/{namespace}/runs", "listNamespacedRuns", "Runs of a namespace, newest first",
+          Access("list"), list_runs, Page, RunFilter),
+    Route("GET", _ONE, "getRun", "A run, by its UID or by its name (then the newest of that name)",
+          Access("get"), get_run, RunDetail, Which),
+    Route("GET", _ONE + "/documents/{document}", "getDocument", "A document of a run",
+          Access("get"), get_document, Any, Which),
+    Route("PUT", _ONE + "/keep", "keepRun", "Keep a run: it does not expire",
+          Access("update"), keep_run, None, Which, Keep),
+    Route("DELETE", _ONE + "/keep", "releaseRun", "Let a run expire again",
+          Access("update"), release_run, None, Which),
+    Route("DELETE", _ONE, "deleteRun", "Delete a run with its documents, logs, artifacts and results",
+          Access("delete"), delete_run, None, NoParameters),
+)  # fmt: skip

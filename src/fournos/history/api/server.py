@@ -1,0 +1,182 @@
+"""The HTTPS server of the API: identity, rights, routes, errors, entity tags."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+from pydantic import ValidationError
+
+from fournos.history.api.authentication import Authenticator, User
+from fournos.history.api.authorization import Authorizer
+from fournos.history.api.errors import (
+    ApiError,
+    BadRequestError,
+    InvalidError,
+    NotFoundError,
+    UnavailableError,
+)
+from fournos.history.api.openapi import document
+from fournos.history.api.parameters import read
+from fournos.history.api.routes import Call, Route
+from fournos.history.api.wire import adapter, body, etag
+from fournos.runtime.serving_certificate import ServingCertificate
+
+log = logging.getLogger(__name__)
+audit = logging.getLogger(f"{__name__}.audit")
+
+PREFIX: Final = "/api/v1"
+AGGREGATED: Final = "/apis/history.fournos.dev/v1"
+"""The prefix of requests that the Kubernetes API server forwards."""
+LARGEST: Final = 4 * 2**20
+"""Maximum bytes of a request."""
+_CLOSING: Final = 5.0
+"""Seconds that requests under way have to finish at the end."""
+_HEADERS: Final = {"X-Content-Type-Options": "nosniff", "Cache-Control": "private, no-cache"}
+
+
+class HistoryServer:
+    """Serves the routes.  `run` serves until cancelled, beginning with the first certificate."""
+
+    def __init__(
+        self,
+        routes: Iterable[Route],
+        service: Any,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        *,
+        version: str,
+        unavailable: tuple[type[Exception], ...] = (),
+    ) -> None:
+        """`service` is handed to the handlers.  `unavailable`: the errors of a store that does not answer."""
+        self._routes = tuple(routes)
+        self._service = service
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._unavailable = unavailable
+        self._document = orjson.dumps(document(self._routes, version=version))
+        self.certificate = ServingCertificate()
+
+    def app(self) -> web.Application:
+        """The application, for a server or for a test."""
+        app = web.Application(client_max_size=LARGEST, middlewares=[self._errors])
+        for prefix in (PREFIX, AGGREGATED):
+            app.router.add_get(f"{prefix}/openapi.json", self._openapi)
+            for route in self._routes:
+                app.router.add_route(route.method, prefix + route.path, partial(self._answer, route))
+        app.router.add_get(AGGREGATED, _discovery)
+        return app
+
+    async def run(self, *, port: int, host: str | None = None) -> None:
+        """Serves until cancelled.  Raises OSError if the port is in use."""
+        context = await self.certificate.context()
+        runner = web.AppRunner(self.app(), access_log=None, shutdown_timeout=_CLOSING)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, host, port, ssl_context=context).start()
+            await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()
+
+    async def _openapi(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._document, content_type="application/json", headers=_HEADERS)
+
+    async def _answer(self, route: Route, request: web.Request) -> web.StreamResponse:
+        user = await self._authenticator.user(request)
+        path = dict(request.match_info)
+        namespace = path.pop("namespace", "")
+        scope = await self._authorizer.scope(user, route.access, namespace)
+        parameters = read(route.parameters, request.query)
+        given = await _body(request, route.body) if route.body is not None else None
+        result = await route.handler(
+            self._service, Call(user, scope, parameters, namespace=namespace, path=path, body=given)
+        )
+        if route.method != "GET":
+            _audit(route, user, request)
+        if isinstance(result, web.StreamResponse):
+            return result
+        if route.response is None:
+            return web.Response(status=204, headers=_HEADERS)
+        return _response(request, body(result, route.response))
+
+    @web.middleware
+    async def _errors(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except ApiError as error:
+            return _refused(error)
+        except web.HTTPNotFound:
+            return _refused(NotFoundError(f"no such path; the API is described at {PREFIX}/openapi.json"))
+        except web.HTTPRequestEntityTooLarge:
+            return _refused(BadRequestError(f"the request is larger than {LARGEST} bytes"))
+        except web.HTTPException:
+            raise
+        except self._unavailable as error:
+            # The message of a database driver may contain its address and user: only the log has it.
+            log.warning("the store of the history does not answer: %s", type(error).__name__)
+            return _refused(UnavailableError("the store of the history does not answer", retry_after=5))
+        except (asyncio.CancelledError, ConnectionError):
+            raise
+        except Exception:
+            log.exception("%s %s failed", request.method, request.raw_path)
+            return _refused(ApiError("the request failed; see the log of the history"))
+
+
+def _response(request: web.Request, content: bytes) -> web.Response:
+    tag = etag(content)
+    headers = {**_HEADERS, "ETag": tag}
+    if tag in request.headers.get("If-None-Match", ""):
+        return web.Response(status=304, headers=headers)
+    return web.Response(body=content, content_type="application/json", headers=headers)
+
+
+def _refused(error: ApiError) -> web.Response:
+    headers = dict(_HEADERS)
+    if error.retry_after:
+        headers["Retry-After"] = str(error.retry_after)
+    if error.status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return web.Response(
+        status=error.status, body=orjson.dumps(error.body()), content_type="application/json", headers=headers
+    )
+
+
+async def _body(request: web.Request, kind: Any) -> Any:
+    try:
+        return adapter(kind).validate_json(await request.read() or b"{}")
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(str(one) for one in found['loc']) or 'body'}: {found['msg']}"
+            for found in error.errors()
+        ]
+        raise InvalidError("; ".join(problems[:50])) from None
+
+
+async def _discovery(_: web.Request) -> web.Response:
+    """The resources of the group, for an API server that forwards requests."""
+    found = {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": "history.fournos.dev/v1",
+        "resources": [
+            {
+                "name": "runs",
+                "singularName": "run",
+                "namespaced": True,
+                "kind": "Run",
+                "verbs": ["get", "list", "update", "delete"],
+            }
+        ],
+    }
+    return web.Response(body=orjson.dumps(found), content_type="application/json")
+
+
+def _audit(route: Route, user: User, request: web.Request) -> None:
+    audit.info("%s by %s: %s %s", route.name, user.name, request.method, request.raw_path)

@@ -1,0 +1,158 @@
+"""The API over a store in memory and an API server that only reviews: for tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from aiohttp.test_utils import TestClient, TestServer
+
+from fournos.history.api.authentication import Authenticator, FrontProxy
+from fournos.history.api.authorization import Authorizer
+from fournos.history.api.runs import ROUTES
+from fournos.history.api.server import HistoryServer
+from fournos.history.records import Document, Identity, Interval, Page, Query, Run
+from fournos.kube.api import Listing
+from fournos.kube.errors import KubeError
+from fournos.kube.kinds import NAMESPACE, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
+from fournos.kube.resource import Obj, Resource
+
+BEGAN = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def run(name: str, *, namespace: str = "perf", number: int = 1, **fields: Any) -> Run:
+    uid = f"00000000-0000-0000-0000-{number:012d}"
+    return Run(
+        identity=Identity("here", namespace, uid),
+        kind="FournosJob",
+        name=name,
+        namespace_uid=fields.pop("namespace_uid", f"uid-{namespace}"),
+        submitted_at=BEGAN,
+        observed_at=BEGAN,
+        resource_version=number,
+        **fields,
+    )
+
+
+@dataclass
+class MemoryStore:
+    """Runs in a list.  A stand-in for the database: filters only what these tests filter by."""
+
+    runs: list[Run] = field(default_factory=list)
+    kept: dict[str, tuple[str, str]] = field(default_factory=dict)
+    documents: dict[tuple[str, Document], Any] = field(default_factory=dict)
+    queries: list[Query] = field(default_factory=list)
+    error: Exception | None = None
+
+    async def find(self, query: Query) -> Page:
+        if self.error:
+            raise self.error
+        self.queries.append(query)
+        return Page(tuple(run for run in reversed(self.runs) if self._matches(run, query))[: query.limit])
+
+    def _matches(self, run: Run, query: Query) -> bool:
+        return (
+            (query.namespaces is None or run.namespace_uid in query.namespaces)
+            and query.namespace in ("", run.identity.namespace)
+            and query.name in ("", run.name)
+            and query.uid in ("", run.identity.uid)
+            and (not query.kinds or run.kind in query.kinds)
+        )
+
+    async def waits(self, identity: Identity) -> tuple[Interval, ...]:
+        return ()
+
+    async def document(self, identity: Identity, document: Document) -> Any | None:
+        return self.documents.get((identity.uid, document))
+
+    async def namespaces(self) -> list[tuple[str, str]]:
+        return sorted({(run.identity.namespace, run.namespace_uid) for run in self.runs})
+
+    async def keep(self, identity: Identity, *, by: str, reason: str) -> None:
+        self.kept[identity.uid] = (by, reason)
+
+    async def release(self, identity: Identity) -> None:
+        self.kept.pop(identity.uid, None)
+
+    async def delete(self, identity: Identity) -> None:
+        self.runs = [run for run in self.runs if run.identity != identity]
+
+
+@dataclass
+class Reviews:
+    """An API server that knows tokens, namespaces and rights, and counts what it is asked."""
+
+    users: Mapping[str, str] = field(default_factory=lambda: {"t-ann": "ann", "t-root": "root"})
+    rights: set[tuple[str, str, str, str]] = field(default_factory=set)
+    """User, verb, resource with subresource, namespace ("" for all)."""
+    namespaces: dict[str, str] = field(default_factory=lambda: {"perf": "uid-perf", "other": "uid-other"})
+    asked: list[tuple[Resource, Obj]] = field(default_factory=list)
+    error: KubeError | None = None
+
+    async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+        self.asked.append((resource, obj))
+        if self.error:
+            raise self.error
+        spec = obj["spec"]
+        if resource == TOKEN_REVIEW:
+            name = self.users.get(spec["token"])
+            return {"status": {"authenticated": bool(name), "user": {"username": name} if name else {}}}
+        assert resource == SUBJECT_ACCESS_REVIEW
+        attributes = spec["resourceAttributes"]
+        assert attributes["group"] == "history.fournos.dev"
+        what = "/".join(filter(None, (attributes["resource"], attributes.get("subresource"))))
+        namespace = attributes.get("namespace", "")
+        right = {(spec["user"], attributes["verb"], what, where) for where in ("", namespace)} & self.rights
+        return {"status": {"allowed": bool(right)}}
+
+    async def list(self, resource: Resource, **_: Any) -> Listing:
+        assert resource == NAMESPACE
+        return Listing(
+            [{"metadata": {"name": name, "uid": uid}} for name, uid in self.namespaces.items()], "1"
+        )
+
+    def may(self, user: str, *verbs: str, namespace: str = "perf", resource: str = "runs") -> None:
+        self.rights |= {(user, verb, resource, namespace) for verb in verbs}
+
+
+@dataclass
+class Service:
+    store: MemoryStore
+
+
+@dataclass
+class Stage:
+    """The server under test."""
+
+    client: TestClient[Any, Any]
+    store: MemoryStore
+    reviews: Reviews
+    now: list[float]
+
+    async def get(self, path: str, token: str = "t-ann", **headers: str) -> tuple[int, Any]:
+        return await self.send("GET", path, token, headers=headers)
+
+    async def send(self, method: str, path: str, token: str = "t-ann", **given: Any) -> tuple[int, Any]:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers |= given.pop("headers", {})
+        async with self.client.request(method, path, headers=headers, **given) as response:
+            text = await response.text()
+            return response.status, (await response.json() if text else None)
+
+
+@asynccontextmanager
+async def stage(*, front_proxy: FrontProxy | None = None) -> AsyncIterator[Stage]:
+    store, reviews, now = MemoryStore(), Reviews(), [0.0]
+    server = HistoryServer(
+        ROUTES,
+        Service(store),
+        Authenticator(reviews, monotonic=lambda: now[0], front_proxy=front_proxy),  # type: ignore[arg-type]
+        Authorizer(reviews, store, monotonic=lambda: now[0]),  # type: ignore[arg-type]
+        version="1",
+        unavailable=(OSError,),
+    )
+    async with TestClient(TestServer(server.app())) as client:
+        yield Stage(client, store, reviews, now)

@@ -1,0 +1,144 @@
+"""The routes of runs: filters, pages, documents, keep marks, deletion, errors in words."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from io import BytesIO
+
+import pytest
+
+from fournos.history.records import Document
+from tests.unit.history.api.service import Stage, run, stage
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[Stage]:
+    async with stage() as found:
+        found.store.runs = [run("a"), run("b", number=2), run("a", number=3)]
+        found.reviews.may("ann", "get", "list", "update", "delete")
+        yield found
+
+
+async def test_all_filters_reach_the_store(here: Stage) -> None:
+    status, _ = await here.get(
+        "/api/v1/namespaces/perf/runs?phase=Failed&phase=Stopped&owner=me&cluster=c1&pipeline=p&kind=FournosJob"
+        "&label=team%3Dx&text=llama&since=2026-01-02&until=2026-02-03T04:05:06Z&limit=7&cursor=abc"
+        "&fingerprint=f&name=n"
+    )
+    assert status == 200
+    (query,) = here.store.queries
+    assert query.namespaces == ("uid-perf",)
+    assert (query.namespace, query.name, query.text, query.limit, query.cursor) == (
+        "perf",
+        "n",
+        "llama",
+        7,
+        "abc",
+    )
+    assert (query.phases, query.owners, query.targets) == (("Failed", "Stopped"), ("me",), ("c1",))
+    assert (query.pipelines, query.kinds, query.fingerprints) == (("p",), ("FournosJob",), ("f",))
+    assert query.labels == {"team": "x"}
+    assert query.since == datetime(2026, 1, 2, tzinfo=UTC)
+    assert query.until == datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
+
+
+async def test_invalid_parameters_are_refused_all_at_once(here: Stage) -> None:
+    status, body = await here.get("/api/v1/runs?limit=9999&since=yesterday&colour=red")
+    assert (status, body["reason"]) == (400, "BadRequest")
+    for part in ("limit: Input should be less than", "since: ", "colour: unknown parameter"):
+        assert part in body["message"]
+    for query in ("limit=1&limit=2", "label=x", "cursor=" + "x" * 2000):
+        assert (await here.get(f"/api/v1/runs?{query}"))[0] == 400
+
+
+async def test_a_run_by_its_name_is_the_newest_and_by_its_uid_exactly_that_one(here: Stage) -> None:
+    _, newest = await here.get("/api/v1/namespaces/perf/runs/a")
+    assert newest["run"]["identity"]["uid"].endswith("3")
+    _, first = await here.get(f"/api/v1/namespaces/perf/runs/{here.store.runs[0].identity.uid}")
+    assert first["run"]["identity"]["uid"].endswith("1")
+    status, body = await here.get("/api/v1/namespaces/perf/runs/a?kind=MiniCluster")
+    assert (status, body["details"]) == (404, {"name": "a"})
+
+
+async def test_a_document(here: Stage) -> None:
+    uid = here.store.runs[1].identity.uid
+    here.store.documents[uid, Document.OBJECT] = {"spec": {"pipeline": "p"}}
+    _, detail = await here.get("/api/v1/namespaces/perf/runs/b")
+    assert await here.get(detail["documents"]["object"]) == (200, {"spec": {"pipeline": "p"}})
+    for name in ("tasks", "secrets"):
+        status, body = await here.get(f"/api/v1/namespaces/perf/runs/b/documents/{name}")
+        assert status == 404
+        assert "there are: object, tasks" in body["message"]
+
+
+async def test_an_unchanged_list_is_not_sent_again(here: Stage) -> None:
+    async with here.client.get("/api/v1/runs", headers={"Authorization": "Bearer t-ann"}) as first:
+        tag = first.headers["ETag"]
+    status, body = await here.get("/api/v1/runs", **{"If-None-Match": tag})
+    assert (status, body) == (304, None)
+    here.store.runs.append(run("new", number=9))
+    assert (await here.get("/api/v1/runs", **{"If-None-Match": tag}))[0] == 200
+
+
+async def test_keep_release_and_delete_leave_an_audit_line(
+    here: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    uid = here.store.runs[1].identity.uid
+    assert (await here.send("PUT", "/api/v1/namespaces/perf/runs/b/keep", json={"reason": "base"}))[0] == 204
+    assert here.store.kept == {uid: ("ann", "base")}
+    assert (await here.send("DELETE", "/api/v1/namespaces/perf/runs/b/keep"))[0] == 204
+    assert not here.store.kept
+    assert (await here.send("DELETE", f"/api/v1/namespaces/perf/runs/{uid}"))[0] == 204
+    assert uid not in {one.identity.uid for one in here.store.runs}
+    lines = [record.getMessage() for record in caplog.records if record.name.endswith("audit")]
+    assert [line.split(":")[0] for line in lines] == [
+        "keepRun by ann",
+        "releaseRun by ann",
+        "deleteRun by ann",
+    ]
+
+
+async def test_a_body_of_nonsense_is_refused(here: Stage) -> None:
+    path = "/api/v1/namespaces/perf/runs/b/keep"
+    for given in ({"data": b"{"}, {"json": {"reason": 7}}, {"json": {"reason": "x" * 2000}}, {"json": []}):
+        status, body = await here.send("PUT", path, **given)
+        assert (status, body["reason"]) == (422, "Invalid")
+    assert (await here.send("PUT", path, data=BytesIO(b"x" * (5 * 2**20))))[0] == 400
+
+
+async def test_a_store_that_does_not_answer_is_503_without_its_address(here: Stage) -> None:
+    here.store.error = OSError("postgresql://user:s3cret@db refused")
+    status, body = await here.get("/api/v1/runs")
+    assert (status, body["reason"]) == (503, "ServiceUnavailable")
+    assert "s3cret" not in str(body)
+
+
+async def test_a_fault_of_ours_is_500_without_details(here: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    here.store.error = KeyError("s3cret")
+    status, body = await here.get("/api/v1/runs")
+    assert (status, body["message"]) == (500, "the request failed; see the log of the history")
+    caplog.clear()
+
+
+async def test_an_unknown_path_names_the_description(here: Stage) -> None:
+    status, body = await here.get("/api/v1/nothing")
+    assert status == 404
+    assert "openapi.json" in body["message"]
+
+
+async def test_the_path_of_a_write_cannot_forge_a_line_of_the_log(
+    here: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    here.store.runs.append(run("x\ny", number=8))
+    assert (await here.send("DELETE", "/api/v1/namespaces/perf/runs/x%0Ay"))[0] == 204
+    (line,) = [record.getMessage() for record in caplog.records if record.name.endswith("audit")]
+    assert "\n" not in line
+
+
+async def test_both_prefixes_serve_the_same(here: Stage) -> None:
+    one = await here.get("/api/v1/runs")
+    assert one == await here.get("/apis/history.fournos.dev/v1/runs")
