@@ -7,12 +7,14 @@ from functools import partial
 
 from fournos.kube.api import Api
 from fournos.kube.resource import Key
+from fournos.runtime.cert_rotator import CertRotator
 from fournos.runtime.clock import Clock
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_server.authorizer import Authorizer
-from fournos.runtime.metrics_server.cert_rotator import CertRotator
 from fournos.runtime.metrics_server.server import MetricsServer
 from fournos.runtime.metrics_server.settings import MetricsSettings
+from fournos.runtime.metrics_table import METRICS_CERTIFICATE_END_SECONDS
+from fournos.runtime.webhook.certificates import Pair
 
 
 def metrics_tasks(
@@ -32,13 +34,18 @@ def metrics_tasks(
         return {}
     authorizer = Authorizer(api, monotonic=clock.monotonic, lifetime=settings.kept_for)
     server = MetricsServer(authorizer, metrics, refresh=refresh)
+
+    def show(pair: Pair) -> None:
+        server.certificate.show(pair)
+        metrics.set(METRICS_CERTIFICATE_END_SECONDS, pair.ends.timestamp())
+
     keeper = CertRotator(
         api,
         Key(namespace, settings.secret),
         hosts=settings.hosts(namespace),
         clock=clock,
-        metrics=metrics,
-        show=server.certificate.show,
+        name="metrics",
+        show=show,
     )
     return {
         "metrics": partial(server.run, port=settings.port, host=settings.host or None),

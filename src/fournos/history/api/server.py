@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Any, Final
@@ -72,9 +73,16 @@ class HistoryServer:
         app.router.add_get(AGGREGATED, _discovery)
         return app
 
-    async def run(self, *, port: int, host: str | None = None) -> None:
-        """Serves until cancelled.  Raises OSError if the port is in use."""
+    async def run(self, *, port: int, host: str | None = None, authority: bytes = b"") -> None:
+        """Serves until cancelled.  Raises OSError if the port is in use.
+
+        `authority`: PEM of the authority of API servers that forward requests; empty: none does.
+        """
         context = await self.certificate.context()
+        if authority:
+            context.load_verify_locations(cadata=authority.decode())
+            # Optional: callers with a token present no certificate.
+            context.verify_mode = ssl.CERT_OPTIONAL
         runner = web.AppRunner(self.app(), access_log=None, shutdown_timeout=_CLOSING)
         await runner.setup()
         try:

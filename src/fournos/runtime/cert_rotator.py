@@ -1,10 +1,10 @@
-"""Rotates the certificate of /metrics, on every replica."""
+"""Rotates the serving certificate of an HTTPS server, on every replica.  Webhooks have their own rotation."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -13,15 +13,13 @@ from fournos.kube.errors import ConflictError, KubeError
 from fournos.kube.limiter import Backoff
 from fournos.kube.resource import Key
 from fournos.runtime.clock import Clock
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.metrics_table import METRICS_CERTIFICATE_END_SECONDS
 from fournos.runtime.webhook.certificates import Kept, Pair, Terms, next_look
 from fournos.runtime.webhook.secret import CertificateSecret
 
 log = logging.getLogger(__name__)
 
 TERMS: Final = Terms(settle=timedelta(hours=1))
-"""Prometheus receives the next authority from its operator, which takes longer than an API server's watch."""
+"""Clients receive the next authority by other programs, which takes longer than an API server's watch."""
 LOOK: Final = 600.0
 """Seconds after which the Secret is read again, because another replica may have rotated the certificate."""
 
@@ -36,17 +34,23 @@ class CertRotator:
         *,
         hosts: Sequence[str],
         clock: Clock,
-        metrics: Metrics,
+        name: str,
         show: Callable[[Pair], None],
+        publish: Callable[[Kept], Awaitable[None]] | None = None,
         terms: Terms = TERMS,
     ) -> None:
-        """`show(pair)` is called with each certificate to serve from now on."""
+        """`name` of the server begins its log lines.
+
+        `show(pair)` is called with each certificate to serve from now on.  `publish(kept)` is called before
+        it, at each look: it gives the authorities to those who must trust them, and may raise KubeErrors.
+        """
         self._secret = CertificateSecret(api, secret, hosts=hosts, terms=terms, clock=clock, bundled=True)
         self._key = secret
         self._terms = terms
         self._clock = clock
-        self._metrics = metrics
+        self._name = name
         self._show = show
+        self._publish = publish
         self._shown: Pair | None = None
         self._carried: tuple[bytes, datetime] | None = None
         """The next authority, and the time since which this process has seen it in the Secret."""
@@ -58,6 +62,8 @@ class CertRotator:
         while True:
             try:
                 kept = await self._secret.turned(self._carried_since)
+                if self._publish is not None:
+                    await self._publish(kept)
                 wait = self._present(kept)
                 backoff.reset()
             except ConflictError:
@@ -73,8 +79,7 @@ class CertRotator:
         if kept.current != self._shown:
             self._show(kept.current)
             self._shown = kept.current
-            self._metrics.set(METRICS_CERTIFICATE_END_SECONDS, kept.current.ends.timestamp())
-            log.info("metrics: serving with a certificate that ends %s", kept.current.ends.isoformat())
+            log.info("%s: serving with a certificate that ends %s", self._name, kept.current.ends.isoformat())
         self._problem = ""
         now = self._clock.now()
         look = next_look(kept, terms=self._terms, carried_since=self._carried_since(kept, now))
@@ -90,5 +95,5 @@ class CertRotator:
 
     def _report(self, problem: str) -> None:
         if problem != self._problem:
-            log.warning("metrics: not served by https until the certificate can be kept: %s", problem)
+            log.warning("%s: not served by https until the certificate can be kept: %s", self._name, problem)
         self._problem = problem

@@ -1,10 +1,10 @@
-"""The certificate of /metrics: made, shared by the replicas, turned over without a gap for who trusts it."""
+"""The certificate of an HTTPS server: made, shared by the replicas, turned over without a gap for clients."""
 
 from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
@@ -13,9 +13,8 @@ import pytest
 from fournos.kube.errors import ForbiddenError
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
-from fournos.runtime.metrics import Metrics
-from fournos.runtime.metrics_server.cert_rotator import LOOK, CertRotator
-from fournos.runtime.webhook.certificates import Pair, Terms, covers
+from fournos.runtime.cert_rotator import LOOK, CertRotator
+from fournos.runtime.webhook.certificates import Kept, Pair, Terms, covers
 from fournos.runtime.webhook.secret import BUNDLE
 from tests.unit.runtime.loop import LoopClock
 from tests.world.server import Connection, Server
@@ -29,16 +28,16 @@ HOUR = 3600.0
 
 
 class Replica:
-    def __init__(self, api: Connection) -> None:
+    def __init__(self, api: Connection, publish: Callable[[Kept], Awaitable[None]] | None = None) -> None:
         self.shown: list[Pair] = []
-        self.metrics = Metrics()
         self.keeper = CertRotator(
             api,
             KEY,
             hosts=HOSTS,
             clock=LoopClock(),
-            metrics=self.metrics,
+            name="metrics",
             show=self.shown.append,
+            publish=publish,
             terms=TERMS,
         )
 
@@ -64,8 +63,6 @@ async def test_replicas_show_one_certificate_for_the_service() -> None:
         assert one.shown[-1] == two.shown[-1]
         assert covers(one.shown[-1], HOSTS)
         assert one.shown[-1].authority in trusted(server)
-        ends = one.metrics.value("fournos_metrics_certificate_end_seconds")
-        assert ends == one.shown[-1].ends.timestamp()
 
 
 async def test_a_next_one_is_trusted_an_hour_before_it_is_shown() -> None:
@@ -105,3 +102,21 @@ async def test_without_the_right_to_the_secret_one_warning_is_logged_and_it_is_t
         api.get = allowed  # type: ignore[method-assign]
         await asyncio.sleep(60)
         assert replica.shown
+
+
+async def test_an_authority_is_published_before_its_certificate_is_shown() -> None:
+    published: list[bytes] = []
+    shown_before: list[int] = []
+
+    async def publish(kept: Kept) -> None:
+        if len(published) < 2:
+            published.append(kept.bundle)
+            shown_before.append(len(replica.shown))
+        if len(published) == 1:
+            raise ForbiddenError("apiservices is forbidden", status=403)
+
+    replica = Replica(Connection(Server()), publish)
+    async with replica.running():
+        await asyncio.sleep(60)
+        assert shown_before == [0, 0]
+        assert replica.shown[-1].authority in published[-1]

@@ -1,0 +1,83 @@
+"""Serving behind the Kubernetes API server (aggregation layer): whom to trust, and who trusts us.
+
+A client then needs only its kubeconfig: the API server authenticates it, whatever its credentials are, and
+forwards the request to us with the user in headers.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Final
+
+import orjson
+
+from fournos.history.api.authentication import FrontProxy
+from fournos.kube.api import Api
+from fournos.kube.errors import NotFoundError
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.runtime.webhook.certificates import Kept
+
+API_SERVICE: Final = Resource("apiregistration.k8s.io", "v1", "APIService", "apiservices", namespaced=False)
+NAME: Final = "v1.history.fournos.dev"
+_CONFIG_MAP: Final = Resource("", "v1", "ConfigMap", "configmaps")
+_AUTHENTICATION: Final = Key("kube-system", "extension-apiserver-authentication")
+
+
+def front_proxy(config_map: Obj) -> tuple[bytes, FrontProxy] | None:
+    """Returns the authority of the API server's client certificates and its headers.
+
+    None: this API server forwards no requests.  Raises ValueError for a ConfigMap that cannot be read.
+    """
+    data = config_map.get("data") or {}
+    authority = str(data.get("requestheader-client-ca-file") or "").encode()
+    if not authority:
+        return None
+
+    def names(key: str) -> tuple[str, ...]:
+        found = orjson.loads(data.get(key) or "[]")
+        if not isinstance(found, list):
+            raise ValueError(f"{key} is not a list")
+        return tuple(map(str, found))
+
+    headers = FrontProxy()
+    return authority, FrontProxy(
+        names=names("requestheader-allowed-names"),
+        user_headers=names("requestheader-username-headers") or headers.user_headers,
+        uid_headers=names("requestheader-uid-headers") or headers.uid_headers,
+        group_headers=names("requestheader-group-headers") or headers.group_headers,
+        extra_prefixes=names("requestheader-extra-headers-prefix") or headers.extra_prefixes,
+    )
+
+
+async def read_front_proxy(api: Api) -> tuple[bytes, FrontProxy] | None:
+    """Reads the ConfigMap in which an API server describes itself.  Raises KubeErrors and ValueError."""
+    try:
+        return front_proxy(await api.get(_CONFIG_MAP, _AUTHENTICATION))
+    except NotFoundError:
+        return None
+
+
+async def publish(api: Api, kept: Kept, *, namespace: str) -> None:
+    """Writes our authorities into the APIService, if there is one that names a Service of this namespace.
+
+    Raises KubeErrors.
+    """
+    try:
+        found = await api.get(API_SERVICE, Key("", NAME))
+    except NotFoundError:
+        return
+    if patch := correction(found, kept.bundle, namespace=namespace):
+        await api.patch(API_SERVICE, Key("", NAME), patch)
+
+
+def correction(found: Obj, bundle: bytes, *, namespace: str) -> dict[str, Any] | None:
+    """Returns the merge patch to the APIService; None if it is right or not ours."""
+    spec = found.get("spec") or {}
+    ours = (spec.get("service") or {}).get("namespace") == namespace
+    wanted = base64.b64encode(bundle).decode()
+    if not ours or spec.get("caBundle") == wanted:
+        return None
+    return {
+        "metadata": {"resourceVersion": found["metadata"]["resourceVersion"]},
+        "spec": {"caBundle": wanted},
+    }

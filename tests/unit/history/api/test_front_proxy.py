@@ -1,0 +1,121 @@
+"""Requests that an API server forwards: over TLS, with its client certificate and without."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import socket
+import ssl
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from fournos.history.api.authentication import Authenticator, FrontProxy
+from fournos.history.api.authorization import Authorizer
+from fournos.history.api.front_proxy import correction, front_proxy
+from fournos.history.api.runs import ROUTES
+from fournos.history.api.server import HistoryServer
+from fournos.runtime.webhook.certificates import Pair as Serving
+from tests.fakes.clusters import AUTHORITY
+from tests.fakes.pki import Authority, Pair
+from tests.unit.history.api.service import MemoryStore, Reviews, Service, run
+
+PROXY = Authority("front-proxy-ca")
+HEADERS = {"X-Remote-User": "ann", "X-Remote-Group": "team", "X-Remote-Extra-Scopes": "all"}
+
+
+def config_map(**data: str) -> dict[str, Any]:
+    return {
+        "data": {
+            "requestheader-client-ca-file": PROXY.certificate.decode(),
+            "requestheader-allowed-names": '["front-proxy-client"]',
+            "requestheader-username-headers": '["X-Remote-User"]',
+            "requestheader-group-headers": '["X-Remote-Group"]',
+            "requestheader-extra-headers-prefix": '["X-Remote-Extra-"]',
+            **data,
+        }
+    }
+
+
+def test_the_config_map_of_an_api_server() -> None:
+    found = front_proxy(config_map())
+    assert found == (PROXY.certificate, FrontProxy(names=("front-proxy-client",)))
+    assert front_proxy({"data": {}}) is None
+    for text in ("{", '"x"'):
+        with pytest.raises(ValueError):
+            front_proxy(config_map(**{"requestheader-allowed-names": text}))
+
+
+def client(pair: Pair | None, tmp_path: Path) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=AUTHORITY.certificate.decode())
+    if pair is not None:
+        file = tmp_path / "client.pem"
+        file.write_bytes(pair.certificate + pair.key)
+        context.load_cert_chain(file)
+    return context
+
+
+@pytest.mark.parametrize(
+    ("pair", "status"),
+    [
+        (PROXY.issue("front-proxy-client"), 200),
+        (PROXY.issue("somebody"), 401),
+        (None, 401),
+    ],
+    ids=["the API server", "another name", "no certificate"],
+)
+async def test_headers_count_only_with_the_certificate_of_the_api_server(
+    pair: Pair | None, status: int, tmp_path: Path
+) -> None:
+    store, reviews = MemoryStore([run("a")]), Reviews()
+    reviews.may("ann", "list")
+    authority, proxy = front_proxy(config_map()) or (b"", None)
+    server = HistoryServer(
+        ROUTES,
+        Service(store),
+        Authenticator(reviews, monotonic=lambda: 0.0, front_proxy=proxy),  # type: ignore[arg-type]
+        Authorizer(reviews, store, monotonic=lambda: 0.0),  # type: ignore[arg-type]
+        version="1",
+    )
+    serving = AUTHORITY.issue("server")
+    server.certificate.show(Serving(AUTHORITY.certificate, serving.certificate, serving.key))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    task = asyncio.create_task(server.run(port=port, host="127.0.0.1", authority=authority))
+    url = f"https://127.0.0.1:{port}/apis/history.fournos.dev/v1/runs"
+    async with aiohttp.ClientSession() as session:
+        for _ in range(100):
+            try:
+                async with session.get(url, headers=HEADERS, ssl=client(pair, tmp_path)) as response:
+                    assert response.status == status
+                    break
+            except aiohttp.ClientConnectorError:
+                await asyncio.sleep(0.05)
+        else:
+            pytest.fail("the server does not answer")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    users = [obj["spec"] for _, obj in reviews.asked]
+    assert all(spec["groups"] == ["team"] and spec["extra"] == {"scopes": ["all"]} for spec in users)
+
+
+def test_only_our_own_api_service_gets_our_authorities() -> None:
+    def found(namespace: str, bundle: bytes) -> dict[str, Any]:
+        return {
+            "metadata": {"resourceVersion": "7"},
+            "spec": {
+                "service": {"namespace": namespace, "name": "fournos-history"},
+                "caBundle": base64.b64encode(bundle).decode(),
+            },
+        }
+
+    patch = correction(found("fournos", b"old"), b"new", namespace="fournos")
+    assert patch == {
+        "metadata": {"resourceVersion": "7"},
+        "spec": {"caBundle": base64.b64encode(b"new").decode()},
+    }
+    assert correction(found("fournos", b"new"), b"new", namespace="fournos") is None
+    assert correction(found("other", b"old"), b"new", namespace="fournos") is None
+    assert correction({"metadata": {}, "spec": {}}, b"new", namespace="fournos") is None
