@@ -17,12 +17,15 @@ import pytest
 from fournos.api.crd import crd
 from fournos.app.metrics import TABLE
 from fournos.app.parts import KINDS, PARTS
+from fournos.appwrappers.names import MANAGED_BY_US as APPWRAPPER_OURS
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.clusters.settings import ClusterSettings
+from fournos.jobs.decide import MANAGED_BY_US as JOB_OURS
 from fournos.jobs.settings import JobSettings
 from fournos.kube.client import Client
 from fournos.kube.errors import KubeError, NotFoundError, TransientError
 from fournos.kube.resource import Key, Obj, Resource, key_of
+from fournos.miniclusters.names import MANAGED_BY_US as MINICLUSTER_OURS
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.runtime.clock import SystemClock
 from fournos.runtime.manager import Manager
@@ -77,6 +80,15 @@ HORRORS: dict[str, list[Any]] = {
         {"size": 1, "containers": [{"image": "x", "environment": {"a=b\n": "c"}}] * 40},
     ],
 }
+
+MANAGED_BY_US: dict[str, frozenset[str | None]] = {
+    "FournosJob": JOB_OURS,
+    "FournosCluster": frozenset({None}),
+    "AppWrapper": APPWRAPPER_OURS,
+    "MiniCluster": MINICLUSTER_OURS,
+}
+"""The documented values of `spec.managedBy` for which the operator writes the status. An object with any
+other value belongs to another controller, so that it has no status here."""
 
 
 def settings_of(namespace: str) -> dict[str, Any]:
@@ -178,17 +190,20 @@ async def test_no_malformed_object_harms_anybody(
         answers = await asyncio.gather(*(one(*entry) for entry in enumerate(objects)))
         taken = [number for number, answer in enumerate(answers) if answer is None]
         assert await make(client, kind, named({"metadata": {}, "spec": sound}, "sound")) is None
+        without = await make(client, kind, named({"metadata": {}}, "without-spec"))
+        assert without is None or "is invalid: spec: Required" in without or "spec.components" in without
+
+        def ours(obj: Obj) -> bool:
+            return (obj.get("spec") or {}).get("managedBy") in MANAGED_BY_US[kind.kind]
 
         async def unsaid() -> list[str]:
-            found = {one["metadata"]["name"]: one for one in (await client.list(kind)).items}
-            return [
-                name
-                for name in ("sound", *(f"odd-{number}" for number in taken))
-                if name in found and not found[name].get("status")
-            ]
+            found = (await client.list(kind, namespace=namespace)).items
+            return [one["metadata"]["name"] for one in found if ours(one) and not one.get("status")]
 
         await until(unsaid, "nothing is said of")
-        for name in ("sound", *(f"odd-{number}" for number in taken)):
+        others = [one for one in (await client.list(kind, namespace=namespace)).items if not ours(one)]
+        assert not [one["metadata"]["name"] for one in others if one.get("status")], "another controller's"
+        for name in ("sound", "without-spec", *(f"odd-{number}" for number in taken)):
             with suppress(NotFoundError):  # a FournosCluster whose Secret is not there goes by itself
                 await client.delete(kind, Key(namespace, name))
 
@@ -200,7 +215,9 @@ async def test_no_malformed_object_harms_anybody(
         assert not bugs(metrics), [r.message for r in caplog.records if r.exc_info][:3]
         seconds = asyncio.get_running_loop().time() - began
     refused = len(objects) - len(taken)
-    print(f"{kind.kind}: {len(objects)} tried, {refused} refused, {len(taken)} taken, {seconds:.0f} s")
+    print(
+        f"{kind.kind}: {len(objects)} tried, {refused} refused, {len(taken)} taken, {len(others)} not ours, {seconds:.0f} s"
+    )
     assert taken and len(taken) < len(objects), "both happen"
 
 

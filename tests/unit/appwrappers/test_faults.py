@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from fournos.api.conditions import Condition, condition, is_true
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.errors import ForbiddenError, InvalidError
@@ -292,11 +294,21 @@ async def test_five_slots_for_many() -> None:
     assert {phase(done.server, f"aw{number}") for number in range(12)} == {"Succeeded"}
 
 
-async def test_another_controllers_object_is_left_alone() -> None:
+@pytest.mark.parametrize("manager", ["kueue.x-k8s.io/multikueue", "example.com/mine", "no name of ours", " "])
+async def test_another_controllers_object_is_left_alone(manager: str) -> None:
     def setup(server: Server) -> None:
         submit(server, SAMPLE, queue=None)
-        body = {"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}
-        server.patch(APPWRAPPER, Key(NS, "aw"), body)
+        server.patch(APPWRAPPER, Key(NS, "aw"), {"spec": {"managedBy": manager}})
 
     done = await run(scenario(setup))
     assert "status" not in get(done.server) and pods_of(done.server) == []
+    assert "finalizers" not in get(done.server)["metadata"]
+
+
+@pytest.mark.parametrize("manager", [None, "", "workload.codeflare.dev/appwrapper-controller"])
+async def test_an_object_of_ours_is_begun(manager: str | None) -> None:
+    def setup(server: Server) -> None:
+        submit(server, SAMPLE, queue=None)
+        server.patch(APPWRAPPER, Key(NS, "aw"), {"spec": {"managedBy": manager}})
+
+    assert "status" in get((await run(scenario(setup))).server)
