@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import appwrappers, dispatch, idle, lifecycle, miniclusters, report
+from bench import appwrappers, comparison, dispatch, idle, lifecycle, miniclusters, report
 from devcluster import DevclusterError
 
 _RESULTS = Path(__file__).resolve().parent / "results"
@@ -40,6 +40,13 @@ def _arguments() -> argparse.ArgumentParser:
         metavar="1,30,500",
         help="sizes of the rounds; 1 means 20 jobs, one after the other",
     )
+    life.add_argument(
+        "--against",
+        type=Path,
+        metavar="DIR",
+        help="take turns with the operator of another checkout, such as a git worktree of an earlier commit",
+    )
+    life.add_argument("--turns", type=int, default=2, metavar="2", help="how many turns each takes (2)")
     wrapped = parts.add_parser("appwrappers", parents=[common], help="AppWrappers of one Pod to Succeeded")
     wrapped.add_argument("--jobs", type=_sizes, default=[1, 200], metavar="1,200", help="sizes of the rounds")
     wrapped.add_argument(
@@ -86,10 +93,23 @@ def _measure(options: argparse.Namespace) -> None:
         "profile": options.profile,
         "keep": options.keep,
     }
-    if options.part == "lifecycle":
+    if options.part == "lifecycle" and options.against:
+        turns = asyncio.run(
+            comparison.compare(
+                options.cluster,
+                options.jobs,
+                against=options.against.resolve(),
+                turns=options.turns,
+                directory=directory,
+                keep=options.keep,
+            )
+        )
+        report.show_comparison(comparison.summary(turns), console)
+        numbers: dict[str, Any] = {"comparison": [each.to_json() for each in turns]}
+    elif options.part == "lifecycle":
         rounds = asyncio.run(lifecycle.measure(options.cluster, options.jobs, **common))
         report.show_rounds(rounds, console)
-        numbers: dict[str, Any] = {"lifecycle": [each.to_json() for each in rounds]}
+        numbers = {"lifecycle": [each.to_json() for each in rounds]}
     elif options.part == "appwrappers":
         own = options.workloads == "own"
         rounds = asyncio.run(appwrappers.measure(options.cluster, options.jobs, own=own, **common))

@@ -24,7 +24,8 @@ SLOTS = 100
 """Quota for more jobs than exist concurrently: if jobs queued, the round would measure the executors."""
 ALONE = 20
 """The number of jobs of a round that submits one job at a time."""
-_WARM_UP = 20
+_WARM_UP = 90.0
+"""Seconds after which the first round starts at the latest."""
 _JOB_LIMIT = 300.0
 _QUIET = 1.0
 
@@ -119,31 +120,41 @@ async def measure(
 
 
 async def measured(
-    found: Rig, running: Operator, executors: Onlooker, subject: Subject, sizes: Sequence[int]
+    found: Rig,
+    running: Operator,
+    executors: Onlooker,
+    subject: Subject,
+    sizes: Sequence[int],
+    *,
+    prefix: str = "",
 ) -> list[Round]:
-    """Measures one round for each size, after a warm-up."""
-    await _warm_up(found, running, executors, subject)
+    """Measures one round for each size, after a warm-up.  The names of all jobs begin with `prefix`."""
+    await _warm_up(found, running, executors, subject, prefix=prefix)
     return [
-        await _round(found, running, executors, subject, size, prefix=f"r{place}")
+        await _round(found, running, executors, subject, size, prefix=f"{prefix}r{place}")
         for place, size in enumerate(sizes)
     ]
 
 
-async def _warm_up(found: Rig, running: Operator, executors: Onlooker, subject: Subject) -> None:
+async def _warm_up(
+    found: Rig, running: Operator, executors: Onlooker, subject: Subject, *, prefix: str
+) -> None:
     """Runs jobs until Kubernetes' garbage collector watches the resource type.
 
     The garbage collector discovers new resource types twice a minute.  Until then it sends a get for the
     owner of each dependent, which would distort the number of requests: a cluster in use does not do this.
     """
     wanted = ("get", str(subject.resource))
-    for number in range(_WARM_UP):
+    started, number = time.perf_counter(), 0
+    while number < 2 or time.perf_counter() - started < _WARM_UP:
         own, all_, before = found.sent.copy(), await answered(found.client), await running.usage()
-        await _one(found, executors, subject, f"warm-{number}")
+        await _one(found, executors, subject, f"{prefix}warm-{number}")
         await _settle(found, running)
         asked = (await answered(found.client) - all_)["GET", subject.resource.plural]
         asked -= ((await running.usage()).requests - before.requests)["local", *wanted]
         asked -= found.sent.get(wanted, 0) - own.get(wanted, 0)
-        if number and not asked:
+        number += 1
+        if number > 1 and not asked:
             return
 
 

@@ -123,21 +123,23 @@ async def operator(
     enable: str = "jobs",
     settings: Mapping[str, str] | None = None,
     profile: Path | None = None,
+    checkout: Path = ROOT,
 ) -> AsyncIterator[Operator]:
-    """Starts `fournos run` of this checkout and waits until it is ready.
+    """Starts `fournos run` of `checkout`, this one by default, and waits until it is ready.
 
-    `settings` are environment variables.  `profile` is a file for the output of cProfile, which
-    `python -m pstats` reads; profiling makes the operator about twice as slow.
+    The interpreter and its packages are those of this process.  `settings` are environment variables.
+    `profile` is a file for the output of cProfile, which `python -m pstats` reads; profiling makes the
+    operator about twice as slow.
     """
     port = free_port()
     environment = {
         **os.environ,
-        "PYTHONPATH": str(ROOT / "src"),
+        "PYTHONPATH": str(checkout / "src"),
         "KUBECONFIG": str(kubeconfig),
         "FOURNOS_NAMESPACE": NAMESPACE,
         "FOURNOS_SECRETS_NAMESPACE": SECRETS_NAMESPACE,
         "FOURNOS_METRICS_PLAIN": "true",
-        "FOURNOS_RESOLVE_JOB_TEMPLATE": str(ROOT / "dev/mock-resolve/resolve_job.yaml"),
+        "FOURNOS_RESOLVE_JOB_TEMPLATE": str(checkout / "dev/mock-resolve/resolve_job.yaml"),
         **(settings or {}),
     }
     profiled = ["-m", "cProfile", "-o", str(profile)] if profile else []
@@ -153,7 +155,7 @@ async def operator(
         str(port),
     ]
     started = time.perf_counter()
-    process = await asyncio.to_thread(_start, command, environment, log)
+    process = await asyncio.to_thread(_start, command, environment, log, checkout)
     running = Operator(process, port, log)
     try:
         await running.await_ready(started)
@@ -171,9 +173,11 @@ def samples(text: str) -> list[tuple[str, dict[str, str], float]]:
     ]
 
 
-def _start(command: list[str], environment: dict[str, str], log: Path) -> subprocess.Popen[bytes]:
+def _start(
+    command: list[str], environment: dict[str, str], log: Path, checkout: Path
+) -> subprocess.Popen[bytes]:
     with log.open("wb") as out:
-        return subprocess.Popen(command, env=environment, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT)
+        return subprocess.Popen(command, env=environment, cwd=checkout, stdout=out, stderr=subprocess.STDOUT)
 
 
 def free_port() -> int:

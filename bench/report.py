@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.appwrappers import REACTION
+from bench.comparison import Compared
 from bench.dispatch import Dispatched
 from bench.idle import Idle
 from bench.lifecycle import Round
@@ -58,6 +59,15 @@ Show = Callable[[Target, float], None]
 def show_rounds(rounds: Sequence[Round], console: Console) -> None:
     _show(rounds, console, "Life of a job, executors instant")
     _targets(console, _lifecycle_targets(rounds))
+
+
+def show_comparison(compared: Sequence[Compared], console: Console) -> None:
+    table = Table(title="The operators of two checkouts, in turns", title_justify="left")
+    for heading in ("jobs", "", "other", "this", "this / other"):
+        table.add_column(heading, justify="right")
+    for each in compared:
+        table.add_row(each.size, each.what, f"{each.other:.3f}", f"{each.this:.3f}", f"{each.ratio:.3f}")
+    console.print(table)
 
 
 def show_wrappers(rounds: Sequence[Round], console: Console) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bench.lifecycle import _requests
+from bench.comparison import OTHER, THIS, Turn, summary
+from bench.lifecycle import Round, _requests
 from bench.machine import Load
 from bench.operator import Usage, samples
 from bench.report import ALONE, MANY
@@ -51,3 +52,27 @@ def test_targets_know_their_direction() -> None:
 def test_samples_carry_labels() -> None:
     text = '# TYPE a counter\na_total{b="c"} 2.0\n'
     assert samples(text) == [("a_total", {"b": "c"}, 2.0)]
+
+
+def test_a_comparison_is_of_means_over_all_turns() -> None:
+    def turn(whose: str, p50: float) -> Turn:
+        one = Round(
+            jobs=30,
+            together=True,
+            p50=p50,
+            p95=0,
+            seconds=1,
+            hops={},
+            requests={"all": 1, "operator": 1, "events": 1},
+            requests_of={},
+            cpu_ms=1,
+            passes=1,
+            rss=1,
+            cpu_of={"kube-apiserver": 1},
+            others=0,
+        )
+        return Turn(whose, [one])
+
+    found = summary([turn(OTHER, 2), turn(THIS, 1), turn(THIS, 2), turn(OTHER, 4)])
+    (p50,) = (each for each in found if each.what == "p50, s")
+    assert (p50.size, p50.this, p50.other, p50.ratio) == ("30 together", 1.5, 3.0, 0.5)
