@@ -215,9 +215,8 @@ async def test_no_malformed_object_harms_anybody(
         assert not bugs(metrics), [r.message for r in caplog.records if r.exc_info][:3]
         seconds = asyncio.get_running_loop().time() - began
     refused = len(objects) - len(taken)
-    print(
-        f"{kind.kind}: {len(objects)} tried, {refused} refused, {len(taken)} taken, {len(others)} not ours, {seconds:.0f} s"
-    )
+    counts = f"{len(objects)} tried, {refused} refused, {len(taken)} taken, {len(others)} not ours"
+    print(f"{kind.kind}: {counts}, {seconds:.0f} s")
     assert taken and len(taken) < len(objects), "both happen"
 
 
