@@ -151,6 +151,22 @@ async def test_an_engine_writes_its_own_status_and_nothing_else(who: As) -> None
     await who.may("default", "PATCH", path, {"status": {"engineStatus": None}})
 
 
+async def test_the_recorder_archives_and_writes_nothing_else(who: As, server: Server) -> None:
+    """Who may `create` runs of the history writes status.archivedAt, and not even status.engineStatus."""
+    status = {"apiGroups": ["fournos.dev"], "resources": ["fournosjobs/status"], "verbs": ["patch"]}
+    runs = {"apiGroups": ["history.fournos.dev"], "resources": ["runs"], "verbs": ["create"]}
+    await grant(server, who.namespace, "recorder", [status, runs])
+    await who.may("user", "POST", who.jobs, job("victim"))
+    path = f"{who.jobs}/victim/status"
+    archived = {"status": {"archivedAt": "2030-01-01T00:00:00Z"}}
+    await who.may("recorder", "PATCH", path, archived)
+    for forged in ({"phase": "Succeeded"}, {"engineStatus": {"step": "x"}}, {"conditions": []}):
+        await who.may_not("recorder", "PATCH", path, {"status": forged}, "status.archivedAt")
+    for account in ("default", "user"):
+        await who.may_not(account, "PATCH", path, {"status": {"archivedAt": None}}, "status.engineStatus")
+    await who.may("fournos", "PATCH", path, {"status": {"archivedAt": None}})
+
+
 async def test_a_resolver_fills_in_hardware_and_secrets_and_nothing_else(who: As) -> None:
     await who.may("user", "POST", who.jobs, job("victim", exclusive=False, cluster=None, owner="o"))
     path = f"{who.jobs}/victim"

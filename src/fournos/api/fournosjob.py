@@ -235,6 +235,9 @@ class FournosJobStatus(Model):
     resolved: Resolved | None = described("What Resolving came to.")
     stop_requested_at: datetime | None = described("When the operator first saw spec.shutdown.")
     retry_at: datetime | None = described("When the next attempt is queued.")
+    archived_at: datetime | None = described(
+        "When the history recorded the end of the job; written by its recorder."
+    )
 
 
 class FournosJob(Model):

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from fournos.api.phase import HOLDING, TERMINAL
+from fournos.jobs import archive
 from fournos.jobs.believe import disbelieve
 from fournos.jobs.context import Context, Observed
 from fournos.jobs.elsewhere import queue_only, sent_elsewhere
@@ -42,6 +43,7 @@ def decide(
     if observed.spec.managed_by not in MANAGED_BY_US and not elsewhere:
         return Decision()
     ctx = Context(observed, facts, now, settings, template)
+    archive.derive(ctx)
     if elsewhere:
         return Decision(retry=True) if facts.failure else queue_only(ctx)
     if (sent := sent_elsewhere(ctx)) is not None:

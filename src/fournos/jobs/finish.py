@@ -11,7 +11,7 @@ from fournos.api.conditions import is_true
 from fournos.api.durations import parse_duration, parse_ttl
 from fournos.api.fournosjob import Outcome
 from fournos.api.times import format_time
-from fournos.jobs import names
+from fournos.jobs import archive, names
 from fournos.jobs.context import Context
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.queued import queue
@@ -44,6 +44,7 @@ def finish(ctx: Context, phase: str, message: str) -> Decision:
     copies = _copies_to_drop(ctx)
     ctx.draft.enter(phase, message).put(retryAt=None, stopRequestedAt=None)
     ctx.draft.event(phase, message, warning=phase == "Failed")
+    archive.expect(ctx)
     # A prebuilt Workload is finished afterwards, by `after_end`.  Its end is the signal to the manager
     # cluster that the job's status is final, so the status must be written first.
     return ctx.decision((*release(ctx), *copies))
@@ -90,6 +91,9 @@ def after_end(ctx: Context) -> Decision:
     if expiry is None:
         return Decision()
     if ctx.now >= expiry:
+        waiting = archive.wait(ctx, expiry)
+        if waiting is not None:
+            return waiting
         key = key_of(ctx.job)
         return Decision(steps=(Delete(FOURNOS_JOB, key, uid_of(ctx.job)),))
     return Decision(wake_at=expiry)

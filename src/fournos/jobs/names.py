@@ -18,6 +18,8 @@ VAULT_ENTRY_LABEL = "fournos.dev/vault-entry"
 CLUSTER_ANNOTATION = "fournos.dev/cluster"
 RESOLVE_IMAGE_ANNOTATION = "fournos.dev/resolve-image"
 FINALIZER = "fournos.dev/run"
+ARCHIVED = "Archived"
+"""The condition that derives from `status.archivedAt`."""
 """The finalizer of a FournosJob, present only while a run of it is live."""
 
 LABEL_MAX = 63

@@ -91,7 +91,15 @@ class JobSettings(BaseSettings):
         "job",
         description="How long copies of secrets stay: until the job is deleted, or until its run ends",
     )
-
+    history_enabled: bool = Field(
+        False,
+        description="Whether a history records the jobs (`fournos run --enable history`): the deletion after "
+        "spec.ttl then waits until the end of the job is recorded",
+    )
+    archive_deadline_sec: Annotated[float, Field(ge=0)] = Field(
+        600.0,
+        description="How long that deletion waits at most, counted from the end of spec.ttl (seconds)",
+    )
     secret_policy: SecretPolicy = Field(
         "open",
         description="Which jobs may use a Secret of the secrets namespace that has no list of its own "

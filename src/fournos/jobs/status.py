@@ -68,6 +68,10 @@ class StatusDraft(Draft):
     def stop_requested_at(self) -> datetime | None:
         return self._read("stopRequestedAt").stop_requested_at
 
+    @property
+    def archived_at(self) -> datetime | None:
+        return self._read("archivedAt").archived_at
+
     # --- changing ---
 
     def enter(self, phase: str, message: str) -> Self:
@@ -77,6 +81,8 @@ class StatusDraft(Draft):
             times[_PHASE_TIME[phase]] = format_time(self._now)
             self._status["phaseTimes"] = times
             self._status["phase"] = phase
+            # What was recorded before is not the end that this phase leads to, or is.
+            self._status.pop("archivedAt", None)
         return self.say(message)
 
     def started_running(self, at: datetime) -> Self:
