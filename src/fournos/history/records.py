@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Final
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
+from fournos.insight.causes import Cause
 from fournos.kube.resource import Key
 
 WIRE: Final = ConfigDict(alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True)
@@ -38,34 +39,6 @@ class Ending(StrEnum):
     """A terminal phase was observed."""
     DELETED = "Deleted"
     """The object was deleted before a terminal phase was observed; `ended_at` is the time of that finding."""
-
-
-class Cause(StrEnum):
-    """The class of a waiting interval: what the run waited for."""
-
-    OPERATOR = "Operator"
-    """No operator has written a status yet."""
-    RESOLVER = "Resolver"
-    SUSPENDED = "Suspended"
-    RETRY = "Retry"
-    """The backoff before the next attempt."""
-    QUEUE_STOPPED = "QueueStopped"
-    """The LocalQueue or the ClusterQueue is missing, stopped or inactive."""
-    LOCK = "Lock"
-    """The cluster is locked, or drained."""
-    QUOTA = "Quota"
-    PRIORITY = "Priority"
-    """Quota is free, but other Workloads come first."""
-    ADMISSION_CHECK = "AdmissionCheck"
-    DISPATCH = "Dispatch"
-    """The run is being created, on this cluster or on a worker."""
-    IMAGE_PULL = "ImagePull"
-    SCHEDULING = "Scheduling"
-    """The pods of the run wait for a node."""
-    STARTING = "Starting"
-    """Pods are bound to nodes; no container of the run has started yet."""
-    UNKNOWN = "Unknown"
-    """Not observed: the recorder did not run, or lacked the right to read the reason."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fournos.insight.causes import Cause
 from fournos.insight.quota import Quota, rows
 from fournos.insight.values import name_of, phase_of
 from fournos.kube.resource import Obj, key_of
@@ -27,6 +28,10 @@ class Explanation:
     """The keys of the Workloads ahead in the queue; None if it is not queued or the order is not known."""
     in_line: int = 0
     """The number of pending Workloads, this one included."""
+    cause: Cause | None = None
+    """The class of what it waits for; None if it does not wait."""
+    ageless: str = ""
+    """The verdict without ages, which grow from look to look; "" if the verdict has none."""
 
 
 def as_data(obj: Obj, found: Explanation) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from fournos.api.conditions import is_true
+from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
 from fournos.insight.quota import Quota, amount, quota
@@ -32,20 +33,23 @@ def in_queue(obj: Obj, workload: Obj | None, facts: Facts, words: Words) -> Expl
     if broken := queue_trouble(facts):
         return broken
     if workload is None:
-        return Explanation(f"{name} is not queued yet.", advice=words.unqueued)
+        return Explanation(f"{name} is not queued yet.", advice=words.unqueued, cause=Cause.OPERATOR)
     queue = view(workload)
     because = with_kueue(queue.message, ())
     if not queue.active:
         fix = patch_command("workload", workload, '{"spec":{"active":true}}')
-        return Explanation(f"{name} was deactivated in Kueue.", because, (f"queue it again: {fix}",))
+        text = f"{name} was deactivated in Kueue."
+        return Explanation(text, because, (f"queue it again: {fix}",), cause=Cause.SUSPENDED)
     if queue.state is QueueState.EVICTED:
-        return Explanation(f"{name} was evicted ({queue.reason}) and gives its quota back.", because)
+        text = f"{name} was evicted ({queue.reason}) and gives its quota back."
+        return Explanation(text, because, cause=Cause.QUOTA)
     if queue.state is QueueState.WAITING and is_true(workload, "QuotaReserved"):
-        return Explanation(f"{name} has its quota, and waits for admission checks.", because)
+        text = f"{name} has its quota, and waits for admission checks."
+        return Explanation(text, because, cause=Cause.ADMISSION_CHECK)
     if queue.state is QueueState.ADMITTED:
-        return Explanation(f"{name} is admitted and starts any moment.", because)
+        return Explanation(f"{name} is admitted and starts any moment.", because, cause=Cause.DISPATCH)
     if not isinstance(facts.cluster_queue, dict):
-        return Explanation(f"{name} waits for Kueue to admit it.", because)
+        return Explanation(f"{name} waits for Kueue to admit it.", because, cause=Cause.UNKNOWN)
     return _short(name, workload, quota(workload, facts.cluster_queue, facts.flavors), facts, because, words)
 
 
@@ -55,7 +59,7 @@ def _short(
     """Explains which quota is insufficient."""
     order, key = [one.key for one in facts.line], key_of(workload)
     ahead = tuple(map(str, order[: order.index(key)])) if key in order else None
-    base = Explanation("", because, quota=found, ahead=ahead, in_line=len(order))
+    base = Explanation("", because, quota=found, ahead=ahead, in_line=len(order), cause=Cause.QUOTA)
     if found.uncovered:
         text = f"{name} can never be admitted: no quota for {', '.join(found.uncovered)} exists."
         return replace(base, verdict=text, advice=(words.uncovered,))
@@ -74,7 +78,7 @@ def _short(
     if found.fitting:
         if ahead:
             text = f"{name} waits for its turn: {count(len(ahead), 'workload')} of the queue come first."
-            return replace(base, verdict=text)
+            return replace(base, verdict=text, cause=Cause.PRIORITY)
         text = f"{name} should be admitted any moment: {found.fitting[0]} has what it asks for."
         return replace(base, verdict=text)
     short = sorted({line.resource for line in found.lines if not line.fits})

@@ -6,10 +6,13 @@ from dataclasses import replace
 from datetime import datetime
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.times import format_time
+from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
 from fournos.insight.quota import quota
 from fournos.insight.shortage import short
+from fournos.insight.startup import starting
 from fournos.insight.tasks import FAILED, RUNNING, tasks
 from fournos.insight.values import (
     between,
@@ -21,6 +24,7 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
+from fournos.jobs.names import ARCHIVED
 from fournos.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
 from fournos.kube.resource import Obj, key_of
 from fournos.queueing.state import QueueState, view
@@ -41,7 +45,8 @@ def explain(facts: Facts, now: datetime) -> Explanation:
             return _pending(facts, now)
         case "Admitted":
             text = f"{name} has its cluster, {status_of(job).get('cluster')}; its run is being prepared."
-            return Explanation(text, _said(job), (f"follow it: fournos watch {name}",))
+            advice = (f"follow it: fournos watch {name}",)
+            return Explanation(text, _said(job), advice, cause=Cause.DISPATCH)
         case "Running":
             return _running(facts, now)
         case "Stopping":
@@ -62,7 +67,13 @@ def _said(job: Obj, *skip: str) -> tuple[str, ...]:
         text = one_line(found.get("message"))
         # Suspended and Retrying have negative polarity: False is their normal state.
         good = "False" if found.get("type") in ("Suspended", "Retrying") else "True"
-        if found.get("status") != good and text and text not in lines and found.get("type") not in skip:
+        # Whether the end is recorded explains nothing about the job.
+        if (
+            found.get("status") != good
+            and text
+            and text not in lines
+            and found["type"] not in (ARCHIVED, *skip)
+        ):
             lines.append(f"{found['type']}: {found.get('reason') or ''}: {text}".replace(": : ", ": "))
     return tuple(lines)
 
@@ -71,7 +82,8 @@ def _new(job: Obj, now: datetime) -> Explanation:
     name, age = name_of(job), since(job["metadata"].get("creationTimestamp"), now)
     manager = spec_of(job).get("managedBy")
     if manager:
-        return Explanation(f"{name} waits for {manager}, which its spec.managedBy names.")
+        text = f"{name} waits for {manager}, which its spec.managedBy names."
+        return Explanation(text, cause=Cause.OPERATOR)
     namespace = job["metadata"]["namespace"]
     return Explanation(
         f"No operator has looked at {name} yet ({age}).",
@@ -80,6 +92,8 @@ def _new(job: Obj, now: datetime) -> Explanation:
             "-l app.kubernetes.io/name=fournos",
             f"or start one here: fournos run -n {namespace}",
         ),
+        cause=Cause.OPERATOR,
+        ageless=f"No operator has looked at {name} yet.",
     )
 
 
@@ -89,12 +103,15 @@ def _resolving(facts: Facts, now: datetime) -> Explanation:
     because = _said(job)
     advice: tuple[str, ...] = (f"what the resolver prints: fournos logs -f {name}",)
     if not facts.found.resolve_jobs:
-        return Explanation(f"{name} waits for its resolve Job to be made ({since_then}).", because)
+        text = f"{name} waits for its resolve Job to be made"
+        return Explanation(f"{text} ({since_then}).", because, cause=Cause.RESOLVER, ageless=f"{text}.")
     stuck = [trouble for pod in facts.found.pods if (trouble := pod_trouble(pod))]
     if stuck:
         advice = ("correct the annotation fournos.dev/resolve-image of the Pipeline, or the image", *advice)
-        return Explanation(f"{name}: its resolver cannot start.", (*because, *stuck), advice)
-    return Explanation(f"{name} is resolving its requirements ({since_then}).", because, advice)
+        text = f"{name}: its resolver cannot start."
+        return Explanation(text, (*because, *stuck), advice, cause=Cause.RESOLVER)
+    text = f"{name} is resolving its requirements"
+    return Explanation(f"{text} ({since_then}).", because, advice, cause=Cause.RESOLVER, ageless=f"{text}.")
 
 
 def pod_trouble(pod: Obj) -> str:
@@ -116,14 +133,20 @@ def _running(facts: Facts, now: datetime) -> Explanation:
     length = since((status_of(job).get("phaseTimes") or {}).get("running"), now)
     stuck = tuple(trouble for pod in facts.found.pods if (trouble := pod_trouble(pod)))
     advice = (f"what its tasks print: fournos logs -f {name}",)
+    cause, ageless = starting(job, facts.found) or (None, "")
     if stuck:
-        return Explanation(f"{name} runs, but a pod of it cannot.", (*_said(job), *stuck), advice)
+        text = f"{name} runs, but a pod of it cannot."
+        return Explanation(text, (*_said(job), *stuck), advice, cause=cause, ageless=ageless)
     found = tasks(facts.found.run(job), facts.found.task_runs)
     busy = [f"task {t.name} for {between(t.started, '', now)}" for t in found if t.state == RUNNING]
     on = f" on {status_of(job)['cluster']}" if status_of(job).get("cluster") else ""
     doing = f": {', '.join(busy)}" if busy else ""
     return Explanation(
-        f"{name} does not wait, it runs{on} since {length}{doing}.", _said(job, "PipelineRunReady"), advice
+        f"{name} does not wait, it runs{on} since {length}{doing}.",
+        _said(job, "PipelineRunReady"),
+        advice,
+        cause=cause,
+        ageless=ageless,
     )
 
 
@@ -151,11 +174,17 @@ def _pending(facts: Facts, now: datetime) -> Explanation:
     said = _said(job)
     if spec_of(job).get("suspend"):
         fix = patch_command("fournosjob", job, '{"spec":{"suspend":false}}')
-        return Explanation(f"{name} is suspended by its own spec.suspend.", advice=(f"queue it: {fix}",))
+        text = f"{name} is suspended by its own spec.suspend."
+        return Explanation(text, advice=(f"queue it: {fix}",), cause=Cause.SUSPENDED)
     retry_at = moment(status_of(job).get("retryAt"))
     if retry_at and retry_at > now:
         wait = between(now.isoformat(), retry_at.isoformat(), now)
-        return Explanation(f"{name} failed and is tried again in {wait}.", said)
+        return Explanation(
+            f"{name} failed and is tried again in {wait}.",
+            said,
+            cause=Cause.RETRY,
+            ageless=f"{name} failed and is tried again at {format_time(retry_at)}.",
+        )
     if broken := queue_trouble(facts):
         return replace(broken, because=(*broken.because, *said))
     workload = facts.workload
@@ -164,19 +193,23 @@ def _pending(facts: Facts, now: datetime) -> Explanation:
             f"{name} is not queued yet.",
             said,
             ("the messages above say what it needs before that",) if said else (),
+            cause=Cause.OPERATOR,
         )
     queue = view(workload)
     if not queue.active:
         fix = patch_command("workload", workload, '{"spec":{"active":true}}')
-        return Explanation(f"{name} was deactivated in Kueue.", said, (f"queue it again: {fix}",))
+        text = f"{name} was deactivated in Kueue."
+        return Explanation(text, said, (f"queue it again: {fix}",), cause=Cause.SUSPENDED)
     if queue.state is QueueState.WAITING and is_true(workload, "QuotaReserved"):
         return Explanation(
             f"{name} has its quota, and waits for admission checks.",
             tuple(filter(None, (queue.message, *said))),
+            cause=Cause.ADMISSION_CHECK,
         )
     cluster_queue = facts.cluster_queue
     if not isinstance(cluster_queue, dict):
-        return Explanation(f"{name} waits for Kueue to admit it.", with_kueue(queue.message, said))
+        text = f"{name} waits for Kueue to admit it."
+        return Explanation(text, with_kueue(queue.message, said), cause=Cause.UNKNOWN)
     return short(
         facts, workload, quota(workload, cluster_queue, facts.flavors), with_kueue(queue.message, said)
     )
@@ -196,6 +229,11 @@ def with_kueue(message: str, said: tuple[str, ...]) -> tuple[str, ...]:
 
 def queue_trouble(facts: Facts) -> Explanation | None:
     """Returns the explanation if the LocalQueue or ClusterQueue itself has a problem, else None."""
+    found = _queue_trouble(facts)
+    return replace(found, cause=Cause.QUEUE_STOPPED) if found else None
+
+
+def _queue_trouble(facts: Facts) -> Explanation | None:
     name, namespace = name_of(facts.job), facts.job["metadata"]["namespace"]
     local, cluster = facts.local_queue, facts.cluster_queue
     match local:

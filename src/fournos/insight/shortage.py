@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
+from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
 from fournos.insight.quota import Line, Quota, amount
@@ -25,7 +26,7 @@ def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -
     order = [waiting.key for waiting in facts.line]
     key = key_of(workload)
     ahead = tuple(map(str, order[: order.index(key)])) if key in order else None
-    base = Explanation("", because, (), here, found, ahead, len(order))
+    base = Explanation("", because, (), here, found, ahead, len(order), Cause.QUOTA)
     elsewhere = tuple(
         f"{flavor} has room now: submit it with --set cluster={flavor}" for flavor in found.elsewhere
     )
@@ -41,6 +42,7 @@ def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -
         return replace(
             base,
             verdict=f"{name} waits. {no_jobs(found.closed)}.",
+            cause=Cause.LOCK,
             advice=(f"see what it lacks: fournos cluster get {first_closed}", *elsewhere),
         )
     if not found.lines:
@@ -55,7 +57,7 @@ def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -
     if found.fitting:
         if ahead:
             text = f"{name} waits for its turn: {count(len(ahead), 'job')} of the queue come first."
-            return replace(base, verdict=text, advice=_turn(job))
+            return replace(base, verdict=text, advice=_turn(job), cause=Cause.PRIORITY)
         return replace(
             base,
             verdict=f"{name} should be admitted any moment: {found.fitting[0]} has what it asks for.",
@@ -63,10 +65,10 @@ def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -
         )
     if pinned and here and whole:
         text = f"{name} wants {pinned} for itself; {count(len(here), 'job')} on it must end first."
-        return replace(base, verdict=text, advice=(first, *elsewhere))
+        return replace(base, verdict=text, advice=(first, *elsewhere), cause=Cause.LOCK)
     if pinned and any(spec_of(holder).get("exclusive", True) for holder in here):
         text = f"{name} waits for {pinned}, which {name_of(here[0])} has locked."
-        return replace(base, verdict=text, advice=(first, *elsewhere))
+        return replace(base, verdict=text, advice=(first, *elsewhere), cause=Cause.LOCK)
     where = pinned or "any cluster"
     what = hardware(job) if hardware(job) != "-" else "a slot"
     text = f"{name} waits for {what} on {where}: too much is in use."

@@ -1,0 +1,185 @@
+"""The class of what a job waits for: each explanation of a wait has one, and the ledger uses the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fournos.insight.causes import Cause
+from fournos.insight.facts import gather
+from fournos.insight.reasons import explain
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.errors import ForbiddenError
+from fournos.kube.kinds import POD
+from fournos.kube.resource import Key
+from fournos.queueing.kinds import LOCAL_QUEUE
+from tests.unit.cli.api import Api
+from tests.unit.cli.objects import (
+    NOW,
+    NS,
+    ago,
+    child,
+    cluster_queue,
+    job,
+    local_queue,
+    pod,
+    run,
+    task_run,
+    workload,
+)
+
+FLAVORS = [
+    {"metadata": {"name": name}, "spec": {"nodeLabels": {"fournos.dev/cluster": name}}}
+    for name in ("cluster-1", "cluster-2")
+]
+RESERVED = [{"type": "QuotaReserved", "status": "True"}]
+
+
+def world(*objects: Any, queue: Any = None) -> Api:
+    return Api(*objects, queues=[local_queue()], cluster_queues=[queue or cluster_queue()], flavors=FLAVORS)
+
+
+def pending(**fields: Any) -> dict[str, Any]:
+    return job("one", "Pending", **fields)
+
+
+def holder() -> dict[str, Any]:
+    return job("two", "Running", status={"cluster": "cluster-1"})
+
+
+def running(*objects: Any) -> Api:
+    return Api(job("one", "Running", status={"pipelineRun": "one"}), run(), *objects)
+
+
+def pod_in(task: str, state: dict[str, Any], *conditions: dict[str, str], node: str = "n1") -> dict[str, Any]:
+    found = pod(task, "step-x", state=state)
+    found["spec"]["nodeName"] = node
+    found["status"]["conditions"] = list(conditions)
+    return found
+
+
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes"}
+SHARED = {"exclusive": False, "hardware": None, "cluster": None}
+CASES = {
+    "no operator": (Api(job("one", None)), Cause.OPERATOR, "No operator has looked at one yet."),
+    "another operator": (Api(job("one", None, spec={"managedBy": "a/b"})), Cause.OPERATOR, "a/b"),
+    "no resolve Job": (Api(job("one", "Resolving")), Cause.RESOLVER, "resolve Job to be made."),
+    "resolving": (
+        Api(job("one", "Resolving"), child("batch/v1", "Job", "one-resolve", "uid-one")),
+        Cause.RESOLVER,
+        "one is resolving its requirements.",
+    ),
+    "suspended": (world(pending(spec={"suspend": True})), Cause.SUSPENDED, "spec.suspend"),
+    "retry": (
+        world(pending(status={"retryAt": "2030-01-01T12:00:20Z"})),
+        Cause.RETRY,
+        "one failed and is tried again at 2030-01-01T12:00:20Z.",
+    ),
+    "stopped queue": (
+        world(pending(), workload(), queue=cluster_queue(spec={"stopPolicy": "Hold"})),
+        Cause.QUEUE_STOPPED,
+        "stopPolicy Hold",
+    ),
+    "no queue": (Api(pending(), workload()), Cause.QUEUE_STOPPED, "LocalQueue fournos-queue"),
+    "deactivated": (world(pending(), workload(active=False)), Cause.SUSPENDED, "deactivated"),
+    "admission checks": (
+        world(pending(), workload(conditions=RESERVED)),
+        Cause.ADMISSION_CHECK,
+        "admission checks",
+    ),
+    "a lock": (
+        world(pending(), holder(), workload(cluster="cluster-1")),
+        Cause.LOCK,
+        "wants cluster-1 for itself",
+    ),
+    "quota": (
+        world(
+            pending(spec=SHARED),
+            workload(asks={"fournos/cluster-slot": "1"}),
+            queue=cluster_queue({"cluster-1": {"fournos/cluster-slot": (100, 100)}}),
+        ),
+        Cause.QUOTA,
+        "too much is in use",
+    ),
+    "never": (
+        world(pending(), workload(asks={"fournos/gpu-h999": "1"})),
+        Cause.QUOTA,
+        "can never be admitted",
+    ),
+    "priority": (
+        world(
+            pending(spec=SHARED),
+            workload(asks={"fournos/cluster-slot": "1"}),
+            workload("zero", priority=9),
+        ),
+        Cause.PRIORITY,
+        "1 job of the queue come first",
+    ),
+    "dispatch": (Api(job("one", "Admitted", status={"cluster": "c"})), Cause.DISPATCH, "is being prepared"),
+    "no pod yet": (running(), Cause.DISPATCH, "waits for Tekton to make the pods"),
+    "scheduling": (
+        running(task_run("prepare"), pod_in("prepare", {}, UNSCHEDULABLE, node="")),
+        Cause.SCHEDULING,
+        "waits for a node: 0/1 nodes",
+    ),
+    "image pull": (
+        running(task_run("prepare"), pod_in("prepare", {"waiting": {"reason": "ImagePullBackOff"}})),
+        Cause.IMAGE_PULL,
+        "ImagePullBackOff",
+    ),
+    "starting": (
+        running(task_run("prepare"), pod_in("prepare", {"waiting": {"reason": "PodInitializing"}})),
+        Cause.STARTING,
+        "none of its containers has started",
+    ),
+    "runs, by its pod": (
+        running(task_run("prepare"), pod_in("prepare", {"running": {"startedAt": ago(minutes=1)}})),
+        None,
+        "",
+    ),
+    "runs, by its TaskRun": (
+        running(task_run("prepare", steps=[{"name": "x", "terminated": {"startedAt": ago(minutes=1)}}])),
+        None,
+        "",
+    ),
+    "ended": (Api(job("one", "Succeeded")), None, ""),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+async def test_each_wait_has_a_class_and_a_text_without_ages(name: str) -> None:
+    api, cause, text = CASES[name]
+    found = explain(await gather(api, await api.get(FOURNOS_JOB, Key(NS, "one"))), NOW)
+    assert found.cause is cause
+    assert cause is None or text in (found.ageless or found.verdict)
+
+
+async def test_a_queue_that_may_not_be_read_is_no_reason() -> None:
+    api = world(pending(), workload())
+    api.fails["get", LOCAL_QUEUE] = ForbiddenError("no", status=403)
+    found = explain(await gather(api, await api.get(FOURNOS_JOB, Key(NS, "one"))), NOW)
+    assert found.cause is Cause.UNKNOWN
+
+
+async def test_pods_of_a_resolver_are_no_start_of_the_run() -> None:
+    resolver = child("batch/v1", "Job", "one-resolve", "uid-one")
+    ran = child(
+        "v1",
+        "Pod",
+        "one-resolve-x",
+        "uid-Job-one-resolve",
+        status={"containerStatuses": [{"state": {"terminated": {"startedAt": ago(minutes=9)}}}]},
+    )
+    api = running(resolver)
+    api.add(POD, ran)
+    found = explain(await gather(api, await api.get(FOURNOS_JOB, Key(NS, "one"))), NOW)
+    assert found.cause is Cause.DISPATCH
+
+
+async def test_whether_the_end_is_recorded_explains_nothing() -> None:
+    text = "The history has not recorded the end of the job yet"
+    archived = {"type": "Archived", "status": "False", "reason": "Pending", "message": text}
+    ended = job("one", "Failed", status={"conditions": [archived], "message": "task x failed"})
+    found = explain(await gather(Api(ended), ended), NOW)
+    assert text not in " ".join(found.because)
