@@ -14,6 +14,7 @@ from bench.operator import operator
 from bench.rig import NAMESPACE, QUEUE, rig
 from dev import resources
 from fournos.api.conditions import condition, is_true
+from fournos.api.slots import SLOT_RESOURCE
 from fournos.api.times import format_time
 from fournos.appwrappers import names
 from fournos.appwrappers.names import APPWRAPPER
@@ -21,7 +22,6 @@ from fournos.kube.client import Client
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Obj, Resource, controller_of, is_terminating, key_of
 from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.slots import SLOT_RESOURCE
 
 REACTION = "pod ended → phase Succeeded"
 HOPS: tuple[tuple[str, str, str, str], ...] = (

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, WithJsonSchema
 
 from fournos.api.crd import Column, Definition
+from fournos.api.kinds import APPWRAPPER
 from fournos.api.model import Model, StatusCondition, described
 
 MAX_COMPONENTS: Final = 128
@@ -163,10 +164,7 @@ def _condition(name: str, type_: str) -> Column:
 
 DEFINITION = Definition(
     model=AppWrapper,
-    group="workload.codeflare.dev",
-    version="v1beta2",
-    kind="AppWrapper",
-    plural="appwrappers",
+    resource=APPWRAPPER,
     singular="appwrapper",
     short_names=("aw",),
     columns=(

@@ -17,6 +17,7 @@ from pydantic_core import core_schema
 
 from fournos.api.model import CRD_DEFAULT
 from fournos.api.rules import Rule
+from fournos.kube.resource import Resource
 
 Schema = dict[str, Any]
 
@@ -86,19 +87,32 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One of our kinds: its model and its names."""
+    """One of our kinds: its model, its resource type and its other names."""
 
     model: type[BaseModel]
-    group: str
-    version: str
-    kind: str
-    plural: str
+    resource: Resource
     singular: str
     short_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
     scale: Scale | None = None
     checked_by: str = ""
     """The command that runs the API server's checks without a cluster."""
+
+    @property
+    def group(self) -> str:
+        return self.resource.group
+
+    @property
+    def version(self) -> str:
+        return self.resource.version
+
+    @property
+    def kind(self) -> str:
+        return self.resource.kind
+
+    @property
+    def plural(self) -> str:
+        return self.resource.plural
 
     @property
     def name(self) -> str:

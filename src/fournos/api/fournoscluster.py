@@ -9,6 +9,7 @@ from typing import Final
 from pydantic import Field
 
 from fournos.api.crd import Column, Definition
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.api.model import Model, StatusCondition, described
 
 MAX_GPU_MODELS: Final = 64
@@ -191,10 +192,7 @@ class FournosCluster(Model):
 
 DEFINITION = Definition(
     model=FournosCluster,
-    group="fournos.dev",
-    version="v1",
-    kind="FournosCluster",
-    plural="fournosclusters",
+    resource=FOURNOS_CLUSTER,
     singular="fournoscluster",
     short_names=("fc", "fcluster"),
     columns=(

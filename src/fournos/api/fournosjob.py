@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 from pydantic import Field, WithJsonSchema
 
 from fournos.api.crd import Column, Definition
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.model import Model, StatusCondition, described
 from fournos.api.phase import Phase as Phase
 
@@ -251,10 +252,7 @@ class FournosJob(Model):
 
 DEFINITION = Definition(
     model=FournosJob,
-    group="fournos.dev",
-    version="v1",
-    kind="FournosJob",
-    plural="fournosjobs",
+    resource=FOURNOS_JOB,
     singular="fournosjob",
     checked_by="fournos submit",
     short_names=("fj", "fjob", "fjobs"),

@@ -12,6 +12,7 @@ from typing import Final
 from pydantic import Field
 
 from fournos.api.crd import Column, Definition, Scale
+from fournos.api.kinds import MINICLUSTER
 from fournos.api.minicluster_container import Container
 from fournos.api.minicluster_flux import FluxSpec
 from fournos.api.minicluster_pod import PodResourceClaim, PodSpec
@@ -152,10 +153,7 @@ class MiniCluster(Model):
 
 DEFINITION = Definition(
     model=MiniCluster,
-    group="flux-framework.org",
-    version="v1alpha2",
-    kind="MiniCluster",
-    plural="miniclusters",
+    resource=MINICLUSTER,
     singular="minicluster",
     checked_by="fournos minicluster render",
     scale=Scale(".spec.size", ".status.size", ".status.selector"),

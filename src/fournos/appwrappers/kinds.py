@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from fournos.api.kinds import FOURNOS_JOB, MINICLUSTER
 from fournos.appwrappers import component_health, templateless_kinds
 from fournos.appwrappers.annotations import INT32_MAX
 from fournos.appwrappers.component_health import Health
@@ -18,7 +19,6 @@ from fournos.appwrappers.names import ANNOTATION
 from fournos.appwrappers.templateless_kinds import Templateless
 from fournos.kube.kinds import DEPLOYMENT, JOB, POD
 from fournos.kube.resource import Obj, Resource, usual_plural
-from fournos.queueing.kinds import FOURNOS_JOB
 
 _INDEX, _GROUP_INDEX, GROUP_COUNT = (
     f"{ANNOTATION}tas-{name}" for name in ("pod-index-label", "sub-group-index-label", "sub-group-count")
@@ -170,7 +170,6 @@ RAY_JOB: Final = Resource("ray.io", "v1", "RayJob", "rayjobs")
 LEADER_WORKER_SET: Final = Resource("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", "leaderworkersets")
 TRAIN_JOB: Final = Resource("trainer.kubeflow.org", "v1alpha1", "TrainJob", "trainjobs")
 PIPELINE_RUN: Final = Resource("tekton.dev", "v1", "PipelineRun", "pipelineruns")
-MINI_CLUSTER: Final = Resource("flux-framework.org", "v1alpha2", "MiniCluster", "miniclusters")
 
 _TORCH_HINTS: Final = {_INDEX: "training.kubeflow.org/replica-index"}
 
@@ -199,7 +198,7 @@ WRAPPED: Final[tuple[WrappedKind, ...]] = (
     _bare(TRAIN_JOB, templateless_kinds.TRAIN_JOB, component_health.train_job),
     _bare(PIPELINE_RUN, templateless_kinds.PIPELINE_RUN, component_health.pipeline_run),
     _bare(FOURNOS_JOB, templateless_kinds.FOURNOS_JOB, component_health.fournos_job),
-    _bare(MINI_CLUSTER, templateless_kinds.MINI_CLUSTER, component_health.mini_cluster),
+    _bare(MINICLUSTER, templateless_kinds.MINI_CLUSTER, component_health.mini_cluster),
 )
 _BY_KIND: Final = {(one.resource.api_version, one.resource.kind): one for one in WRAPPED}
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.api.appwrapper import DEFINITION
-from fournos.kube.resource import Resource
-
-APPWRAPPER: Final = Resource(DEFINITION.group, DEFINITION.version, DEFINITION.kind, DEFINITION.plural)
+from fournos.api.kinds import APPWRAPPER as APPWRAPPER
 
 LABEL: Final = "workload.codeflare.dev/appwrapper"
 """On every component and every pod: the AppWrapper's name."""

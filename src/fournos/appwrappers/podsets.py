@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from fournos.api.slots import GPU_PREFIX
 from fournos.appwrappers.kinds import InferenceError, PodSetSpec, infer, wrapped_kind
 from fournos.appwrappers.paths import PathError, pod_template
 from fournos.kube.resource import Obj
-from fournos.queueing.slots import GPU_PREFIX
 
 
 def declared(component: Mapping[str, Any]) -> tuple[PodSetSpec, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fournos.api.conditions import is_true
+from fournos.api.slots import GPU_PREFIX
 from fournos.appwrappers.build import stored_info
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.podsets import all_pod_sets, pod_sets_of
@@ -15,7 +16,6 @@ from fournos.queueing.ancestors import COMPONENT_ANNOTATION
 from fournos.queueing.ancestors import component as named
 from fournos.queueing.job import Ended
 from fournos.queueing.podsets import PodSetInfo, PodSetInfoError
-from fournos.queueing.slots import GPU_PREFIX
 from fournos.queueing.workload import PodSet
 
 _KEPT = ("labels", "annotations")

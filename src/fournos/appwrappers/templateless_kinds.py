@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from fournos.appwrappers.annotations import INT32_MAX
-from fournos.appwrappers.names import COMPONENT_ANNOTATION, LABEL
-from fournos.kube.resource import Obj
-from fournos.queueing.podsets import PodSetInfo, PodSetInfoError, distinct, union
-from fournos.queueing.requests import REQUESTS_ANNOTATION, amount_of, beyond, parse_requests
-from fournos.queueing.slots import (
+from fournos.api.slots import (
     CLUSTER_NODE_LABEL,
     GPU_PREFIX,
     SLOT_RESOURCE,
     SLOTS_PER_CLUSTER,
     UNAVAILABLE_TAINT,
 )
+from fournos.appwrappers.annotations import INT32_MAX
+from fournos.appwrappers.names import COMPONENT_ANNOTATION, LABEL
+from fournos.kube.resource import Obj
+from fournos.queueing.podsets import PodSetInfo, PodSetInfoError, distinct, union
+from fournos.queueing.requests import REQUESTS_ANNOTATION, amount_of, beyond, parse_requests
 
 WHOLE: Final = "template"
 """The path of the only pod set of most of these kinds."""

@@ -13,6 +13,7 @@ The planner reads `status.decommission` and deletes the quota and the flavor.
 from __future__ import annotations
 
 from fournos.api.fournoscluster import MAX_NAMED, Drain
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING
 from fournos.clusters import names
 from fournos.clusters.context import Context
@@ -23,7 +24,7 @@ from fournos.clusters.quotas import in_use, ours
 from fournos.clusters.steps import Forget
 from fournos.kube.kinds import CONFIG_MAP
 from fournos.kube.resource import Key, Obj
-from fournos.queueing.kinds import CLUSTER_QUEUE, FOURNOS_JOB, RESOURCE_FLAVOR, WORKLOAD
+from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.runtime.decision import Absent, Decision, LiveGet, LiveList, Present
 from fournos.runtime.finalizer import switched
 from fournos.runtime.steps import Create, Patch, Step

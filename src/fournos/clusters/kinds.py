@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from fournos.queueing.kinds import FOURNOS_CLUSTER as FOURNOS_CLUSTER
+from fournos.api.kinds import FOURNOS_CLUSTER as FOURNOS_CLUSTER

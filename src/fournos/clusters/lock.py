@@ -13,13 +13,14 @@ from typing import Any
 
 from fournos.api.durations import parse_ttl
 from fournos.api.fournoscluster import MAX_NAMED, LockState
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
 from fournos.api.times import format_time
 from fournos.clusters import build, names
 from fournos.clusters.context import Context
 from fournos.clusters.quota_holders import is_lock
 from fournos.kube.resource import Obj, is_terminating, key_of, uid_of
-from fournos.queueing.kinds import FOURNOS_JOB, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.queueing.state import QueueState, view
 from fournos.runtime.decision import Absent, LiveGet, Present
 from fournos.runtime.steps import Create, Delete, Patch

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from fournos.api.fournoscluster import FournosClusterSpec
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING
 from fournos.clusters import names
 from fournos.clusters.context import Observed, Vanished
@@ -16,13 +17,7 @@ from fournos.clusters.settings import ClusterSettings
 from fournos.clusters.steps import Targets
 from fournos.kube.kinds import NODE, SECRET
 from fournos.kube.resource import Key, Obj, controller_of, key_of, newest, uid_of
-from fournos.queueing.kinds import (
-    CLUSTER_QUEUE,
-    FOURNOS_JOB,
-    RESOURCE_FLAVOR,
-    WORKLOAD,
-    WORKLOAD_PRIORITY_CLASS,
-)
+from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import METADATA, controller_uid, metadata, nobody, pick, project_metadata
 

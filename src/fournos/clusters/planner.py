@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from fournos.api.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 from fournos.clusters import names
 from fournos.clusters.planner_inputs import PlannerInput
 from fournos.clusters.quotas import (
@@ -25,7 +26,6 @@ from fournos.clusters.quotas import (
     taints_of,
 )
 from fournos.kube.resource import Obj
-from fournos.queueing.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 
 
 @dataclass(frozen=True, slots=True)

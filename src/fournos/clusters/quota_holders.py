@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fournos.api.conditions import is_true
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.clusters import names
 from fournos.kube.resource import Obj, controller_of
-from fournos.queueing.kinds import FOURNOS_JOB
 
 
 def is_of_job(workload: Obj) -> bool:

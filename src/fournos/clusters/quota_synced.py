@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from fournos.api.slots import SLOT_RESOURCE
 from fournos.clusters.planner_inputs import PlannerInput
 from fournos.clusters.quotas import (
     MAX_FLAVORS,
@@ -26,7 +27,6 @@ from fournos.clusters.quotas import (
     taints_of,
 )
 from fournos.kube.resource import Obj
-from fournos.queueing.slots import SLOT_RESOURCE
 
 NO_QUEUE: Final = "NoClusterQueue"
 PENDING: Final = "Pending"

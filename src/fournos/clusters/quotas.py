@@ -12,10 +12,10 @@ from decimal import Decimal
 from typing import Any, Final
 
 from fournos.api.quantities import parse_quantity
+from fournos.api.slots import SLOT_RESOURCE, SLOTS_PER_CLUSTER, UNAVAILABLE_TAINT
 from fournos.clusters import names
 from fournos.clusters.planner_inputs import PlannerInput
 from fournos.kube.resource import Obj
-from fournos.queueing.slots import SLOT_RESOURCE, SLOTS_PER_CLUSTER, UNAVAILABLE_TAINT
 
 MAX_FLAVORS: Final = 64
 MAX_RESOURCES: Final = 64

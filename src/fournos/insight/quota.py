@@ -8,10 +8,10 @@ from decimal import Decimal
 from typing import Any, Final
 
 from fournos.api.quantities import parse_quantity
+from fournos.api.slots import UNAVAILABLE_TAINT, why_unavailable
 from fournos.insight.values import name_of, spec_of, status_of
 from fournos.jobs.names import CLUSTER_NODE_LABEL
 from fournos.kube.resource import Obj
-from fournos.queueing.slots import UNAVAILABLE_TAINT, why_unavailable
 
 ZERO: Final = Decimal(0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 
+from fournos.api.slots import no_jobs
 from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
@@ -12,7 +13,6 @@ from fournos.insight.quota import Line, Quota, amount
 from fournos.insight.values import count, hardware, name_of, spec_of, status_of
 from fournos.jobs.names import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 from fournos.kube.resource import Obj, key_of
-from fournos.queueing.slots import no_jobs
 
 
 def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -> Explanation:

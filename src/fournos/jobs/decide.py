@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING, TERMINAL
 from fournos.jobs import archive
 from fournos.jobs.believe import disbelieve
@@ -27,7 +28,6 @@ from fournos.jobs.template import Template
 from fournos.jobs.waiting import wait
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kind_names import cure_of
-from fournos.queueing.kinds import FOURNOS_JOB
 from fournos.queueing.managed import MULTIKUEUE
 from fournos.runtime.decision import Decision, Facts
 from fournos.runtime.failures import describe, lasts

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from fournos.api.kinds import FOURNOS_JOB as FOURNOS_JOB
 from fournos.kube.resource import Resource
-from fournos.queueing.kinds import FOURNOS_JOB as FOURNOS_JOB
 
 PIPELINE = Resource("tekton.dev", "v1", "Pipeline", "pipelines")
 PIPELINE_RUN = Resource("tekton.dev", "v1", "PipelineRun", "pipelineruns")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from hashlib import sha256
 
+from fournos.api.slots import CLUSTER_NODE_LABEL as CLUSTER_NODE_LABEL
+from fournos.api.slots import SLOT_RESOURCE as SLOT_RESOURCE
+from fournos.api.slots import SLOTS_PER_CLUSTER as SLOTS_PER_CLUSTER
 from fournos.kube.resource import Obj
-from fournos.queueing.slots import CLUSTER_NODE_LABEL as CLUSTER_NODE_LABEL
-from fournos.queueing.slots import SLOT_RESOURCE as SLOT_RESOURCE
-from fournos.queueing.slots import SLOTS_PER_CLUSTER as SLOTS_PER_CLUSTER
 
 MANAGED_BY_LABEL = "app.kubernetes.io/managed-by"
 MANAGED_BY = "fournos"

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fournos.api.conditions import is_true
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING, TERMINAL
 from fournos.jobs import build, names
 from fournos.jobs.context import Context
@@ -19,7 +20,7 @@ from fournos.kube.resource import Key, Obj, Resource
 from fournos.queueing.ensure import OUT_OF_SYNC, prebuilt_name
 from fournos.queueing.inputs import Outcome, QueueInputs
 from fournos.queueing.job import Ended, Options
-from fournos.queueing.kinds import FOURNOS_JOB, WORKLOAD_PRIORITY_CLASS
+from fournos.queueing.kinds import WORKLOAD_PRIORITY_CLASS
 from fournos.queueing.managed import runs_elsewhere
 from fournos.queueing.reconcile import reconcile
 from fournos.queueing.state import QueueState, view

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from fournos.api.slots import no_jobs, unavailable_in
 from fournos.jobs.context import Context
 from fournos.jobs.names import SLOT_RESOURCE
 from fournos.kube.resource import Obj
-from fournos.queueing.slots import no_jobs, unavailable_in
 from fournos.runtime.decision import Decision, StepFailure
 
 NAMING_AT_MOST = 50

@@ -15,20 +15,21 @@ from decimal import Decimal
 from typing import Final
 
 from fournos.api.conditions import is_true
+from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER
 from fournos.api.quantities import parse_quantity
 from fournos.kube.resource import Key, Obj, controller_of, key_of, newest
 from fournos.queueing.inputs import Ancestor, Share
-from fournos.queueing.kinds import FOURNOS_JOB, WORKLOAD
+from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.workload import JOB_UID_LABEL
 from fournos.runtime.decision import Facts, LiveList, Present, Unknown
 
 COMPONENT_ANNOTATION: Final = "fournos.dev/component"
 """Annotation on the pod template of a pod set in an AppWrapper's Workload: the component of the pod set."""
 _GENERATED: Final = re.compile(r"(.*)\{([0-9]{1,3})\}", re.ASCII)
-APPWRAPPER: Final = ("workload.codeflare.dev", "AppWrapper")
+_APPWRAPPER: Final = (APPWRAPPER.group, APPWRAPPER.kind)
 _FOURNOS_JOB: Final = (FOURNOS_JOB.group, FOURNOS_JOB.kind)
 _PIPELINE_RUN: Final = ("tekton.dev", "PipelineRun")
-_NAMED_ALWAYS: Final = frozenset({_FOURNOS_JOB, _PIPELINE_RUN, ("flux-framework.org", "MiniCluster")})
+_NAMED_ALWAYS: Final = frozenset({_FOURNOS_JOB, _PIPELINE_RUN, (MINICLUSTER.group, MINICLUSTER.kind)})
 """Kinds without a pod template.
 
 An AppWrapper with one of them has a Workload that our operator made.  No other queued kind creates objects of
@@ -119,7 +120,7 @@ def _is_owners(workload: Obj, owner: Obj) -> bool:
 def _belongs(obj: Obj, owner: Obj, workload: Obj) -> bool:
     """True if the owner's Workload also holds the quota of `obj`."""
     above, own = _type_of(owner), _type_of(obj)
-    if above == APPWRAPPER:
+    if above == _APPWRAPPER:
         named = any(_components(workload))
         return any(_pod_sets_for(obj, workload)) if named or own in _NAMED_ALWAYS else True
     if above == _FOURNOS_JOB:

@@ -1,4 +1,4 @@
-"""Kueue's resource types (API v1beta2, served since Kueue 0.15), and kinds that several operators use."""
+"""Kueue's resource types (API v1beta2, served since Kueue 0.15)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,3 @@ ADMISSION_CHECK = Resource(GROUP, VERSION, "AdmissionCheck", "admissionchecks", 
 WORKLOAD_PRIORITY_CLASS = Resource(
     GROUP, VERSION, "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False
 )
-
-FOURNOS_JOB = Resource("fournos.dev", "v1", "FournosJob", "fournosjobs")
-"""Our job kind, which also locks clusters; two operators use it."""
-FOURNOS_CLUSTER = Resource("fournos.dev", "v1", "FournosCluster", "fournosclusters")
-"""Our clusters, which can also be MultiKueue's workers; two operators use them."""
-PRIORITY_CLASS = Resource("scheduling.k8s.io", "v1", "PriorityClass", "priorityclasses", namespaced=False)
-"""The priority classes of pods; Kueue uses them if there is no WorkloadPriorityClass."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from fournos.kube.kinds import PRIORITY_CLASS
 from fournos.kube.resource import Key, Obj, controller_of, key_of
 from fournos.queueing.ancestors import ancestor_among
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.inputs import QueueInputs
-from fournos.queueing.kinds import PRIORITY_CLASS, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import controller_uid, nobody
 

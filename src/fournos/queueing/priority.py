@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fournos.kube.kinds import PRIORITY_CLASS
 from fournos.kube.resource import Obj
 from fournos.queueing.job import GenericJob, JobWithCustomWorkload, JobWithPriorityClass
-from fournos.queueing.kinds import PRIORITY_CLASS
 from fournos.queueing.workload import Priority
 
 PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.validate import schema_violations
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.rules import DEFINITION, RULES
@@ -17,7 +18,7 @@ from fournos.kube.client import Client
 from fournos.kube.errors import ConflictError, InvalidError, NotFoundError
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
-from fournos.queueing.kinds import CLUSTER_QUEUE, FOURNOS_JOB, RESOURCE_FLAVOR, WORKLOAD
+from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from tests.integration.clusters.conftest import SLOT, Hub, tell_node
 from tests.integration.kube.test_fleet import can_drop, dropped, proxied
 from tests.unit.clusters.cases import CREATIONS

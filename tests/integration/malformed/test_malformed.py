@@ -170,7 +170,7 @@ def bugs(metrics: Metrics) -> dict[str, float]:
 async def test_no_malformed_object_harms_anybody(
     client: Client, crds: None, namespace: str, definition: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    kind = Resource(definition.group, definition.version, definition.kind, definition.plural)
+    kind = definition.resource
     (rules,) = (rules for found, rules in KINDS if found is definition)
     sound = SOUND[kind.kind]
     objects = odd(crd(definition, rules=rules), sound, HORRORS[kind.kind], COUNT)
@@ -234,7 +234,7 @@ async def test_an_object_nested_too_deep_to_be_read_hides_no_other(
     client: Client, server: Server, crds: None, namespace: str, kind: str
 ) -> None:
     (definition,) = (definition for definition, _ in KINDS if definition.kind == kind)
-    resource = Resource(definition.group, definition.version, kind, definition.plural)
+    resource = definition.resource
     head = {"apiVersion": resource.api_version, "kind": kind}
 
     async def add(name: str, spec: bytes) -> None:

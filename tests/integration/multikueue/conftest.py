@@ -28,6 +28,7 @@ from bench.fleet import FRAMEWORKS as BENCHED
 from devcluster import Cluster
 from fournos.api.conditions import is_true
 from fournos.api.crd import crd
+from fournos.api.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 from fournos.app.parts import KINDS
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.jobs.kinds import FOURNOS_JOB
@@ -40,7 +41,6 @@ from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.multikueue import names
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from fournos.queueing.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 from tests.integration.jobs.operator import Operator
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.kube.kinds import EVENT, SECRET
 from fournos.kube.resource import uid_of
 from fournos.multikueue import names
 from fournos.multikueue.fournoscluster.build import secret_name
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
-from fournos.queueing.kinds import FOURNOS_CLUSTER
 from tests.integration.multikueue.conftest import KUEUE, Fleet, insecure, typed
 
 

@@ -16,6 +16,7 @@ from fournos.api.rules import Rule
 from fournos.app.generate import files, main
 from fournos.app.parts import KINDS
 from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.resource import Resource
 
 REPOSITORY = Path(__file__).parents[3]
 
@@ -128,7 +129,7 @@ def test_what_a_crd_cannot_say(annotation: Any, field: Any, complaint: str) -> N
 
 def test_rules_go_to_their_node() -> None:
     kind = create_model("Kind", __base__=Model, __doc__="A kind.", spec=(Inner, described("The spec.")))
-    definition = Definition(kind, "example.org", "v1", "Thing", "things", "thing")
+    definition = Definition(kind, Resource("example.org", "v1", "Thing", "things"), "thing")
     rules = (
         Rule("a", "spec.name", "no", "self.name != 'a'", lambda new, _: True),
         Rule("b", "spec.name", "no", "self.name != oldSelf.name", lambda new, _: True, when="update"),

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from fournos.api.conditions import Condition, condition, is_true, upsert
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.clusters.controller import cluster_controllers
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.settings import ClusterSettings
@@ -16,7 +17,7 @@ from fournos.kube.kinds import NODE, SECRET
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.kube.store import Store
 from fournos.kube.untrusted_kubeconfig import KubeconfigRefusedError
-from fournos.queueing.kinds import CLUSTER_QUEUE, FOURNOS_JOB, RESOURCE_FLAVOR, WORKLOAD
+from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.runtime.controller import Caches, Controller, Watch
 from tests.world.server import Server
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.kube.resource import Key
-from fournos.queueing.kinds import FOURNOS_JOB, WORKLOAD
+from fournos.queueing.kinds import WORKLOAD
 from tests.unit.clusters.actors import NS, cluster, says
 from tests.unit.clusters.test_lifecycle import LOCK, one, owned, scenario
 from tests.world.harness import run

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.kinds import CONFIG_MAP, SECRET
 from fournos.kube.resource import Key
-from fournos.queueing.kinds import CLUSTER_QUEUE, FOURNOS_JOB, RESOURCE_FLAVOR, WORKLOAD
+from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from tests.unit.clusters import actors
 from tests.unit.clusters.actors import (
     HUB,

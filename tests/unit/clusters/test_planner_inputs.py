@@ -6,9 +6,9 @@ from itertools import product
 from typing import Any
 
 from fournos.api.fournoscluster import KubeconfigStatus
+from fournos.api.slots import UNAVAILABLE
 from fournos.clusters.planner import PlannerInput, plan
 from fournos.clusters.planner_inputs import planner_input
-from fournos.queueing.slots import UNAVAILABLE
 from tests.unit.clusters.test_planner import PREFIX, SLOT, applied, ours, queue, quotas
 
 OPEN = {"status": {"kubeconfigStatus": "Valid"}}

@@ -8,11 +8,11 @@ import pytest
 
 from fournos.api.crd import crd
 from fournos.api.fournoscluster import DEFINITION
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key, key_of
-from fournos.queueing.kinds import FOURNOS_JOB
 from tests.unit.clusters import actors
 from tests.unit.clusters.actors import SECRETS, SLOT, cluster, edit, hub, node, quotas, secret, target
 from tests.world.group import Group

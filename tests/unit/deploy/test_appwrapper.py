@@ -7,11 +7,11 @@ from typing import Any
 
 import yaml
 
+from fournos.api.kinds import FOURNOS_JOB, MINICLUSTER
 from fournos.app.parts import PARTS
-from fournos.appwrappers.kinds import MINI_CLUSTER, PIPELINE_RUN, WRAPPED
+from fournos.appwrappers.kinds import PIPELINE_RUN, WRAPPED
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
-from fournos.queueing.kinds import FOURNOS_JOB
 from fournos.runtime.metrics_server.settings import MetricsSettings
 from fournos.runtime.webhook.settings import WebhookSettings
 
@@ -52,7 +52,7 @@ def test_kueue_may_look_at_the_owner_of_what_our_kinds_make() -> None:
     """Of every wrapped kind that Kueue does not know itself: only to look, and only these."""
     (rules,) = [one["rules"] for (kind, _), one in objects("kueue").items() if kind == "ClusterRole"]
     granted = {(one["apiGroups"][0], plural): one["verbs"] for one in rules for plural in one["resources"]}
-    ours = {(one.group, one.plural) for one in (FOURNOS_JOB, MINI_CLUSTER, PIPELINE_RUN)}
+    ours = {(one.group, one.plural) for one in (FOURNOS_JOB, MINICLUSTER, PIPELINE_RUN)}
     assert set(granted) == ours | {("tekton.dev", "taskruns")}
     assert all(verbs == ["get", "list", "watch"] for verbs in granted.values())
     (listed,) = yaml.safe_load_all((ROOT / "deploy/appwrapper-own-workloads/kustomization.yaml").read_text())

@@ -7,17 +7,18 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.kube.errors import KubeError
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
 from fournos.multikueue import names
 from fournos.multikueue.controller import multikueue_controllers
-from fournos.multikueue.fournoscluster.build import secret_name
+from fournos.multikueue.fournoscluster.build import copy_metadata, secret_name
 from fournos.multikueue.fournoscluster.controller import fournosclusters
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.multikueue.multikueuecluster.controller import multikueueclusters
 from fournos.multikueue.settings import MultiKueueSettings
-from fournos.queueing.kinds import ADMISSION_CHECK, FOURNOS_CLUSTER
+from fournos.queueing.kinds import ADMISSION_CHECK
 from tests.fakes.clusters import kubeconfig
 from tests.unit.multikueue.workers import CHECK, FakeWorkers
 from tests.world.harness import DISTURBED, Scenario, run
@@ -239,3 +240,10 @@ async def test_a_check_gets_active_before_there_is_any_job() -> None:
     )
     workers.refuse("w1", "1", "no")
     assert woken == [("multikueue-checks", None), ("multikueue", None)], "and all Workloads look again"
+
+
+def test_a_copy_belongs_to_its_worker_and_needs_no_right_to_its_finalizers() -> None:
+    """The adapter's role has no multikueueclusters/finalizers, which OpenShift asks for to block deletion."""
+    worker = {"metadata": {"name": "c1", "uid": "uid-c1"}}
+    (owner,) = copy_metadata(worker, KUEUE, renewed=False)["ownerReferences"]
+    assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == ("uid-c1", True, False)

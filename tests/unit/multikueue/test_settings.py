@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key, key_of
 from fournos.multikueue import names
@@ -18,7 +19,7 @@ from fournos.multikueue.fournoscluster.controller import fournosclusters
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
 from fournos.multikueue.multikueuecluster.controller import multikueueclusters
 from fournos.multikueue.settings import MultiKueueSettings
-from fournos.queueing.kinds import ADMISSION_CHECK, FOURNOS_CLUSTER, WORKLOAD
+from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 from tests.fakes.clusters import kubeconfig
 from tests.unit.multikueue import actors, workers
 from tests.unit.multikueue.actors import fleet, job, line, mirrors, state, submit, workload

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.kube.resource import Resource, usual_plural
 from fournos.queueing.kind_names import BadNameError, cure_of, name_of, parse_name
-from fournos.queueing.kinds import FOURNOS_JOB
 
 
 def test_a_name_is_read_and_written() -> None:

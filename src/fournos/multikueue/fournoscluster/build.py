@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fournos.kube.resource import Obj, uid_of
+from fournos.kube.resource import Obj, owner_reference
 from fournos.multikueue import names
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
 
@@ -30,13 +30,8 @@ def copy_metadata(worker: Obj, namespace: str, *, renewed: bool) -> Mapping[str,
     `renewed`: its token is replaced before it expires.
     """
     name = worker["metadata"]["name"]
-    owner = {
-        "apiVersion": MULTIKUEUE_CLUSTER.api_version,
-        "kind": MULTIKUEUE_CLUSTER.kind,
-        "name": name,
-        "uid": uid_of(worker),
-        "controller": True,
-    }
+    # Without blockOwnerDeletion: the adapter has no right to the finalizers of MultiKueueClusters.
+    owner = owner_reference(MULTIKUEUE_CLUSTER, worker, block_deletion=False)
     return {
         "name": secret_name(name),
         "namespace": namespace,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key, Obj, is_terminating, key_of, uid_of
 from fournos.multikueue import names
@@ -11,7 +12,6 @@ from fournos.multikueue.fournoscluster.build import copy_metadata, secret_name, 
 from fournos.multikueue.fournoscluster.observe import Observed, Source, is_ours
 from fournos.multikueue.fournoscluster.steps import CheckKubeconfig
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
-from fournos.queueing.kinds import FOURNOS_CLUSTER
 from fournos.runtime.decision import (
     Absent,
     Answer,

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.kube.errors import CredentialsError
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key, Obj, is_terminating, key_of, uid_of
@@ -13,7 +14,6 @@ from fournos.multikueue import names
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
 from fournos.multikueue.kubeconfig import content_of, project_secret, token_in
 from fournos.multikueue.settings import MultiKueueSettings
-from fournos.queueing.kinds import FOURNOS_CLUSTER
 from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import pick
 

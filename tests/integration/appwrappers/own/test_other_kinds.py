@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.slots import SLOT_RESOURCE
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.errors import NotFoundError
 from fournos.kube.kinds import JOB, NAMESPACE
 from fournos.kube.resource import Key
-from fournos.queueing.kinds import FOURNOS_JOB
-from fournos.queueing.slots import SLOT_RESOURCE
 from tests.integration.appwrappers.stage import QUEUE, Stage, job, pod, told
 from tests.integration.jobs.operator import Operator
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from fournos.api.conditions import is_true
+from fournos.api.slots import CLUSTER_NODE_LABEL
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, uid_of
 from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.slots import CLUSTER_NODE_LABEL
 from fournos.queueing.workload import IN_USE, generic_name
 from tests.integration.appwrappers.stage import FLAVOR, Stage, job, pod
 
