@@ -132,7 +132,7 @@ class Query:
     """The filters of a list; an empty filter matches all."""
 
     namespaces: tuple[str, ...] | None = ()
-    """The UIDs of the namespaces that the caller may read; None for all, gone ones included."""
+    """The UIDs of the namespaces that the caller may read, none by default; None for all, gone ones too."""
     namespace: str = ""
     """The name of the namespace; it matches namespaces of this name that are gone, too."""
     kinds: tuple[str, ...] = ()

@@ -1,1 +1,19 @@
-"""The database of the history: SQLite, or PostgreSQL."""
+"""The store of the history: SQLite or PostgreSQL behind one interface."""
+
+from fournos.history.store.errors import (
+    StoreError,
+    StoreFullError,
+    StoreQueryError,
+    StoreUnavailableError,
+    StoreUsageError,
+)
+from fournos.history.store.store import Store
+
+__all__ = [
+    "Store",
+    "StoreError",
+    "StoreFullError",
+    "StoreQueryError",
+    "StoreUnavailableError",
+    "StoreUsageError",
+]

@@ -1,0 +1,63 @@
+"""What can go wrong with the history's database, by what a caller does about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+
+
+class StoreError(Exception):
+    """The store cannot be used as asked."""
+
+
+class StoreUsageError(StoreError):
+    """The URL, the file or the database is not one that can be used; only a person can change that."""
+
+
+class StoreQueryError(StoreError):
+    """The query is not valid: its cursor, its limit or its times."""
+
+
+class StoreUnavailableError(StoreError):
+    """The database does not answer, or cannot write now.  The same call may succeed later."""
+
+
+class StoreFullError(StoreUnavailableError):
+    """There is no space left for the database."""
+
+
+_FULL = ("database or disk is full", "DiskFullError", "No space left on device")
+_LATER = (
+    "disk I/O error",
+    "AdminShutdownError",
+    "CannotConnectNowError",
+    "ConnectionDoesNotExistError",
+    "ConnectionFailureError",
+    "CrashShutdownError",
+    "DeadlockDetectedError",
+    "InterfaceError",
+    "ReadOnlySQLTransactionError",
+    "SerializationError",
+    "TooManyConnectionsError",
+    "connection is closed",
+)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raises the driver's errors that are no fault of the program as one of the above."""
+    try:
+        yield
+    except DBAPIError as error:
+        text = f"{type(error.orig).__qualname__}: {error.orig}"
+        if any(words in text for words in _FULL):
+            raise StoreFullError(f"The history's database has no space left: {error.orig}") from error
+        later = isinstance(error, OperationalError) or error.connection_invalidated
+        if later or any(words in text for words in _LATER):
+            raise StoreUnavailableError(f"The history's database does not answer: {error.orig}") from error
+        raise
+    except (OSError, PoolTimeoutError) as error:
+        raise StoreUnavailableError(f"The history's database does not answer: {error}") from error

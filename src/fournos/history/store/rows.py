@@ -1,0 +1,98 @@
+"""Runs and their parts as rows of the tables, and back.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Row, and_, or_
+
+from fournos.history.records import Cause, Ending, Identity, Interval, Run
+from fournos.history.store.schema import runs
+from fournos.history.store.text import folded, indexed, message
+
+_PLAIN: Final = tuple(
+    field.name for field in fields(Run) if field.name not in ("identity", "labels", "ending", "message")
+)
+COLUMNS: Final = tuple(
+    runs.c[name] for name in ("id", "cluster", "namespace", "uid", "ending", "message", *_PLAIN)
+)
+"""The columns of a Run, after the store's own key."""
+
+
+def identity_columns(identity: Identity) -> dict[str, str]:
+    """Returns the columns that identify a run."""
+    return {
+        "cluster": indexed(identity.cluster),
+        "namespace": indexed(identity.namespace),
+        "uid": indexed(identity.uid),
+    }
+
+
+def row_of(run: Run) -> dict[str, Any]:
+    """Returns the row of a run in `runs`, without the store's own key."""
+    plain = {name: getattr(run, name) for name in _PLAIN}
+    return {
+        **identity_columns(run.identity),
+        **{name: indexed(value) if isinstance(value, str) else value for name, value in plain.items()},
+        "ending": run.ending.value,
+        "message": message(run.message),
+        "search": folded(run.name, run.display_name),
+        "closed_at": closed_at(run),
+    }
+
+
+def closed_at(run: Run) -> datetime | None:
+    """Returns when the run counts as over for the retention; None while it is open.
+
+    The end is by the clock of whoever wrote it: one in the future would keep the run for ever.
+    """
+    if run.ending is Ending.OPEN:
+        return None
+    return min(run.ended_at or run.observed_at, run.observed_at)
+
+
+def run_of(row: Row[Any], labels: Mapping[str, str]) -> Run:
+    """Returns the run of a row with `COLUMNS`."""
+    found = row._mapping
+    return Run(
+        identity=Identity(found["cluster"], found["namespace"], found["uid"]),
+        ending=Ending(found["ending"]),
+        message=found["message"],
+        labels=labels,
+        **{name: found[name] for name in _PLAIN},
+    )
+
+
+def label_rows(run: Run) -> list[dict[str, Any]]:
+    """Returns the rows of the run's labels, without the run's key."""
+    return [
+        {"name": indexed(name), "value": indexed(value), "submitted_at": run.submitted_at}
+        for name, value in sorted(run.labels.items())
+    ]
+
+
+def wait_rows(waits: Iterable[Interval]) -> list[dict[str, Any]]:
+    """Returns the rows of a waiting ledger, without the run's key."""
+    return [
+        {
+            "position": position,
+            "start_at": each.start,
+            "end_at": each.end,
+            "cause": each.cause.value,
+            "text": message(each.text),
+        }
+        for position, each in enumerate(waits)
+    ]
+
+
+def interval_of(row: Row[Any]) -> Interval:
+    found = row._mapping
+    return Interval(found["start_at"], found["end_at"], Cause(found["cause"]), found["text"])
+
+
+def after(ended_at: datetime, number: int) -> ColumnElement[bool]:
+    """Returns the condition of the runs after this one, in order of their end."""
+    return or_(runs.c.ended_at > ended_at, and_(runs.c.ended_at == ended_at, runs.c.id > number))

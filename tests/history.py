@@ -1,0 +1,44 @@
+"""Runs for tests of the history."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fournos.history.records import Ending, Identity, Query, Run
+
+CLUSTER = "5a1f6c0e-cluster"
+NAMESPACE_UID = "77aa-namespace"
+START = datetime(2026, 3, 1, 8, 0, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def a_run(number: int = 0, **fields: Any) -> Run:
+    """An open FournosJob, submitted `number` seconds after START."""
+    run = Run(
+        identity=Identity(CLUSTER, "bench", f"uid-{number}"),
+        kind="FournosJob",
+        name=f"job-{number}",
+        namespace_uid=NAMESPACE_UID,
+        submitted_at=at(number),
+        observed_at=at(number + 1),
+        resource_version=100,
+        phase="Pending",
+    )
+    return replace(run, **fields)
+
+
+def ended(run: Run, after: float = 60, **fields: Any) -> Run:
+    """The same run, succeeded."""
+    end = run.submitted_at + timedelta(seconds=after)
+    changes = {"phase": "Succeeded", "ended_at": end, "observed_at": end, "ending": Ending.OBSERVED}
+    return replace(run, resource_version=run.resource_version + 10, **{**changes, **fields})
+
+
+def everything(**filters: Any) -> Query:
+    """A query over all namespaces."""
+    return Query(namespaces=None, **filters)
