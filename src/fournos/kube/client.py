@@ -189,6 +189,10 @@ class Client:
         """Returns the body at a path such as "/readyz"; raises the errors of `get`."""
         return await self._transport.send(Request("get", "", "GET", path))
 
+    async def raw(self, method: str, path: str, body: Obj | None = None) -> bytes:
+        """Sends a request to a path, its query included; returns the body.  Raises the errors of `Api`."""
+        return await self._transport.send(Request(method.lower(), "", method, path, body=body))
+
     async def server_version(self) -> str:
         """Returns the version in the API server's form, such as "v1.34.4"."""
         request = Request("get", "", "GET", "/version")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Final, Protocol
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final, Protocol
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
 from fournos.history.api.authorization import Access
 from fournos.history.api.errors import NotFoundError
+from fournos.history.api.models import Keep, RunDetail
 from fournos.history.api.parameters import NoParameters, Parameters, RunFilter, Text
 from fournos.history.api.routes import Call, Route
-from fournos.history.records import WIRE, Document, Identity, Interval, Page, Query, Run
+from fournos.history.records import Document, Identity, Interval, Page, Query, Run
 
 _UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -24,8 +26,7 @@ class Store(Protocol):
     async def waits(self, identity: Identity) -> tuple[Interval, ...]: ...
     async def document(self, identity: Identity, document: Document) -> Any | None: ...
     async def namespaces(self) -> list[tuple[str, str]]: ...
-    async def keep(self, identity: Identity, *, by: str, reason: str) -> None: ...
-    async def release(self, identity: Identity) -> None: ...
+    async def keep(self, identity: Identity, on: bool, *, by: str, reason: str, now: datetime) -> bool: ...
     async def delete(self, identity: Identity) -> None: ...
 
 
@@ -35,27 +36,7 @@ class Service(Protocol):
     @property
     def store(self) -> Store: ...
 
-
-@dataclass(frozen=True, slots=True)
-class RunDetail:
-    """A run with its waiting ledger."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
-
-    run: Run
-    waits: tuple[Interval, ...] = ()
-    """What it waited for between submission and run, oldest first, without gaps."""
-    documents: dict[str, str] = field(default_factory=dict)
-    """The path of each document of the run."""
-
-
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """A mark that keeps a run from expiring."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = WIRE
-
-    reason: Annotated[str, Field(max_length=1024)] = ""
+    def now(self) -> datetime: ...
 
 
 class Which(Parameters):
@@ -105,11 +86,12 @@ async def get_document(service: Service, call: Call) -> Any:
 async def keep_run(service: Service, call: Call) -> None:
     run = await found(service, call)
     mark: Keep = call.body
-    await service.store.keep(run.identity, by=call.user.name, reason=mark.reason)
+    await service.store.keep(run.identity, True, by=call.user.name, reason=mark.reason, now=service.now())
 
 
 async def release_run(service: Service, call: Call) -> None:
-    await service.store.release((await found(service, call)).identity)
+    run = await found(service, call)
+    await service.store.keep(run.identity, False, by=call.user.name, reason="", now=service.now())
 
 
 async def delete_run(service: Service, call: Call) -> None:

@@ -53,13 +53,19 @@ class HistoryServer:
         *,
         version: str,
         unavailable: tuple[type[Exception], ...] = (),
+        refused: tuple[type[Exception], ...] = (),
     ) -> None:
-        """`service` is handed to the handlers.  `unavailable`: the errors of a store that does not answer."""
+        """`service` is handed to the handlers.
+
+        `unavailable`: the errors of a store that does not answer.  `refused`: those of a query that is not
+        valid; their text is for the caller.
+        """
         self._routes = tuple(routes)
         self._service = service
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._unavailable = unavailable
+        self._refused = refused
         self._document = orjson.dumps(document(self._routes, version=version))
         self.certificate = ServingCertificate()
 
@@ -126,6 +132,8 @@ class HistoryServer:
             return _refused(BadRequestError(f"the request is larger than {LARGEST} bytes"))
         except web.HTTPException:
             raise
+        except self._refused as error:
+            return _refused(BadRequestError(str(error)))
         except self._unavailable as error:
             # The message of a database driver may contain its address and user: only the log has it.
             log.warning("the store of the history does not answer: %s", type(error).__name__)

@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Row, and_, or_
 
-from fournos.history.records import Cause, Ending, Identity, Interval, Run
+from fournos.history.records import Ending, Identity, Interval, Run
 from fournos.history.store.schema import runs
 from fournos.history.store.text import folded, indexed, message
+from fournos.insight.causes import Cause
 
 _PLAIN: Final = tuple(
     field.name for field in fields(Run) if field.name not in ("identity", "labels", "ending", "message")

@@ -71,11 +71,12 @@ class MemoryStore:
     async def namespaces(self) -> list[tuple[str, str]]:
         return sorted({(run.identity.namespace, run.namespace_uid) for run in self.runs})
 
-    async def keep(self, identity: Identity, *, by: str, reason: str) -> None:
-        self.kept[identity.uid] = (by, reason)
-
-    async def release(self, identity: Identity) -> None:
-        self.kept.pop(identity.uid, None)
+    async def keep(self, identity: Identity, on: bool, *, by: str, reason: str, now: datetime) -> bool:
+        if on:
+            self.kept[identity.uid] = (by, reason)
+        else:
+            self.kept.pop(identity.uid, None)
+        return True
 
     async def delete(self, identity: Identity) -> None:
         self.runs = [run for run in self.runs if run.identity != identity]
@@ -122,6 +123,9 @@ class Reviews:
 class Service:
     store: MemoryStore
 
+    def now(self) -> datetime:
+        return BEGAN
+
 
 @dataclass
 class Stage:
@@ -153,6 +157,7 @@ async def stage(*, front_proxy: FrontProxy | None = None) -> AsyncIterator[Stage
         Authorizer(reviews, store, monotonic=lambda: now[0]),  # type: ignore[arg-type]
         version="1",
         unavailable=(OSError,),
+        refused=(LookupError,),
     )
     async with TestClient(TestServer(server.app())) as client:
         yield Stage(client, store, reviews, now)

@@ -117,7 +117,7 @@ async def test_a_store_that_does_not_answer_is_503_without_its_address(here: Sta
 
 
 async def test_a_fault_of_ours_is_500_without_details(here: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    here.store.error = KeyError("s3cret")
+    here.store.error = RuntimeError("s3cret")
     status, body = await here.get("/api/v1/runs")
     assert (status, body["message"]) == (500, "the request failed; see the log of the history")
     caplog.clear()
@@ -142,3 +142,9 @@ async def test_the_path_of_a_write_cannot_forge_a_line_of_the_log(
 async def test_both_prefixes_serve_the_same(here: Stage) -> None:
     one = await here.get("/api/v1/runs")
     assert one == await here.get("/apis/history.fournos.dev/v1/runs")
+
+
+async def test_a_cursor_of_nonsense_is_the_callers_fault(here: Stage) -> None:
+    here.store.error = IndexError("cursor: not one that a page of this history had")
+    status, body = await here.get("/api/v1/runs?cursor=x")
+    assert (status, body["message"]) == (400, "cursor: not one that a page of this history had")
