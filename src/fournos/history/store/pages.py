@@ -9,34 +9,29 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, func, literal, select, true, tuple_, union_all
+from sqlalchemy.sql.elements import UnaryExpression
+from sqlalchemy.sql.operators import custom_op
 
 from fournos.history.records import PAGE_MAX, Query
 from fournos.history.store.errors import StoreQueryError
 from fournos.history.store.rows import COLUMNS
-from fournos.history.store.schema import (
-    BY_LABEL,
-    BY_TEXT,
-    BY_TIME,
-    FILTERS,
-    ID,
-    Time,
-    index_of,
-    labels,
-    microseconds,
-    runs,
-    time_of,
-)
+from fournos.history.store.schema import FILTERS, ID, Time, labels, microseconds, runs, time_of
 from fournos.history.store.text import folded, indexed
 
 _MERGED: Final = 16
 """More values than these are tested on the rows in order of time: so many match soon."""
-_BEFORE_LABELS: Final = ("fingerprints", "name")
-"""The filters that leave fewer runs than a label."""
+_ORDER: Final = (
+    "fingerprints",
+    "name",
+    "labels",
+    *(name for name in FILTERS if name not in ("fingerprints", "name")),
+)
+"""The filters that can lead, the one that usually leaves the fewest runs first."""
 
 
 def page_statement(query: Query, dialect: str) -> Select[Any] | None:
@@ -46,10 +41,9 @@ def page_statement(query: Query, dialect: str) -> Select[Any] | None:
     """
     if not 1 <= query.limit <= PAGE_MAX:
         raise StoreQueryError(f"limit: {query.limit} is not between 1 and {PAGE_MAX}")
-    conditions = _conditions(query, dialect)
+    keys = _Keys(query, dialect).statement().subquery("page")
     if query.namespaces == ():
         return None
-    keys = _keys(query, conditions).subquery("page")
     return (
         select(*COLUMNS)
         .join(keys, keys.c.id == runs.c.id)
@@ -75,91 +69,102 @@ def _position(cursor: str) -> tuple[datetime, int]:
     return position
 
 
-def _keys(query: Query, conditions: Mapping[str, ColumnElement[bool]]) -> Any:
-    """Returns the statement of the page's positions: time and key."""
-    values = _values(query)
-    leading = next(
-        (name for name in (*_BEFORE_LABELS, "labels", *FILTERS) if _leads(query, values, name)), None
-    )
-    if leading == "labels":
-        return _by_label(query, conditions)
-    if leading is None:
-        index = BY_TEXT if query.text else BY_TIME
-        return _branch(query, conditions, str(index.name))
-    column = FILTERS[leading]
-    others = {name: condition for name, condition in conditions.items() if name != leading}
-    branches = [
-        _branch(query, {**others, leading: column == value}, index_of(column)) for value in values[leading]
-    ]
-    if len(branches) == 1:
-        return branches[0]
-    merged = union_all(*(select(branch.subquery()) for branch in branches)).subquery()
-    return select(merged).order_by(merged.c.submitted_at.desc(), merged.c.id.desc()).limit(query.limit + 1)
+class _Keys:
+    """Builds the statement of a page's positions: time and key."""
+
+    def __init__(self, query: Query, dialect: str) -> None:
+        self._query = query
+        self._dialect = dialect
+        self._values = _values(query)
+
+    def statement(self) -> Any:
+        leading = next((name for name in _ORDER if self._can_lead(name)), None)
+        if leading == "labels":
+            return self._by_label()
+        tests = [*self._tests(leading), *self._window(runs.c.submitted_at, runs.c.id)]
+        if leading is None:
+            return self._branch(*tests)
+        branches = [self._branch(FILTERS[leading] == value, *tests) for value in self._values[leading]]
+        if len(branches) == 1:
+            return branches[0]
+        merged = union_all(*(select(branch.subquery()) for branch in branches)).subquery()
+        in_order = select(merged).order_by(merged.c.submitted_at.desc(), merged.c.id.desc())
+        return in_order.limit(self._query.limit + 1)
+
+    def _can_lead(self, name: str) -> bool:
+        if name == "labels":
+            return bool(self._query.labels)
+        return 0 < len(self._values.get(name, ())) <= _MERGED
+
+    def _branch(self, *conditions: ColumnElement[bool]) -> Select[Any]:
+        return (
+            select(runs.c.submitted_at, runs.c.id)
+            .where(*conditions)
+            .order_by(runs.c.submitted_at.desc(), runs.c.id.desc())
+            .limit(self._query.limit + 1)
+        )
+
+    def _by_label(self) -> Select[Any]:
+        """Reads the index of one label in order of time."""
+        name, value = min(self._query.labels.items())
+        leading = labels.alias("leading")
+        return (
+            select(leading.c.submitted_at, leading.c.run_id.label("id"))
+            .join(runs, runs.c.id == leading.c.run_id)
+            .where(leading.c.name == indexed(name), leading.c.value == indexed(value))
+            .where(*self._tests(f"label {name}"), *self._window(leading.c.submitted_at, leading.c.run_id))
+            .order_by(leading.c.submitted_at.desc(), leading.c.run_id.desc())
+            .limit(self._query.limit + 1)
+        )
+
+    def _tests(self, leading: str | None) -> Iterator[ColumnElement[bool]]:
+        """Yields what the filters demand of each row, but the one that chooses the index."""
+        for filter_, values in self._values.items():
+            if filter_ != leading:
+                column = self._tested(FILTERS[filter_])
+                yield column.in_(values) if len(values) > 1 else column == values[0]
+        for name, value in self._query.labels.items():
+            if leading != f"label {name}":
+                row = labels.alias()
+                same = (row.c.run_id == runs.c.id, row.c.name == indexed(name))
+                found = (
+                    select(true()).select_from(row).where(*same, self._tested(row.c.value) == indexed(value))
+                )
+                yield found.exists()
+        if self._query.text:
+            position = func.instr if self._dialect == "sqlite" else func.strpos
+            yield position(runs.c.search, folded(self._query.text)) > 0
+
+    def _tested(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Returns the column as one that SQLite tests, without a look at its index.
+
+        Without statistics SQLite prefers any index with an equality, and would sort all that it finds.
+        """
+        if self._dialect != "sqlite":
+            return column
+        return UnaryExpression(column, operator=custom_op("+"), type_=column.type)
+
+    def _window(self, time: ColumnElement[Any], number: ColumnElement[Any]) -> Iterator[ColumnElement[bool]]:
+        """Yields the bounds of the page's order."""
+        query = self._query
+        for bound in (query.since, query.until):
+            if bound is not None and bound.tzinfo is None:
+                raise StoreQueryError(f"since, until: {bound} has no time zone")
+        if query.since is not None:
+            yield time >= query.since
+        if query.until is not None:
+            yield time < query.until
+        if query.cursor:
+            submitted_at, last = _position(query.cursor)
+            yield tuple_(time, number) < tuple_(literal(submitted_at, Time()), literal(last, ID))
 
 
-def _leads(query: Query, values: Mapping[str, tuple[str, ...]], name: str) -> bool:
-    return bool(query.labels) if name == "labels" else 0 < len(values.get(name, ())) <= _MERGED
-
-
-def _branch(query: Query, conditions: Mapping[str, ColumnElement[bool]], index: str) -> Select[Any]:
-    return (
-        select(runs.c.submitted_at, runs.c.id)
-        .with_hint(runs, f"INDEXED BY {index}", "sqlite")
-        .where(*conditions.values())
-        .order_by(runs.c.submitted_at.desc(), runs.c.id.desc())
-        .limit(query.limit + 1)
-    )
-
-
-def _by_label(query: Query, conditions: Mapping[str, ColumnElement[bool]]) -> Select[Any]:
-    """Reads the index of labels, in order of time, for one of the labels."""
-    name, value = min(query.labels.items())
-    leading = labels.alias("leading")
-    return (
-        select(leading.c.submitted_at, leading.c.run_id.label("id"))
-        .with_hint(leading, f"INDEXED BY {BY_LABEL.name}", "sqlite")
-        .join(runs, runs.c.id == leading.c.run_id)
-        .where(leading.c.name == indexed(name), leading.c.value == indexed(value), *conditions.values())
-        .order_by(leading.c.submitted_at.desc(), leading.c.run_id.desc())
-        .limit(query.limit + 1)
-    )
-
-
-def _values(query: Query) -> dict[str, tuple[str, ...]]:
+def _values(query: Query) -> Mapping[str, tuple[str, ...]]:
     """Returns the filters over one column that the query uses, with their values."""
     found: dict[str, tuple[str, ...]] = {}
     for name in FILTERS:
         value = getattr(query, name)
-        given = (value,) if isinstance(value, str) else tuple(value or ())
-        if kept := tuple(dict.fromkeys(indexed(each) for each in given if each or name != "name")):
+        given = ((value,) if value else ()) if isinstance(value, str) else value or ()
+        if kept := tuple(dict.fromkeys(indexed(each) for each in given)):
             found[name] = kept
-    return found
-
-
-def _conditions(query: Query, dialect: str) -> dict[str, ColumnElement[bool]]:
-    """Returns what each filter of the query demands of a run."""
-    found: dict[str, ColumnElement[bool]] = {
-        name: FILTERS[name].in_(values) if len(values) > 1 else FILTERS[name] == values[0]
-        for name, values in _values(query).items()
-    }
-    for name, value in query.labels.items():
-        row = labels.alias()
-        same = (row.c.run_id == runs.c.id, row.c.name == indexed(name), row.c.value == indexed(value))
-        found[f"label {name}"] = select(true()).select_from(row).where(*same).exists()
-    if query.text:
-        position = func.instr if dialect == "sqlite" else func.strpos
-        found["text"] = position(runs.c.search, folded(query.text)) > 0
-    try:
-        if query.since is not None:
-            found["since"] = runs.c.submitted_at >= query.since
-            microseconds(query.since)
-        if query.until is not None:
-            found["until"] = runs.c.submitted_at < query.until
-            microseconds(query.until)
-    except ValueError as error:
-        raise StoreQueryError(f"since, until: {error}") from None
-    if query.cursor:
-        submitted_at, number = _position(query.cursor)
-        last = tuple_(literal(submitted_at, Time()), literal(number, ID))
-        found["cursor"] = tuple_(runs.c.submitted_at, runs.c.id) < last
     return found

@@ -180,22 +180,15 @@ FILTERS: Final = {
 }
 """The filters of `records.Query` over one column each, the one that usually leaves the fewest runs first."""
 
-
-def index_of(column: Column[Any]) -> str:
-    """Returns the name of the index by which a page of one value of the column is read."""
-    return f"runs_{column.name}"
-
-
+# Each is in the order of a page, so that a page is a part of it.
 for _column in FILTERS.values():
-    Index(index_of(_column), _column, runs.c.submitted_at, runs.c.id)
-
-BY_TIME: Final = Index("runs_time", runs.c.submitted_at, runs.c.id)
-BY_TEXT: Final = Index("runs_text", runs.c.submitted_at, runs.c.id, runs.c.search)
-"""A search reads this index in the order of the page: it is small, and never the table."""
-BY_LABEL: Final = Index("labels_value", labels.c.name, labels.c.value, labels.c.submitted_at, labels.c.run_id)
-BY_END: Final = Index("runs_ended", runs.c.ended_at, runs.c.id)
-BY_CLOSED: Final = Index("runs_closed", runs.c.closed_at)
-OPEN_RUNS: Final = Index(
+    Index(f"runs_{_column.name}", _column, runs.c.submitted_at, runs.c.id)
+Index("runs_time", runs.c.submitted_at, runs.c.id)
+Index("runs_text", runs.c.submitted_at, runs.c.id, runs.c.search)  # a search reads it, and never the table
+Index("labels_value", labels.c.name, labels.c.value, labels.c.submitted_at, labels.c.run_id)
+Index("runs_ended", runs.c.ended_at, runs.c.id)
+Index("runs_closed", runs.c.closed_at)
+Index(
     "runs_open",
     runs.c.cluster,
     runs.c.kind,
