@@ -1,0 +1,178 @@
+"""A test record and its KPIs, as they are stored.  The names of the fields are Caliper's."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
+
+from fournos.api.text import escaped, has_control
+
+MAX_LABELS: Final = 64
+MAX_POINTS: Final = 10_000
+MAX_METADATA: Final = 16_384
+"""Bytes of a record's metadata as JSON."""
+VERSION_LABELS: Final = frozenset(
+    {
+        "branch",
+        "build",
+        "build_id",
+        "commit",
+        "date",
+        "image",
+        "image_tag",
+        "job_name",
+        "pr",
+        "pull_number",
+        "ref",
+        "run_id",
+        "sha",
+        "tag",
+        "timestamp",
+        "uuid",
+        "version",
+    }
+)
+"""Labels that name a version or one run.  They do not count for what is comparable: no two runs would be."""
+
+
+def _encodable(value: object) -> object:
+    """Replaces lone surrogates, which JSON can express and no encoding can."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _identifier(text: str) -> str:
+    if not text.strip() or has_control(text):
+        raise ValueError("must not be empty, and must not have control characters")
+    return text
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def _label(value: object) -> object:
+    """Returns the text of a label; YAML and Caliper also have booleans and numbers."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int | float) else value
+
+
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+_String = Annotated[str, BeforeValidator(_encodable), Strict()]
+Identifier = Annotated[_String, Field(max_length=256), AfterValidator(_identifier)]
+ShortText = Annotated[_String, Field(max_length=256), AfterValidator(escaped)]
+Text = Annotated[_String, Field(max_length=4096), AfterValidator(escaped)]
+Flag = Annotated[bool, Strict()]
+LabelValue = Annotated[_String, BeforeValidator(_label), Field(max_length=1024), AfterValidator(escaped)]
+Labels = Annotated[dict[Identifier, LabelValue], Field(max_length=MAX_LABELS)]
+Time = Annotated[datetime, AfterValidator(_utc)]
+
+
+class _Stored(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Kpi(_Stored):
+    """One measured value (a scalar), or one measured curve."""
+
+    kpi_id: Identifier
+    name: Text = ""
+    help: Text = ""
+    unit: ShortText = ""
+    """The unit of a scalar."""
+    higher_is_better: Flag | None = None
+    """None: not stated.  Such a KPI is shown to change, but is never better or worse."""
+    value: Number | None = None
+    values: Annotated[tuple[tuple[Number, Number], ...], Field(max_length=MAX_POINTS)] = ()
+    """The points (x, y) of a curve, by ascending x."""
+    x_unit: ShortText = ""
+    x_help: Text = ""
+    y_unit: ShortText = ""
+    y_help: Text = ""
+
+    @model_validator(mode="after")
+    def _either(self) -> Kpi:
+        if self.value is not None and self.values:
+            raise ValueError("has a value and a curve; write either value or values")
+        if self.value is None and not self.values:
+            raise ValueError("has neither a value nor the points of a curve")
+        object.__setattr__(self, "values", tuple(sorted(self.values)))
+        return self
+
+    @property
+    def is_curve(self) -> bool:
+        return bool(self.values)
+
+    @property
+    def measured_in(self) -> str:
+        """The unit of the value, or the units of both axes."""
+        return f"{self.y_unit} / {self.x_unit}".strip(" /") if self.is_curve else self.unit
+
+
+class ResultRecord(_Stored):
+    """One test of a job with its KPIs.  A job has as many as its benchmark has configurations."""
+
+    run_id: ShortText = ""
+    """The identity that the benchmark gave it."""
+    timestamp: Time | None = None
+    labels: Labels = Field(default_factory=dict)
+    """The configuration of the test, such as model_name."""
+    kpi_labels: Labels = Field(default_factory=dict)
+    """The platform: GPU type, test harness."""
+    success: Flag = True
+    message: Text = ""
+    metadata: dict[Identifier, Any] = Field(default_factory=dict)
+    kpis: tuple[Kpi, ...] = ()
+
+    @model_validator(mode="after")
+    def _bounded(self) -> ResultRecord:
+        try:
+            size = len(canonical(self.metadata))
+        except (ValueError, TypeError, RecursionError):
+            raise ValueError("metadata is not JSON") from None
+        if size > MAX_METADATA:
+            raise ValueError(f"metadata has {size} bytes; at most {MAX_METADATA} are kept")
+        return self
+
+    @property
+    def slot(self) -> str:
+        """Identifies the test within its job: a record that is pushed again replaces the one of its slot."""
+        return _hash([self.run_id, self.labels, self.kpi_labels])
+
+    @property
+    def content_key(self) -> str:
+        """Identifies the content: pushing the same record twice changes nothing."""
+        return _hash(self.model_dump(mode="json"))
+
+
+def canonical(value: Any) -> bytes:
+    """JSON with sorted keys.  Raises ValueError for NaN and infinity."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    return text.encode()
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(canonical(value)).hexdigest()[:32]
+
+
+def series_labels(record: ResultRecord, ignored: Iterable[str] = VERSION_LABELS) -> dict[str, str]:
+    """The labels that decide which records belong to one series: the test's and the platform's."""
+    left_out = frozenset(ignored)
+    merged: Mapping[str, str] = {**record.kpi_labels, **record.labels}
+    return {name: merged[name] for name in sorted(merged) if name.lower() not in left_out}
+
+
+def series_id(
+    fingerprint: str, record: ResultRecord, kpi: Kpi, ignored: Iterable[str] = VERSION_LABELS
+) -> str:
+    """Identifies a series: the values of one KPI in comparable runs, over time.
+
+    The unit counts: values in milliseconds and in seconds are two series.
+    """
+    parts = [fingerprint, kpi.kpi_id, kpi.is_curve, kpi.measured_in, series_labels(record, ignored)]
+    return _hash(parts)

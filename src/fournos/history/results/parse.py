@@ -1,0 +1,145 @@
+"""Parses a file of results: JSON, JSON lines or YAML, of bounded size and depth.  Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from fournos.history.results.problems import Problem, shown
+
+MAX_BYTES: Final = 16 * 2**20
+MAX_YAML_BYTES: Final = 2 * 2**20
+"""YAML is parsed a hundred times slower than JSON."""
+MAX_DEPTH: Final = 32
+_LINES: Final = (".jsonl", ".ndjson")
+_YAML: Final = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """The values of a file, each with its place, and what could not be parsed."""
+
+    values: tuple[tuple[str, Any], ...] = ()
+    problems: tuple[Problem, ...] = field(default=())
+
+
+def parse(content: bytes, name: str = "") -> Parsed:
+    """Parses the content.
+
+    The suffix of `name` decides on the format; without a known one JSON, JSON lines and YAML are tried in
+    this order.
+    """
+    if len(content) > MAX_BYTES:
+        return _refused(f"the file has {len(content)} bytes; at most {MAX_BYTES} are accepted")
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return _refused(f"the file is not UTF-8 text (byte {error.start})")
+    if not text.strip():
+        return _refused("the file is empty")
+    if "\0" in text:
+        return _refused("the file has NUL characters; it is not text")
+    suffix = name.lower()
+    if suffix.endswith(_YAML):
+        return _yaml(text)
+    if suffix.endswith(_LINES):
+        return _lines(text)
+    try:
+        return _single(_json(text))
+    except ValueError as error:
+        if _looks_like_lines(text):
+            return _lines(text)
+        if suffix.endswith(".json") or text.lstrip()[0] in "{[":
+            return _refused(f"the file is not JSON: {error}")
+        return _yaml(text)
+
+
+def _refused(message: str) -> Parsed:
+    return Parsed(problems=(Problem("", "", message),))
+
+
+def _single(value: Any) -> Parsed:
+    if _deeper(value):
+        return _refused(f"the file is nested more than {MAX_DEPTH} levels deep")
+    return Parsed((("", value),))
+
+
+def _json(text: str) -> Any:
+    """Raises ValueError.  NaN and infinity are accepted here, so that the check names their field."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def _looks_like_lines(text: str) -> bool:
+    """True if the first line is an object by itself, and there are more lines."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    return len(lines) > 1 and lines[0].strip().startswith("{") and lines[0].strip().endswith("}")
+
+
+def _lines(text: str) -> Parsed:
+    values: list[tuple[str, Any]] = []
+    problems: list[Problem] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        place = f"line {number}"
+        try:
+            value = _json(line)
+        except ValueError as error:
+            problems.append(Problem(place, "", f"is not JSON: {error}"))
+            continue
+        if _deeper(value):
+            problems.append(Problem(place, "", f"is nested more than {MAX_DEPTH} levels deep"))
+        else:
+            values.append((place, value))
+    return Parsed(tuple(values), tuple(problems))
+
+
+class _Loader(yaml.SafeLoader):
+    """Refuses aliases: a small file with them stands for an endless document."""
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("aliases (*name) are not accepted")
+        return super().compose_node(parent, index)
+
+
+def _yaml(text: str) -> Parsed:
+    if len(text) > MAX_YAML_BYTES:
+        return _refused(f"a YAML file may have {MAX_YAML_BYTES} bytes; write JSON instead")
+    try:
+        documents = list(yaml.load_all(text, _Loader))
+    except RecursionError:
+        return _refused(f"the file is nested more than {MAX_DEPTH} levels deep")
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        return _refused(f"the file is not YAML: {shown(str(error))}")
+    if any(map(_deeper, documents)):
+        return _refused(f"the file is nested more than {MAX_DEPTH} levels deep")
+    named = [
+        (f"document {place}" if len(documents) > 1 else "", value)
+        for place, value in enumerate(documents, start=1)
+        if value is not None
+    ]
+    return Parsed(tuple(named)) if named else _refused("the file is empty")
+
+
+def _deeper(value: Any) -> bool:
+    """True if the value is nested more than MAX_DEPTH levels deep."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [inner for item in level for inner in _inside(item)]
+        if not level:
+            return False
+    return True
+
+
+def _inside(value: Any) -> Iterator[Any]:
+    """The containers in a container."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (item for item in inner if isinstance(item, dict | list))

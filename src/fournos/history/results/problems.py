@@ -1,0 +1,66 @@
+"""What is wrong with a file of results, by record and field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from fournos.api.text import escaped_line
+
+MAX_SHOWN: Final = 60
+"""Characters shown of a wrong value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One error or warning."""
+
+    record: str
+    """The place of the record in the file, such as tests[3] or line 7; "" for the whole file."""
+    field: str
+    """The path in the record, such as kpis[2].value; "" for the whole record."""
+    message: str
+
+    def __str__(self) -> str:
+        place = ".".join(part for part in (self.record, self.field) if part)
+        return f"{place}: {self.message}" if place else self.message
+
+    def as_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def problems_of(error: ValidationError, record: str, field: str = "") -> list[Problem]:
+    """Returns a problem for each finding of pydantic."""
+    return [
+        Problem(record, _path(field, found["loc"]), _message(found))
+        for found in error.errors(include_url=False, include_context=False)
+    ]
+
+
+def _path(start: str, parts: Iterable[int | str]) -> str:
+    path = start
+    for part in parts:
+        if part == "[key]":
+            continue
+        path = f"{path}[{part}]" if isinstance(part, int) else f"{path}.{part}" if path else str(part)
+    return escaped_line(path)
+
+
+def _message(found: Mapping[str, Any]) -> str:
+    text = str(found["msg"]).removeprefix("Value error, ")
+    text = text.replace("Input should be", "must be").replace("Field required", "is missing")
+    if found["type"] == "missing" or isinstance(found["input"], Mapping | list | tuple):
+        return text
+    return f"{text}, not {shown(found['input'])}"
+
+
+def shown(value: object) -> str:
+    """A wrong value as text on one line, cut to a readable length."""
+    try:
+        text = escaped_line(repr(value)[: MAX_SHOWN + 1])
+    except ValueError:  # an integer of more digits than Python converts
+        return "a number of thousands of digits"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"

@@ -1,0 +1,48 @@
+"""What `fournos results check` prints: the findings of each file, as text and as data.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fournos.history.results.check import Checked
+from fournos.insight.values import count
+
+
+def report_text(checked: Mapping[str, Checked]) -> list[str]:
+    """The lines for people: the problems and warnings of each file, then what it holds."""
+    lines = []
+    for name, found in checked.items():
+        lines += [f"{name}: {problem}" for problem in found.problems]
+        lines += [f"{name}: warning: {warning}" for warning in found.warnings]
+        lines.append(f"{name}: {summary(found)}")
+    return lines
+
+
+def summary(found: Checked) -> str:
+    failed = sum(not record.success for record in found.records)
+    parts = [
+        count(len(found.records), "record"),
+        count(found.kpis, "KPI"),
+        *([f"{failed} of the tests failed"] if failed else []),
+        *([count(len(found.problems), "problem")] if found.problems else []),
+    ]
+    return ", ".join(parts)
+
+
+def report_data(checked: Mapping[str, Checked]) -> dict[str, Any]:
+    return {
+        name: {
+            "valid": not found.problems,
+            "records": len(found.records),
+            "kpis": found.kpis,
+            "problems": [problem.as_data() for problem in found.problems],
+            "warnings": [warning.as_data() for warning in found.warnings],
+        }
+        for name, found in checked.items()
+    }
+
+
+def all_valid(checked: Mapping[str, Checked]) -> bool:
+    """True if no file has a problem: decides the exit code."""
+    return not any(found.problems for found in checked.values())
