@@ -8,8 +8,9 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,13 +22,13 @@ from fournos.app.metrics import TABLE
 from fournos.app.metrics_server import metrics_tasks
 from fournos.app.parts import PARTS
 from fournos.app.place import lease_namespace
-from fournos.app.webhooks import Offer, served
+from fournos.app.webhooks import Offer, Served, served
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials, load
 from fournos.kube.errors import CredentialsError, KubeError
 from fournos.kube.resource import Key
 from fournos.runtime import logs, process
-from fournos.runtime.clock import SystemClock
+from fournos.runtime.clock import Clock, SystemClock
 from fournos.runtime.events import Recorder
 from fournos.runtime.health import Health
 from fournos.runtime.lease import Lease
@@ -40,9 +41,15 @@ from fournos.runtime.webhook.settings import WebhookSettings
 
 log = logging.getLogger(__name__)
 
-_REQUESTS_PER_SECOND = 1000.0
-"""The client-side rate limit; the API server is protected by its own priority and fairness."""
-
+_RATE = (200.0, 400)
+"""Requests per second over time, and at once, of a client without an entry in the table."""
+_RATES: Mapping[str, tuple[float, int]] = {
+    # The API server is protected by its own priority and fairness.
+    "local": (1000.0, 2000),
+    "webhooks": (1000.0, 2000),
+    # Reviews of unknown clients' tokens must not delay other requests.
+    "metrics": (10.0, 20),
+}
 
 _NEEDED = "needed and not set; name the namespace of the jobs: export FOURNOS_NAMESPACE=<namespace>"
 """The namespace is the only setting without a default."""
@@ -112,6 +119,39 @@ def _settings(which: type[_Settings], **given: Any) -> _Settings | None:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What all parts of the process share."""
+
+    credentials: Credentials
+    clients: AsyncExitStack
+    """Closes the clients when the process ends."""
+    clock: Clock
+    metrics: Metrics
+    workers: int
+    identity: str
+
+    async def client(self, name: str, *, guard: Callable[[], None] | None = None) -> Client:
+        """Returns a client with a rate limit of its own; its requests are counted under this name."""
+        qps, burst = _RATES.get(name, _RATE)
+        observer = self.metrics.requests(name)
+        found = Client(self.credentials, name=name, qps=qps, burst=burst, guard=guard, observer=observer)
+        return await self.clients.enter_async_context(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A part with its manager and what it offers to the webhook server."""
+
+    running: Running
+    manager: Manager
+    offer: Offer
+
+    def refresh(self) -> None:
+        self.manager.refresh_metrics()
+        self.running.refresh(self.manager)
+
+
 async def _run(
     parts: Sequence[tuple[Part[Any], Any]],
     webhook_settings: WebhookSettings,
@@ -124,119 +164,118 @@ async def _run(
 ) -> int:
     clock, metrics = SystemClock(), Metrics(TABLE)
     identity = f"{socket.gethostname()}_{os.getpid()}_{secrets.token_hex(4)}"
-    async with AsyncExitStack() as stack:
-        lease_api = await stack.enter_async_context(
-            Client(credentials, name="lease", observer=metrics.requests("lease"))
-        )
-        events_api = await stack.enter_async_context(
-            Client(credentials, name="events", observer=metrics.requests("events"))
-        )
-        # Not guarded by a lease, because every replica answers.
-        webhook_api = await stack.enter_async_context(
-            Client(
-                credentials,
-                name="webhooks",
-                qps=_REQUESTS_PER_SECOND,
-                burst=2 * int(_REQUESTS_PER_SECOND),
-                observer=metrics.requests("webhooks"),
-            )
-        )
-        # A separate client, because reviews of unknown clients' tokens must not delay other requests.
-        metrics_api = await stack.enter_async_context(
-            Client(credentials, name="metrics", qps=10, burst=20, observer=metrics.requests("metrics"))
-        )
-        for warning in await preflight(
-            events_api, dict.fromkeys(one for part, _ in parts for one in part.required)
-        ):
-            log.warning(warning)
-        for part, settings in parts:
-            for warning in await part.verify(settings, events_api) if part.verify else ():
-                log.warning(warning)
+    async with AsyncExitStack() as clients:
+        shared = _Shared(credentials, clients, clock, metrics, workers, identity)
+        lease_api, events_api = await shared.client("lease"), await shared.client("events")
+        await _verify(parts, events_api)
         recorder = Recorder(events_api, clock, metrics, instance=identity)
-        controllers, running, offers = [], [], []
-        for part, settings in parts:
-            # Each part has its own lease, whatever else its process runs: a part has only one writer.
-            namespace = await lease_namespace(lease_api, settings, credentials.namespace)
-            lease = Lease(lease_api, Key(namespace, part.lease), identity, clock)
-            api = await stack.enter_async_context(
-                Client(
-                    credentials,
-                    name="local",
-                    qps=_REQUESTS_PER_SECOND,
-                    burst=2 * int(_REQUESTS_PER_SECOND),
-                    guard=lease.check,
-                    observer=metrics.requests("local"),
-                )
-            )
-            wake = _Wake()
-            its = part.start(settings, clock, metrics, wake)
-            wake.controller = Manager(
-                api,
-                its.controllers,
-                lease=lease,
-                clock=clock,
-                metrics=metrics,
-                record=recorder.record,
-                workers=workers,
-                collect_interval=part.collect_interval(settings),
-            )
-            controllers.append(wake.controller)
-            running.append(its)
-            offers.append(Offer(part.webhooks(settings), settings.namespace, lease))
-        logs.configure(levels=_by_system(levels, running))
-        webhooks = served(webhook_api, offers, webhook_settings, clock=clock, metrics=metrics)
-
-        def refresh() -> None:
-            for controller, its in zip(controllers, running, strict=True):
-                controller.refresh_metrics()
-                its.refresh(controller)
-
-        health = Health(
-            clock,
-            metrics,
-            alive=lambda: [text for controller in controllers for text in controller.informers.stuck()],
-            ready=lambda: [
-                *(text for controller in controllers for text in controller.informers.unsynced()),
-                *webhooks.complaints(),
-            ],
-            remarks=lambda: [text for controller in controllers for text in controller.informers.hindered()],
-            plain=metrics_settings.plain,
-            refresh=refresh,
+        started = [await _start(part, settings, shared, lease_api, recorder) for part, settings in parts]
+        logs.configure(levels=_by_controller(levels, [one.running for one in started]))
+        # Neither client is guarded by a lease, because every replica answers.
+        webhooks = served(
+            await shared.client("webhooks"),
+            [one.offer for one in started],
+            webhook_settings,
+            clock=clock,
+            metrics=metrics,
         )
+        refresh = partial(_refresh, started)
         metrics_server = metrics_tasks(
-            metrics_api,
+            await shared.client("metrics"),
             metrics_settings,
             namespace=parts[0][1].namespace,
             clock=clock,
             metrics=metrics,
             refresh=refresh,
         )
+        managers = [one.manager for one in started]
+        health = _health(managers, webhooks, shared, plain=metrics_settings.plain, refresh=refresh)
         return await process.run(
-            controllers,
+            managers,
             clock=clock,
             metrics=metrics,
             recorder=recorder,
             background={
                 "health": partial(health.run, port=health_port),
-                **{name: job for one in running for name, job in one.background.items()},
+                **{name: task for one in started for name, task in one.running.background.items()},
                 **webhooks.background,
                 **metrics_server,
             },
         )
 
 
-def _by_system(levels: Mapping[str, str], running: Sequence[Running]) -> dict[str, str]:
+async def _verify(parts: Sequence[tuple[Part[Any], Any]], api: Client) -> None:
+    """Logs what the cluster lacks.  Raises UnsupportedError if a part cannot run there."""
+    for warning in await preflight(api, dict.fromkeys(one for part, _ in parts for one in part.required)):
+        log.warning(warning)
+    for part, settings in parts:
+        for warning in await part.verify(settings, api) if part.verify else ():
+            log.warning(warning)
+
+
+async def _start(
+    part: Part[Any], settings: Any, shared: _Shared, lease_api: Client, recorder: Recorder
+) -> _Started:
+    """Starts a part.
+
+    Each part has its own Lease, whatever else its process runs: a part has only one writer.
+    """
+    namespace = await lease_namespace(lease_api, settings, shared.credentials.namespace)
+    lease = Lease(lease_api, Key(namespace, part.lease), shared.identity, shared.clock)
+    api = await shared.client("local", guard=lease.check)
+    wake = _Wake()
+    running = part.start(settings, shared.clock, shared.metrics, wake)
+    wake.manager = Manager(
+        api,
+        running.controllers,
+        lease=lease,
+        clock=shared.clock,
+        metrics=shared.metrics,
+        record=recorder.record,
+        workers=shared.workers,
+        collect_interval=part.collect_interval(settings),
+    )
+    offer = Offer(part.webhooks(settings), settings.namespace, lease)
+    return _Started(running, wake.manager, offer)
+
+
+def _refresh(started: Sequence[_Started]) -> None:
+    for one in started:
+        one.refresh()
+
+
+def _health(
+    managers: Sequence[Manager],
+    webhooks: Served,
+    shared: _Shared,
+    *,
+    plain: bool,
+    refresh: Callable[[], None],
+) -> Health:
+    informers = [manager.informers for manager in managers]
+    return Health(
+        shared.clock,
+        shared.metrics,
+        alive=lambda: [text for one in informers for text in one.stuck()],
+        ready=lambda: [*(text for one in informers for text in one.unsynced()), *webhooks.complaints()],
+        remarks=lambda: [text for one in informers for text in one.hindered()],
+        plain=plain,
+        refresh=refresh,
+    )
+
+
+def _by_controller(levels: Mapping[str, str], running: Sequence[Running]) -> dict[str, str]:
     """Returns the log level of each part, by the names of its packages and of its controllers."""
     found = dict(levels)
-    for level, its in zip(levels.values(), running, strict=True):
-        found |= dict.fromkeys((controller.name for controller in its.controllers), level)
+    for level, one in zip(levels.values(), running, strict=True):
+        found |= dict.fromkeys((controller.name for controller in one.controllers), level)
     return found
 
 
 class _Wake:
     """Enqueues keys of the part's manager, which is created after the part has started."""
 
-    controller: Manager
+    manager: Manager
 
-    def __call__(self, system: str, key: Key | None = None) -> None:
-        self.controller.wake(system, key)
+    def __call__(self, controller: str, key: Key | None = None) -> None:
+        self.manager.wake(controller, key)

@@ -11,53 +11,37 @@ from fournos.clusters import names
 from fournos.clusters.context import Observed, Vanished
 from fournos.clusters.gpus import is_gpu_resource, is_product_label
 from fournos.clusters.kinds import FOURNOS_CLUSTER
-from fournos.clusters.quota_holders import flavors_held, foreign_holds, is_lock, is_of_job
+from fournos.clusters.quota_holders import foreign_holds, is_lock
 from fournos.clusters.quotas import above_quota
 from fournos.clusters.settings import ClusterSettings
 from fournos.clusters.steps import Targets
+from fournos.clusters.wakes import BY_KUBECONFIG, Wakes, every_cluster, of_secret, secret_of
 from fournos.kube.kinds import NODE, SECRET
-from fournos.kube.resource import Key, Obj, controller_of, key_of, newest, uid_of
+from fournos.kube.resource import Key, Obj, key_of, newest, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.runtime.controller import Caches, Watch
-from fournos.runtime.projection import METADATA, controller_uid, metadata, nobody, pick, project_metadata
+from fournos.runtime.projection import (
+    METADATA,
+    controller_uid,
+    metadata,
+    nobody,
+    own_key,
+    pick,
+    project_metadata,
+)
 
-OWNER, HOLDS, RUNNING, WAITING, BY_SECRET = "owner", "holds", "running", "waiting", "secret"
+OWNER, HOLDS, RUNNING, WAITING = "owner", "holds", "running", "waiting"
 
 
 def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
     """Returns the watches of the controller whose primary kind is FournosCluster."""
-
-    def cluster_key(name: str) -> Key:
-        return Key(settings.namespace, name)
-
-    def of_secret(secret: Obj, caches: Caches) -> Iterable[Key]:
-        name = secret["metadata"]["name"]
-        return tuple(key_of(cluster) for cluster in caches[FOURNOS_CLUSTER].by(BY_SECRET, name))
-
-    def of_job(job: Obj, caches: Caches) -> Iterable[Key]:
-        named = (job["spec"].get("cluster"), job["status"].get("cluster"), _lock_of(job))
-        return tuple(cluster_key(name) for name in dict.fromkeys(named) if name)
-
-    def of_workload(workload: Obj, caches: Caches) -> Iterable[Key]:
-        owner = controller_of(workload)
-        if not is_of_job(workload):
-            return tuple(cluster_key(name) for name in flavors_held(workload))
-        name = str(owner["name"]) if owner else ""
-        found = name.startswith(names.LOCK_PREFIX)
-        return (cluster_key(name.removeprefix(names.LOCK_PREFIX)),) if found else ()
-
-    def of_flavor(flavor: Obj, caches: Caches) -> Iterable[Key]:
-        return (cluster_key(flavor["metadata"]["name"]),)
-
-    def every_cluster(queue: Obj, caches: Caches) -> Iterable[Key]:
-        return tuple(key_of(cluster) for cluster in caches[FOURNOS_CLUSTER])
-
+    wakes = Wakes(settings.namespace)
     return (
         Watch(
             FOURNOS_CLUSTER,
             namespace=settings.namespace,
-            wakes=lambda cluster, caches: (key_of(cluster),),
-            indexes={BY_SECRET: _secret_name},
+            wakes=own_key,
+            indexes={BY_KUBECONFIG: secret_of},
         ),
         Watch(
             SECRET,
@@ -69,7 +53,7 @@ def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
         Watch(
             FOURNOS_JOB,
             namespace=settings.execution_namespace,
-            wakes=of_job,
+            wakes=wakes.of_job,
             project=project_job,
             indexes={RUNNING: _runs_on, WAITING: _waits_for},
             required=False,
@@ -77,12 +61,12 @@ def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
         Watch(
             WORKLOAD,
             namespace=settings.execution_namespace,
-            wakes=of_workload,
+            wakes=wakes.of_workload,
             project=project_workload,
             indexes={OWNER: controller_uid, HOLDS: foreign_holds},
             required=False,
         ),
-        Watch(RESOURCE_FLAVOR, wakes=of_flavor, project=project_flavor, required=False),
+        Watch(RESOURCE_FLAVOR, wakes=wakes.of_flavor, project=project_flavor, required=False),
         Watch(CLUSTER_QUEUE, wakes=every_cluster, project=project_queue, required=False),
         Watch(WORKLOAD_PRIORITY_CLASS, wakes=nobody, project=project_metadata, required=False),
     )
@@ -142,15 +126,6 @@ def queue_of(caches: Caches, settings: ClusterSettings) -> Obj | None:
 
 
 # --- indexes -----------------------------------------------------------------------------------------
-
-
-def _secret_name(cluster: Obj) -> Iterable[str]:
-    return (str((cluster.get("spec") or {}).get("kubeconfigSecret") or ""),)
-
-
-def _lock_of(job: Obj) -> str | None:
-    found = (job["metadata"].get("labels") or {}).get(names.LOCK_LABEL)
-    return str(found) if found else None
 
 
 def _runs_on(job: Obj) -> Iterable[str]:

@@ -126,15 +126,6 @@ def pipeline_run(
     kubeconfig = names.CLUSTERLESS_KUBECONFIG if spec.clusterless else names.kubeconfig_copy_name(job_name)
     labels = names.labels(job_name)
     timeouts = run_timeouts(spec.timeouts, settings)
-    sources = [
-        {
-            "secret": {
-                "name": names.copy_name(job_name, settings.vault_secret(ref)),
-                "items": [{"key": key, "path": f"{ref}/{key}"} for key in keys],
-            }
-        }
-        for ref, keys in secret_keys.items()
-    ]
     return {
         "apiVersion": PIPELINE_RUN.api_version,
         "kind": PIPELINE_RUN.kind,
@@ -157,21 +148,38 @@ def pipeline_run(
             "timeouts": timeouts,
             "taskRunSpecs": _task_limits(pipeline, timeouts),
             "taskRunTemplate": {
-                "podTemplate": {"volumes": [{"name": "vault-secrets", "projected": {"sources": sources}}]}
+                "podTemplate": {"volumes": [_vault_volume(job_name, secret_keys, settings)]},
             },
-            "workspaces": [
-                {
-                    "name": "artifacts",
-                    "volumeClaimTemplate": {
-                        "metadata": {"labels": labels},
-                        "spec": {
-                            "accessModes": ["ReadWriteOnce"],
-                            "resources": {"requests": {"storage": settings.artifact_pvc_size}},
-                        },
-                    },
-                }
-            ],
+            "workspaces": [_artifacts(labels, settings)],
         },
+    }
+
+
+def _vault_volume(
+    job_name: str, secret_keys: Mapping[str, Sequence[str]], settings: JobSettings
+) -> dict[str, Any]:
+    """Returns the volume with all keys of the job's copies of Secrets."""
+    sources = [
+        {
+            "secret": {
+                "name": names.copy_name(job_name, settings.vault_secret(ref)),
+                "items": [{"key": key, "path": f"{ref}/{key}"} for key in keys],
+            }
+        }
+        for ref, keys in secret_keys.items()
+    ]
+    return {"name": "vault-secrets", "projected": {"sources": sources}}
+
+
+def _artifacts(labels: Mapping[str, str], settings: JobSettings) -> dict[str, Any]:
+    """Returns the workspace of a run's artifacts: a volume that is made for the run and deleted with it."""
+    claim = {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": settings.artifact_pvc_size}},
+    }
+    return {
+        "name": "artifacts",
+        "volumeClaimTemplate": {"metadata": {"labels": dict(labels)}, "spec": claim},
     }
 
 

@@ -73,7 +73,7 @@ def test_the_systems_of_a_part_have_its_level() -> None:
             self.name = name
 
     brought = [[Named("jobs"), Named("orphans")], [Named("clusters"), Named("cluster-queue")]]
-    found = run._by_system({"jobs": "ERROR", "clusters": "INFO"}, [Running(one) for one in brought])  # type: ignore[arg-type]
+    found = run._by_controller({"jobs": "ERROR", "clusters": "INFO"}, [Running(one) for one in brought])  # type: ignore[arg-type]
     assert found == {"jobs": "ERROR", "orphans": "ERROR", "clusters": "INFO", "cluster-queue": "INFO"}
 
 
