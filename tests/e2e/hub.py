@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from tests.waiting import blocking_until
 
 ROOT = Path(__file__).resolve().parents[2]
 TERMINAL = ("Succeeded", "Failed", "Stopped")
@@ -102,13 +103,7 @@ class Hub:
         )
 
     def until(self, look: Callable[[], Any], complaint: Callable[[], str], *, timeout: float = 60.0) -> Any:
-        end = time.monotonic() + timeout
-        while time.monotonic() < end:
-            found = look()
-            if found:
-                return found
-            time.sleep(0.25)
-        raise AssertionError(complaint())
+        return blocking_until(look, complaint, limit=timeout)
 
     def shutdown(self, name: str, how: str) -> None:
         """As the Fournos README says it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import dataclasses
 import uuid
@@ -16,6 +15,7 @@ from fournos.api.fournosjob import DEFINITION
 from fournos.jobs.rules import RULES
 from tests.integration.conftest import CRDS, Server, install
 from tests.rule_cases import CREATIONS, SHARED
+from tests.waiting import until
 
 FINALIZER = "fournos.dev/test"
 
@@ -96,9 +96,10 @@ async def eventually(
     server: Server, method: str, path: str, obj: Mapping[str, Any], wanted: int, **query: str
 ) -> None:
     """The API server takes a moment to serve a changed CRD."""
-    for _ in range(100):
-        status, answer = await server(method, path, obj, **query)
-        if status == wanted:
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError((obj, status, answer))
+    answers: list[Any] = []
+
+    async def answered() -> bool:
+        answers[:] = await server(method, path, obj, **query)
+        return bool(answers[0] == wanted)
+
+    await until(answered, lambda: f"{obj}: {answers}", pause=0.1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,6 +15,7 @@ from fournos.kube.resource import Key, Obj, Resource
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.conftest import Server
+from tests.waiting import Complaint, until
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 QUEUE = "user-queue"
@@ -166,22 +166,8 @@ class Stage:
                     return str(one["total"])
         return "0"
 
-    async def until(
-        self, look: Callable[[], Any], complaint: str | Callable[[], str], *, limit: float = 30
-    ) -> Any:
-        """Polls: nothing tells when another client has written.  `look` may be asynchronous."""
-        try:
-            async with asyncio.timeout(limit):
-                while True:
-                    found = look()
-                    if asyncio.iscoroutine(found):
-                        found = await found
-                    if found:
-                        return found
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            text = complaint if isinstance(complaint, str) else complaint()
-            raise AssertionError(f"{text} after {limit:g} s\n{self.tail()}") from None
+    async def until(self, look: Callable[[], Any], complaint: Complaint, *, limit: float = 30) -> Any:
+        return await until(look, complaint, limit=limit, report=self.tail)
 
 
 def told(obj: Obj) -> str:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +18,7 @@ from fournos.kube.kinds import NAMESPACE, NODE, SECRET
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from tests.integration.conftest import Server
+from tests.waiting import free_port, seconds_until
 
 ROOT = Path(__file__).resolve().parents[3]
 SLOT = "fournos/cluster-slot"
@@ -55,7 +53,7 @@ class Hub:
             "HEARTH_GPU_DISCOVERY_TIMEOUT_SEC": "3",
             "HEARTH_GPU_SHRINK_AFTER_SEC": "2",
         } | {f"HEARTH_{name}": value for name, value in settings.items()}
-        words = ["-m", "fournos", "run", "--enable", enable, "--health-port", str(_free_port())]
+        words = ["-m", "fournos", "run", "--enable", enable, "--health-port", str(free_port())]
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
                 [sys.executable, *words], cwd=ROOT, env=environment, stdout=out, stderr=out
@@ -99,14 +97,12 @@ class Hub:
         }
 
     async def until(self, holds: Callable[[], Awaitable[Any]], what: str, *, limit: float = 60.0) -> float:
-        """Seconds that it took."""
-        began = time.monotonic()
-        while not await holds():
-            if time.monotonic() - began > limit:
-                lines = self.log.read_text(errors="replace").splitlines()[-25:] if self.log.exists() else []
-                raise AssertionError(f"{what}, after {limit} s; the operator:\n" + "\n".join(lines))
-            await asyncio.sleep(0.1)
-        return time.monotonic() - began
+        """Returns the seconds that it took."""
+        return await seconds_until(holds, what, limit=limit, pause=0.1, report=self.tail)
+
+    def tail(self) -> str:
+        """The end of the operator's log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-25:]) if self.log.exists() else ""
 
     async def gone(self, cluster: str) -> bool:
         try:
@@ -173,9 +169,3 @@ async def tell_node(client: Client, name: str, gpus: int) -> None:
 
 def _content(kubeconfig: Path) -> bytes:
     return kubeconfig.read_bytes()
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 import uuid
@@ -30,6 +29,7 @@ from fournos.kube.resource import Key, Obj, Resource
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.runtime.clock import SystemClock
 from tests.integration.webhook.conftest import address_for
+from tests.waiting import free_port, until
 
 ROOT = Path(__file__).resolve().parents[3]
 RUN = PIPELINE_RUN.resource
@@ -93,7 +93,7 @@ class Operator:
     def __init__(self, kubeconfig: Path, directory: Path) -> None:
         self.namespace = f"frameworks-{uuid.uuid4().hex[:6]}"
         self.log = directory / "operator.log"
-        self.health, port = _free_port(), _free_port()
+        self.health, port = free_port(), free_port()
         table = directory / "frameworks.yaml"
         table.write_text(yaml.safe_dump({"frameworks": [*TABLE, ARGO]}))
         self._environment = {
@@ -150,12 +150,6 @@ class Operator:
 
     def tail(self) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-25:])
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 class Stage:
@@ -249,16 +243,7 @@ class Stage:
     # --- waiting -----------------------------------------------------------------------------------
 
     async def until(self, look: Callable[[], Any], complaint: str, *, limit: float = 20.0) -> Any:
-        """What `look` answers once that is something."""
-        try:
-            async with asyncio.timeout(limit):
-                while True:
-                    found = await look()
-                    if found:
-                        return found
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            raise AssertionError(f"{complaint}\n{self.operator.tail()}") from None
+        return await until(look, complaint, limit=limit, report=self.operator.tail)
 
     async def released(self, name: str) -> Obj:
         async def look() -> Obj | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import aiohttp
+
+from tests.waiting import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 _READY_WITHIN = 30.0
@@ -29,7 +30,7 @@ class Operator:
     ) -> None:
         """Starts it.  `settings` are FOURNOS_… variables without that; `inactivity` see `impatient`."""
         self.log = log
-        self._port = _free_port()
+        self._port = free_port()
         environment = {name: value for name, value in os.environ.items() if not name.startswith("FOURNOS_")}
         environment |= {
             "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
@@ -91,9 +92,3 @@ class Operator:
 
     def tail(self, lines: int = 25) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Iterable
@@ -21,6 +20,7 @@ from tests.faults.rules import Hold, RequestFault, Rule
 from tests.integration.jobs.executors import Executors
 from tests.integration.jobs.operator import Operator
 from tests.integration.killing import WRITES, fail_all, hold_next_write
+from tests.waiting import until
 
 CLUSTERS = ("faults-1", "faults-2")
 GPU = "h200"
@@ -125,18 +125,7 @@ class Stage:
         return status
 
     async def until(self, look: Callable[[], Any], complaint: str, *, limit: float = 30) -> Any:
-        """Polls: nothing tells when another client has written.  `look` may be asynchronous."""
-        try:
-            async with asyncio.timeout(limit):
-                while True:
-                    found = look()
-                    if asyncio.iscoroutine(found):
-                        found = await found
-                    if found:
-                        return found
-                    await asyncio.sleep(0.05)
-        except TimeoutError:
-            raise AssertionError(f"{complaint} after {limit:g} s\n{self.report()}") from None
+        return await until(look, complaint, limit=limit, report=self.report)
 
     def report(self) -> str:
         """What to read when a test has failed."""

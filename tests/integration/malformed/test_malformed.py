@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -32,6 +32,7 @@ from fournos.runtime.manager import Manager
 from fournos.runtime.metrics import Metrics
 from tests.integration.conftest import Server
 from tests.integration.malformed.objects import nested, odd
+from tests.waiting import until
 
 COUNT = int(os.environ.get("FOURNOS_FUZZ", "25"))
 PATIENCE = 60.0 + COUNT / 5
@@ -138,11 +139,15 @@ async def operating(client: Client, namespace: str) -> AsyncIterator[Metrics]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def until(done: Callable[[], Any], what: str, patience: float = PATIENCE) -> None:
-    deadline = asyncio.get_running_loop().time() + patience
-    while missing := await done():
-        assert asyncio.get_running_loop().time() < deadline, f"{what}: {missing}"
-        await asyncio.sleep(0.5)
+async def until_none(found: Callable[[], Awaitable[list[Any]]], what: str) -> None:
+    """Waits until there is nothing left of these."""
+    left: list[Any] = []
+
+    async def none() -> bool:
+        left[:] = await found()
+        return not left
+
+    await until(none, lambda: f"{what}: {left}", limit=PATIENCE, pause=0.5)
 
 
 async def make(client: Client, kind: Resource, obj: Obj) -> str | None:
@@ -200,7 +205,7 @@ async def test_no_malformed_object_harms_anybody(
             found = (await client.list(kind, namespace=namespace)).items
             return [one["metadata"]["name"] for one in found if ours(one) and not one.get("status")]
 
-        await until(unsaid, "nothing is said of")
+        await until_none(unsaid, "nothing is said of")
         others = [one for one in (await client.list(kind, namespace=namespace)).items if not ours(one)]
         assert not [one["metadata"]["name"] for one in others if one.get("status")], "another controller's"
         for name in ("sound", "without-spec", *(f"odd-{number}" for number in taken)):
@@ -211,7 +216,7 @@ async def test_no_malformed_object_harms_anybody(
             found = (await client.list(kind, namespace=namespace)).items
             return [one["metadata"]["name"] for one in found]
 
-        await until(left, "not gone")
+        await until_none(left, "not gone")
         assert not bugs(metrics), [r.message for r in caplog.records if r.exc_info][:3]
         seconds = asyncio.get_running_loop().time() - began
     refused = len(objects) - len(taken)
@@ -253,8 +258,8 @@ async def test_an_object_nested_too_deep_to_be_read_hides_no_other(
         for levels in (300, 900, 1500, 9000):
             await add(f"watched-{levels}", deep(kind, levels))
         await add("sound", orjson.dumps(SOUND[kind] | ({"owner": "o"} if kind == "FournosJob" else {})))
-        await until(unsaid, "nothing is said of")
+        await until_none(unsaid, "nothing is said of")
         for one in await there():
             await client.delete(resource, key_of(one))
-        await until(there, "not gone")
+        await until_none(there, "not gone")
         assert not bugs(metrics)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -42,6 +40,7 @@ from fournos.multikueue import names
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from tests.integration.jobs.operator import Operator
+from tests.waiting import free_port, until
 
 ROOT = Path(__file__).resolve().parents[3]
 KUEUE = "kueue-system"
@@ -285,19 +284,14 @@ class Fleet:
         await asyncio.gather(*(operator.ready() for operator in self.operators))
 
     async def until(self, holds: Callable[[], Awaitable[Any]], what: str, *, limit: float = 30.0) -> Any:
-        """What `holds` came to when it was first true."""
-        began = time.monotonic()
-        while not (found := await holds()):
-            if time.monotonic() - began > limit:
-                lines = self.log.read_text(errors="replace").splitlines()[-25:] if self.log.exists() else []
-                lines += [
-                    line
-                    for one in (*self.operators, *self.shared)
-                    for line in (f"--- {one.log.stem}", one.tail(10))
-                ]
-                raise AssertionError(f"{what}, after {limit} s; the operator:\n" + "\n".join(lines))
-            await asyncio.sleep(0.05)
-        return found
+        return await until(holds, what, limit=limit, report=self.report)
+
+    def report(self) -> str:
+        """The end of each operator's log."""
+        lines = self.log.read_text(errors="replace").splitlines()[-25:] if self.log.exists() else []
+        for one in (*self.operators, *self.shared):
+            lines += [f"--- {one.log.stem}", one.tail(10)]
+        return "\n".join(lines)
 
 
 def operator(cluster: Cluster, logs: Path, namespace: str, enable: str, **more: str) -> Operator:
@@ -383,12 +377,6 @@ async def built_in(sites: Fleet) -> AsyncIterator[Fleet]:
     await sites.furnish(controller=names.MULTIKUEUE)
     yield sites
     await sites.vanish()
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def insecure(kubeconfig: str) -> str:

@@ -25,8 +25,8 @@ from fournos.kube.resource import Key
 from fournos.runtime.webhook.secret import BUNDLE
 from tests.integration.appwrappers.test_rbac import NAMESPACE, apply
 from tests.integration.conftest import Server
-from tests.integration.webhook.conftest import free_port
 from tests.unit.deploy.monitoring import exported, metrics_in, queries
+from tests.waiting import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 ACCOUNTS = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from fournos.runtime.metrics import Metrics
 from fournos.runtime.process import run
 from fournos.runtime.steps import CopySecret, Create, Delete, Patch
 from tests.integration.conftest import Server, install
+from tests.waiting import until
 
 TOY = Resource("test.fournos.dev", "v1", "Toy", "toys")
 TOY_CRD = {
@@ -81,16 +82,6 @@ async def make_toy(api: Client, namespace: str, name: str) -> Obj:
     return await api.create(
         TOY, {"apiVersion": TOY.api_version, "kind": "Toy", "metadata": metadata, "spec": {}}
     )
-
-
-async def until(condition: Callable[[], Any], *, seconds: float = 20) -> Any:
-    """Polls: nothing tells when another client has written."""
-    async with asyncio.timeout(seconds):
-        while True:
-            found = await condition()
-            if found:
-                return found
-            await asyncio.sleep(0.05)
 
 
 def child(toy: Obj, **metadata: Any) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from fournos.runtime.webhook.certificates import Terms
 from fournos.runtime.webhook.registration import LABEL, Address
 from fournos.runtime.webhook.server import WebhookServer
 from fournos.runtime.webhook.types import Webhook
+from tests.waiting import free_port
 
 TERMS = Terms(timedelta(hours=1), timedelta(minutes=30), timedelta(minutes=1))
 
@@ -150,12 +151,6 @@ def address_for(kubeconfig: Path) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as found:
         found.connect((server.hostname, server.port or 443))
         return str(found.getsockname()[0])
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from fournos.kube.resource import Key
 from fournos.runtime.webhook.registration import LABEL
 from tests.integration.appwrappers.test_rules import path, unqueued
 from tests.integration.conftest import Server
-from tests.integration.webhook.conftest import address_for, free_port
+from tests.integration.webhook.conftest import address_for
+from tests.waiting import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {}}

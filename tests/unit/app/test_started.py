@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from fournos.app.parts import PARTS
 from fournos.kube.auth import FixedIdentity, Proof
 from fournos.kube.credentials import Credentials
 from fournos.kube.resource import Key
-from tests.unit.runtime.webhook.test_server import free_port
+from tests.waiting import free_port, until
 from tests.world.server import Connection, Server
 
 
@@ -50,13 +51,14 @@ class Started:
         return 0
 
     async def _status(self, session: aiohttp.ClientSession, path: str) -> int:
-        async with asyncio.timeout(30):
-            while True:
-                try:
-                    async with session.get(f"http://127.0.0.1:{self.port}{path}") as answer:
-                        return answer.status
-                except aiohttp.ClientConnectorError:
-                    await asyncio.sleep(0.01)
+        async def answer() -> int | None:
+            with suppress(aiohttp.ClientConnectorError):
+                async with session.get(f"http://127.0.0.1:{self.port}{path}") as found:
+                    return found.status
+            return None
+
+        status: int = await until(answer, f"{path} is not served", pause=0.01)
+        return status
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ from fournos.client import (
 from fournos.client.bridge import LOOP
 from fournos.jobs.kinds import FOURNOS_JOB
 from tests.unit.client.world import NS, SPEC, Api
+from tests.waiting import blocking_until
 
 FACES = ((Client, AsyncClient), (Job, AsyncJob), (Cluster, AsyncCluster))
 SOURCES = Path(__file__).parents[3] / "src"
@@ -120,9 +120,7 @@ def test_an_iterator_that_is_left_closes_its_watch(sync: Client, api: Api) -> No
     job = sync.submit(SPEC, name="one")
     events = job.watch()
     assert next(events).phase == "New"
-    deadline = time.monotonic() + 5
-    while not api.open[FOURNOS_JOB] and time.monotonic() < deadline:
-        time.sleep(0.01)
+    blocking_until(lambda: api.open[FOURNOS_JOB], "no watch", limit=5, pause=0.01)
     assert api.open[FOURNOS_JOB] == 1
     events.close()  # type: ignore[attr-defined]
     assert api.open[FOURNOS_JOB] == 0

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -121,14 +120,13 @@ def test_none_is_kept_on_demand_even_when_the_command_failed() -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_none_is_kept_of_a_command_that_was_interrupted(number: signal.Signals, tmp_path: Path) -> None:
     _made("left")
-    script = f"echo $$ >{tmp_path}/pid.new; mv {tmp_path}/pid.new {tmp_path}/pid; exec sleep 60"
+    started = tmp_path / "started"
+    os.mkfifo(started)
+    script = f"echo >{started}; exec sleep 60"
     # Who runs the tests in the background ignores Ctrl-C and SIGHUP, and all that is started inherits that.
     words = ["env", "--default-signal=INT,HUP", *AROUND, "--keep=no", "--", "sh", "-c", script]
     with subprocess.Popen(words, start_new_session=True, stderr=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 30
-        while not (tmp_path / "pid").exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        started.read_text()  # returns when the command has written
         if number == signal.SIGINT:  # a terminal interrupts all of the foreground
             os.killpg(process.pid, number)
         else:

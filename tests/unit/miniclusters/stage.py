@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -173,10 +172,3 @@ def ran(stage: Stage, container: dict[str, Any] | None = None, *, index: int = 0
 
 def after(call: list[str], word: str) -> list[str]:
     return call[call.index(word) :]
-
-
-def until(seen: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not seen():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.miniclusters.stage import QUIET, Stage, ran, until
+from tests.unit.miniclusters.stage import QUIET, Stage, ran
+from tests.waiting import blocking_until
 
 # --- workers -----------------------------------------------------------------------------------------
 
@@ -275,7 +276,7 @@ def test_a_sidecar_waits_for_the_socket(stage: Stage) -> None:
     stage.put(containers=containers)
     stage.executable("sleep", '#!/bin/bash\ntouch "$STAGE/waits"\nexec /bin/sleep 0.05\n')
     process = stage.start("start-1")
-    until((stage.root / "waits").exists)
+    blocking_until((stage.root / "waits").exists, pause=0.05)
     assert process.poll() is None
     where = stage.mount / "config" / "run" / "flux"
     where.mkdir(parents=True)
@@ -289,7 +290,7 @@ def test_a_sidecar_is_stopped_with_all_that_it_started(stage: Stage) -> None:
     containers = [{"command": "true", "runFlux": True}, {"name": "side", "command": command}]
     stage.put(containers=containers, flux={"noWaitSocket": True})
     process = stage.start("start-1")
-    until((stage.root / "up").exists)
+    blocking_until((stage.root / "up").exists, pause=0.05)
     found = stage.terminate(process)
     assert (found.code, found.out) == (143, "up\n")
 

@@ -5,21 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 
 import pytest
 
+from tests.waiting import free_port, until
+
 ROOT = Path(__file__).resolve().parents[3]
 CERTIFICATE = 'curve\n    public-key = "{0}"\n    secret-key = "{0}"\n'
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 class Cluster:
@@ -178,19 +173,18 @@ async def test_a_worker_waits_for_a_lead_that_comes_back_and_begins_again(cluste
     await _until(cluster, 0, "1 flux-1: full")
     first.kill()
     await first.communicate()
-    await asyncio.sleep(1)
-    assert worker.returncode is None
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(asyncio.shield(worker.wait()), 1)
     second = await cluster.start(0, STAY, attrs=("broker.quorum=1",))
     assert (await _ended(worker))[0] == 1
     second.kill()
 
 
 async def _until(cluster: Cluster, rank: int, text: str) -> None:
-    for _ in range(100):
-        if text in (await cluster.proxy(rank, "flux", "overlay", "status"))[1]:
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"never says {text}")
+    async def shown() -> bool:
+        return text in (await cluster.proxy(rank, "flux", "overlay", "status"))[1]
+
+    await until(shown, f"flux overlay status does not show {text!r}")
 
 
 @pytest.mark.parametrize(

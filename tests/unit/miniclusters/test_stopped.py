@@ -8,7 +8,8 @@ import time
 import pytest
 
 from fournos.miniclusters import names
-from tests.unit.miniclusters.stage import FLUX, QUIET, Stage, ran, until
+from tests.unit.miniclusters.stage import FLUX, QUIET, Stage, ran
+from tests.waiting import blocking_until
 
 
 @pytest.mark.parametrize("interactive", [False, True], ids=["command", "interactive"])
@@ -41,7 +42,7 @@ def test_a_worker_that_is_told_to_stop_as_it_waits_fails_nothing(stage: Stage) -
     stage.executable("sleep", '#!/bin/bash\ntouch "$STAGE/asleep"\nexec /bin/sleep 60 >/dev/null 2>&1\n')
     stage.put(size=2, flux={"disableSocket": True})
     process = stage.start(index=1)
-    until((stage.root / "asleep").exists)
+    blocking_until((stage.root / "asleep").exists, pause=0.05)
     assert stage.terminate(process).code == names.STOPPED
 
 
@@ -56,7 +57,7 @@ def test_workers_outlive_a_lead_that_may_be_tried_again(stage: Stage) -> None:
     stage.executable("sleep", '#!/bin/bash\necho >>"$STAGE/pauses"\nexec /bin/sleep 0.1\n')
     process = stage.start(index=1)
     pauses = stage.root / "pauses"
-    until(lambda: pauses.exists() and len(pauses.read_text()) > 2)
+    blocking_until(lambda: pauses.exists() and len(pauses.read_text()) > 2, pause=0.05)
     found = stage.terminate(process)
     assert found.code == names.STOPPED
     assert [call[0] for call in found.calls].count("start") > 2
@@ -91,4 +92,6 @@ def test_code_of_users_cannot_end_as_if_told_to_stop(stage: Stage, where: str) -
 def _until_started(stage: Stage) -> None:
     calls = stage.root / "calls"
     started = ("start", "broker")
-    until(lambda: calls.exists() and any(line.startswith(started) for line in calls.read_text().split("\n")))
+    blocking_until(
+        lambda: calls.exists() and any(line.startswith(started) for line in calls.read_text().split("\n"))
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from fournos.kube.api import Listing
@@ -12,6 +13,7 @@ from fournos.runtime.controller import Controller, Watch
 from fournos.runtime.decision import Decision, EventRecord, Facts
 from fournos.runtime.manager import Manager
 from fournos.runtime.metrics import Metrics
+from tests import waiting
 from tests.unit.runtime.loop import LoopClock
 from tests.unit.runtime.toy import (
     TOY,
@@ -61,10 +63,8 @@ class Bench:
         return self.start(controller.work())
 
 
-async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(3600):
-        while not condition():  # noqa: ASYNC110 - conditions of the server, which tells nobody
-            await asyncio.sleep(0.5)
+until = partial(waiting.until, limit=3600, pause=0.5)
+"""In virtual time."""
 
 
 async def play(server: Server) -> None:

@@ -19,7 +19,7 @@ from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_server.settings import MetricsSettings
 from fournos.runtime.webhook.secret import BUNDLE
 from tests.unit.runtime.metrics_server.test_authorizer import Reviewer
-from tests.unit.runtime.webhook.test_server import free_port
+from tests.waiting import free_port, until
 from tests.world.server import Connection, Server
 
 
@@ -85,9 +85,7 @@ async def test_where_metrics_are_and_how_long_an_answer_is_kept(monkeypatch: pyt
         api, MetricsSettings(), namespace="ns", clock=clock, metrics=Metrics(), refresh=lambda: None
     )
     going = [asyncio.ensure_future(task()) for task in tasks.values()]
-    async with asyncio.timeout(60):
-        while not await listens(host, port):  # noqa: ASYNC110 - it tells nobody
-            await asyncio.sleep(0.01)
+    await until(lambda: listens(host, port), "metrics are not served", limit=60, pause=0.01)
     assert not await listens("127.0.0.1", port)
     (secret,) = api.server.list(SECRET)
     assert key_of(secret) == Key("ns", "gauges-cert")

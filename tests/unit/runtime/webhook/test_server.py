@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,6 +20,7 @@ from fournos.runtime.webhook.server import WebhookServer
 from fournos.runtime.webhook.types import Request, Review
 from tests.fakes.pki import Authority
 from tests.unit.runtime.webhook.toy import webhook
+from tests.waiting import free_port, until
 from tests.world.server import Connection, Server
 
 HOST = "127.0.0.1"
@@ -30,12 +30,6 @@ def pair() -> Pair:
     return make_pair((HOST,), datetime.now(UTC), timedelta(hours=1))
 
 
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind((HOST, 0))
-        return int(found.getsockname()[1])
-
-
 def trusting(found: Pair) -> aiohttp.ClientSession:
     context = ssl.create_default_context(cadata=found.authority.decode())
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context))
@@ -43,9 +37,7 @@ def trusting(found: Pair) -> aiohttp.ClientSession:
 
 async def serving(server: WebhookServer, port: int) -> asyncio.Task[None]:
     task = asyncio.create_task(server.run(port=port, host=HOST))
-    async with asyncio.timeout(60):
-        while list(server.complaints()):  # noqa: ASYNC110 - it tells nobody
-            await asyncio.sleep(0.01)
+    await until(lambda: not list(server.complaints()), "webhooks are not served", limit=60, pause=0.01)
     return task
 
 

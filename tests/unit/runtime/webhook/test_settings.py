@@ -24,8 +24,8 @@ from fournos.runtime.webhook.server import WebhookServer
 from fournos.runtime.webhook.settings import WebhookSettings
 from tests.fakes.pki import Authority
 from tests.unit.runtime.loop import START, LoopClock
-from tests.unit.runtime.webhook.test_server import free_port
 from tests.unit.runtime.webhook.toy import webhook
+from tests.waiting import free_port, until
 from tests.world.server import Connection, Server
 
 PREFIX = "FOURNOS_WEBHOOK_"
@@ -107,9 +107,7 @@ async def test_where_it_listens_and_whom_it_answers(tmp_path: Path, monkeypatch:
     monkeypatch.setenv(f"{PREFIX}CLIENT_AUTHORITIES", str(file))
     monkeypatch.setitem(WebhookServer.__init__.__kwdefaults__, "linger", 0)
     async with running(SystemClock(), "webhooks", "webhook-certificates") as (server, found):
-        async with asyncio.timeout(60):
-            while list(found.complaints()):  # noqa: ASYNC110 - it tells nobody
-                await asyncio.sleep(0.01)
+        await until(lambda: not list(found.complaints()), "webhooks are not served", limit=60, pause=0.01)
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", port)
         kept = read(server.list(SECRET)[0]["data"])
