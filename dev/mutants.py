@@ -115,6 +115,7 @@ def _diffs(names: Sequence[str]) -> Iterator[Survivor]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("modules", nargs="*", help="such as fournos.queueing.ensure", default=DECISIONS)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="test processes at a time")
     parser.add_argument("--texts", action="store_true", help="list changes of texts, too")
     return parser
 
@@ -125,7 +126,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="fournos-mutants-") as scratch:
         _copy(Path(scratch), given.modules)
         os.chdir(scratch)
-        subprocess.run([*mutmut, "run", "--max-children", str(os.cpu_count() or 1)], check=True)
+        subprocess.run([*mutmut, "run", "--max-children", str(given.workers)], check=True)
         results = subprocess.run([*mutmut, "results"], check=True, text=True, stdout=subprocess.PIPE).stdout
         found = list(_diffs(survivors(results)))
         os.chdir(ROOT)
