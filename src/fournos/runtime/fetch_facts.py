@@ -36,6 +36,7 @@ from fournos.runtime.decision import (
     UnknownFields,
 )
 from fournos.runtime.redact import redact
+from fournos.runtime.reviews import access_review, allowed
 
 MAX_LINE = 1000
 """Characters kept of each log line, because a tail ends up in a status message."""
@@ -80,27 +81,21 @@ async def _one(api: Api, question: Question) -> Answer:
 
 
 async def _may_create(api: Api, question: MayCreate) -> Answer:
-    user, resource = question.user, question.resource
-    spec = {
-        "user": user.name,
-        "uid": user.uid,
-        "groups": list(user.groups),
-        "extra": {key: list(values) for key, values in user.extra},
-        "resourceAttributes": {
-            "verb": "create",
-            "group": resource.group,
-            "version": resource.version,
-            "resource": resource.plural,
-            "namespace": question.namespace,
-        },
+    resource = question.resource
+    attributes = {
+        "verb": "create",
+        "group": resource.group,
+        "version": resource.version,
+        "resource": resource.plural,
+        "namespace": question.namespace,
     }
-    kind = SUBJECT_ACCESS_REVIEW
-    body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {}, "spec": spec}
-    status = (await api.create(kind, body)).get("status") or {}
-    if error := status.get("evaluationError"):
+    review = await api.create(
+        SUBJECT_ACCESS_REVIEW, access_review(question.user, resourceAttributes=attributes)
+    )
+    if (error := (review.get("status") or {}).get("evaluationError")) and not allowed(review):
         # An authorizer has failed.  Without it a denial is not certain, but a permission of another one is.
-        return Present(True) if status.get("allowed") else Unknown(str(error))
-    return Present(bool(status.get("allowed")))
+        return Unknown(str(error))
+    return Present(allowed(review))
 
 
 async def _unknown_fields(api: Api, question: UnknownFields) -> Answer:

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from fournos.kube.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
 from fournos.kube.resource import Obj, Resource
+from fournos.runtime.decision import User
 
 _LONGEST_TOKEN: Final = 16_384
 
@@ -23,19 +24,31 @@ def token_review(token: str, *, audiences: tuple[str, ...] = ()) -> Obj:
     return _review(TOKEN_REVIEW, {"token": token, **({"audiences": list(audiences)} if audiences else {})})
 
 
-def user_of(review: Obj) -> Mapping[str, Any] | None:
-    """Returns the user of a reviewed token; None: the token is not of this cluster."""
+def user_of(review: Obj) -> User | None:
+    """Returns the user of a reviewed token; None: the token is not valid in this cluster."""
     status = review.get("status") or {}
-    user = status.get("user") or {}
-    return user if status.get("authenticated") is True and user.get("username") else None
+    found = status.get("user") or {}
+    if status.get("authenticated") is not True or not found.get("username"):
+        return None
+    return User(
+        name=str(found["username"]),
+        uid=str(found.get("uid") or ""),
+        groups=tuple(found.get("groups") or ()),
+        extra=tuple((key, tuple(values)) for key, values in sorted((found.get("extra") or {}).items())),
+    )
 
 
-def access_review(user: Mapping[str, Any], **attributes: Mapping[str, Any]) -> Obj:
+def access_review(user: User, **attributes: Mapping[str, Any]) -> Obj:
     """Returns the SubjectAccessReview to create for a user.
 
     `attributes`: resourceAttributes or nonResourceAttributes, as in its spec.
     """
-    given = {"user": user["username"], **{name: user.get(name) for name in ("uid", "groups", "extra")}}
+    given = {
+        "user": user.name,
+        "uid": user.uid,
+        "groups": list(user.groups),
+        "extra": {key: list(values) for key, values in user.extra},
+    }
     spec = {name: value for name, value in given.items() if value}
     return _review(SUBJECT_ACCESS_REVIEW, {**spec, **attributes})
 

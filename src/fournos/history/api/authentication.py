@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
+from urllib.parse import unquote
 
 from aiohttp import web
 
@@ -14,6 +15,7 @@ from fournos.history.api.errors import TooManyRequestsError, UnauthorizedError, 
 from fournos.kube.api import Api
 from fournos.kube.errors import KubeError
 from fournos.kube.kinds import TOKEN_REVIEW
+from fournos.runtime.decision import User
 from fournos.runtime.reviews import bearer, token_review, user_of
 from fournos.runtime.ttl_cache import TtlCache
 
@@ -24,35 +26,6 @@ KNOWN: Final = 60.0
 UNKNOWN: Final = 5.0
 AT_ONCE: Final = 8
 """Maximum number of concurrent reviews: a flood of unknown tokens must not reach the API server."""
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """Who calls, as the API server knows them."""
-
-    name: str
-    uid: str = ""
-    groups: tuple[str, ...] = ()
-    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
-
-    def attributes(self) -> Mapping[str, Any]:
-        """As `status.user` of a TokenReview."""
-        return {
-            "username": self.name,
-            "uid": self.uid,
-            "groups": list(self.groups),
-            "extra": {name: list(values) for name, values in self.extra},
-        }
-
-
-def _user(found: Mapping[str, Any]) -> User:
-    extra = found.get("extra") or {}
-    return User(
-        name=str(found["username"]),
-        uid=str(found.get("uid") or ""),
-        groups=tuple(map(str, found.get("groups") or ())),
-        extra=tuple(sorted((str(name), tuple(map(str, values or ()))) for name, values in extra.items())),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +44,8 @@ class FrontProxy:
 
     def user(self, request: web.Request) -> User | None:
         """Returns the caller; None if the request does not come from the API server."""
-        name = _common_name(request)
-        if name is None or (self.names and name not in self.names):
+        caller = _common_name(request)
+        if caller is None or (self.names and caller not in self.names):
             return None
         headers = request.headers
         user = next((headers[one] for one in self.user_headers if headers.get(one)), "")
@@ -82,7 +55,9 @@ class FrontProxy:
         for header in headers:
             for prefix in self.extra_prefixes:
                 if header.lower().startswith(prefix.lower()):
-                    extra[header[len(prefix) :].lower()] = tuple(headers.getall(header))
+                    # The API server encodes what a header's name cannot have, such as a slash.
+                    name = unquote(header[len(prefix) :].lower())
+                    extra[name] = tuple(headers.getall(header))
         return User(
             name=user,
             uid=next((headers[one] for one in self.uid_headers if headers.get(one)), ""),
@@ -140,4 +115,4 @@ class Authenticator:
             raise UnavailableError("the API server cannot review the token now", retry_after=2) from error
         if found is None:
             return self._kept.put(digest, "the token is not valid in this cluster", UNKNOWN)
-        return self._kept.put(digest, _user(found), KNOWN)
+        return self._kept.put(digest, found, KNOWN)

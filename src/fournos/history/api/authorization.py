@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from fournos.history.api.authentication import User
 from fournos.history.api.errors import ForbiddenError, UnavailableError
 from fournos.kube.api import Api
 from fournos.kube.errors import KubeError
 from fournos.kube.kinds import NAMESPACE, SUBJECT_ACCESS_REVIEW
 from fournos.kube.resource import key_of, uid_of
+from fournos.runtime.decision import User
 from fournos.runtime.reviews import access_review, allowed
 from fournos.runtime.ttl_cache import TtlCache
 
@@ -108,7 +108,7 @@ class Authorizer:
         key = (user, access, namespace)
         if (found := self._kept.get(key)) is not None:
             return found
-        review = access_review(user.attributes(), resourceAttributes=access.attributes(namespace))
+        review = access_review(user, resourceAttributes=access.attributes(namespace))
         try:
             async with self._room:
                 right = allowed(await self._api.create(SUBJECT_ACCESS_REVIEW, review))

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from fournos.history.api.authentication import User
 from fournos.history.api.authorization import Access, Scope
 from fournos.history.api.parameters import NoParameters, Parameters
+from fournos.runtime.decision import User
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import orjson
 from aiohttp import web
 from pydantic import ValidationError
 
-from fournos.history.api.authentication import Authenticator, User
+from fournos.history.api.authentication import Authenticator
 from fournos.history.api.authorization import Authorizer
 from fournos.history.api.errors import (
     ApiError,
@@ -26,6 +26,7 @@ from fournos.history.api.openapi import document
 from fournos.history.api.parameters import read
 from fournos.history.api.routes import Call, Route
 from fournos.history.api.wire import adapter, body, etag
+from fournos.runtime.decision import User
 from fournos.runtime.serving_certificate import ServingCertificate
 
 log = logging.getLogger(__name__)

@@ -23,7 +23,7 @@ from tests.fakes.pki import Authority, Pair
 from tests.unit.history.api.service import MemoryStore, Reviews, Service, run
 
 PROXY = Authority("front-proxy-ca")
-HEADERS = {"X-Remote-User": "ann", "X-Remote-Group": "team", "X-Remote-Extra-Scopes": "all"}
+HEADERS = {"X-Remote-User": "ann", "X-Remote-Group": "team", "X-Remote-Extra-Example.org%2fscopes": "all"}
 
 
 def config_map(**data: str) -> dict[str, Any]:
@@ -98,7 +98,9 @@ async def test_headers_count_only_with_the_certificate_of_the_api_server(
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     users = [obj["spec"] for _, obj in reviews.asked]
-    assert all(spec["groups"] == ["team"] and spec["extra"] == {"scopes": ["all"]} for spec in users)
+    assert all(
+        spec["groups"] == ["team"] and spec["extra"] == {"example.org/scopes": ["all"]} for spec in users
+    )
 
 
 def test_only_our_own_api_service_gets_our_authorities() -> None:

@@ -92,9 +92,9 @@ def test_what_is_no_clear_permission_is_none(status: dict[str, Any]) -> None:
 
 
 def test_the_whole_user_is_asked_about_and_the_path_alone() -> None:
-    spec = access_review(
-        {**PROMETHEUS, "extra": {"k": ["v"]}}, nonResourceAttributes={"path": "/metrics", "verb": "get"}
-    )["spec"]
+    user = user_of({"status": {"authenticated": True, "user": {**PROMETHEUS, "extra": {"k": ["v"]}}}})
+    assert user is not None
+    spec = access_review(user, nonResourceAttributes={"path": "/metrics", "verb": "get"})["spec"]
     assert spec == {
         "user": PROMETHEUS["username"],
         "uid": "1",
