@@ -25,3 +25,20 @@ FOURNOS: Final = RequiredApi(
     "Fournos", "fournos.dev", "v1", "apply its CRDs with: kubectl apply -f manifests/crd.yaml", ours=True
 )
 """The group of FournosJobs and FournosClusters, whose CRDs are installed together."""
+APPWRAPPER: Final = RequiredApi(
+    "AppWrapper",
+    "workload.codeflare.dev",
+    "v1beta2",
+    "apply its CRD with: kubectl apply --server-side -f deploy/crd/appwrappers.yaml",
+    ours=True,
+)
+MINICLUSTER: Final = RequiredApi(
+    "MiniCluster",
+    "flux-framework.org",
+    "v1alpha2",
+    "apply its CRD with: kubectl apply --server-side -f deploy/crd/miniclusters.yaml",
+    ours=True,
+)
+TEKTON: Final = RequiredApi(
+    "Tekton Pipelines", "tekton.dev", "v1", "upgrade Tekton Pipelines to 0.44 or newer"
+)

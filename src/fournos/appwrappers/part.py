@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from fournos.api.appwrapper import DEFINITION
-from fournos.api.required import RequiredApi
+from fournos.api.required import APPWRAPPER
 from fournos.appwrappers.controller import APPWRAPPERS, appwrappers_controller
 from fournos.appwrappers.metrics import METRICS, count_phase, report
 from fournos.appwrappers.rules import RULES
@@ -16,14 +16,6 @@ from fournos.runtime.clock import Clock
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.part import Part, Running, Wake, WebhookManifest
 from fournos.runtime.webhook.registration import Service
-
-_CRD = RequiredApi(
-    "AppWrapper",
-    DEFINITION.group,
-    DEFINITION.version,
-    "apply its CRD with: kubectl apply --server-side -f deploy/crd/appwrappers.yaml",
-    ours=True,
-)
 
 
 def start(settings: AppWrapperSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
@@ -39,7 +31,7 @@ PART = Part(
     settings=AppWrapperSettings,
     start=start,
     lease="appwrappers",
-    required=(_CRD, KUEUE),
+    required=(APPWRAPPER, KUEUE),
     webhooks=appwrapper_webhooks,
     webhook_manifest=WebhookManifest(
         "deploy/appwrapper/webhooks.yaml",

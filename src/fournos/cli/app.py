@@ -98,6 +98,12 @@ COMMANDS: Final = (
         panel="AppWrappers",
     ),
     Entry(
+        "doctor:doctor",
+        ("doctor",),
+        "Look for what keeps jobs from running: versions, CRDs, Kueue, queues, rights, webhooks, clocks.",
+        panel="Operate",
+    ),
+    Entry(
         "run:run",
         ("run",),
         "Run the operator. It is configured by FOURNOS_… variables; FOURNOS_NAMESPACE, or -n, is "

@@ -9,7 +9,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from fournos.cli.command import Cli, Session
-from fournos.cli.workers import DispatchCheck, checks, may, worker
+from fournos.cli.workers import DispatchCheck, checks, worker
+from fournos.insight.access import may
 from fournos.kube.api import Api
 from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.kube.kinds import NAMESPACE

@@ -14,11 +14,12 @@ from fournos.cli.command import Cli, Session
 from fournos.cli.connect import World
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
+from fournos.insight.access import may
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import CredentialsError, ForbiddenError, NotFoundError
 from fournos.kube.kinds import POD, SECRET
 from fournos.kube.probe import ClusterApi
-from fournos.kube.resource import Key, Obj, Resource, controls, key_of
+from fournos.kube.resource import Key, Obj, controls, key_of
 from fournos.kube.untrusted_kubeconfig import check
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
 from fournos.multikueue.kubeconfig import PUT_KUBECONFIG, content_of
@@ -27,9 +28,6 @@ from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
 
 KUEUE_NAMESPACE = "kueue-system"
 UNAUTHORIZED = 401
-ACCESS_REVIEW = Resource(
-    "authorization.k8s.io", "v1", "SelfSubjectAccessReview", "selfsubjectaccessreviews", namespaced=False
-)
 LOGS_SUFFIX = "-logs"
 """The suffix of the name of the Secret for logs, after the name of the worker's own Secret."""
 _HAVE_IT_MADE = "have Secret {own} made, and its get granted to you: docs/multikueue.md, Logs"
@@ -180,22 +178,3 @@ async def _may_read_logs(api: ClusterApi, cluster: str, key: Key, location: Key,
     )
     text = f"the identity in Secret {key} may not read logs on {cluster}"
     raise Fail(text, fix=fix, code=Exit.SERVER)
-
-
-async def may(
-    api: ClusterApi, resource: Resource, verb: str, *, namespace: str = "", subresource: str = ""
-) -> bool:
-    """True if the identity of this connection has the permission; `namespace` "" means all namespaces.
-
-    It sends a SelfSubjectAccessReview.
-    """
-    attributes = {"group": resource.group, "resource": resource.plural, "verb": verb}
-    more = {"namespace": namespace, "subresource": subresource}
-    body = {
-        "apiVersion": ACCESS_REVIEW.api_version,
-        "kind": ACCESS_REVIEW.kind,
-        "metadata": {},
-        "spec": {"resourceAttributes": attributes | {name: text for name, text in more.items() if text}},
-    }
-    answer = await api.create(ACCESS_REVIEW, body)
-    return bool((answer.get("status") or {}).get("allowed"))

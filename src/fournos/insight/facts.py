@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Final, TypeVar
+from typing import Final
 
 from fournos.api.conditions import condition, is_true
 from fournos.api.phase import HOLDING
 from fournos.insight.children import Children, children
-from fournos.insight.source import DEFAULT_QUEUE, Source
+from fournos.insight.source import DEFAULT_QUEUE, Source, or_error
 from fournos.insight.values import created, is_terminal, phase_of, spec_of, status_of
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import ForbiddenError, KubeError
@@ -17,8 +17,6 @@ from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 
 _VISIBILITY: Final = ("visibility.kueue.x-k8s.io", "v1beta2")
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +69,14 @@ async def queue_facts(source: Source, obj: Obj, name: str) -> Facts:
     `obj` is the queued object, of any kind.
     """
     namespace, _ = key_of(obj)
-    local = await _or_error(source.get(LOCAL_QUEUE, Key(namespace, name)))
+    local = await or_error(source.get(LOCAL_QUEUE, Key(namespace, name)))
     cluster: Obj | KubeError | None = None
     line: tuple[Waiting, ...] = ()
     if not isinstance(local, KubeError):
         above = str(spec_of(local).get("clusterQueue") or "")
-        cluster = await _or_error(source.get(CLUSTER_QUEUE, Key("", above)))
+        cluster = await or_error(source.get(CLUSTER_QUEUE, Key("", above)))
         line = await _line(source, namespace, above)
-    flavors = await _or_error(source.list(RESOURCE_FLAVOR))
+    flavors = await or_error(source.list(RESOURCE_FLAVOR))
     return Facts(
         obj,
         queue_name=name,
@@ -87,13 +85,6 @@ async def queue_facts(source: Source, obj: Obj, name: str) -> Facts:
         flavors=() if isinstance(flavors, KubeError) else tuple(flavors.items),
         line=line,
     )
-
-
-async def _or_error(call: Awaitable[T]) -> T | KubeError:
-    try:
-        return await call
-    except KubeError as error:
-        return error
 
 
 async def everywhere(source: Source, resource: Resource, namespace: str) -> list[Obj]:
@@ -129,7 +120,7 @@ async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[Wai
         f"clusterqueues/{cluster_queue}/pendingworkloads",
         namespaced=False,
     )
-    told = await _or_error(source.list(pending))
+    told = await or_error(source.list(pending))
     if not isinstance(told, KubeError):
         items = sorted(told.items, key=lambda item: int(item.get("positionInClusterQueue") or 0))
         return tuple(Waiting(key_of(item), int(item.get("priority") or 0)) for item in items)

@@ -246,7 +246,7 @@ def _queue_trouble(facts: Facts) -> Explanation | None:
             return Explanation(
                 f"{name} waits for LocalQueue {facts.queue_name}, which namespace {namespace} does not have.",
                 advice=(
-                    f"create it: kubectl apply -n {namespace} -f config/kueue-config.yaml",
+                    f"create it by kubectl apply, as the one in manifests/deployment.yaml (-n {namespace})",
                     f"and let the namespace in: kubectl label ns/{namespace} fournos.dev/queue-access=true",
                 ),
             )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Awaitable
+from typing import Final, Protocol, TypeVar
 
 from fournos.kube.api import Listing
+from fournos.kube.errors import KubeError
 from fournos.kube.resource import Key, Obj, Resource
 
 DEFAULT_QUEUE: Final = "fournos-queue"
 """The LocalQueue of jobs, unless the operator is configured otherwise."""
+
+
+T = TypeVar("T")
 
 
 class Source(Protocol):
@@ -24,3 +29,11 @@ class Source(Protocol):
     async def list(self, resource: Resource, *, namespace: str = "", selector: str = "") -> Listing:
         """`namespace` "" means all namespaces."""
         ...
+
+
+async def or_error(call: Awaitable[T]) -> T | KubeError:
+    """Awaits the call; a KubeError stands in place of what could not be read."""
+    try:
+        return await call
+    except KubeError as error:
+        return error

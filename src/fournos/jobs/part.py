@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from fournos.api.fournosjob import DEFINITION
-from fournos.api.required import FOURNOS, RequiredApi
+from fournos.api.required import FOURNOS, TEKTON
 from fournos.jobs.controller import jobs_controller
 from fournos.jobs.files import roots
 from fournos.jobs.garbage_collection import orphans_controller
@@ -21,7 +21,6 @@ from fournos.runtime.webhook.registration import Service
 
 log = logging.getLogger(__name__)
 
-_TEKTON = RequiredApi("Tekton Pipelines", "tekton.dev", "v1", "upgrade Tekton Pipelines to 0.44 or newer")
 _SERVICE = Service("fournos", "fournos-webhooks")
 
 
@@ -38,7 +37,7 @@ PART = Part(
     settings=JobSettings,
     start=start,
     lease="fournos",
-    required=(FOURNOS, KUEUE, _TEKTON),
+    required=(FOURNOS, KUEUE, TEKTON),
     collect_interval=lambda settings: settings.gc_interval_sec,
     webhooks=job_webhooks,
     webhook_manifest=WebhookManifest(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, Final
 
@@ -200,6 +202,15 @@ class Client:
         if not isinstance(version, str):
             raise ConnectionLostError(f"{request}: the answer is not an API server's")
         return version
+
+    async def server_time(self) -> datetime | None:
+        """Returns the API server's clock, in whole seconds; None without a readable Date header."""
+        request = Request("get", "", "GET", "/version")
+        async with await self._transport.stream(request) as response:
+            try:
+                return parsedate_to_datetime(response.headers.get("Date", ""))
+            except ValueError:
+                return None
 
     # --- writing -------------------------------------------------------------------------------------
 

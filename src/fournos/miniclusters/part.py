@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fournos.api.minicluster import DEFINITION
-from fournos.api.required import RequiredApi
+from fournos.api.required import MINICLUSTER
 from fournos.miniclusters.controller import MINICLUSTERS, miniclusters_controller
 from fournos.miniclusters.metrics import METRICS, report
 from fournos.miniclusters.rules import RULES
@@ -12,14 +12,6 @@ from fournos.queueing.kinds import KUEUE
 from fournos.runtime.clock import Clock
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.part import Part, Running, Wake
-
-_CRD = RequiredApi(
-    "MiniCluster",
-    DEFINITION.group,
-    DEFINITION.version,
-    "apply its CRD with: kubectl apply --server-side -f deploy/crd/miniclusters.yaml",
-    ours=True,
-)
 
 
 def start(settings: MiniClusterSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
@@ -35,7 +27,7 @@ PART = Part(
     settings=MiniClusterSettings,
     start=start,
     lease="miniclusters",
-    required=(_CRD, KUEUE),
+    required=(MINICLUSTER, KUEUE),
     kinds=((DEFINITION, RULES),),
     metrics=METRICS,
 )

@@ -14,10 +14,9 @@ from typer.testing import CliRunner, Result
 from fournos.cli.app import build
 from fournos.cli.connect import World
 from fournos.cli.options import Root
-from fournos.cli.workers import ACCESS_REVIEW
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.kube.errors import ForbiddenError, NoSuchResourceError
-from fournos.kube.kinds import NAMESPACE, POD, SECRET
+from fournos.kube.kinds import NAMESPACE, POD, SECRET, SELF_SUBJECT_ACCESS_REVIEW
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
@@ -42,7 +41,7 @@ class Worker(Api):
         return "v1.34.4"
 
     async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
-        if resource is ACCESS_REVIEW:
+        if resource is SELF_SUBJECT_ACCESS_REVIEW:
             asked = obj["spec"]["resourceAttributes"]
             return {"status": {"allowed": (asked["resource"], asked["verb"]) not in self.forbidden}}
         return await super().create(resource, obj, dry_run=dry_run)

@@ -1,0 +1,22 @@
+"""The CRDs of this version: the models of `api`, each with the validation rules of its system."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fournos.api.appwrapper import DEFINITION as APPWRAPPER
+from fournos.api.fournoscluster import DEFINITION as FOURNOS_CLUSTER
+from fournos.api.fournosjob import DEFINITION as FOURNOS_JOB
+from fournos.api.minicluster import DEFINITION as MINICLUSTER
+from fournos.appwrappers.rules import RULES as APPWRAPPER_RULES
+from fournos.clusters.rules import RULES as CLUSTER_RULES
+from fournos.jobs.rules import RULES as JOB_RULES
+from fournos.miniclusters.rules import RULES as MINICLUSTER_RULES
+
+# The same as the parts declare, without their controllers.
+KINDS: Final = (
+    (FOURNOS_JOB, JOB_RULES),
+    (FOURNOS_CLUSTER, CLUSTER_RULES),
+    (APPWRAPPER, APPWRAPPER_RULES),
+    (MINICLUSTER, MINICLUSTER_RULES),
+)

@@ -1,0 +1,49 @@
+"""All checks.  Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from fournos.insight.doctor.clocks import check_clocks
+from fournos.insight.doctor.crds import check_crds
+from fournos.insight.doctor.facts import Facts, VaultHealth
+from fournos.insight.doctor.finding import Finding, Level
+from fournos.insight.doctor.kueue import check_kueue
+from fournos.insight.doctor.needs import check_rights
+from fournos.insight.doctor.queues import check_queues
+from fournos.insight.doctor.versions import check_versions
+from fournos.insight.doctor.webhooks import check_webhooks
+
+_VAULT: Final = {
+    0: ("it does not answer", "check VAULT_ADDR and the network"),
+    501: ("it is not initialized", "initialize it: vault operator init"),
+    503: ("it is sealed", "unseal it: vault operator unseal"),
+}
+
+
+def examine(facts: Facts, now: datetime) -> list[Finding]:
+    """Returns the findings in the order in which faults are best mended."""
+    place = facts.place
+    return [
+        *check_versions(facts),
+        *check_crds(facts),
+        *check_kueue(facts),
+        *check_queues(facts),
+        *check_rights(facts.rights, namespace=place.namespace, clusters=place.clusters),
+        *check_webhooks(facts, now),
+        *check_clocks(facts),
+        *([check_vault(facts.vault)] if facts.vault else ()),
+    ]
+
+
+def check_vault(health: VaultHealth) -> Finding:
+    """A standby (429, 472 and 473 of Vault's API) answers requests as the active node does."""
+    problem = _VAULT.get(health.status)
+    if problem:
+        text, fix = problem
+        return Finding("Vault", health.address, Level.FAULT, text, fix)
+    if health.status in (200, 429, 472, 473):
+        return Finding("Vault", health.address, Level.OK, "it answers")
+    fix = "check VAULT_ADDR: the answer is not that of a Vault server"
+    return Finding("Vault", health.address, Level.FAULT, f"it answered {health.status}", fix)

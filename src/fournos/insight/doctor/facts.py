@@ -1,0 +1,216 @@
+"""The facts that the checks need, and how they are read: each once, concurrently, with few requests."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+from fournos import __version__
+from fournos.insight.access import Creator, may
+from fournos.insight.crds import KINDS
+from fournos.insight.doctor.needs import NEEDS, Right
+from fournos.insight.source import Source, or_error
+from fournos.insight.values import spec_of
+from fournos.kube.errors import ForbiddenError, KubeError
+from fournos.kube.kinds import (
+    CLUSTER_ROLE_BINDING,
+    CONFIG_MAP,
+    CUSTOM_RESOURCE_DEFINITION,
+    DEPLOYMENT,
+    ENDPOINT_SLICE,
+    MUTATING_WEBHOOKS,
+    NAMESPACE,
+    VALIDATING_WEBHOOKS,
+)
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
+
+T = TypeVar("T")
+Read: TypeAlias = T | KubeError
+"""A KubeError stands in place of what could not be read."""
+
+KUEUE_NAMESPACE: Final = "kueue-system"
+KUEUE_CONFIGURATION: Final = Key(KUEUE_NAMESPACE, "kueue-manager-config")
+TEKTON_INFO: Final = Key("tekton-pipelines", "pipelines-info")
+KUEUE_ROLE: Final = "kueue-fournos-kinds"
+SERVICE_LABEL: Final = "kubernetes.io/service-name"
+GROUPS: Final = frozenset(
+    {"fournos.dev", "workload.codeflare.dev", "flux-framework.org", "kueue.x-k8s.io", "tekton.dev"}
+)
+"""The API groups whose webhooks are examined."""
+
+
+class Server(Source, Creator, Protocol):
+    """The operations on an API server that the facts need."""
+
+    async def raw_get(self, path: str) -> bytes: ...
+
+    async def server_time(self) -> datetime | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class VaultHealth:
+    """The answer of Vault's /v1/sys/health."""
+
+    address: str
+    status: int
+    """The HTTP status; 0 without an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the caller works."""
+
+    namespace: str
+    """The namespace of the jobs."""
+    clusters: str
+    """The namespace of the FournosClusters."""
+    queue: str
+    """The LocalQueue of jobs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything that the checks look at."""
+
+    place: Place
+    kubernetes: Read[str]
+    """The version, such as v1.34.4."""
+    groups: Read[Mapping[str, tuple[str, ...]]]
+    """API group → served versions."""
+    client: str = __version__
+    before: datetime | None = None
+    """The local clock before the API server's was read."""
+    after: datetime | None = None
+    """The local clock after it."""
+    server_time: Read[datetime | None] = None
+    deployments: Read[tuple[Obj, ...]] = ()
+    tekton: Read[Obj] | None = None
+    crds: Mapping[str, Read[Obj]] = field(default_factory=dict)
+    namespace: Read[Obj] | None = None
+    kueue: Read[Obj] | None = None
+    """The ConfigMap of Kueue's Configuration."""
+    kueue_role: Read[Obj] | None = None
+    """The ClusterRoleBinding that lets Kueue read kinds of ours."""
+    local_queues: Read[tuple[Obj, ...]] = ()
+    cluster_queues: Mapping[str, Read[Obj]] = field(default_factory=dict)
+    flavors: Read[tuple[Obj, ...]] = ()
+    webhooks: Read[tuple[Obj, ...]] = ()
+    endpoints: Mapping[Key, Read[tuple[Obj, ...]]] = field(default_factory=dict)
+    """Service of a webhook → its EndpointSlices."""
+    rights: Mapping[Right, Read[bool]] = field(default_factory=dict)
+    vault: VaultHealth | None = None
+
+
+async def gather(
+    server: Server, place: Place, *, now: Callable[[], datetime], vault: VaultHealth | None = None
+) -> Facts:
+    """Reads the facts.  Raises KubeError if the API server does not answer at all."""
+    kubernetes = json.loads(await server.raw_get("/version")).get("gitVersion") or "?"
+    before = now()
+    server_time = await or_error(server.server_time())
+    after = now()
+    local_queues = await _items(server, LOCAL_QUEUE, place.namespace)
+    webhooks = await _webhooks(server)
+    crds = [definition.name for definition, _ in KINDS]
+    queues = sorted({str(spec_of(one).get("clusterQueue") or "") for one in _known(local_queues)} - {""})
+    services = sorted({key for one in _known(webhooks) for key in services_of(one)})
+    rights = [right for need in NEEDS for right in need.rights(place.namespace, place.clusters)]
+    single = [
+        (CONFIG_MAP, TEKTON_INFO),
+        (CONFIG_MAP, KUEUE_CONFIGURATION),
+        (CLUSTER_ROLE_BINDING, Key("", KUEUE_ROLE)),
+        (NAMESPACE, Key("", place.namespace)),
+    ]
+    tekton, kueue, kueue_role, namespace = (await _each(single, lambda one: server.get(*one))).values()
+    return Facts(
+        place,
+        kubernetes,
+        await _groups(server),
+        before=before,
+        after=after,
+        server_time=server_time,
+        deployments=await _deployments(server, place.namespace),
+        tekton=tekton,
+        crds=await _each(crds, lambda name: server.get(CUSTOM_RESOURCE_DEFINITION, Key("", name))),
+        namespace=namespace,
+        kueue=kueue,
+        kueue_role=kueue_role,
+        local_queues=local_queues,
+        cluster_queues=await _each(queues, lambda name: server.get(CLUSTER_QUEUE, Key("", name))),
+        flavors=await _items(server, RESOURCE_FLAVOR),
+        webhooks=webhooks,
+        endpoints=await _each(services, lambda key: _slices(server, key)),
+        rights=await _each(rights, lambda right: _may(server, right)),
+        vault=vault,
+    )
+
+
+def services_of(configuration: Obj) -> set[Key]:
+    """The Services that a webhook configuration names."""
+    found = [(one.get("clientConfig") or {}).get("service") for one in configuration.get("webhooks") or ()]
+    return {Key(str(one.get("namespace")), str(one.get("name"))) for one in found if one}
+
+
+async def _each(keys: Iterable[Any], call: Callable[[Any], Any]) -> dict[Any, Any]:
+    asked = list(keys)
+    return dict(zip(asked, await asyncio.gather(*(or_error(call(key)) for key in asked)), strict=True))
+
+
+async def _items(server: Server, resource: Resource, namespace: str = "") -> Read[tuple[Obj, ...]]:
+    found = await or_error(server.list(resource, namespace=namespace))
+    return found if isinstance(found, KubeError) else tuple(found.items)
+
+
+async def _slices(server: Server, key: Key) -> tuple[Obj, ...]:
+    listing = await server.list(
+        ENDPOINT_SLICE, namespace=key.namespace, selector=f"{SERVICE_LABEL}={key.name}"
+    )
+    return tuple(listing.items)
+
+
+async def _deployments(server: Server, namespace: str) -> Read[tuple[Obj, ...]]:
+    """Of all namespaces, or only of the jobs' namespace where RBAC forbids the former."""
+    found = await _items(server, DEPLOYMENT)
+    return await _items(server, DEPLOYMENT, namespace) if isinstance(found, ForbiddenError) else found
+
+
+async def _groups(server: Server) -> Read[Mapping[str, tuple[str, ...]]]:
+    body = await or_error(server.raw_get("/apis"))
+    if isinstance(body, KubeError):
+        return body
+    return {
+        str(group["name"]): tuple(str(one["version"]) for one in group.get("versions") or ())
+        for group in json.loads(body).get("groups") or ()
+    }
+
+
+async def _webhooks(server: Server) -> Read[tuple[Obj, ...]]:
+    """The webhook configurations for the groups in GROUPS."""
+    lists = [await _items(server, resource) for resource in (VALIDATING_WEBHOOKS, MUTATING_WEBHOOKS)]
+    if refused := next((one for one in lists if isinstance(one, KubeError)), None):
+        return refused
+    return tuple(one for found in lists for one in _known(found) if _groups_of(one) & GROUPS)
+
+
+def _groups_of(configuration: Obj) -> set[str]:
+    return {
+        str(group)
+        for webhook in configuration.get("webhooks") or ()
+        for rule in webhook.get("rules") or ()
+        for group in rule.get("apiGroups") or ()
+    }
+
+
+async def _may(server: Server, right: Right) -> bool:
+    return await may(
+        server, right.resource, right.verb, namespace=right.namespace, subresource=right.subresource
+    )
+
+
+def _known(found: Read[tuple[Obj, ...]]) -> tuple[Obj, ...]:
+    return () if isinstance(found, KubeError) else found

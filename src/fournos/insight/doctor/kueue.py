@@ -1,0 +1,106 @@
+"""Checks of Kueue's Configuration, where it can be read.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import yaml
+
+from fournos.api.required import APPWRAPPER, MINICLUSTER
+from fournos.insight.doctor.facts import KUEUE_CONFIGURATION, KUEUE_ROLE, Facts
+from fournos.insight.doctor.finding import Finding, Level, unreadable
+from fournos.insight.doctor.namespaces import labels_of, selected
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.errors import KubeError, NotFoundError
+from fournos.multikueue.config import BadConfigError, read
+from fournos.queueing.kind_names import name_of as kind_name
+
+AREA: Final = "Kueue"
+_FILE: Final = "controller_manager_config.yaml"
+_OWN_INTEGRATION: Final = "workload.codeflare.dev/appwrapper"
+_APPWRAPPERS: Final = f"AppWrapper.{APPWRAPPER.version}.{APPWRAPPER.group}"
+_MINICLUSTERS: Final = f"MiniCluster.{MINICLUSTER.version}.{MINICLUSTER.group}"
+_EDIT: Final = (
+    f"kubectl edit configmap {KUEUE_CONFIGURATION.name} -n {KUEUE_CONFIGURATION.namespace}, "
+    "then restart its Deployment kueue-controller-manager"
+)
+
+
+def check_kueue(facts: Facts) -> Iterator[Finding]:
+    what = "configuration"
+    if isinstance(facts.kueue, NotFoundError):
+        text = f"there is no ConfigMap {KUEUE_CONFIGURATION}; Kueue may be configured elsewhere"
+        yield Finding(AREA, what, Level.UNKNOWN, text)
+        return
+    if facts.kueue is None or isinstance(facts.kueue, KubeError):
+        yield unreadable(AREA, what, facts.kueue or KubeError("it was not read"))
+        return
+    text = str((facts.kueue.get("data") or {}).get(_FILE) or "")
+    try:
+        document = yaml.safe_load(text) or {}
+        if not isinstance(document, Mapping):
+            raise BadConfigError("a map is expected")
+        read(text)
+    except (yaml.YAMLError, BadConfigError) as error:
+        yield Finding(AREA, what, Level.FAULT, f"{_FILE}: {error}", f"correct it: {_EDIT}")
+        return
+    yield Finding(AREA, what, Level.OK, f"ConfigMap {KUEUE_CONFIGURATION}")
+    yield from _integrations(document, facts)
+    yield from _unnamed_queues(document, facts)
+
+
+def _integrations(document: Mapping[str, Any], facts: Facts) -> Iterator[Finding]:
+    section = document.get("integrations") or {}
+    own = tuple(map(str, section.get("frameworks") or ()))
+    external = tuple(map(str, section.get("externalFrameworks") or ()))
+    served = facts.groups if isinstance(facts.groups, Mapping) else {}
+    yield Finding(AREA, "integrations", Level.OK, ", ".join((*own, *external)) or "none")
+    if APPWRAPPER.group in served:
+        yield _appwrappers(own, external)
+    if MINICLUSTER.group in served:
+        listed = _MINICLUSTERS in external
+        yield Finding(
+            AREA,
+            "MiniClusters",
+            Level.OK if listed else Level.WARNING,
+            "listed" if listed else "they are not listed: Kueue would queue their Jobs as well",
+            "" if listed else f"list {_MINICLUSTERS} under integrations.externalFrameworks: {_EDIT}",
+        )
+    if kind_name(FOURNOS_JOB) in external and isinstance(facts.kueue_role, NotFoundError):
+        text = "Kueue looks up the FournosJob of each Job, and has no binding that lets it read FournosJobs"
+        fix = "kubectl apply --server-side -k deploy/kueue"
+        yield Finding(AREA, f"ClusterRoleBinding {KUEUE_ROLE}", Level.WARNING, text, fix)
+
+
+def _appwrappers(own: Sequence[str], external: Sequence[str]) -> Finding:
+    """Exactly one of Kueue and our operator makes the Workloads of AppWrappers."""
+    by_kueue, by_us = _OWN_INTEGRATION in own, _APPWRAPPERS in external
+    if by_kueue and by_us:
+        text = "they are listed twice, as Kueue's own integration and as an external framework"
+        fix = f"leave one of {_OWN_INTEGRATION} and {_APPWRAPPERS}: {_EDIT}"
+        return Finding(AREA, "AppWrappers", Level.FAULT, text, fix)
+    if not by_kueue and not by_us:
+        fix = f"list {_OWN_INTEGRATION} under integrations.frameworks: {_EDIT}"
+        return Finding(AREA, "AppWrappers", Level.WARNING, "they are not listed, and are not queued", fix)
+    whose = "Kueue makes their Workloads" if by_kueue else "the operator makes their Workloads"
+    return Finding(AREA, "AppWrappers", Level.OK, whose)
+
+
+def _unnamed_queues(document: Mapping[str, Any], facts: Facts) -> Iterator[Finding]:
+    """With manageJobsWithoutQueueName Kueue holds back the Jobs and pods of a FournosJob's run."""
+    what = "manageJobsWithoutQueueName"
+    if not document.get(what):
+        yield Finding(AREA, what, Level.OK, "off")
+        return
+    namespace = facts.place.namespace
+    if not selected(document.get("managedJobsNamespaceSelector") or {}, labels_of(facts)):
+        yield Finding(AREA, what, Level.OK, f"on, without namespace {namespace}")
+        return
+    yield Finding(
+        AREA,
+        what,
+        Level.WARNING,
+        f"on in namespace {namespace}: Kueue holds back the resolve Jobs and pods of every FournosJob",
+        f"exclude {namespace} in managedJobsNamespaceSelector: {_EDIT}",
+    )

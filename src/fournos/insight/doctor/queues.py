@@ -1,0 +1,93 @@
+"""Checks of the queues that lead from the namespace of the jobs to clusters.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from fournos.api.conditions import condition
+from fournos.insight.doctor.facts import Facts
+from fournos.insight.doctor.finding import Finding, Level, unreadable
+from fournos.insight.doctor.namespaces import labels_of, selected
+from fournos.insight.values import count, name_of, one_line, spec_of
+from fournos.jobs.names import SLOT_RESOURCE
+from fournos.kube.errors import KubeError, NotFoundError
+from fournos.kube.resource import Obj
+
+AREA: Final = "Queues"
+QUEUE_VARIABLE: Final = "FOURNOS_KUEUE_LOCAL_QUEUE_NAME"
+_CONFIG: Final = "config/kueue-config.yaml"
+
+
+def check_queues(facts: Facts) -> Iterator[Finding]:
+    namespace, wanted = facts.place.namespace, facts.place.queue
+    if isinstance(facts.local_queues, KubeError):
+        yield unreadable(AREA, "LocalQueues", facts.local_queues)
+        return
+    if wanted not in map(name_of, facts.local_queues):
+        text = f"namespace {namespace} has no such queue, and jobs without one of their own wait for it"
+        fix = f"make it, as in manifests/deployment.yaml, or name another: {QUEUE_VARIABLE}"
+        yield Finding(AREA, f"LocalQueue {wanted}", Level.FAULT, text, fix)
+    for queue in facts.local_queues:
+        above = str(spec_of(queue).get("clusterQueue") or "")
+        yield _queue("LocalQueue", queue, f"leads to ClusterQueue {above}")
+    for name, found in facts.cluster_queues.items():
+        yield from _cluster_queue(name, found, facts)
+
+
+def _cluster_queue(name: str, found: Obj | KubeError, facts: Facts) -> Iterator[Finding]:
+    what = f"ClusterQueue {name}"
+    if isinstance(found, NotFoundError):
+        yield Finding(AREA, what, Level.FAULT, "it does not exist", f"kubectl apply -f {_CONFIG}")
+        return
+    if isinstance(found, KubeError):
+        yield unreadable(AREA, what, found)
+        return
+    groups = spec_of(found).get("resourceGroups") or ()
+    flavors = list(dict.fromkeys(str(one["name"]) for group in groups for one in group.get("flavors") or ()))
+    yield _queue("ClusterQueue", found, count(len(flavors), "flavor"))
+    covered = {str(one) for group in groups for one in group.get("coveredResources") or ()}
+    if SLOT_RESOURCE not in covered:
+        text = f"it does not cover {SLOT_RESOURCE}: no FournosJob can be admitted"
+        fix = f"add {SLOT_RESOURCE} to its coveredResources, as in {_CONFIG}"
+        yield Finding(AREA, what, Level.FAULT, text, fix)
+    yield from _let_in(what, found, facts)
+    if not isinstance(facts.flavors, KubeError):
+        yield from _missing(what, flavors, map(name_of, facts.flavors))
+
+
+def _let_in(what: str, queue: Obj, facts: Facts) -> Iterator[Finding]:
+    """Kueue admits nothing of a namespace that the selector does not select; without one it selects none."""
+    selector = spec_of(queue).get("namespaceSelector")
+    if not isinstance(facts.namespace, Mapping):
+        return
+    if selector is None or not selected(selector, labels_of(facts)):
+        namespace = facts.place.namespace
+        wanted = ((selector or {}).get("matchLabels") or {"fournos.dev/queue-access": "true"}).items()
+        pairs = " ".join(f"{name}={value}" for name, value in wanted)
+        text = f"its namespaceSelector does not select namespace {namespace}"
+        yield Finding(AREA, what, Level.FAULT, text, f"kubectl label ns/{namespace} {pairs}")
+
+
+def _missing(what: str, wanted: Iterable[str], there: Iterable[str]) -> Iterator[Finding]:
+    known = set(there)
+    for flavor in wanted:
+        if flavor not in known:
+            fix = f"make the ResourceFlavor, or take {flavor} out of the ClusterQueue"
+            yield Finding(AREA, what, Level.FAULT, f"ResourceFlavor {flavor} does not exist", fix)
+
+
+def _queue(kind: str, queue: Obj, text: str) -> Finding:
+    what = f"{kind} {name_of(queue)}"
+    policy = spec_of(queue).get("stopPolicy") or "None"
+    if policy != "None":
+        fix = f"set its stopPolicy to None: kubectl edit {kind.lower()} {name_of(queue)}"
+        return Finding(AREA, what, Level.FAULT, f"it is stopped (stopPolicy {policy})", fix)
+    active = condition(queue, "Active") or {}
+    if active.get("status") == "True":
+        return Finding(AREA, what, Level.OK, f"active, {text}")
+    if not active:
+        fix = "see whether Kueue runs: kubectl get pods -n kueue-system"
+        return Finding(AREA, what, Level.WARNING, "Kueue has not looked at it", fix)
+    why = f"{active.get('reason')}: {one_line(active.get('message'))}"
+    return Finding(AREA, what, Level.FAULT, f"not active: {why}", "make what the message names")

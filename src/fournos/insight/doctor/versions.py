@@ -1,0 +1,100 @@
+"""Checks of the versions of everything that takes part.  Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from fournos.api.required import APPWRAPPER, FOURNOS, MINICLUSTER, TEKTON, RequiredApi
+from fournos.insight.doctor.facts import Facts
+from fournos.insight.doctor.finding import Finding, Level, unreadable
+from fournos.insight.values import name_of, spec_of, status_of
+from fournos.kube.errors import KubeError
+from fournos.kube.resource import Obj, key_of
+from fournos.queueing.kinds import KUEUE
+from fournos.runtime.preflight import MIN_KUBERNETES
+
+VERSIONS: Final = "Versions"
+_IMAGES: Final = ("fournos", "hearth")
+_RELEASE: Final = re.compile(r"v?\d+\.\d+\.\d+")
+APIS: Final = (FOURNOS, APPWRAPPER, MINICLUSTER, KUEUE, TEKTON)
+REQUIRED: Final = (FOURNOS, KUEUE, TEKTON)
+
+
+def check_versions(facts: Facts) -> Iterator[Finding]:
+    yield Finding(VERSIONS, "client", Level.OK, f"fournos {facts.client}")
+    yield _kubernetes(facts.kubernetes)
+    yield from _operators(facts)
+    if isinstance(facts.groups, KubeError):
+        yield unreadable(VERSIONS, "APIs", facts.groups)
+        return
+    for api in APIS:
+        yield _api(api, facts.groups.get(api.group), _release(api, facts))
+
+
+def _kubernetes(version: str | KubeError) -> Finding:
+    if isinstance(version, KubeError):
+        return unreadable(VERSIONS, "Kubernetes", version)
+    found = re.match(r"v(\d+)\.(\d+)", version)
+    if found and (int(found[1]), int(found[2])) < MIN_KUBERNETES:
+        need = ".".join(map(str, MIN_KUBERNETES))
+        fix = f"upgrade Kubernetes to {need} or newer"
+        return Finding(VERSIONS, "Kubernetes", Level.FAULT, f"{version} is too old", fix)
+    return Finding(VERSIONS, "Kubernetes", Level.OK, version)
+
+
+def _operators(facts: Facts) -> Iterator[Finding]:
+    """The Deployments whose image is that of an operator of ours."""
+    if isinstance(facts.deployments, KubeError):
+        yield unreadable(VERSIONS, "operator", facts.deployments)
+        return
+    ours = [one for one in facts.deployments if (_image(one)[0] in _IMAGES)]
+    if not ours:
+        text = "no Deployment of it in the namespaces that you may read"
+        yield Finding(VERSIONS, "operator", Level.UNKNOWN, text)
+    for deployment in ours:
+        yield _operator(deployment, facts.client)
+
+
+def _operator(deployment: Obj, client: str) -> Finding:
+    what, (_, tag) = f"operator {key_of(deployment)}", _image(deployment)
+    wanted = int(spec_of(deployment).get("replicas", 1))
+    ready = int(status_of(deployment).get("readyReplicas") or 0)
+    if wanted and not ready:
+        fix = f"see why: kubectl describe deployment {name_of(deployment)} -n {key_of(deployment).namespace}"
+        return Finding(VERSIONS, what, Level.FAULT, f"{tag}: none of its {wanted} replicas is ready", fix)
+    if _RELEASE.fullmatch(tag) and tag.removeprefix("v") != client:
+        fix = f"install the client of that version, or upgrade the operator to {client}"
+        return Finding(VERSIONS, what, Level.WARNING, f"{tag}, and this client is {client}", fix)
+    return Finding(VERSIONS, what, Level.OK, f"{tag}, {ready} of {wanted} ready")
+
+
+def _image(deployment: Obj) -> tuple[str, str]:
+    """The last part of the repository's name and the tag of the first container's image."""
+    containers = ((spec_of(deployment).get("template") or {}).get("spec") or {}).get("containers") or ()
+    image = str(containers[0].get("image") or "") if containers else ""
+    name, _, tag = image.rpartition("/")[2].partition("@")[0].partition(":")
+    return name, tag or "latest"
+
+
+def _release(api: RequiredApi, facts: Facts) -> str:
+    """The release of Kueue or Tekton, where it can be read."""
+    if api is TEKTON and isinstance(facts.tekton, Mapping):
+        return str((facts.tekton.get("data") or {}).get("version") or "")
+    if api is KUEUE and not isinstance(facts.deployments, KubeError):
+        found = (one for one in facts.deployments if name_of(one) == "kueue-controller-manager")
+        return next((_image(one)[1] for one in found), "")
+    return ""
+
+
+def _api(api: RequiredApi, served: tuple[str, ...] | None, release: str) -> Finding:
+    name = f"{api.group}/{api.version}"
+    if served is None:
+        if api in REQUIRED:
+            fix = api.fix if api.ours else f"ask an administrator to install {api.name}"
+            return Finding(VERSIONS, api.name, Level.FAULT, f"{api.group} is not served", fix)
+        return Finding(VERSIONS, api.name, Level.OK, "not installed")
+    if api.version not in served:
+        return Finding(VERSIONS, api.name, Level.FAULT, f"{api.group} has {', '.join(served)}", api.fix)
+    return Finding(VERSIONS, api.name, Level.OK, f"{release}, {name}".removeprefix(", "))

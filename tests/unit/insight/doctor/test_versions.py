@@ -1,0 +1,191 @@
+"""Versions, CRDs and clocks: what is too old, of another version, or off."""
+
+from __future__ import annotations
+
+import copy
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fournos import __version__
+from fournos.app.parts import KINDS as PART_KINDS
+from fournos.insight.crds import KINDS
+from fournos.insight.doctor.clocks import check_clocks
+from fournos.insight.doctor.crds import check_crds, differences
+from fournos.insight.doctor.examine import check_vault, examine
+from fournos.insight.doctor.facts import VaultHealth
+from fournos.insight.doctor.finding import Level, faults
+from fournos.insight.doctor.versions import check_versions
+from fournos.kube.errors import ForbiddenError, NotFoundError
+from tests.unit.insight.doctor.healthy import NOW, crds, deployment, facts
+
+FORBIDDEN = ForbiddenError("no", status=403)
+JOBS = "fournosjobs.fournos.dev"
+
+
+def levels(findings: Any) -> dict[str, Level]:
+    return {one.what: one.level for one in findings}
+
+
+def test_a_healthy_cluster_has_neither_fault_nor_warning() -> None:
+    findings = examine(facts(), NOW)
+    assert {one.level for one in findings} == {Level.OK}
+    assert {one.area for one in findings} == {
+        *("Versions", "CRDs", "Kueue", "Queues", "Rights", "Webhooks", "Clocks")
+    }
+    assert faults(findings) == 0
+
+
+def test_the_versions_of_all_parts_are_shown() -> None:
+    texts = {one.what: one.text for one in check_versions(facts())}
+    assert texts["client"] == f"fournos {__version__}"
+    assert texts["operator bench/fournos"] == f"{__version__}, 2 of 2 ready"
+    assert texts["Kueue"] == "v0.15.2, kueue.x-k8s.io/v1beta2"
+    assert texts["Tekton Pipelines"] == "v1.6.0, tekton.dev/v1"
+    assert texts["AppWrapper"] == "not installed"
+
+
+@pytest.mark.parametrize(
+    ("changes", "what", "level", "text"),
+    [
+        ({"kubernetes": "v1.29.9"}, "Kubernetes", Level.FAULT, "too old"),
+        ({"groups": {"fournos.dev": ("v1",)}}, "Kueue", Level.FAULT, "not served"),
+        ({"groups": {"kueue.x-k8s.io": ("v1beta1",)}}, "Kueue", Level.FAULT, "v1beta1"),
+        ({"groups": {}}, "Fournos", Level.FAULT, "not served"),
+        ({"groups": {}}, "MiniCluster", Level.OK, "not installed"),
+        ({"groups": FORBIDDEN}, "APIs", Level.UNKNOWN, "may not read"),
+        ({"deployments": FORBIDDEN}, "operator", Level.UNKNOWN, "may not read"),
+        ({"deployments": ()}, "operator", Level.UNKNOWN, "no Deployment"),
+        (
+            {"deployments": (deployment("fournos", "mirror/fournos:9.9.9"),)},
+            "operator bench/fournos",
+            Level.WARNING,
+            "9.9.9",
+        ),
+        (
+            {"deployments": (deployment("hearth", "hearth:main-1a2b3c"),)},
+            "operator bench/hearth",
+            Level.OK,
+            "main-1a2b3c",
+        ),
+        (
+            {"deployments": (deployment("hearth", "registry:5000/hearth@sha256:1", ready=0),)},
+            "operator bench/hearth",
+            Level.FAULT,
+            "none of its 2 replicas",
+        ),
+    ],
+)
+def test_versions(changes: dict[str, Any], what: str, level: Level, text: str) -> None:
+    found = next(one for one in check_versions(facts(**changes)) if one.what == what)
+    assert (found.level, text in found.text) == (level, True), found
+    assert bool(found.fix) == (level in (Level.WARNING, Level.FAULT))
+
+
+# --- CRDs --------------------------------------------------------------------------------------------
+
+
+def test_the_crds_are_those_that_the_parts_declare() -> None:
+    def named(kinds: Any) -> Any:
+        return {definition.name: (definition, rules) for definition, rules in kinds}
+
+    assert named(KINDS) == named(PART_KINDS)
+
+
+def test_a_crd_of_another_version_is_named_with_what_differs() -> None:
+    found = copy.deepcopy(crds())
+    schema = found[JOBS]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["properties"]["spec"]["properties"]["cluster"]
+    schema["properties"]["spec"]["properties"]["later"] = {"type": "string"}
+    finding = next(one for one in check_crds(facts(crds=found)) if one.what == JOBS)
+    assert finding.level is Level.WARNING
+    assert "spec.cluster is missing" in finding.text
+    assert "spec.later is unknown to this client" in finding.text
+    assert "kubectl apply -f manifests/crd.yaml" in finding.fix
+
+
+def test_a_changed_rule_is_a_difference_and_defaults_of_the_server_are_none() -> None:
+    wanted = crds()[JOBS]
+    found = copy.deepcopy(wanted)
+    found["spec"]["conversion"] = {"strategy": "None"}
+    found["spec"]["names"]["categories"] = ["all"]
+    assert differences(wanted, found) == []
+    spec = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["x-kubernetes-validations"][0]["rule"] = "true"
+    assert differences(wanted, found) == ["the rules of spec differ"]
+
+
+def test_many_differences_are_counted() -> None:
+    wanted = crds()[JOBS]
+    lines = differences(wanted, {"spec": {"versions": []}})
+    assert len(lines) == 4
+    assert lines[-1].endswith(" more")
+
+
+def test_crds_that_are_absent_refused_or_unreadable() -> None:
+    absent = NotFoundError("gone", status=404)
+    refused = {**crds()[JOBS], "status": {"conditions": [{"type": "Established", "status": "False"}]}}
+    for found, level in ((absent, Level.FAULT), (refused, Level.FAULT), (FORBIDDEN, Level.UNKNOWN)):
+        assert levels(check_crds(facts(crds={**crds(), JOBS: found})))[JOBS] is level
+    optional = "appwrappers.workload.codeflare.dev"
+    assert optional not in levels(check_crds(facts(crds={**crds(), optional: absent})))
+
+
+# --- clocks ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("seconds", "level", "text"),
+    [
+        (0, Level.OK, "within 5s"),
+        (-4, Level.OK, ""),
+        (5, Level.OK, ""),
+        (7, Level.WARNING, "6s ahead of"),
+        (-30, Level.WARNING, "30s behind"),
+        (120, Level.FAULT, "1m59s ahead of"),
+        (-3600, Level.FAULT, "1h behind"),
+    ],
+)
+def test_clocks(seconds: int, level: Level, text: str) -> None:
+    """The header has whole seconds: up to one second ahead is none."""
+    (found,) = check_clocks(facts(server_time=NOW - timedelta(seconds=seconds)))
+    assert (found.level, text in found.text) == (level, True), found
+
+
+def test_a_slow_answer_is_no_difference_of_clocks() -> None:
+    slow = facts(before=NOW, after=NOW + timedelta(seconds=50), server_time=NOW + timedelta(seconds=45))
+    assert [one.level for one in check_clocks(slow)] == [Level.OK]
+
+
+def test_a_clock_that_cannot_be_read_is_unknown() -> None:
+    for server_time in (None, FORBIDDEN):
+        (found,) = check_clocks(facts(server_time=server_time))
+        assert found.level is Level.UNKNOWN
+
+
+# --- Vault -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "level"),
+    [
+        (200, Level.OK),
+        (429, Level.OK),
+        (473, Level.OK),
+        (0, Level.FAULT),
+        (503, Level.FAULT),
+        (404, Level.FAULT),
+    ],
+)
+def test_vault(status: int, level: Level) -> None:
+    found = check_vault(VaultHealth("https://vault", status))
+    assert found.level is level
+    assert bool(found.fix) == (level is Level.FAULT)
+
+
+def test_vault_is_examined_where_there_is_one() -> None:
+    findings = examine(facts(vault=VaultHealth("https://vault", 503)), NOW)
+    assert [(one.area, one.text) for one in findings if one.level is Level.FAULT] == [
+        ("Vault", "it is sealed")
+    ]

@@ -1,0 +1,125 @@
+"""Webhooks and rights: what the API server cannot call, and what the caller may not do."""
+
+from __future__ import annotations
+
+import base64
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.insight.doctor.finding import Level
+from fournos.insight.doctor.needs import NEEDS, Right, check_rights
+from fournos.insight.doctor.webhooks import check_webhooks
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.errors import ForbiddenError
+from fournos.queueing.kinds import WORKLOAD
+from tests.unit.insight.doctor.healthy import NOW, PLACE, SERVICE, authority, bad, facts, obj, webhooks
+
+LATER = NOW + timedelta(days=90)
+FORBIDDEN = ForbiddenError("no", status=403)
+
+
+def slices(*ready: bool | None) -> dict[Any, Any]:
+    endpoints = [{"conditions": {} if one is None else {"ready": one}} for one in ready]
+    return {SERVICE: ({**obj("slice"), "endpoints": endpoints},)}
+
+
+@pytest.mark.parametrize(
+    ("configuration", "level", "text"),
+    [
+        (webhooks(authority(LATER)), Level.OK, "trusted until 2030-04-01"),
+        (webhooks(authority(NOW + timedelta(days=3))), Level.WARNING, "ends in 3d"),
+        (webhooks(authority(NOW - timedelta(days=3))), Level.FAULT, "ended 3d ago"),
+        (webhooks(authority(NOW - timedelta(days=3)), policy="Ignore"), Level.WARNING, "ended 3d ago"),
+        (webhooks(""), Level.FAULT, "without a caBundle"),
+        (webhooks("%%%"), Level.FAULT, "no certificate that can be read"),
+        (webhooks(base64.b64encode(b"x").decode()), Level.FAULT, "no certificate that can be read"),
+        (webhooks("", url="https://elsewhere:1/path"), Level.OK, "1 webhook at https://elsewhere:1"),
+    ],
+)
+def test_authorities(configuration: Any, level: Level, text: str) -> None:
+    (found,) = check_webhooks(facts(webhooks=(configuration,)), NOW)
+    assert (found.level, text in found.text) == (level, True), found
+
+
+def test_a_bundle_counts_until_the_last_of_its_authorities_ends() -> None:
+    both = base64.b64encode(
+        base64.b64decode(authority(NOW - timedelta(days=1))) + base64.b64decode(authority(LATER))
+    ).decode()
+    assert bad(list(check_webhooks(facts(webhooks=(webhooks(both),)), NOW))) == []
+
+
+@pytest.mark.parametrize(
+    ("endpoints", "level"),
+    [
+        (slices(True), Level.OK),
+        (slices(None), Level.OK),
+        (slices(False, True), Level.OK),
+        (slices(False), Level.FAULT),
+        (slices(), Level.FAULT),
+        ({SERVICE: FORBIDDEN}, Level.OK),
+        ({}, Level.OK),
+    ],
+)
+def test_services(endpoints: dict[Any, Any], level: Level) -> None:
+    (found,) = check_webhooks(facts(endpoints=endpoints), NOW)
+    assert found.level is level
+    if level is Level.FAULT:
+        assert "bench/fournos-webhooks has no ready endpoint" in found.text
+
+
+def test_a_webhook_that_is_ignored_when_it_fails_is_a_warning() -> None:
+    ignored = facts(webhooks=(webhooks(authority(LATER), policy="Ignore"),), endpoints=slices())
+    assert bad(list(check_webhooks(ignored, NOW))) == [("fournos-jobs", Level.WARNING)]
+
+
+def test_configurations_that_cannot_be_read_are_unknown() -> None:
+    (found,) = check_webhooks(facts(webhooks=FORBIDDEN), NOW)
+    assert found.level is Level.UNKNOWN
+
+
+# --- rights ------------------------------------------------------------------------------------------
+
+
+def rights(**changes: Any) -> dict[Right, Any]:
+    """`changes`: verb and plural, such as create_fournosjobs."""
+    found = dict(facts().rights)
+    for right in found:
+        found[right] = changes.get(f"{right.verb}_{right.resource.plural}", found[right])
+    return found
+
+
+def checked(found: dict[Right, Any]) -> Any:
+    return check_rights(found, namespace=PLACE.namespace, clusters=PLACE.clusters)
+
+
+def test_all_rights() -> None:
+    assert {one.level for one in checked(rights())} == {Level.OK}
+    assert len(checked(rights())) == len(NEEDS)
+
+
+def test_a_right_on_jobs_that_lacks_is_a_fault() -> None:
+    (found,) = [one for one in checked(rights(create_fournosjobs=False)) if one.level is not Level.OK]
+    assert found.level is Level.FAULT
+    assert "you may not create fournosjobs.fournos.dev in namespace bench" in found.text
+    assert "submit" in found.text
+    assert "create on fournosjobs.fournos.dev" in found.fix
+
+
+def test_a_right_on_queues_or_clusters_that_lacks_is_a_warning() -> None:
+    found = checked(rights(list_workloads=False, patch_fournosclusters=False))
+    assert [one.level for one in found if one.level is not Level.OK] == [Level.WARNING, Level.WARNING]
+    assert any("in namespace hearth" in one.text for one in found)
+
+
+def test_a_review_that_fails_is_unknown() -> None:
+    found = checked(rights(delete_fournosjobs=FORBIDDEN))
+    assert [one.level for one in found if one.level is not Level.OK] == [Level.UNKNOWN]
+
+
+def test_rights_are_those_of_the_namespaces_that_the_commands_use() -> None:
+    found = {(one.resource, one.namespace) for need in NEEDS for one in need.rights("bench", "hearth")}
+    assert {(FOURNOS_JOB, "bench"), (WORKLOAD, "bench"), (FOURNOS_CLUSTER, "hearth")} <= found
+    assert all(namespace == "" for resource, namespace in found if not resource.namespaced)
