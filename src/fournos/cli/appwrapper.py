@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from fournos.api.conditions import condition, is_true
-from fournos.appwrappers.component_health import State, other
-from fournos.appwrappers.kinds import wrapped_kind
 from fournos.appwrappers.names import APPWRAPPER, USER_LABEL
-from fournos.appwrappers.pods import component_of, count
 from fournos.appwrappers.pods import phase_of as pod_phase
 from fournos.cli.command import Cli, Session, verb
 from fournos.cli.explain import view as explanation
@@ -24,11 +20,12 @@ from fournos.cli.lazy import sub_app
 from fournos.cli.listing import EverywhereOption, SelectorOption, show_list
 from fournos.cli.output import table
 from fournos.cli.progress import headline
+from fournos.insight.appwrapper_components import components, kinds, resets
 from fournos.insight.appwrapper_facts import members
 from fournos.insight.appwrapper_reasons import Members, explain, why
 from fournos.insight.explanation import as_data
 from fournos.insight.facts import queue_facts
-from fournos.insight.values import created, name_of, phase_of, since, spec_of, status_of
+from fournos.insight.values import created, name_of, phase_of, since, spec_of
 from fournos.kube.resource import Obj, key_of
 from fournos.queueing.podsets import queue_name
 from fournos.queueing.priority import PRIORITY_LABEL
@@ -86,20 +83,16 @@ def _row(wrapper: Obj, now: datetime, wide: bool) -> list[str | Text]:
         name_of(wrapper),
         phase_text(phase_of(wrapper)),
         queue_name(wrapper) or "-",
-        ", ".join(_kinds(wrapper)),
+        ", ".join(kinds(wrapper)),
         since(created(wrapper), now),
     ]
     if wide:
-        resets = status_of(wrapper).get("resettingCount")
-        row += [str(labels.get(USER_LABEL) or "-"), str(labels.get(PRIORITY_LABEL) or "-"), str(resets or 0)]
+        row += [
+            str(labels.get(USER_LABEL) or "-"),
+            str(labels.get(PRIORITY_LABEL) or "-"),
+            str(resets(wrapper)),
+        ]
     return row
-
-
-def _kinds(wrapper: Obj) -> list[str]:
-    """The kinds of the components with their numbers, such as Pod, 2 Service."""
-    kinds = [str(one["template"].get("kind")) for one in spec_of(wrapper).get("components") or ()]
-    counts = {kind: kinds.count(kind) for kind in kinds}
-    return [kind if number == 1 else f"{number} {kind}" for kind, number in counts.items()]
 
 
 @verb(app, "get", "show")
@@ -127,7 +120,7 @@ def detail(wrapper: Obj, found: Members, now: datetime, *, width: int | None) ->
         ("Priority", labels.get(PRIORITY_LABEL)),
         ("Managed by", spec_of(wrapper).get("managedBy")),
         ("Created", f"{created(wrapper)} ({since(created(wrapper), now)} ago)"),
-        ("Resets", status_of(wrapper).get("resettingCount")),
+        ("Resets", resets(wrapper)),
         ("Message", why(wrapper)),
     ]
     lines = [headline(wrapper)]
@@ -146,37 +139,11 @@ def detail(wrapper: Obj, found: Members, now: datetime, *, width: int | None) ->
 
 
 def _components(wrapper: Obj, found: Members, width: int | None) -> list[Text]:
-    statuses = status_of(wrapper).get("componentStatus") or ()
-    rows = []
-    components = spec_of(wrapper).get("components") or ()
-    for index, component in enumerate(components):
-        template = component["template"]
-        status = statuses[index] if index < len(statuses) else {}
-        asked = (template.get("metadata") or {}).get("name") or "(generated)"
-        pods = [pod for pod in found.pods if component_of(pod, len(components)) == index]
-        rows.append(
-            (
-                str(template.get("kind")),
-                str(status.get("name") or asked),
-                _state(template, status, found.components.get(index)),
-                str(count(pods)) if pods else "-",
-            )
-        )
+    rows = [
+        (one.kind, one.name, one.state, "-" if one.pods is None else str(one.pods))
+        for one in components(wrapper, found)
+    ]
     return table(("KIND", "NAME", "STATE", "PODS"), rows, width=width)
-
-
-def _state(template: Obj, status: Any, live: Obj | None) -> str:
-    if is_true({"status": status}, "Finished"):
-        return State.SUCCEEDED.value
-    if live is None:
-        deployed = condition({"status": status}, "ResourcesDeployed") or {}
-        return "gone" if deployed.get("status") == "True" else "not made"
-    kind = wrapped_kind(template)
-    judged = other if kind is None else kind.judge
-    judgement = judged(live) if judged is not None else None
-    if judgement is None:
-        return "there"
-    return f"{judgement.state.value}: {judgement.message}".removesuffix(": ")
 
 
 def _workloads(found: Members, now: datetime, width: int | None) -> list[Text]:

@@ -9,8 +9,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from fournos.cli.command import Cli, Session
-from fournos.cli.workers import DispatchCheck, checks, worker
+from fournos.cli.workers import worker
 from fournos.insight.access import may
+from fournos.insight.dispatch import DispatchCheck, checks
 from fournos.kube.api import Api
 from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.kube.kinds import NAMESPACE
@@ -51,7 +52,7 @@ async def inspect(
     cli: Cli, session: Session, kinds: Sequence[Resource], *, kueue_namespace: str
 ) -> list[Line]:
     """Returns one line for each requirement.  All workers are read concurrently."""
-    found = await checks(session)
+    found = await checks(session.api)
     queues = await _queues(session, found)
     lines = _manager(found, queues, kinds)
     for kind in kinds:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fournos.cli.exits import Exit
-from fournos.client.errors import ApiError, FournosError, MissingError, NoLogError, WaitTimeout
+from fournos.client.errors import ApiError, EndedError, FournosError, MissingError, NoLogError, WaitTimeout
 from fournos.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -87,6 +87,8 @@ def from_insight(error: FournosError) -> Fail:
             code = Exit.NOT_FOUND
         case WaitTimeout():
             code = Exit.TIMEOUT
+        case EndedError():
+            code = Exit.FINISHED
         case _:
             code = Exit.USAGE
     return Fail(error.message, fix=error.fix, code=code)

@@ -15,9 +15,9 @@ from fournos.cli.explain import view as explanation
 from fournos.cli.lazy import sub_app
 from fournos.cli.output import table
 from fournos.frameworks.kind_spec import FinishRule, Framework
-from fournos.frameworks.kinds import TableError, load
 from fournos.insight.explanation import as_data
 from fournos.insight.frameworks_facts import gather
+from fournos.insight.frameworks_kinds import kinds_of, words_of
 from fournos.insight.frameworks_reasons import explain, phase
 from fournos.insight.values import name_of
 from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
@@ -40,7 +40,7 @@ def list_kinds(
     fournos frameworks list
     fournos frameworks list -f samples/frameworks.yaml    before the operator gets it
     """
-    found = _table(file)
+    found = kinds_of(file)
     if cli.output.structured:
         cli.output.data({"frameworks": [one.model_dump(by_alias=True, mode="json") for one in found]})
         return
@@ -77,7 +77,7 @@ async def explain_object(
     fournos frameworks explain build-x7k2m
     fournos frameworks explain foo/mine -f samples/frameworks.yaml
     """
-    kinds = _table(file)
+    kinds = kinds_of(file)
     async with cli.session() as session:
         framework, obj = await _find(session, kinds, name)
         found = await gather(session.api, framework, obj)
@@ -89,21 +89,13 @@ async def explain_object(
         cli.output.lines(explanation(shown, told, cli.world.now(), width=cli.output.width))
 
 
-def _table(file: str) -> tuple[Framework, ...]:
-    """Returns the configured kinds, with those of `file`.  Raises Fail if the file is invalid."""
-    try:
-        return load(file)
-    except TableError as error:
-        raise Fail(str(error), fix="correct the file") from None
-
-
 # --- which object is meant ---------------------------------------------------------------------------
 
 
 async def _find(session: Session, kinds: Sequence[Framework], text: str) -> tuple[Framework, Obj]:
     """Returns the object that `text` names, and its kind.  Raises Fail if none or several match."""
     kind, _, name = text.rpartition("/")
-    meant = [one for one in kinds if not kind or kind.lower() in _names(one)]
+    meant = [one for one in kinds if not kind or kind.lower() in words_of(one)]
     if not meant:
         known = ", ".join(one.name for one in kinds)
         raise Fail(
@@ -132,13 +124,6 @@ async def _find(session: Session, kinds: Sequence[Framework], text: str) -> tupl
         fix=f"did you mean {' or '.join(near)}?" if near else look,
         code=Exit.NOT_FOUND,
     )
-
-
-def _names(framework: Framework) -> set[str]:
-    """The accepted names of the kind, in lower case."""
-    one = framework.resource
-    words = {one.kind, one.plural, f"{one.plural}.{one.group}", f"{one.kind}.{one.group}", framework.name}
-    return {word.lower() for word in words}
 
 
 async def _queued(session: Session, framework: Framework) -> list[str]:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 import yaml
 
-from fournos.api.rules import Violation
 from fournos.api.text import escaped
 from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
@@ -17,11 +16,11 @@ from fournos.cli.lazy import sub_app
 from fournos.cli.manifest import read
 from fournos.cli.minicluster_live import install
 from fournos.insight.manifests import documents
+from fournos.insight.miniclusters import accepted
 from fournos.kube.resource import Obj
 from fournos.miniclusters import build, curve, entrypoint, names
 from fournos.miniclusters.cluster import cluster_of
 from fournos.miniclusters.kinds import MINICLUSTER
-from fournos.miniclusters.rules import check_manifest
 from fournos.miniclusters.settings import MiniClusterSettings
 
 app = sub_app()
@@ -77,18 +76,12 @@ def render(
 
 
 def _read(path: str, namespace: str | None) -> dict[str, Any]:
-    """Returns the only MiniCluster of a file.  Raises Fail, also for what the API server would refuse."""
+    """Returns the only MiniCluster of a file.  Raises Fail, or ManifestError if it would be refused."""
     found = [one for one in documents(read(path), path) if one.get("kind") == MINICLUSTER.kind]
     if len(found) != 1:
         raise Fail(f"{path} holds {len(found)} MiniClusters", fix="name a file with exactly one")
     minicluster = found[0]
-    broken = check_manifest(minicluster)
-    meta = minicluster.get("metadata")
-    if not isinstance(meta, dict) or not meta.get("name"):
-        broken = [Violation("metadata.name", "write a name", "schema"), *broken]
-    if broken:
-        lines = "".join(f"\n  {violation}" for violation in broken)
-        raise Fail(f"{path} would be refused:{lines}", fix="correct these fields and try again")
+    accepted(minicluster, path)
     if namespace:
         minicluster["metadata"]["namespace"] = namespace
     return minicluster

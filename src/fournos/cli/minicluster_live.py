@@ -10,8 +10,6 @@ import typer
 from rich.text import Text
 
 from fournos.cli.command import Cli, Session, verb
-from fournos.cli.errors import Fail
-from fournos.cli.exits import Exit
 from fournos.cli.find import completion, find_one
 from fournos.cli.formatting import phase_text
 from fournos.cli.get import condition_table, indented
@@ -20,13 +18,10 @@ from fournos.cli.logs import Printer, show
 from fournos.cli.output import table
 from fournos.cli.progress import headline
 from fournos.client.logs import container_lines
-from fournos.insight.log_sources import LogSource
+from fournos.insight.miniclusters import log_source, phase_of, pods, rank_of, scale_change, workloads
 from fournos.insight.values import between, created, name_of, one_line, since, spec_of, status_of
-from fournos.kube.kinds import POD
 from fournos.kube.resource import Obj, key_of
-from fournos.miniclusters import names
 from fournos.miniclusters.kinds import MINICLUSTER
-from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.podsets import queue_name
 from fournos.queueing.state import view as queue_view
 
@@ -67,11 +62,6 @@ async def list_miniclusters(
     fournos minicluster list -A --phase Ready -o wide     queues and largest sizes
     """
     await show_list(cli, MINICLUSTER, view, phase_of, phases=phase, selector=selector, everywhere=everywhere)
-
-
-def phase_of(minicluster: Obj) -> str:
-    """The phase; "Waiting" if the operator has not reconciled the MiniCluster yet."""
-    return str(status_of(minicluster).get("phase") or "Waiting")
 
 
 def view(
@@ -117,24 +107,13 @@ async def get(cli: Cli, name: NameArgument) -> None:
         one = await find(session, name)
         if cli.output.objects(MINICLUSTER, [one], single=True):
             return
-        found = await pods(session, one)
-        workloads = (
-            [
-                workload
-                for workload in (await session.api.list(WORKLOAD, namespace=session.namespace)).items
-                if any(
-                    owner["uid"] == one["metadata"]["uid"]
-                    for owner in workload["metadata"].get("ownerReferences") or ()
-                )
-            ]
-            if queue_name(one)
-            else []
-        )
-    cli.output.lines(detail(one, found, workloads, cli.world.now(), width=cli.output.width))
+        found = await pods(session.api, one)
+        queued = await workloads(session.api, one)
+    cli.output.lines(detail(one, found, queued, cli.world.now(), width=cli.output.width))
 
 
 def detail(
-    one: Obj, found: Sequence[Obj], workloads: Sequence[Obj], now: datetime, *, width: int | None
+    one: Obj, found: Sequence[Obj], queued: Sequence[Obj], now: datetime, *, width: int | None
 ) -> list[Text]:
     spec, status = spec_of(one), status_of(one)
     code, largest = status.get("exitCode"), status.get("maximumSize")
@@ -154,7 +133,7 @@ def detail(
     inner = width and width - 2
     for title, body in (
         ("Conditions", condition_table(one, now, width)),
-        ("Workloads", _workloads(workloads, now, inner)),
+        ("Workloads", _workloads(queued, now, inner)),
         ("Pods", _pods(found, now, inner)),
         ("Next", _next(one)),
     ):
@@ -218,15 +197,7 @@ async def logs(
     """
     async with cli.session() as session:
         one = await find(session, name)
-        found = [pod for pod in await pods(session, one) if rank_of(pod) == str(rank)]
-        if not found:
-            raise Fail(
-                f"{name_of(one)} has no pod of rank {rank}: it is {phase_of(one)}",
-                fix=f"why: fournos minicluster get {name_of(one)}",
-                code=Exit.NOT_FOUND,
-            )
-        newest = max(found, key=created)
-        source = LogSource(key_of(newest), container or name_of(one), f"rank {rank}", started=True)
+        source = log_source(one, await pods(session.api, one), rank=rank, container=container)
         if not await show(container_lines(session.api, source, tail, follow=follow), Printer(cli)):
             cli.output.hint("No lines: the container has printed nothing, or has not begun.")
 
@@ -246,16 +217,7 @@ async def scale(
     """
     async with cli.session() as session:
         one = await find(session, name)
-        if phase_of(one) == "Finished":
-            raise Fail(f"{name_of(one)} has finished", fix="make a new one", code=Exit.FINISHED)
-        largest = int(status_of(one).get("maximumSize") or 0)
-        if largest and size > largest:
-            raise Fail(
-                f"{name_of(one)} began with {largest} hosts, and its brokers know no more",
-                fix=f"choose at most {largest}, or make a new one with a larger maxSize",
-                code=Exit.USAGE,
-            )
-        await session.api.patch(MINICLUSTER, key_of(one), {"spec": {"size": size}})
+        await session.api.patch(MINICLUSTER, key_of(one), scale_change(one, size))
     cli.output.say(
         f"{name_of(one)}: {size} pods asked for. See how far it is: fournos minicluster get {name_of(one)}"
     )
@@ -268,15 +230,3 @@ async def find(session: Session, name: str) -> Obj:
     """Returns the MiniCluster of this name.  Raises Fail if there is none."""
     bare = name.rpartition("/")[2]
     return await find_one(session, MINICLUSTER, bare, command="fournos minicluster", what="MiniCluster")
-
-
-async def pods(session: Session, one: Obj) -> list[Obj]:
-    """Returns the pods of the MiniCluster by rank, the services pod last."""
-    selector = f"{names.MINICLUSTER_LABEL}={name_of(one)}"
-    found = (await session.api.list(POD, namespace=session.namespace, selector=selector)).items
-    return sorted(found, key=lambda pod: (not rank_of(pod), int(rank_of(pod) or 0), created(pod)))
-
-
-def rank_of(pod: Obj) -> str:
-    """The rank of the pod's broker; "" for the services pod."""
-    return str((pod["metadata"].get("labels") or {}).get(names.COMPLETION_INDEX_LABEL) or "")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from fournos.cli.command import Cli, Session
 from fournos.cli.connect import World
@@ -21,55 +20,16 @@ from fournos.kube.kinds import POD, SECRET
 from fournos.kube.probe import ClusterApi
 from fournos.kube.resource import Key, Obj, controls, key_of
 from fournos.kube.untrusted_kubeconfig import check
-from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG
+from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
 from fournos.multikueue.kubeconfig import PUT_KUBECONFIG, content_of
-from fournos.multikueue.names import CONTROLLER, LOGS_OF, MULTIKUEUE
-from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
+from fournos.multikueue.names import LOGS_OF
+from fournos.queueing.kinds import WORKLOAD
 
 KUEUE_NAMESPACE = "kueue-system"
 UNAUTHORIZED = 401
 LOGS_SUFFIX = "-logs"
 """The suffix of the name of the Secret for logs, after the name of the worker's own Secret."""
 _HAVE_IT_MADE = "have Secret {own} made, and its get granted to you: docs/multikueue.md, Logs"
-CONTROLLERS = {
-    MULTIKUEUE: ("Kueue's", "Kueue's adapter", "is Kueue running, with MultiKueue on?"),
-    CONTROLLER: ("ours", "our adapter", "start it: fournos run --enable multikueue"),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class DispatchCheck:
-    """An AdmissionCheck that dispatches jobs to workers."""
-
-    name: str
-    adapter: str
-    """ "Kueue's" or "ours"."""
-    whose: str
-    """ "Kueue's adapter" or "our adapter"."""
-    start: str
-    """Advice if no controller serves the check."""
-    active: Obj
-    """Its condition Active; empty if no controller has reconciled it."""
-    workers: tuple[str, ...]
-
-
-async def checks(session: Session) -> list[DispatchCheck]:
-    """Returns the AdmissionChecks of Kueue's adapter and of ours, sorted by name."""
-    found = []
-    for one in (await session.api.list(ADMISSION_CHECK)).items:
-        words = CONTROLLERS.get(one["spec"].get("controllerName"))
-        if words is None:
-            continue
-        parameters = one["spec"].get("parameters") or {}
-        try:
-            config = await session.api.get(MULTIKUEUE_CONFIG, Key("", str(parameters.get("name"))))
-        except NotFoundError:
-            config = {}
-        conditions = (one.get("status") or {}).get("conditions") or ()
-        active: Obj = next((told for told in conditions if told["type"] == "Active"), {})
-        workers = tuple((config.get("spec") or {}).get("clusters") or ())
-        found.append(DispatchCheck(one["metadata"]["name"], *words, active=active, workers=workers))
-    return sorted(found, key=lambda check: check.name)
 
 
 @asynccontextmanager

@@ -7,12 +7,10 @@ from typing import Annotated
 import typer
 import yaml
 
-from fournos.appwrappers.admission import problems
-from fournos.appwrappers.wrap import WrapError
-from fournos.appwrappers.wrap import wrap as wrap_manifests
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.manifest import read
+from fournos.insight.appwrapper_components import wrapped
 from fournos.insight.manifests import documents
 
 
@@ -39,16 +37,6 @@ def wrap(
     found = [document for file in files for document in documents(read(file), file)]
     if not found:
         raise Fail("there is no manifest in these files", fix="name a file with at least one")
-    chosen = name or str((found[0].get("metadata") or {}).get("name") or "")
-    if not chosen:
-        raise Fail("the first manifest has no name to take", fix="give one with --name")
-    try:
-        wrapper = wrap_manifests(found, name=chosen, namespace=cli.common.namespace, queue=queue)
-    except WrapError as error:
-        raise Fail(str(error), fix="correct the manifests and wrap them again") from None
-    broken = problems(wrapper)
-    if broken:
-        lines = "".join(f"\n  {violation.field}: {violation.message}" for violation in broken)
-        raise Fail(f"{chosen} would be refused:{lines}", fix="correct the manifests and wrap them again")
+    wrapper = wrapped(found, name=name, namespace=cli.common.namespace, queue=queue)
     typer.echo(yaml.safe_dump(wrapper, sort_keys=False), nl=False)
     return 0

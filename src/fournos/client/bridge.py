@@ -9,6 +9,8 @@ import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
 
+from fournos.client.frames import Handles, W
+
 P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S")
@@ -114,13 +116,14 @@ def one_of(
 
 
 def many_of(
-    method: Callable[Concatenate[Any, P], Awaitable[list[Any]]], face: Callable[[Any], S]
-) -> Callable[Concatenate[Any, P], list[S]]:
+    method: Callable[Concatenate[Any, P], Awaitable[Handles[Any]]], face: Callable[[Any], W]
+) -> Callable[Concatenate[Any, P], Handles[W]]:
     """As `blocking`, for a method that returns a list of handles: wraps each in `face`."""
 
     @functools.wraps(method)
-    def call(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> list[S]:
-        return [face(one) for one in LOOP.run(_call(method, self, args, kwargs))]
+    def call(self: Facade, /, *args: P.args, **kwargs: P.kwargs) -> Handles[W]:
+        handles: Handles[Any] = LOOP.run(_call(method, self, args, kwargs))
+        return handles.mapped(face)
 
     return call
 

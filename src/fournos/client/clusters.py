@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from contextlib import aclosing
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 from fournos.api.times import format_time
-from fournos.client.errors import FournosError, WaitTimeout, typed
-from fournos.client.handles import AsyncHandle, View
-from fournos.client.jobs import Seconds
+from fournos.client.errors import FournosError, typed
+from fournos.client.handles import PATIENCE, AsyncHandle, Seconds, View
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.insight.clusters import (
     UNLOCKED,
@@ -24,13 +20,9 @@ from fournos.insight.clusters import (
     looked_at,
 )
 from fournos.insight.values import spec_of, status_of
-from fournos.kube.resource import Obj, key_of
 
 if TYPE_CHECKING:
     from fournos.api.fournoscluster import FournosClusterStatus
-
-PATIENCE: Final = 60.0
-"""The default timeout, in seconds, of the methods that wait for a change to take effect."""
 
 
 class ClusterView(View):
@@ -68,9 +60,21 @@ class ClusterView(View):
         """The number of jobs that run on the cluster."""
         return int(status_of(self.raw).get("runningJobs") or 0)
 
-    def __repr__(self) -> str:
-        state = f"locked for {self.owner}" if self.locked else "draining" if self.draining else "open"
-        return f"<{type(self).__name__} {self.namespace}/{self.name} {state}>"
+    def _state(self) -> str:
+        return f"locked for {self.owner}" if self.locked else "draining" if self.draining else "open"
+
+    def _facts(self, now: datetime) -> list[tuple[str, str]]:
+        return [("Hardware", self.gpus), ("Jobs", str(self.running_jobs)), ("Owner", self.owner or "")]
+
+    def _columns(self) -> dict[str, Any]:
+        return {
+            **super()._columns(),
+            "owner": self.owner,
+            "locked": self.locked,
+            "draining": self.draining,
+            "gpus": self.gpus,
+            "running_jobs": self.running_jobs,
+        }
 
 
 class AsyncCluster(AsyncHandle, ClusterView):
@@ -82,6 +86,7 @@ class AsyncCluster(AsyncHandle, ClusterView):
 
     _resource = FOURNOS_CLUSTER
     _noun = "cluster"
+    _ends = False
 
     @typed
     async def lock(
@@ -103,14 +108,14 @@ class AsyncCluster(AsyncHandle, ClusterView):
         await self.refresh()
         change = lock_change(self._raw, who, ttl=ttl, drain=drain, now=datetime.now(UTC))
         await self._patch(change)
-        await self._until(lambda found: locked_for(found, who), timeout, f"the lock for {who} is not held")
+        await self._effect(lambda: locked_for(self._raw, who), timeout, f"the lock for {who} is not held")
 
     @typed
     async def unlock(self, *, timeout: Seconds = PATIENCE) -> None:
         """Releases the lock.  The cluster takes jobs again, also if it was drained."""
         await self.refresh()
         await self._patch({"spec": dict(UNLOCKED)})
-        await self._until(lambda found: not lock_of(found), timeout, "the lock is still being released")
+        await self._effect(lambda: not lock_of(self._raw), timeout, "the lock is still being released")
 
     @typed
     async def drain(self, *, stop: bool = False, timeout: Seconds = PATIENCE) -> None:
@@ -120,7 +125,7 @@ class AsyncCluster(AsyncHandle, ClusterView):
         """
         await self.refresh()
         await self._patch({"spec": drain_change("stop" if stop else "wait")})
-        await self._until(drained, timeout, "some jobs still run")
+        await self._effect(lambda: drained(self._raw), timeout, "some jobs still run")
 
     @typed
     async def undrain(self) -> None:
@@ -134,19 +139,4 @@ class AsyncCluster(AsyncHandle, ClusterView):
         await self.refresh()
         asked = format_time(datetime.now(UTC))
         await self._patch(discover_change(asked))
-        await self._until(lambda found: looked_at(found, asked), timeout, "it has not been looked at yet")
-
-    async def _patch(self, body: Obj) -> None:
-        self._take(await self._client.api.patch(FOURNOS_CLUSTER, key_of(self._raw), body))
-
-    async def _until(self, holds: Callable[[Obj], object], timeout: Seconds, lacking: str) -> None:
-        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-        if not seconds:
-            return
-        try:
-            async with asyncio.timeout(seconds), aclosing(self._changes()) as changes:
-                async for found in changes:
-                    if holds(found):
-                        return
-        except TimeoutError:
-            raise WaitTimeout(self, f"{self.name}: {lacking} after {seconds:g} s") from None
+        await self._effect(lambda: looked_at(self._raw, asked), timeout, "it has not been looked at yet")

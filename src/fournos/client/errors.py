@@ -8,8 +8,10 @@ FournosError
 ├── NoLogError              no log exists for the request
 ├── JobFailed               `failure` has the category and the first error
 ├── JobStopped
+├── ObjectFailed            an object of another kind has failed
 ├── WaitTimeout             the timeout expired; the operation continues
 ├── NotEndedError           the operation requires a job that has ended
+├── EndedError              the object has ended: what was asked for is no longer possible
 └── ApiError                the API server refuses or does not answer; `cause` is the KubeError
     ├── NotAllowedError     missing permission, or no valid credentials
     ├── NotInstalledError   the kind is not served
@@ -25,10 +27,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, cast
 
-from fournos.insight.errors import FournosError, ManifestError, MissingError, NoLogError
+from fournos.insight.errors import EndedError, FournosError, ManifestError, MissingError, NoLogError
 from fournos.kube import errors as kube
 
 if TYPE_CHECKING:
+    from fournos.client.handles import View
     from fournos.client.views import JobView
     from fournos.insight.failure import Failure
 
@@ -36,6 +39,7 @@ __all__ = [
     "ApiError",
     "ConflictError",
     "DeletedError",
+    "EndedError",
     "FournosError",
     "JobFailed",
     "JobStopped",
@@ -46,6 +50,7 @@ __all__ = [
     "NotAllowedError",
     "NotEndedError",
     "NotInstalledError",
+    "ObjectFailed",
     "RefusedError",
     "UnreachableError",
     "WaitTimeout",
@@ -83,6 +88,14 @@ class JobStopped(FournosError):  # noqa: N818 - an outcome
     def __init__(self, job: JobView) -> None:
         super().__init__(f"{job.name} was stopped: {job.message}".removesuffix(": "))
         self.job = job
+
+
+class ObjectFailed(FournosError):  # noqa: N818 - an outcome
+    """The awaited object, of another kind than FournosJob, has failed.  `handle` is its handle."""
+
+    def __init__(self, handle: View, *, fix: str) -> None:
+        super().__init__(f"{handle.name} failed: {handle.message}".removesuffix(": "), fix=fix)
+        self.handle = handle
 
 
 class WaitTimeout(FournosError):  # noqa: N818 - an outcome

@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from typing import TYPE_CHECKING, ClassVar
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
-from fournos.client.errors import DeletedError, translated, typed
-from fournos.insight.values import name_of
-from fournos.kube.errors import NotFoundError
+from fournos.client.errors import (
+    DeletedError,
+    EndedError,
+    FournosError,
+    ObjectFailed,
+    WaitTimeout,
+    translated,
+    typed,
+)
+from fournos.insight.values import created, moment, name_of, one_line, phase_of, since, status_of
+from fournos.kube.errors import ConflictError, InvalidError, NotFoundError
 from fournos.kube.resource import Obj, Resource, key_of, uid_of
 
 if TYPE_CHECKING:
-    from fournos.client.asynchronous import AsyncClient
+    from rich.text import Text
+
+    from fournos.api.model import StatusCondition
+    from fournos.client.connection import Connection
+
+ENDED: Final = "ended"
+CONDITION: Final = "condition="
+PATIENCE: Final = 60.0
+"""The default timeout, in seconds, of the methods that wait for a change to take effect."""
+Seconds: TypeAlias = float | timedelta
 
 
 class View:
@@ -34,15 +55,120 @@ class View:
         """The identity of the object: a later object of the same name has another UID."""
         return uid_of(self.raw)
 
+    @property
+    def created(self) -> datetime | None:
+        """The creation time."""
+        return moment(created(self.raw))
+
+    @property
+    def phase(self) -> str:
+        """The phase; New while no operator has reconciled the object."""
+        return phase_of(self.raw)
+
+    @property
+    def message(self) -> str:
+        """The status message on one line; "" if there is none."""
+        return one_line(status_of(self.raw).get("message"))
+
+    @property
+    def ended(self) -> bool:
+        """True if the object has ended, with whatever result."""
+        return False
+
+    @property
+    def succeeded(self) -> bool:
+        """True if the object has ended with success."""
+        return False
+
+    @property
+    def conditions(self) -> tuple[StatusCondition, ...]:
+        """The conditions in the status."""
+        # Imported here: the models take a third of the client's import time.
+        from fournos.api.model import StatusCondition
+
+        found = status_of(self.raw).get("conditions") or ()
+        return tuple(StatusCondition.model_validate(one) for one in found)
+
+    # --- as notebooks, terminals and data frames show it -------------------------------------------------
+
+    def _state(self) -> str:
+        """The state in one or a few words."""
+        return self.phase
+
+    def _link(self) -> str:
+        """The address of a page about the object; "" if there is none."""
+        return ""
+
+    def _facts(self, now: datetime) -> list[tuple[str, str]]:
+        """Label and text of what is worth a look; facts with the text "" or "-" are left out."""
+        return []
+
+    def _timeline(self, now: datetime) -> str:
+        """The true conditions in the order in which they became true, with the time since then."""
+        found = [one for one in status_of(self.raw).get("conditions") or () if one.get("status") == "True"]
+        found.sort(key=lambda one: str(one.get("lastTransitionTime") or ""))
+        return ", ".join(f"{one.get('type')} {since(one.get('lastTransitionTime'), now)}" for one in found)
+
+    def _shown(self) -> list[tuple[str, str]]:
+        now = datetime.now(UTC)
+        rows = [
+            *self._facts(now),
+            ("Timeline", self._timeline(now)),
+            ("Created", f"{since(created(self.raw), now)} ago"),
+            ("Message", self.message),
+        ]
+        return [(label, text) for label, text in rows if text not in ("", "-")]
+
+    def _columns(self) -> dict[str, Any]:
+        """Column → value of the object's row in a data frame."""
+        return {
+            "namespace": self.namespace,
+            "name": self.name,
+            "uid": self.uid,
+            "phase": self.phase,
+            "created": self.created,
+            "message": self.message,
+        }
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.namespace}/{self.name} {self._state()}>"
+
+    def _repr_html_(self) -> str:
+        """HTML for notebooks.  All values come from the object: they are untrusted and are escaped."""
+        from fournos.client.display import html
+
+        return html(self)
+
+    def __rich__(self) -> Text:
+        from fournos.client.display import text
+
+        return text(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEvent:
+    """A change of an object's phase, message or end."""
+
+    phase: str
+    message: str
+    before: str | None = field(compare=False)
+    """The phase of the previous event; None for the first event, which is the current state."""
+    ended: bool
+    raw: Obj = field(compare=False, repr=False)
+
 
 class AsyncHandle(View):
     """The handle of one object, identified by its UID: never of another object of the same name."""
 
-    _resource: ClassVar[Resource]
+    _resource: Resource
     _noun: ClassVar[str]
     """The noun for the kind in messages, such as "job"."""
+    _phases: ClassVar[tuple[str, ...]] = ()
+    """The phases that can be waited for; empty if they are not known."""
+    _ends: bool = True
+    """False for a kind whose objects do not end."""
 
-    def __init__(self, client: AsyncClient, raw: Obj) -> None:
+    def __init__(self, client: Connection, raw: Obj) -> None:
         self._client = client
         self._raw = raw
 
@@ -57,6 +183,115 @@ class AsyncHandle(View):
             self._take(await self._client.api.get(self._resource, key_of(self._raw)))
         except NotFoundError:
             raise self._deleted() from None
+
+    async def watch(self) -> AsyncIterator[ObjectEvent]:
+        """Yields the current state of the object, then every change until it ends.
+
+        A broken watch is resumed.  Raises DeletedError.
+        """
+        before: ObjectEvent | None = None
+        async with aclosing(self._changes()) as changes:
+            async for _ in changes:
+                event = self._event(before.phase if before else None)
+                if event != before:
+                    yield event
+                    before = event
+                if event.ended:
+                    return
+
+    async def wait(self, until: str = ENDED, *, timeout: Seconds | None = None) -> None:
+        """Waits until the object has ended, or has reached `until`, and raises an error if it has failed.
+
+        `until` is a phase, such as "Running", or "condition=TYPE" or "condition=TYPE=STATUS", such as
+        "condition=Ready".  A job raises JobFailed or JobStopped, an object of another kind ObjectFailed, if
+        it ended so without having reached `until`.  Raises WaitTimeout after `timeout` (seconds or
+        timedelta); the object is not changed by that.
+        """
+        await self.settle(until, timeout=timeout)
+        if until == ENDED or not self._reached(until):
+            await self._raise_failure()
+            if until.startswith(CONDITION):
+                raise EndedError(
+                    f"{self.name} has ended without {until}", fix=f"see its conditions: it is {self.phase}"
+                )
+
+    async def settle(self, until: str = ENDED, *, timeout: Seconds | None = None) -> None:
+        """As `wait`, but raises no error for a result; read it from `phase`."""
+        self._check_until(until)
+        what = "ended" if until == ENDED else f"reached {until}"
+        await self._until(
+            lambda: self.ended or (until != ENDED and self._reached(until)),
+            timeout,
+            lambda seconds: f"{self.name} has not {what} within {seconds:g} s: it is {self.phase}",
+        )
+
+    # --- what the kinds differ in --------------------------------------------------------------------------
+
+    def _event(self, before: str | None) -> ObjectEvent:
+        """The event for the object as last read; `before` is the phase of the previous event."""
+        return ObjectEvent(self.phase, self.message, before, self.ended, self._raw)
+
+    def _reached(self, until: str) -> bool:
+        """True if the object as last read is in the phase, or has the condition, `until`."""
+        if not until.startswith(CONDITION):
+            return self.phase == until
+        type_, _, status = until.removeprefix(CONDITION).partition("=")
+        found = status_of(self._raw).get("conditions") or ()
+        return any(one.get("type") == type_ and one.get("status") == (status or "True") for one in found)
+
+    async def _raise_failure(self) -> None:
+        """Raises the error for an object that has ended without success."""
+        if self.ended and not self.succeeded:
+            raise ObjectFailed(self, fix="see its conditions, and the logs of its pods")
+
+    # --- shared --------------------------------------------------------------------------------------------
+
+    def _check_until(self, until: str) -> None:
+        """Raises FournosError for something that no object of this kind can reach."""
+        if until == ENDED and not self._ends:
+            raise FournosError(
+                f"a {self._noun} has no end to wait for",
+                fix='name a phase, or a condition: "condition=Ready"',
+            )
+        if until.startswith(CONDITION) or not self._phases or until in (ENDED, *self._phases):
+            return
+        known = ", ".join([*([ENDED] if self._ends else []), *self._phases])
+        raise FournosError(f"{until} is no phase", fix=f"write one of {known}, or condition=TYPE")
+
+    async def _until(
+        self, holds: Callable[[], object], timeout: Seconds | None, late: Callable[[float], str]
+    ) -> None:
+        """Follows the object until `holds` is true of the last read one.
+
+        Raises WaitTimeout, whose message `late` makes of the seconds.
+        """
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        try:
+            async with asyncio.timeout(seconds), aclosing(self._changes()) as changes:
+                async for _ in changes:
+                    if holds():
+                        return
+        except TimeoutError:
+            raise WaitTimeout(self, late(seconds or 0)) from None
+
+    async def _effect(self, holds: Callable[[], object], timeout: Seconds, lacking: str) -> None:
+        """Waits until a change has taken effect; does not wait if the timeout is 0."""
+        if timeout:
+            await self._until(holds, timeout, lambda seconds: f"{self.name}: {lacking} after {seconds:g} s")
+
+    async def _patch(self, body: Obj) -> None:
+        """Applies a merge patch with the UID as its precondition: to no other object that took the name."""
+        meta = {**(body.get("metadata") or {}), "uid": self.uid}
+        try:
+            self._take(
+                await self._client.api.patch(self._resource, key_of(self._raw), {**body, "metadata": meta})
+            )
+        except NotFoundError:
+            raise self._deleted() from None
+        except (ConflictError, InvalidError):
+            # The UID precondition failed if another object has the name: refresh raises DeletedError then.
+            await self.refresh()
+            raise
 
     async def _changes(self) -> AsyncGenerator[Obj, None]:
         """Yields the current object, then the object after each change.  Raises DeletedError."""
@@ -78,5 +313,24 @@ class AsyncHandle(View):
 
     def _deleted(self) -> DeletedError:
         return DeletedError(
-            f"{self._noun} {self.name} ({self.uid}) was deleted", fix=f"see what there is: {self._noun}s()"
+            f"{self._noun} {self.name} ({self.uid}) was deleted", fix=f"see what there is: {self._plural()}()"
         )
+
+    def _plural(self) -> str:
+        """The name of the client's method that lists objects of this kind."""
+        return f"{self._noun}s".lower()
+
+
+class AsyncWork(AsyncHandle):
+    """The handle of an object that users submit and delete."""
+
+    @typed
+    async def delete(self) -> None:
+        """Deletes the object and its dependents.  What runs is stopped first.
+
+        The delete has the UID as its precondition: another object that took the name is never deleted.
+        """
+        try:
+            await self._client.api.delete(self._resource, key_of(self._raw), uid=self.uid)
+        except (NotFoundError, ConflictError):
+            raise self._deleted() from None

@@ -13,12 +13,18 @@ from typing import Any, Final, TypeAlias
 
 from fournos.api.fournosjob import FournosJob, FournosJobSpec
 from fournos.client.errors import KeyConflict, ManifestError
+from fournos.client.kinds import APPWRAPPER, MINICLUSTER
 from fournos.client.views import values_of
-from fournos.insight.manifests import assign, check, field_path, parse, refused, rename, skeleton
+from fournos.insight.appwrapper_components import accepted as accepted_wrapper
+from fournos.insight.appwrapper_components import wrapped
+from fournos.insight.manifests import assign, check, documents, field_path, parse, refused, rename, skeleton
+from fournos.insight.miniclusters import accepted as accepted_minicluster
 from fournos.insight.values import name_of, spec_of
 from fournos.jobs.rules_fields import MAX_NAME
 from fournos.kube.resource import Obj, is_terminating
 
+Manifest: TypeAlias = Mapping[str, Any] | str | Path
+"""A manifest as a mapping, or the path of a file."""
 JobSpec: TypeAlias = FournosJobSpec | FournosJob | Mapping[str, Any] | str | Path
 """A typed spec or job, a manifest or the spec alone as a mapping, or the path of a file with one manifest."""
 
@@ -32,15 +38,18 @@ _DIGEST: Final = 10
 
 def read(path: Path) -> dict[str, Any]:
     """Returns the only FournosJob of a file.  Raises ManifestError, also for a file with several."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "no text in UTF-8"
-        raise ManifestError(f"cannot read {path}: {why}", fix="name a YAML or JSON file") from None
-    found = parse(text, str(path))
+    found = parse(_text(path), str(path))
     if len(found) > 1:
         raise ManifestError(f"{path} holds {len(found)} jobs", fix="submit them one by one")
     return found[0]
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "no text in UTF-8"
+        raise ManifestError(f"cannot read {path}: {why}", fix="name a YAML or JSON file") from None
 
 
 def manifest(what: JobSpec, *, owner: str, name: str | None, key: str | None) -> dict[str, Any]:
@@ -138,6 +147,40 @@ def combinations(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
                 f"the axis {path} has no list of values", fix=f'write {{"{path}": [..., ...]}}'
             )
     return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+
+def _documents(what: Manifest | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    if isinstance(what, str | Path):
+        return documents(_text(Path(what)), str(what))
+    return [copy.deepcopy(dict(one)) for one in ([what] if isinstance(what, Mapping) else what)]
+
+
+def appwrapper(
+    what: Manifest | Sequence[Mapping[str, Any]], *, name: str | None, queue: str | None
+) -> dict[str, Any]:
+    """Returns a checked AppWrapper: the given one, or one of the given resources.  Raises ManifestError."""
+    found = _documents(what)
+    if not found:
+        raise ManifestError("there is no resource to wrap", fix="give at least one manifest")
+    if [one.get("kind") for one in found] != [APPWRAPPER.kind]:
+        return wrapped(found, name=name, namespace=None, queue=queue, option="name=")
+    if name or queue:
+        raise ManifestError(
+            "an AppWrapper has its own name and queue", fix="write them into its metadata, or leave them out"
+        )
+    accepted_wrapper(found[0])
+    return found[0]
+
+
+def minicluster(what: Manifest) -> dict[str, Any]:
+    """Returns a checked MiniCluster.  Raises ManifestError."""
+    found = _documents(what)
+    source = str(what) if isinstance(what, str | Path) else "the MiniCluster"
+    if [one.get("kind") for one in found] != [MINICLUSTER.kind]:
+        kinds = ", ".join(str(one.get("kind")) for one in found) or "nothing"
+        raise ManifestError(f"{source} holds {kinds}", fix="give exactly one MiniCluster")
+    accepted_minicluster(found[0], source)
+    return found[0]
 
 
 def base_document(what: JobSpec) -> dict[str, Any]:

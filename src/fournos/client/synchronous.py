@@ -7,11 +7,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from fournos.client.appwrappers import AppWrapperView, AsyncAppWrapper
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.bridge import LOOP, blocking, iterating, many_of, one_of
 from fournos.client.clusters import AsyncCluster, ClusterView
-from fournos.client.handles import AsyncHandle, View
-from fournos.client.jobs import AsyncJob, Seconds
+from fournos.client.dispatch import AsyncDispatch, DispatchView
+from fournos.client.handles import AsyncHandle, AsyncWork, Seconds, View
+from fournos.client.jobs import AsyncJob
+from fournos.client.miniclusters import AsyncMiniCluster, MiniClusterView
+from fournos.client.objects import AsyncObject, ObjectView
+from fournos.client.queues import AsyncQueue, QueueView
 from fournos.client.views import JobView
 from fournos.kube.api import Api
 from fournos.kube.credentials import Credentials
@@ -33,13 +38,22 @@ class Handle(View):
         return found
 
     refresh = blocking(AsyncHandle.refresh)
+    watch = iterating(AsyncHandle.watch)
+    wait = blocking(AsyncHandle.wait)
+    settle = blocking(AsyncHandle.settle)
+
+
+class Work(Handle):
+    """See `AsyncWork`."""
+
+    delete = blocking(AsyncWork.delete)
 
 
 def _job(job: AsyncJob) -> Job:
     return Job(job)
 
 
-class Job(Handle, JobView):
+class Job(Work, JobView):
     """See `AsyncJob`."""
 
     _async: AsyncJob
@@ -50,13 +64,10 @@ class Job(Handle, JobView):
         return self._async.repeats
 
     watch = iterating(AsyncJob.watch)
-    wait = blocking(AsyncJob.wait)
-    settle = blocking(AsyncJob.settle)
     logs = iterating(AsyncJob.logs)
     tasks = blocking(AsyncJob.tasks)
     explain = blocking(AsyncJob.explain)
     stop = blocking(AsyncJob.stop)
-    delete = blocking(AsyncJob.delete)
     retry = one_of(AsyncJob.retry, _job)
     resubmit = one_of(AsyncJob.resubmit, _job)
 
@@ -71,6 +82,57 @@ class Cluster(Handle, ClusterView):
     drain = blocking(AsyncCluster.drain)
     undrain = blocking(AsyncCluster.undrain)
     discover = blocking(AsyncCluster.discover)
+
+
+class Queue(Handle, QueueView):
+    """See `AsyncQueue`."""
+
+    _async: AsyncQueue
+
+    waiting = blocking(AsyncQueue.waiting)
+
+
+class AppWrapper(Work, AppWrapperView):
+    """See `AsyncAppWrapper`."""
+
+    _async: AsyncAppWrapper
+
+    components = blocking(AsyncAppWrapper.components)
+    explain = blocking(AsyncAppWrapper.explain)
+
+
+class MiniCluster(Work, MiniClusterView):
+    """See `AsyncMiniCluster`."""
+
+    _async: AsyncMiniCluster
+
+    scale = blocking(AsyncMiniCluster.scale)
+    logs = iterating(AsyncMiniCluster.logs)
+
+
+class Dispatch(Handle, DispatchView):
+    """See `AsyncDispatch`."""
+
+    _async: AsyncDispatch
+
+    def __init__(self, handle: AsyncDispatch) -> None:
+        super().__init__(handle)
+        self._check = handle._check
+
+    explain = blocking(AsyncDispatch.explain)
+
+
+class Object(Work, ObjectView):
+    """See `AsyncObject`."""
+
+    _async: AsyncObject
+
+    def __init__(self, handle: AsyncObject) -> None:
+        super().__init__(handle)
+        self._resource = handle._resource
+        self._framework = handle._framework
+
+    explain = blocking(AsyncObject.explain)
 
 
 class Client:
@@ -122,7 +184,18 @@ class Client:
     jobs = many_of(AsyncClient.jobs, Job)
     clusters = many_of(AsyncClient.clusters, Cluster)
     cluster = one_of(AsyncClient.cluster, Cluster)
+    queues = many_of(AsyncClient.queues, Queue)
     queue = blocking(AsyncClient.queue)
+    appwrappers = many_of(AsyncClient.appwrappers, AppWrapper)
+    appwrapper = one_of(AsyncClient.appwrapper, AppWrapper)
+    submit_appwrapper = one_of(AsyncClient.submit_appwrapper, AppWrapper)
+    miniclusters = many_of(AsyncClient.miniclusters, MiniCluster)
+    minicluster = one_of(AsyncClient.minicluster, MiniCluster)
+    submit_minicluster = one_of(AsyncClient.submit_minicluster, MiniCluster)
+    dispatched = many_of(AsyncClient.dispatched, Dispatch)
+    dispatch = one_of(AsyncClient.dispatch, Dispatch)
+    objects = many_of(AsyncClient.objects, Object)
+    object = one_of(AsyncClient.object, Object)
     submit_matrix = many_of(AsyncClient.submit_matrix, Job)
 
     def wait_all(

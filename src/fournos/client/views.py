@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from fournos.client.handles import View
 from fournos.insight.timeline import Entry, timeline
-from fournos.insight.values import created, hardware, is_terminal, one_line, phase_of, short, since
+from fournos.insight.values import hardware, hardware_of, is_terminal, moment, short, spec_of, status_of
 from fournos.jobs.names import display_name
 from fournos.kube.resource import Obj
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from fournos.api.fournosjob import Attempt, FournosJob, FournosJobSpec, FournosJobStatus
-    from fournos.api.model import StatusCondition
-
-_COLOURS = {
-    "Succeeded": "green",
-    "Failed": "red",
-    "Stopped": "purple",
-    "Stopping": "purple",
-    "Running": "blue",
-}
 
 
 class JobView(View):
@@ -46,23 +34,14 @@ class JobView(View):
         return _typed({"status": self.raw.get("status") or {}}).status
 
     @property
-    def phase(self) -> str:
-        """The phase, such as Running; New while no operator has reconciled the job."""
-        return phase_of(self.raw)
-
-    @property
     def ended(self) -> bool:
         """True if the job has succeeded, failed or was stopped."""
         return is_terminal(self.raw)
 
     @property
     def succeeded(self) -> bool:
+        """True if the job has succeeded."""
         return self.phase == "Succeeded"
-
-    @property
-    def message(self) -> str:
-        """The status message on one line: what the job waits for, or why it ended."""
-        return one_line((self.raw.get("status") or {}).get("message"))
 
     @property
     def cluster(self) -> str | None:
@@ -80,10 +59,6 @@ class JobView(View):
         return self.status.attempts
 
     @property
-    def conditions(self) -> tuple[StatusCondition, ...]:
-        return self.status.conditions
-
-    @property
     def timeline(self) -> list[Entry]:
         """The phases of the job with their durations; the current one lasts until now."""
         return timeline(self.raw, datetime.now(UTC))
@@ -93,42 +68,32 @@ class JobView(View):
         """The address of the run's page in the Tekton Dashboard; None if it is not known."""
         return self.status.dashboard_url
 
-    # --- as notebooks and terminals show it ------------------------------------------------------------
+    # --- as notebooks, terminals and data frames show it -------------------------------------------------
 
-    def _facts(self) -> list[tuple[str, str]]:
-        now = datetime.now(UTC)
-        phases = ", ".join(f"{entry.phase} {short(entry.length)}" for entry in self.timeline)
-        rows = [
-            ("Cluster", self.cluster or "-"),
-            ("Hardware", self.hardware),
-            ("Phases", phases or "-"),
-            ("Created", f"{since(created(self.raw), now)} ago"),
-            ("Message", self.message or "-"),
-        ]
-        return [(name, text) for name, text in rows if text != "-"]
+    def _link(self) -> str:
+        return str(self.dashboard_url or "")
 
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.namespace}/{self.name} {self.phase}>"
+    def _facts(self, now: datetime) -> list[tuple[str, str]]:
+        return [("Cluster", self.cluster or "-"), ("Hardware", self.hardware)]
 
-    def _repr_html_(self) -> str:
-        """HTML for notebooks.  All values come from the object: they are untrusted and are escaped."""
-        colour = _COLOURS.get(self.phase, "inherit")
-        rows = [f"<tr><th>{name}</th><td>{escape(text)}</td></tr>" for name, text in self._facts()]
-        url = str(self.dashboard_url or "")
-        if url.startswith(("https://", "http://")):
-            link = f'<a href="{escape(url)}" rel="noopener noreferrer">{escape(url)}</a>'
-            rows.append(f"<tr><th>Run</th><td>{link}</td></tr>")
-        head = f'<b>{escape(self.name)}</b> <span style="color:{colour}">{escape(self.phase)}</span>'
-        return f"<div>{head}<table>{''.join(rows)}</table></div>"
+    def _timeline(self, now: datetime) -> str:
+        return ", ".join(f"{entry.phase} {short(entry.length)}" for entry in timeline(self.raw, now))
 
-    def __rich__(self) -> Text:
-        from rich.text import Text
-
-        from fournos.api.text import escaped_line
-
-        lines = [Text.assemble((self.name, "bold"), "  ", self.phase)]
-        lines += [Text.assemble((f"  {name:<9} ", "dim"), escaped_line(text)) for name, text in self._facts()]
-        return Text("\n").join(lines)
+    def _columns(self) -> dict[str, Any]:
+        times = status_of(self.raw).get("phaseTimes") or {}
+        lengths = {entry.phase.lower(): entry.length for entry in self.timeline}
+        gpus = hardware_of(self.raw)
+        return {
+            **super()._columns(),
+            "owner": spec_of(self.raw).get("owner"),
+            "cluster": self.cluster,
+            "gpu_type": gpus.get("gpuType"),
+            "gpu_count": gpus.get("gpuCount"),
+            "attempt": status_of(self.raw).get("attempt"),
+            "started": moment(times.get("running")),
+            "finished": moment(times.get("finished")),
+            **{f"{phase}_for": lengths.get(phase) for phase in ("resolving", "pending", "running")},
+        }
 
 
 def _typed(document: Obj) -> FournosJob:

@@ -27,6 +27,10 @@ class ManifestError(FournosError):
         self.violations = tuple(violations)
 
 
+class EndedError(FournosError):
+    """The operation, or what was waited for, is no longer possible: the object has ended."""
+
+
 class NoLogError(FournosError):
     """No log exists for the request."""
 

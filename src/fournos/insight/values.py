@@ -72,9 +72,14 @@ def between(start: object, end: object, now: datetime) -> str:
     return short((moment(end) or now) - begun) if begun else "-"
 
 
+def hardware_of(job: Obj) -> Mapping[str, Any]:
+    """The hardware of a job; empty if none is requested.  The resolved one takes precedence over the spec."""
+    return (status_of(job).get("resolved") or {}).get("hardware") or spec_of(job).get("hardware") or {}
+
+
 def hardware(job: Obj) -> str:
-    """The GPUs of a job, such as "2 x a100".  The resolved hardware takes precedence over the spec."""
-    found = (status_of(job).get("resolved") or {}).get("hardware") or spec_of(job).get("hardware") or {}
+    """The GPUs of a job, such as "2 x a100"."""
+    found = hardware_of(job)
     kind, count = found.get("gpuType"), found.get("gpuCount")
     return f"{count} x {kind}" if kind and count else "-"
 

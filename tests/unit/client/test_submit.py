@@ -10,7 +10,7 @@ import yaml
 
 from fournos.api.fournosjob import FournosJob, FournosJobSpec
 from fournos.client import AsyncClient, ConflictError, KeyConflict, ManifestError, UnreachableError
-from fournos.client.asynchronous import _TRIES
+from fournos.client.job_methods import _TRIES
 from fournos.client.submission import MATRIX_LABEL
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import ConnectionLostError, KubeError

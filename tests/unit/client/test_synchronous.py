@@ -16,14 +16,24 @@ from typing import Any
 import pytest
 
 from fournos.client import (
+    AppWrapper,
+    AsyncAppWrapper,
     AsyncClient,
     AsyncCluster,
+    AsyncDispatch,
     AsyncJob,
+    AsyncMiniCluster,
+    AsyncObject,
+    AsyncQueue,
     Client,
     Cluster,
+    Dispatch,
     Job,
+    MiniCluster,
     MissingError,
     NotAllowedError,
+    Object,
+    Queue,
     WaitTimeout,
 )
 from fournos.client.bridge import LOOP
@@ -31,7 +41,16 @@ from fournos.jobs.kinds import FOURNOS_JOB
 from tests.unit.client.world import NS, SPEC, Api
 from tests.waiting import blocking_until
 
-FACES = ((Client, AsyncClient), (Job, AsyncJob), (Cluster, AsyncCluster))
+FACES = (
+    (Client, AsyncClient),
+    (Job, AsyncJob),
+    (Cluster, AsyncCluster),
+    (Queue, AsyncQueue),
+    (AppWrapper, AsyncAppWrapper),
+    (MiniCluster, AsyncMiniCluster),
+    (Dispatch, AsyncDispatch),
+    (Object, AsyncObject),
+)
 SOURCES = Path(__file__).parents[3] / "src"
 
 

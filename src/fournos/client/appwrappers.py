@@ -1,0 +1,121 @@
+"""The handle of an AppWrapper: resources that are queued, and that end, as one."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from fournos.client.errors import ObjectFailed, typed
+from fournos.client.handles import AsyncWork, View
+from fournos.client.kinds import APPWRAPPER
+from fournos.insight.values import spec_of, status_of
+from fournos.queueing.podsets import queue_name
+
+if TYPE_CHECKING:
+    from fournos.api.appwrapper import AppWrapperSpec, AppWrapperStatus
+    from fournos.insight.appwrapper_components import Component
+    from fournos.insight.explanation import Explanation
+
+_SUCCEEDED: Final = "Succeeded"
+_FAILED: Final = "Failed"
+PHASES: Final = (
+    "Suspended",
+    "Resuming",
+    "Running",
+    "Resetting",
+    "Suspending",
+    "Terminating",
+    _SUCCEEDED,
+    _FAILED,
+)
+
+
+class AppWrapperView(View):
+    """A typed view of an AppWrapper as last read; `raw` is the whole object."""
+
+    @property
+    def spec(self) -> AppWrapperSpec:
+        """The spec as a typed model."""
+        from fournos.api.appwrapper import AppWrapperSpec
+
+        return AppWrapperSpec.model_validate(spec_of(self.raw))
+
+    @property
+    def status(self) -> AppWrapperStatus:
+        """The status as a typed model."""
+        from fournos.api.appwrapper import AppWrapperStatus
+
+        return AppWrapperStatus.model_validate(status_of(self.raw))
+
+    @property
+    def ended(self) -> bool:
+        """True if the AppWrapper has succeeded or failed."""
+        return self.phase in (_SUCCEEDED, _FAILED)
+
+    @property
+    def succeeded(self) -> bool:
+        """True if the AppWrapper has succeeded."""
+        return self.phase == _SUCCEEDED
+
+    @property
+    def message(self) -> str:
+        """The message of the condition that explains the phase; "" if there is none."""
+        from fournos.insight.appwrapper_reasons import why
+
+        return why(self.raw)
+
+    @property
+    def queue_name(self) -> str:
+        """The LocalQueue; "" if the AppWrapper is not queued."""
+        return queue_name(self.raw)
+
+    @property
+    def resets(self) -> int:
+        """How often the AppWrapper was reset after a failure that counts."""
+        return int(status_of(self.raw).get("resettingCount") or 0)
+
+    def _facts(self, now: datetime) -> list[tuple[str, str]]:
+        from fournos.insight.appwrapper_components import kinds
+
+        return [
+            ("Queue", self.queue_name),
+            ("Components", ", ".join(kinds(self.raw))),
+            ("Resets", str(self.resets or "")),
+        ]
+
+    def _columns(self) -> dict[str, Any]:
+        return {**super()._columns(), "queue": self.queue_name, "resets": self.resets}
+
+
+class AsyncAppWrapper(AsyncWork, AppWrapperView):
+    """The handle of one AppWrapper, identified by its UID."""
+
+    _resource = APPWRAPPER
+    _noun = "AppWrapper"
+    _phases = PHASES
+
+    @typed
+    async def components(self) -> list[Component]:
+        """Returns the wrapped resources in their order, each with its state and its pods."""
+        from fournos.insight.appwrapper_components import components
+        from fournos.insight.appwrapper_facts import members
+
+        await self.refresh()
+        return components(self._raw, await members(self._client.api, self._raw))
+
+    @typed
+    async def explain(self) -> Explanation:
+        """Explains why the AppWrapper waits, is reset or has failed, and what to do."""
+        from fournos.insight.appwrapper_facts import members
+        from fournos.insight.appwrapper_reasons import explain
+        from fournos.insight.facts import queue_facts
+
+        await self.refresh()
+        found = await members(self._client.api, self._raw)
+        queue = self.queue_name
+        facts = await queue_facts(self._client.api, self._raw, queue) if queue else None
+        return explain(self._raw, found, facts, datetime.now(UTC))
+
+    async def _raise_failure(self) -> None:
+        if self.phase == _FAILED:
+            raise ObjectFailed(self, fix=f"see its components; why: fournos appwrapper explain {self.name}")

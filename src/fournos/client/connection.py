@@ -1,0 +1,113 @@
+"""The connection of a client: credentials, namespace, owner, and how objects are found by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from fournos.client.errors import MissingError, translated
+from fournos.client.frames import Handles, V
+from fournos.client.watches import Watches
+from fournos.insight.selection import missing
+from fournos.insight.source import DEFAULT_QUEUE
+from fournos.insight.values import name_of
+from fournos.kube.api import Api
+from fournos.kube.client import Client as HttpClient
+from fournos.kube.credentials import Credentials, in_cluster, load
+from fournos.kube.errors import NotFoundError
+from fournos.kube.resource import Key, Obj, Resource
+
+_QPS: Final = 1000
+
+
+class Connection:
+    """An open connection, its default namespace and owner, and its shared watches."""
+
+    def __init__(
+        self,
+        *,
+        kubeconfig: str | Path | None = None,
+        context: str | None = None,
+        namespace: str | None = None,
+        owner: str | None = None,
+        in_cluster: bool = False,
+        credentials: Credentials | None = None,
+        api: Api | None = None,
+    ) -> None:
+        self._own: HttpClient | None = None
+        self._asked = namespace
+        default = "default"
+        if api is None:
+            found = credentials or _credentials(kubeconfig, context, inside=in_cluster)
+            default = found.namespace
+            api = self._own = HttpClient(found, name="client", qps=_QPS, burst=_QPS)
+        self.api: Api = api
+        self.namespace: str = namespace or os.environ.get("FOURNOS_NAMESPACE") or default
+        self.owner: str = os.environ.get("FOURNOS_OWNER", "") if owner is None else owner
+        self.queue_name: str = os.environ.get("FOURNOS_KUEUE_LOCAL_QUEUE_NAME", DEFAULT_QUEUE)
+        self.watches = Watches(api)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connection.  A connection that the caller passed as `api` stays open."""
+        if self._own is not None:
+            await self._own.close()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} namespace={self.namespace!r} owner={self.owner!r}>"
+
+    # --- shared by the methods of all kinds ------------------------------------------------------------
+
+    async def _found(
+        self,
+        resource: Resource,
+        name: str,
+        *,
+        noun: str,
+        namespace: str | None = None,
+        command: str = "fournos",
+        plural: str | None = None,
+    ) -> Obj:
+        """Returns the object of this name.  Raises MissingError, with similar names."""
+        where = namespace or self.namespace
+        try:
+            return await self.api.get(resource, Key(where, name))
+        except NotFoundError:
+            others = [name_of(one) for one in await self._listed(resource, namespace=where)]
+            raise MissingError(
+                f"no {noun} {name} in namespace {where}",
+                fix=missing(name, others, where, command=command, what=plural or f"{noun}s"),
+            ) from None
+
+    async def _listed(
+        self,
+        resource: Resource,
+        *,
+        selector: str = "",
+        everywhere: bool = False,
+        namespace: str | None = None,
+    ) -> list[Obj]:
+        where = "" if everywhere else namespace or self.namespace
+        return (await self.api.list(resource, namespace=where, selector=selector)).items
+
+
+def by_phase(handles: Iterable[V], phase: str | Sequence[str]) -> Handles[V]:
+    """Returns the handles of objects in one of the phases, whatever their case; all without a phase."""
+    wanted = {one.lower() for one in ([phase] if isinstance(phase, str) else phase)}
+    return Handles(one for one in handles if not wanted or one.phase.lower() in wanted)
+
+
+def _credentials(kubeconfig: str | Path | None, context: str | None, *, inside: bool) -> Credentials:
+    """Loads the credentials.  Raises NotAllowedError, whose `fix` names what to change."""
+    with translated():
+        return in_cluster() if inside else load(Path(kubeconfig) if kubeconfig else None, context)

@@ -1,0 +1,59 @@
+"""Lists of handles, which notebooks show as a table and pandas as a data frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import Any, TypeVar
+
+from fournos.client.errors import FournosError
+from fournos.client.handles import View
+from fournos.kube.resource import Obj
+
+V = TypeVar("V", bound=View)
+W = TypeVar("W", bound=View)
+
+
+class Handles(list[V]):
+    """A list of handles."""
+
+    def __init__(self, handles: Iterable[V] = (), *, paths: tuple[str, ...] = ()) -> None:
+        super().__init__(handles)
+        self.paths = paths
+        """Paths of fields that `to_frame` shows without being asked, such as the axes of a matrix."""
+
+    def mapped(self, face: Callable[[Any], W]) -> Handles[W]:
+        """Returns the list with each handle replaced by `face` of it."""
+        return Handles(map(face, self), paths=self.paths)
+
+    def to_frame(self, *paths: str) -> Any:
+        """Returns a pandas DataFrame with one row an object, as last read.
+
+        `paths` are further columns, such as "hardware.gpuCount", "metadata.labels.team" or "status.message";
+        a path without a root is one of the spec.  Raises FournosError if pandas is not installed.
+        """
+        try:
+            pandas = import_module("pandas")
+        except ImportError:
+            raise FournosError("pandas is not installed", fix="pip install pandas") from None
+        return pandas.DataFrame([_row(view, (*self.paths, *paths)) for view in self])
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks.  All values come from the objects: they are untrusted and are escaped."""
+        from fournos.client.display import html_table
+
+        return html_table(self)
+
+
+def _row(view: View, paths: Iterable[str]) -> dict[str, Any]:
+    return {**view._columns(), **{path: _field(view.raw, path) for path in paths}}
+
+
+def _field(obj: Obj, path: str) -> Any:
+    from fournos.insight.manifests import field_path
+
+    parts = field_path(path)
+    found: Any = obj
+    for part in parts[1:] if parts[:2] == ["spec", "status"] else parts:
+        found = found.get(part) if isinstance(found, dict) else None
+    return found

@@ -1,0 +1,178 @@
+"""The client's methods for jobs.
+
+Modules that only submissions need are imported inside of those methods: they take most of the import time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from fournos.client.connection import Connection
+from fournos.client.errors import FournosError, WaitTimeout, typed
+from fournos.client.frames import Handles
+from fournos.client.handles import ENDED, Seconds
+from fournos.client.jobs import AsyncJob, Progress
+from fournos.insight.selection import last, matches, newest_first, wanted_phases
+from fournos.insight.values import name_of
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.errors import AlreadyExistsError, ConnectionLostError, NotFoundError, ServerError
+from fournos.kube.resource import Obj, key_of
+
+if TYPE_CHECKING:
+    from fournos.client.submission import JobSpec
+
+LAST: Final = "@last"
+_CONNECTIONS: Final = 32
+"""The number of jobs of a matrix that are created concurrently."""
+_TRIES: Final = 5
+_PAUSE: Final = 0.5
+"""Seconds before the first retry of a submission with a key; the backoff doubles at each retry."""
+
+
+class JobMethods(Connection):
+    """What a client does with jobs."""
+
+    @typed
+    async def submit(
+        self, job: JobSpec, *, key: str | None = None, name: str | None = None, owner: str | None = None
+    ) -> AsyncJob:
+        """Submits a job and returns its handle.  `job` is a typed spec, a mapping, or the path of a file.
+
+        The client validates the manifest first, by the API server's rules, and raises ManifestError.  With a
+        `key` the submission is idempotent: the name is derived from owner and key, and a repeated call
+        returns the existing job.  Raises KeyConflict if that job has another spec.  Only a submission with a
+        key is retried after a lost connection: without a key a retry could create a second job.
+        """
+        from fournos.client.submission import manifest
+        from fournos.insight.manifests import place
+
+        wanted = manifest(job, owner=self.owner if owner is None else owner, name=name, key=key)
+        place(wanted, asked=self._asked, otherwise=self.namespace, asker=("the client", "namespace="))
+        if key is None:
+            return AsyncJob(self, await self.api.create(FOURNOS_JOB, wanted))
+        return AsyncJob(self, await self._create_once(wanted))
+
+    async def _create_once(self, wanted: Obj) -> Obj:
+        from fournos.client.submission import same_submission
+
+        pause = _PAUSE
+        for attempt in range(1, _TRIES + 1):
+            try:
+                return await self.api.create(FOURNOS_JOB, wanted)
+            except AlreadyExistsError:
+                with suppress(NotFoundError):  # deleted between the create and the get: create it again
+                    there = await self.api.get(FOURNOS_JOB, key_of(wanted))
+                    same_submission(wanted, there)
+                    return there
+            except (ConnectionLostError, ServerError):
+                if attempt == _TRIES:
+                    raise
+                await asyncio.sleep(pause)
+                pause *= 2
+        raise FournosError(f"job {name_of(wanted)} comes and goes", fix="try again")
+
+    @typed
+    async def job(self, name: str = LAST) -> AsyncJob:
+        """Returns the job of this name; "@last" is the newest job, of the client's owner if that is set.
+
+        Raises MissingError.
+        """
+        if name == LAST:
+            found = await self._listed(FOURNOS_JOB)
+            return AsyncJob(self, last(found, owner=self.owner, namespace=self.namespace))
+        return AsyncJob(self, await self._found(FOURNOS_JOB, name, noun="job"))
+
+    @typed
+    async def jobs(
+        self,
+        *,
+        phase: str | Sequence[str] = (),
+        owner: str | None = None,
+        cluster: str | None = None,
+        selector: str = "",
+        everywhere: bool = False,
+    ) -> Handles[AsyncJob]:
+        """Returns the jobs of the namespace, newest first.
+
+        The phase "active" means all phases that are not terminal.  `everywhere` means all namespaces.
+        """
+        phases = wanted_phases([phase] if isinstance(phase, str) else phase)
+        found = await self._listed(FOURNOS_JOB, selector=selector, everywhere=everywhere)
+        shown = [one for one in found if matches(one, phases=phases, owner=owner, cluster=cluster)]
+        return Handles(AsyncJob(self, one) for one in newest_first(shown))
+
+    async def submit_matrix(
+        self,
+        job: JobSpec,
+        axes: Mapping[str, Sequence[Any]],
+        *,
+        label: str | None = None,
+        key: str | None = None,
+    ) -> Handles[AsyncJob]:
+        """Submits a job for each combination of the values of `axes`.
+
+        `axes` is path → values, such as {"hardware.gpuCount": [1, 2], "env.MODEL": [...]}.  All jobs carry
+        the label fournos.dev/matrix with the value `label`; the default is a random value.  All manifests
+        are validated before the first is submitted.  With a `key` the whole call is idempotent.  `to_frame`
+        of the result has a column for each axis.
+        """
+        from fournos.client.submission import MATRIX_LABEL, base_document, changed, combinations, manifest
+
+        base, chosen = base_document(job), label or f"m-{secrets.token_hex(4)}"
+        if key is None and (meta := base.get("metadata") or {}).get("name"):
+            base["metadata"] = {**meta, "generateName": f"{meta['name']}-"}
+            del base["metadata"]["name"]
+        wanted: list[tuple[dict[str, Any], str | None]] = []
+        for values in combinations(axes):
+            one = changed(base, values)
+            meta = one.setdefault("metadata", {})
+            meta["labels"] = {**(meta.get("labels") or {}), MATRIX_LABEL: chosen}
+            own = None if key is None else " ".join([key, *(f"{path}={values[path]!r}" for path in values)])
+            manifest(one, owner=self.owner, name=None, key=own)
+            wanted.append((one, own))
+        free = asyncio.Semaphore(_CONNECTIONS)
+
+        async def submit(one: dict[str, Any], own: str | None) -> AsyncJob:
+            async with free:
+                return await self.submit(one, key=own)
+
+        return Handles(await gathered(submit(one, own) for one, own in wanted), paths=tuple(axes))
+
+    async def wait_all(
+        self, jobs: Iterable[AsyncJob], *, timeout: Seconds | None = None, progress: Progress | None = None
+    ) -> None:
+        """Waits until all jobs have ended, whatever the result; read it from `phase` of each.
+
+        The jobs of a namespace share one watch.  Raises WaitTimeout; the jobs continue to run.  Raises
+        DeletedError if a job was deleted.
+        """
+        waiting = list(jobs)
+        ended = 0
+
+        async def settle(job: AsyncJob) -> None:
+            nonlocal ended
+            await job.settle(ENDED, timeout=timeout)
+            ended += 1
+            if progress is not None:
+                progress(ended, len(waiting), job)
+
+        try:
+            await gathered(settle(job) for job in waiting)
+        except WaitTimeout as error:
+            text = f"{len(waiting) - ended} of {len(waiting)} jobs have not ended in time"
+            raise WaitTimeout(error.handle, text) from None
+
+
+async def gathered(coroutines: Iterable[Any]) -> list[Any]:
+    """Returns all results, or raises the first error.  No task is left running in either case."""
+    tasks = [asyncio.ensure_future(one) for one in coroutines]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

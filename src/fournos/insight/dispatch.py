@@ -1,0 +1,162 @@
+"""Where a dispatched job stands: on the manager cluster, and on the workers that were asked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fournos.api.conditions import condition, is_true
+from fournos.insight.errors import FournosError, MissingError
+from fournos.insight.source import Source
+from fournos.insight.values import name_of, spec_of, status_of
+from fournos.kube.errors import NotFoundError
+from fournos.kube.resource import Key, Obj, controller_of
+from fournos.multikueue.kinds import MULTIKUEUE_CONFIG
+from fournos.multikueue.names import CONTROLLER, MULTIKUEUE
+from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD
+
+RUNNING: Final = "Running"
+QUEUED: Final = "Queued"
+PENDING: Final = "Pending"
+EVICTED: Final = "Evicted"
+
+CONTROLLERS: Final = {
+    MULTIKUEUE: ("Kueue's", "Kueue's adapter", "is Kueue running, with MultiKueue on?"),
+    CONTROLLER: ("ours", "our adapter", "start it: fournos run --enable multikueue"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchCheck:
+    """An AdmissionCheck that dispatches jobs to workers."""
+
+    name: str
+    adapter: str
+    """ "Kueue's" or "ours"."""
+    whose: str
+    """ "Kueue's adapter" or "our adapter"."""
+    start: str
+    """Advice if no controller serves the check."""
+    active: Obj
+    """Its condition Active; empty if no controller has reconciled it."""
+    workers: tuple[str, ...]
+
+
+async def checks(source: Source) -> list[DispatchCheck]:
+    """Returns the AdmissionChecks of Kueue's adapter and of ours, sorted by name."""
+    found = []
+    for one in (await source.list(ADMISSION_CHECK)).items:
+        words = CONTROLLERS.get(one["spec"].get("controllerName"))
+        if words is None:
+            continue
+        parameters = one["spec"].get("parameters") or {}
+        try:
+            config = await source.get(MULTIKUEUE_CONFIG, Key("", str(parameters.get("name"))))
+        except NotFoundError:
+            config = {}
+        workers = tuple(spec_of(config).get("clusters") or ())
+        active = condition(one, "Active") or {}
+        found.append(DispatchCheck(name_of(one), *words, active=active, workers=workers))
+    return sorted(found, key=lambda check: check.name)
+
+
+async def checks_by_name(source: Source) -> dict[str, DispatchCheck]:
+    return {check.name: check for check in await checks(source)}
+
+
+def entry_of(workload: Obj, known: Mapping[str, DispatchCheck]) -> dict[str, Any]:
+    """The state of the AdmissionCheck that dispatches the Workload to a worker; empty if there is none."""
+    entries = status_of(workload).get("admissionChecks") or ()
+    return dict(next((one for one in entries if one["name"] in known), {}))
+
+
+def job_name(workload: Obj) -> str:
+    """Kind and name of the job of a Workload, such as FournosJob/run; the Workload's name without a job."""
+    owner = controller_of(workload)
+    return f"{owner['kind']}/{owner['name']}" if owner else name_of(workload)
+
+
+def worker_of(workload: Obj) -> str:
+    """The worker that took the job; "" while none has."""
+    return str(status_of(workload).get("clusterName") or "")
+
+
+def asked(workload: Obj) -> tuple[str, ...]:
+    """The workers to read: the one that took the job, then those that are asked to take it."""
+    return tuple(filter(None, [worker_of(workload), *_nominated(workload)]))
+
+
+def _nominated(workload: Obj) -> tuple[str, ...]:
+    return tuple(map(str, status_of(workload).get("nominatedClusterNames") or ()))
+
+
+def state_of(workload: Obj, entry: Obj) -> str:
+    """Queued, Pending, Running, Evicted, another state of the check, or the reason of the end."""
+    if is_true(workload, "Finished"):
+        return str((condition(workload, "Finished") or {}).get("reason") or "Finished")
+    if is_true(workload, "Evicted"):
+        return EVICTED
+    if not is_true(workload, "QuotaReserved"):
+        return QUEUED
+    return RUNNING if entry.get("state") == "Ready" else str(entry.get("state") or PENDING)
+
+
+def here(workload: Obj, entry: Obj, check: DispatchCheck) -> list[tuple[str, str]]:
+    """What the manager cluster has of the job: label and text of each fact that is known."""
+    quota = condition(workload, "QuotaReserved") or {}
+    evicted = condition(workload, "Evicted") or {} if is_true(workload, "Evicted") else {}
+    facts = [
+        ("Quota here", quota.get("message") or "Kueue has not looked at it yet"),
+        ("Evicted", evicted.get("message")),
+        ("Check", f"{check.name} ({check.whose}): {entry.get('state')}"),
+        ("It says", entry.get("message")),
+        ("Worker", worker_of(workload)),
+        ("Asked", ", ".join(_nominated(workload))),
+        ("Finished", (condition(workload, "Finished") or {}).get("message")),
+    ]
+    if check.active.get("status") != "True":
+        why = check.active.get("message") or f"nobody serves it; {check.start}"
+        facts.append(("Attention", f"the check is not active: {why}"))
+    return [(label, str(text)) for label, text in facts if text]
+
+
+def there(copy: Obj) -> str:
+    """What the worker's own Kueue does with its copy of the Workload, in one line."""
+    for type_ in ("Finished", "Evicted", "Admitted"):
+        found = condition(copy, type_) or {}
+        if found.get("status") == "True":
+            return f"{type_}: {found.get('message') or _NOT_SEEN}"
+    found = condition(copy, "QuotaReserved") or {}
+    state = "QuotaReserved" if found.get("status") == "True" else "waits"
+    return f"{state}: {found.get('message') or _NOT_SEEN}"
+
+
+_NOT_SEEN: Final = "its Kueue has not looked at it yet: is there a LocalQueue?"
+
+
+async def workload_named(source: Source, namespace: str, name: str) -> Obj:
+    """Returns the Workload of the job of this name, or of this name itself.  Raises MissingError."""
+    for one in (await source.list(WORKLOAD, namespace=namespace)).items:
+        owner = controller_of(one)
+        if name in (name_of(one), owner["name"] if owner else ""):
+            return one
+    raise MissingError(
+        f"no queued job {name} in namespace {namespace}",
+        fix="a job that is there needs a queue's name and its kind's controller, here on the manager",
+    )
+
+
+def dispatch_of(workload: Obj, known: Mapping[str, DispatchCheck]) -> tuple[dict[str, Any], DispatchCheck]:
+    """Returns the entry of the check that dispatches the Workload, and the check.
+
+    Raises FournosError for a Workload that no check dispatches.
+    """
+    entry = entry_of(workload, known)
+    if not entry:
+        queue = spec_of(workload).get("queueName")
+        raise FournosError(
+            f"{job_name(workload)} does not go to a worker: no AdmissionCheck of its queue takes it",
+            fix=f"add one to the ClusterQueue of {queue}, see docs/multikueue.md",
+        )
+    return entry, known[entry["name"]]

@@ -1,0 +1,46 @@
+"""Names of kinds: those that are queued by configuration, and any other by its full name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from fournos.frameworks.kind_spec import Framework
+from fournos.frameworks.kinds import TableError, load
+from fournos.insight.errors import FournosError
+from fournos.kube.resource import Resource
+from fournos.queueing.kind_names import BadNameError, parse_name
+
+
+def kinds_of(file: str) -> tuple[Framework, ...]:
+    """Returns the configured kinds, with those of `file`.  Raises FournosError if the file is invalid."""
+    try:
+        return load(file)
+    except TableError as error:
+        raise FournosError(str(error), fix="correct the file") from None
+
+
+def words_of(framework: Framework) -> set[str]:
+    """The accepted names of the kind, in lower case."""
+    one = framework.resource
+    words = {one.kind, one.plural, f"{one.plural}.{one.group}", f"{one.kind}.{one.group}", framework.name}
+    return {word.lower() for word in words}
+
+
+def resource_named(text: str, kinds: Sequence[Framework]) -> tuple[Resource, Framework | None]:
+    """Returns the kind that `text` names: a configured one by any of its names, else Kind.version.group.
+
+    Raises FournosError for an unknown or ambiguous name.
+    """
+    found = [one for one in kinds if text.lower() in words_of(one)]
+    if len(found) == 1:
+        return found[0].resource, found[0]
+    if found:
+        raise FournosError(f"several kinds are named {text}", fix=f"write one of {_known(found)}")
+    try:
+        return parse_name(text), None
+    except BadNameError as error:
+        raise FournosError(str(error), fix=f"known: {_known(kinds)}; others by Kind.version.group") from None
+
+
+def _known(kinds: Iterable[Framework]) -> str:
+    return ", ".join(one.name for one in kinds)

@@ -1,0 +1,91 @@
+"""What is read of a MiniCluster: pods by rank, logs, sizes; and whether a manifest is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from fournos.api.rules import Violation
+from fournos.insight.errors import EndedError, FournosError, ManifestError, NoLogError
+from fournos.insight.log_sources import LogSource
+from fournos.insight.source import Source
+from fournos.insight.values import created, name_of, status_of
+from fournos.kube.kinds import POD
+from fournos.kube.resource import Obj, key_of, owner_uids, uid_of
+from fournos.miniclusters import names
+from fournos.miniclusters.rules import check_manifest
+from fournos.queueing.kinds import WORKLOAD
+from fournos.queueing.podsets import queue_name
+
+PHASES: Final = ("Waiting", "Running", "Ready", "Finished")
+
+
+def phase_of(minicluster: Obj) -> str:
+    """The phase; "Waiting" if the operator has not reconciled the MiniCluster yet."""
+    return str(status_of(minicluster).get("phase") or "Waiting")
+
+
+def rank_of(pod: Obj) -> str:
+    """The rank of the pod's broker; "" for the services pod."""
+    return str((pod["metadata"].get("labels") or {}).get(names.COMPLETION_INDEX_LABEL) or "")
+
+
+async def pods(source: Source, minicluster: Obj) -> list[Obj]:
+    """Returns the pods of the MiniCluster by rank, the services pod last."""
+    namespace, name = key_of(minicluster)
+    selector = f"{names.MINICLUSTER_LABEL}={name}"
+    found = (await source.list(POD, namespace=namespace, selector=selector)).items
+    return sorted(found, key=lambda pod: (not rank_of(pod), int(rank_of(pod) or 0), created(pod)))
+
+
+async def workloads(source: Source, minicluster: Obj) -> list[Obj]:
+    """Returns the Workloads of the MiniCluster; none are read if it names no queue."""
+    if not queue_name(minicluster):
+        return []
+    found = (await source.list(WORKLOAD, namespace=key_of(minicluster).namespace)).items
+    return [one for one in found if uid_of(minicluster) in owner_uids(one)]
+
+
+def log_source(minicluster: Obj, found: Iterable[Obj], *, rank: int, container: str | None) -> LogSource:
+    """The container of the newest pod of this rank; by default the one that runs Flux.  Raises NoLogError."""
+    name = name_of(minicluster)
+    of_rank = [pod for pod in found if rank_of(pod) == str(rank)]
+    if not of_rank:
+        raise NoLogError(
+            f"{name} has no pod of rank {rank}: it is {phase_of(minicluster)}",
+            fix=f"why: fournos minicluster get {name}",
+        )
+    newest = max(of_rank, key=created)
+    return LogSource(key_of(newest), container or name, f"rank {rank}", started=True)
+
+
+def scale_change(minicluster: Obj, size: int) -> dict[str, Any]:
+    """Returns the merge patch that changes the number of pods.
+
+    Raises EndedError for a finished MiniCluster, and FournosError for a size above its maximum.
+    """
+    name = name_of(minicluster)
+    if phase_of(minicluster) == "Finished":
+        raise EndedError(f"{name} has finished", fix="make a new one")
+    if size < 1:
+        raise FournosError(f"{name} cannot have {size} pods", fix="choose at least 1")
+    largest = int(status_of(minicluster).get("maximumSize") or 0)
+    if largest and size > largest:
+        raise FournosError(
+            f"{name} began with {largest} hosts, and its brokers know no more",
+            fix=f"choose at most {largest}, or make a new one with a larger maxSize",
+        )
+    return {"spec": {"size": size}}
+
+
+def accepted(minicluster: Mapping[str, Any], source: str) -> None:
+    """Raises ManifestError with every reason for which the API server would refuse the manifest."""
+    broken = check_manifest(minicluster)
+    meta = minicluster.get("metadata")
+    if not isinstance(meta, dict) or not meta.get("name"):
+        broken = [Violation("metadata.name", "write a name", "schema"), *broken]
+    if broken:
+        lines = "".join(f"\n  {violation}" for violation in broken)
+        raise ManifestError(
+            f"{source} would be refused:{lines}", fix="correct these fields and try again", violations=broken
+        )
