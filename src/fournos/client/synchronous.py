@@ -38,7 +38,6 @@ class Handle(View):
         return found
 
     refresh = blocking(AsyncHandle.refresh)
-    watch = iterating(AsyncHandle.watch)
     wait = blocking(AsyncHandle.wait)
     settle = blocking(AsyncHandle.settle)
 
@@ -77,6 +76,7 @@ class Cluster(Handle, ClusterView):
 
     _async: AsyncCluster
 
+    watch = iterating(AsyncHandle.watch)
     lock = blocking(AsyncCluster.lock)
     unlock = blocking(AsyncCluster.unlock)
     drain = blocking(AsyncCluster.drain)
@@ -89,6 +89,7 @@ class Queue(Handle, QueueView):
 
     _async: AsyncQueue
 
+    watch = iterating(AsyncHandle.watch)
     waiting = blocking(AsyncQueue.waiting)
 
 
@@ -97,6 +98,7 @@ class AppWrapper(Work, AppWrapperView):
 
     _async: AsyncAppWrapper
 
+    watch = iterating(AsyncHandle.watch)
     components = blocking(AsyncAppWrapper.components)
     explain = blocking(AsyncAppWrapper.explain)
 
@@ -106,6 +108,7 @@ class MiniCluster(Work, MiniClusterView):
 
     _async: AsyncMiniCluster
 
+    watch = iterating(AsyncHandle.watch)
     scale = blocking(AsyncMiniCluster.scale)
     logs = iterating(AsyncMiniCluster.logs)
 
@@ -119,6 +122,7 @@ class Dispatch(Handle, DispatchView):
         super().__init__(handle)
         self._check = handle._check
 
+    watch = iterating(AsyncHandle.watch)
     explain = blocking(AsyncDispatch.explain)
 
 
@@ -132,6 +136,7 @@ class Object(Work, ObjectView):
         self._resource = handle._resource
         self._framework = handle._framework
 
+    watch = iterating(AsyncHandle.watch)
     explain = blocking(AsyncObject.explain)
 
 

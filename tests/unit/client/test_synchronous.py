@@ -237,14 +237,29 @@ def test_construction_follows_the_environment(monkeypatch: pytest.MonkeyPatch, t
 def test_a_consumers_types_are_checked(tmp_path: Path) -> None:
     program = tmp_path / "consumer.py"
     program.write_text(
-        "from fournos.client import AsyncClient, Client, Job, LogLine\n"
+        "from fournos.client import AppWrapper, AsyncClient, Client, Handles, Job, LogLine, MiniCluster\n"
         "def use(client: Client) -> list[str]:\n"
         '    job: Job = client.submit({}, key="k")\n'
         "    job.wait(timeout=3)\n"
         "    lines: list[LogLine] = list(job.logs(follow=True))\n"
         "    again: Job = job.retry(priority='high')\n"
         "    return [line.text for line in lines] + [again.name] + [one.phase for one in client.jobs()]\n"
+        "def others(client: Client) -> list[str]:\n"
+        '    wrapper: AppWrapper = client.submit_appwrapper([{"kind": "Pod"}], queue="q")\n'
+        '    wrapper.wait("Running", timeout=3)\n'
+        '    flux: MiniCluster = client.minicluster("flux")\n'
+        "    flux.scale(4, timeout=0)\n"
+        "    texts = [line.text for line in flux.logs(rank=1)]\n"
+        '    jobs: Handles[Job] = client.submit_matrix({}, {"env.A": ["b"]})\n'
+        "    jobs.to_frame()\n"
+        '    where: str | None = client.dispatch("run").worker\n'
+        "    queued: list[str] = [entry.reason for queue in client.queues() for entry in queue.waiting()]\n"
+        "    events = [event.phase for event in client.object('PipelineRun', 'x').watch()]\n"
+        "    attempts = [event.attempt for event in jobs[0].watch()]\n"
+        "    return texts + queued + events + [str(where), str(attempts[0] + 1)]\n"
         "async def core(client: AsyncClient) -> str:\n"
+        "    for component in await (await client.appwrapper('a')).components():\n"
+        "        print(component.state)\n"
         "    return (await (await client.submit({})).explain()).verdict\n"
     )
     wrong = tmp_path / "wrong.py"
@@ -253,6 +268,8 @@ def test_a_consumers_types_are_checked(tmp_path: Path) -> None:
         "def use(client: Client) -> None:\n"
         '    client.submit({}, kee="k")\n'
         "    client.job('a').wait(timeout='long')\n"
+        "    client.minicluster('a').scale('two')\n"
+        "    client.appwrappers().to_fram()\n"
     )
     command = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", str(tmp_path / "cache")]
     env = {**os.environ, "MYPYPATH": str(SOURCES)}
@@ -261,5 +278,5 @@ def test_a_consumers_types_are_checked(tmp_path: Path) -> None:
         [*command, *files], capture_output=True, text=True, env=env, cwd=tmp_path, check=False
     )
     found = [line for line in done.stdout.splitlines() if "error:" in line]
-    assert len(found) == 2, done.stdout
+    assert len(found) == 4, done.stdout
     assert all(Path(line.partition(":")[0]).name == "wrong.py" for line in found)
