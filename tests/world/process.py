@@ -51,7 +51,7 @@ class Process:
         self.caches = Caches(
             self._stores,
             covers={resource: watch.covers for resource, watch in self._watches.items()},
-            told=self._told,
+            on_write=self._on_write,
         )
         self._followed = Followed(system, self._open, self._close)
         self._position = max(0, server.version - lag)
@@ -107,7 +107,7 @@ class Process:
         if not self._hidden(resource, old, new):
             self._wake(resource, old, new)
 
-    def _told(self, resource: Resource, old: Obj | None, new: Obj) -> None:
+    def _on_write(self, resource: Resource, old: Obj | None, new: Obj) -> None:
         if resource == self.system.resource:
             self._followed.changed(new, old)
         self._wake(resource, old, new)

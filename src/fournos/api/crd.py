@@ -180,8 +180,8 @@ class _Walk:
         rest = set(raw) - {*INT_OR_STRING, "description", "default", "pattern"}
         if kinds != ["integer", "string"] or rest or any(len(option) != 1 for option in raw["anyOf"]):
             raise InexpressibleError(f"{path}: a CRD knows one alternative, any integer or string")
-        said: Schema = {key: raw[key] for key in ("description", "default", "pattern") if key in raw}
-        return {**said, **INT_OR_STRING}
+        kept: Schema = {key: raw[key] for key in ("description", "default", "pattern") if key in raw}
+        return {**kept, **INT_OR_STRING}
 
     def _object(self, raw: Schema, path: str, bounded: bool, within: tuple[str, ...]) -> None:
         if "properties" in raw:

@@ -94,8 +94,8 @@ class FluxSpec(Model):
     @property
     def timeout(self) -> str:
         """Returns the option's value; "" omits the option, as Flux also does for 0s."""
-        said = (self.connect_timeout, self.connext_timeout)
-        return next((text for text in said if text is not None), DEFAULT_CONNECT_TIMEOUT)
+        stated = (self.connect_timeout, self.connext_timeout)
+        return next((text for text in stated if text is not None), DEFAULT_CONNECT_TIMEOUT)
 
     @property
     def lead(self) -> LeadBroker | None:

@@ -101,9 +101,9 @@ class SecurityContext(_Shared):
 
     def as_json(self) -> dict[str, Any]:
         """Returns the fields that are set, with addCapabilities in the place that Kubernetes has for it."""
-        said = super().as_json()
-        added = said.pop("addCapabilities", ())
+        found = super().as_json()
+        added = found.pop("addCapabilities", ())
         if added:
-            capabilities = said.setdefault("capabilities", {})
+            capabilities = found.setdefault("capabilities", {})
             capabilities["add"] = [*capabilities.get("add", ()), *added]
-        return said
+        return found

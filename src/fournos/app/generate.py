@@ -38,12 +38,12 @@ def files() -> dict[str, str]:
         )
         pages[f"docs/reference/{definition.singular}.md"] = reference(definition, rules)
     # AppWrapper has its own API group and is installed with its own operator.
-    ours = [
+    own_group = [
         manifests[f"deploy/crd/{definition.plural}.yaml"]
         for definition, _ in KINDS
         if definition.group == "fournos.dev"
     ]
-    everything = "---\n".join(ours)
+    everything = "---\n".join(own_group)
     return {
         **{path: HEADER + text for path, text in manifests.items()},
         "manifests/crd.yaml": HEADER + everything,

@@ -39,7 +39,7 @@ def metrics_tasks(
         server.certificate.show(pair)
         metrics.set(METRICS_CERTIFICATE_END_SECONDS, pair.ends.timestamp())
 
-    keeper = CertRotator(
+    rotator = CertRotator(
         api,
         Key(namespace, settings.secret),
         hosts=settings.hosts(namespace),
@@ -49,5 +49,5 @@ def metrics_tasks(
     )
     return {
         "metrics": partial(server.run, port=settings.port, host=settings.host or None),
-        "metrics-certificate": keeper.run,
+        "metrics-certificate": rotator.run,
     }

@@ -114,8 +114,10 @@ def _settings(which: type[_Settings], **given: Any) -> _Settings | None:
         for problem in error.errors():
             name = "_".join(str(one) for one in problem["loc"]).upper()
             name = name if name.startswith(prefix) else f"{prefix}{name}".rstrip("_")
-            said = _NEEDED if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
-            print(f"fournos: {name}: {said}", file=sys.stderr)
+            message = (
+                _NEEDED if problem["type"] == "missing" else problem["msg"].removeprefix("Value error, ")
+            )
+            print(f"fournos: {name}: {message}", file=sys.stderr)
         return None
 
 
@@ -257,8 +259,8 @@ def _health(
         shared.clock,
         shared.metrics,
         alive=lambda: [text for one in informers for text in one.stuck()],
-        ready=lambda: [*(text for one in informers for text in one.unsynced()), *webhooks.complaints()],
-        remarks=lambda: [text for one in informers for text in one.hindered()],
+        ready=lambda: [*(text for one in informers for text in one.unsynced()), *webhooks.problems()],
+        remarks=lambda: [text for one in informers for text in one.failing()],
         plain=plain,
         refresh=refresh,
     )

@@ -11,7 +11,7 @@ from fournos.kube.resource import Key
 from fournos.runtime.clock import Clock
 from fournos.runtime.lease import Lease
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.webhook.cert_rotator import Keeper
+from fournos.runtime.webhook.cert_rotator import CertRotator
 from fournos.runtime.webhook.server import WebhookServer
 from fournos.runtime.webhook.settings import WebhookSettings
 from fournos.runtime.webhook.types import Webhook
@@ -31,7 +31,7 @@ class Served:
     """The tasks and readiness problems that webhooks add to the process; empty if none are served."""
 
     background: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
-    complaints: Callable[[], Iterable[str]] = tuple
+    problems: Callable[[], Iterable[str]] = tuple
 
 
 def served(
@@ -48,7 +48,7 @@ def served(
         return Served()
     webhooks = [webhook for offer in found for webhook in offer.webhooks]
     server = WebhookServer(api, webhooks, metrics=metrics, clients=settings.client_authorities)
-    keeper = Keeper(
+    rotator = CertRotator(
         api,
         webhooks,
         target,
@@ -57,13 +57,13 @@ def served(
         metrics=metrics,
         leading=found[0].lease.leading,
         show=server.show,
-        expect=server.doors.expect,
+        expect=server.accepted_paths.expect,
         terms=settings.terms,
     )
     return Served(
         background={
             "webhooks": partial(server.run, port=settings.port, host=settings.host or None),
-            "webhook-certificates": keeper.run,
+            "webhook-certificates": rotator.run,
         },
-        complaints=lambda: [*server.complaints(), *keeper.complaints()],
+        problems=lambda: [*server.problems(), *rotator.problems()],
     )

@@ -251,7 +251,7 @@ def default(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> 
     elsewhere: bool | Unknown = False
     if queue:
         wanted[QUEUE_NAME_LABEL] = queue
-        elsewhere = settings.workloads == "own" and leaves(_mine(request), queue, facts)
+        elsewhere = settings.workloads == "own" and leaves(_to_dispatch(request), queue, facts)
     if isinstance(elsewhere, Unknown):
         return _queue_unknown("whether the queue leads to other clusters", elsewhere.reason)
     patch: dict[str, Any] = {}
@@ -266,7 +266,7 @@ def default(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> 
     return Review(patch=patch)
 
 
-def _mine(request: Request) -> Obj:
+def _to_dispatch(request: Request) -> Obj:
     """Returns the AppWrapper with its namespace. `managedBy` is kept only if it names another controller."""
     spec = _section(request.new, "spec")
     kept = {"managedBy": spec["managedBy"]} if spec.get("managedBy") not in names.MANAGED_BY_US else {}

@@ -190,7 +190,7 @@ def mini_cluster(obj: Obj) -> Health:
 
 _DONE = ("Complete", "Completed", "Succeeded")
 """The conditions of Jobs, JobSets and Kubeflow's jobs. Most kinds that run to completion use one of them."""
-TOLD = frozenset({"Failed", *_DONE})
+END_CONDITIONS = frozenset({"Failed", *_DONE})
 
 
 def other(obj: Obj) -> Health | None:
@@ -199,15 +199,15 @@ def other(obj: Obj) -> Health | None:
     The caller counts success only if no pod of the component is left, because other kinds set `Completed`
     after a rollout.
     """
-    told = {"metadata": obj["metadata"], "status": {"conditions": told_by(obj)}}
-    if is_true(told, "Failed"):
-        return _failed(told, "Failed")
-    return _SUCCEEDED if any(is_true(told, type_) for type_ in _DONE) else None
+    ended = {"metadata": obj["metadata"], "status": {"conditions": end_conditions(obj)}}
+    if is_true(ended, "Failed"):
+        return _failed(ended, "Failed")
+    return _SUCCEEDED if any(is_true(ended, type_) for type_ in _DONE) else None
 
 
-def told_by(obj: Obj) -> list[Mapping[str, Any]]:
-    """Returns the conditions in `TOLD` of an object of any shape."""
+def end_conditions(obj: Obj) -> list[Mapping[str, Any]]:
+    """Returns the conditions in `END_CONDITIONS` of an object of any shape."""
     status = obj.get("status")
     found = status.get("conditions") if isinstance(status, Mapping) else None
     listed = found if isinstance(found, list) else []
-    return [one for one in listed if isinstance(one, Mapping) and one.get("type") in TOLD]
+    return [one for one in listed if isinstance(one, Mapping) and one.get("type") in END_CONDITIONS]

@@ -162,7 +162,7 @@ class Context(PassContext):
         the whole pass is decided again from them.
         """
         watched = (i for i, seen in enumerate(self.observed.watched) if seen)
-        asked = (self.component_question(index) for index in watched)
-        questions: list[Question] = [self.pods_question]
-        questions += [question for question in asked if question is not None]
-        return self.facts.known(questions)
+        components = (self.component_question(index) for index in watched)
+        known: list[Question] = [self.pods_question]
+        known += [question for question in components if question is not None]
+        return self.facts.known(known)

@@ -32,15 +32,15 @@ from fournos.runtime.steps import Create
 def decide(observed: Observed, facts: Facts, now: datetime, *, settings: AppWrapperSettings) -> Decision:
     """Returns the decision of one pass. A pure function; see `fournos.runtime.decision`."""
     ctx = Context(observed, facts, now, settings)
-    ours = ctx.spec.get("managedBy") in names.MANAGED_BY_US
-    if facts.failure is not None and not (ours and _handled(ctx)):
+    managed_here = ctx.spec.get("managedBy") in names.MANAGED_BY_US
+    if facts.failure is not None and not (managed_here and _handled(ctx)):
         return retried(facts.failure)
-    if ours and not ctx.draft.phase and not ctx.deleting:
+    if managed_here and not ctx.draft.phase and not ctx.deleting:
         return _begin(ctx)
     queue = _queue(ctx)
     if queue is not None and queue.steps:
         return Decision(steps=queue.steps, events=queue.events, retry=queue.retry)
-    if not ours:
+    if not managed_here:
         return Decision(retry=queue is not None and queue.retry)
     decision = deleted(ctx) if ctx.deleting else _POLICIES[ctx.draft.phase](ctx)
     return replace(decision, retry=True) if queue is not None and queue.retry else decision

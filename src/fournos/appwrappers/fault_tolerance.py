@@ -39,8 +39,8 @@ def tolerance(annotations: Mapping[str, str], settings: AppWrapperSettings) -> T
     ceiling = parse_duration(settings.grace_maximum)
 
     def grace(name: str, default: str) -> timedelta:
-        asked = read(annotations, name, read_duration)
-        return min(max(parse_duration(default) if asked is None else asked, timedelta(0)), ceiling)
+        requested = read(annotations, name, read_duration)
+        return min(max(parse_duration(default) if requested is None else requested, timedelta(0)), ceiling)
 
     longest = parse_duration(settings.success_ttl)
     ttl = read(annotations, "successTTLDuration", read_duration)

@@ -47,7 +47,7 @@ class WrappedKind:
 
     resource: Resource
     infer: Infer
-    judge: Callable[[Obj], Health] | None
+    health: Callable[[Obj], Health] | None
     """Returns the health of an object; None if the health is determined by its pods."""
     kueue_infers: bool = True
     bare: Templateless | None = None
@@ -150,15 +150,15 @@ def _leader_worker_set(template: Obj) -> Iterator[PodSetSpec]:
         yield PodSetSpec(f"{path}.workerTemplate", replicas * size)
 
 
-def _bare(resource: Resource, how: Templateless, judged: Callable[[Obj], Health]) -> WrappedKind:
+def _bare(resource: Resource, how: Templateless, health: Callable[[Obj], Health]) -> WrappedKind:
     def infer(template: Obj) -> Iterator[PodSetSpec]:
         try:
-            for ask in how.asks(template):
-                yield PodSetSpec(ask.path, ask.count)
+            for request in how.plain_requests(template):
+                yield PodSetSpec(request.path, request.count)
         except ValueError as error:
             raise InferenceError(str(error)) from None
 
-    return WrappedKind(resource, infer, judged, kueue_infers=False, bare=how)
+    return WrappedKind(resource, infer, health, kueue_infers=False, bare=how)
 
 
 STATEFUL_SET: Final = Resource("apps", "v1", "StatefulSet", "statefulsets")

@@ -8,7 +8,7 @@ from functools import partial
 from fournos.api.conditions import is_true
 from fournos.appwrappers import names
 from fournos.appwrappers.autopilot import evicting
-from fournos.appwrappers.component_health import told_by
+from fournos.appwrappers.component_health import end_conditions
 from fournos.appwrappers.context import Observed
 from fournos.appwrappers.kinds import WRAPPED, resource_of, wrapped_kind
 from fournos.appwrappers.names import APPWRAPPER
@@ -99,8 +99,8 @@ class Observer:
         status = component_status(wrapper.get("status") or {}, index)
         name = status.name if status is not None else ""
         obj = caches[resource].get(Key(key_of(wrapper).namespace, name)) if name else None
-        ours = obj is not None and controls(wrapper, obj)
-        return obj if ours else None, True
+        controlled = obj is not None and controls(wrapper, obj)
+        return obj if controlled else None, True
 
     def _evicting(self, caches: Caches, pods: tuple[Obj, ...]) -> dict[str, frozenset[str]]:
         if NODE not in caches:
@@ -133,7 +133,7 @@ def _on_node(node: Obj, caches: Caches) -> Iterable[Key]:
 
 # --- projections: only the fields that decisions read -----------------------------------------------
 
-_JUDGED = (
+_HEALTH_FIELDS = (
     "phase",
     "state",
     "reason",
@@ -164,13 +164,13 @@ def project_component(obj: Obj) -> Obj:
             {"name": one["name"], "replicas": one.get("replicas", 1)} for one in spec["replicatedJobs"]
         ]
     status = obj.get("status") or {}
-    told = {name: status[name] for name in _JUDGED if name in status}
-    return {"metadata": metadata(obj), "spec": kept, "status": told}
+    kept_status = {name: status[name] for name in _HEALTH_FIELDS if name in status}
+    return {"metadata": metadata(obj), "spec": kept, "status": kept_status}
 
 
 def project_other(obj: Obj) -> Obj:
     """Returns metadata and conditions only: an unknown kind has any shape, and may contain secrets."""
-    return {"metadata": metadata(obj), "status": {"conditions": told_by(obj)}}
+    return {"metadata": metadata(obj), "status": {"conditions": end_conditions(obj)}}
 
 
 def project_pod(pod: Obj) -> Obj:

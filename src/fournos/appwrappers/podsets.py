@@ -47,7 +47,7 @@ def template_of(template: Obj, path: str, gpu_prefix: str = GPU_PREFIX) -> Obj:
     if kind is None or kind.bare is None:
         return pod_template(template, path)
     try:
-        found = {ask.path: ask.pod for ask in kind.bare.requests(template, gpu_prefix)}
+        found = {request.path: request.pod for request in kind.bare.requests(template, gpu_prefix)}
     except ValueError as error:
         raise InferenceError(str(error)) from None
     if path not in found:

@@ -65,8 +65,8 @@ class QueuedAppWrapper:
             wanted = len(pod_sets_of(component))
             if len(rest) < wanted:
                 raise PodSetInfoError(f"expecting more than {len(infos)} podset infos")
-            mine, rest = rest[:wanted], rest[wanted:]
-            components.append({**component, "podSetInfos": [stored_info(info) for info in mine]})
+            own, rest = rest[:wanted], rest[wanted:]
+            components.append({**component, "podSetInfos": [stored_info(info) for info in own]})
         if rest:
             raise PodSetInfoError(f"expecting fewer than {len(infos)} podset infos")
         return {"spec": {"components": components, "suspend": False}}

@@ -124,8 +124,8 @@ def _give_up(ctx: Context, reason: str, message: str, *, counts: bool = True) ->
 def _survey(ctx: Context) -> Survey:
     """Returns the health of all components. Components that the cache shows as gone are read live."""
     survey = Survey()
-    doubtful = _doubtful(ctx)
-    answers = dict(zip(doubtful, ctx.facts.require_all(doubtful.values()), strict=True))
+    unconfirmed = _unconfirmed(ctx)
+    answers = dict(zip(unconfirmed, ctx.facts.require_all(unconfirmed.values()), strict=True))
     for index, template in enumerate(ctx.templates):
         kind = wrapped_kind(template)
         if _has_finished(ctx, index):
@@ -140,18 +140,18 @@ def _survey(ctx: Context) -> Survey:
             case Present(value) if ctx.owns(value):
                 obj = value
             case _:
-                question = doubtful[index]
+                question = unconfirmed[index]
                 survey.missing.append(f"{question.resource.kind} {question.key.name}")
                 continue
-        judgement = _judgement(ctx, index, kind, obj) if obj is not None else None
-        if judgement is not None and obj is not None:
-            _judged(ctx, survey, index, judgement, obj)
+        health = _health_of(ctx, index, kind, obj) if obj is not None else None
+        if health is not None and obj is not None:
+            _record(ctx, survey, index, health, obj)
         elif ctx.pod_sets(index):
             survey.counted.add(index)
     return survey
 
 
-def _doubtful(ctx: Context) -> dict[int, LiveGet]:
+def _unconfirmed(ctx: Context) -> dict[int, LiveGet]:
     """Returns, by component index, the live reads of components that are gone or terminating in the cache."""
     return {
         index: question
@@ -161,34 +161,34 @@ def _doubtful(ctx: Context) -> dict[int, LiveGet]:
     }
 
 
-def _judgement(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> Health | None:
+def _health_of(ctx: Context, index: int, kind: WrappedKind | None, obj: Obj) -> Health | None:
     """Returns the health of a component; None if it is determined by its pods."""
     if kind is not None:
-        return kind.judge(obj) if kind.judge is not None else None
+        return kind.health(obj) if kind.health is not None else None
     if not ctx.pod_sets(index):
         return None
-    judgement = component_health.other(obj)
-    if judgement is None or judgement.state is State.FAILED:
-        return judgement
-    return None if alive(ctx.pods_of(index)) else judgement
+    health = component_health.other(obj)
+    if health is None or health.state is State.FAILED:
+        return health
+    return None if alive(ctx.pods_of(index)) else health
 
 
-def _judged(ctx: Context, survey: Survey, index: int, judgement: Health, obj: Obj) -> None:
+def _record(ctx: Context, survey: Survey, index: int, health: Health, obj: Obj) -> None:
     """Adds the health of one component to the survey."""
-    summary = f"{obj['metadata']['name']}: {judgement.message}".removesuffix(": ")
-    if judgement.state is State.FAILED:
+    summary = f"{obj['metadata']['name']}: {health.message}".removesuffix(": ")
+    if health.state is State.FAILED:
         survey.failed.append(summary)
         return
-    if judgement.state is State.SUCCEEDED:
+    if health.state is State.SUCCEEDED:
         ctx.draft.component_condition(index, Condition("Finished", "True", "Succeeded", ""))
         return
-    if judgement.state is State.FAILING:
+    if health.state is State.FAILING:
         survey.failing.append(summary)
     if ctx.failed_pods_count(index):
-        survey.whole[index] = judgement.whole
+        survey.whole[index] = health.whole
     idle = ctx.pods_expected(index) == 0
     survey.working += not idle
-    survey.unready += judgement.state is not State.READY
+    survey.unready += health.state is not State.READY
 
 
 def _has_finished(ctx: Context, index: int) -> bool:

@@ -34,7 +34,7 @@ _TRAINER: Final = "node"
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class PodRequest:
     """A number of equal pods."""
 
     path: str
@@ -47,7 +47,7 @@ class Ask:
 class Templateless:
     """How a kind without a pod template requests quota and takes an admission."""
 
-    asks: Callable[[Obj], Iterator[Ask]]
+    plain_requests: Callable[[Obj], Iterator[PodRequest]]
     """Yields the requests. Raises ValueError with a remedy."""
     place: Callable[[Obj, Sequence[PodSetInfo]], Obj]
     """Returns the object with one PodSetInfo per request. Raises PodSetInfoError."""
@@ -56,13 +56,13 @@ class Templateless:
 
     It is not if failed tasks are retried, or if one pod's exit code is the result of all.
     """
-    asks_prefixed: Callable[[Obj, str], Iterator[Ask]] | None = None
-    """`asks` for a kind that names GPUs by short types; the operator's prefix makes them resource names."""
+    prefixed_requests: Callable[[Obj, str], Iterator[PodRequest]] | None = None
+    """Replaces `plain_requests` for a kind that names GPUs by short types, which get a prefix."""
 
-    def requests(self, template: Obj, gpu_prefix: str) -> Iterator[Ask]:
-        if self.asks_prefixed is not None:
-            return self.asks_prefixed(template, gpu_prefix)
-        return self.asks(template)
+    def requests(self, template: Obj, gpu_prefix: str) -> Iterator[PodRequest]:
+        if self.prefixed_requests is not None:
+            return self.prefixed_requests(template, gpu_prefix)
+        return self.plain_requests(template)
 
 
 def _pod(requests: Mapping[str, Any], *, limits: Mapping[str, Any] | None = None, **spec: Any) -> Obj:
@@ -134,12 +134,12 @@ def _no_topology(kind: str, infos: Sequence[PodSetInfo]) -> None:
 # --- TrainJob --------------------------------------------------------------------------------------------
 
 
-def _train_job(template: Obj) -> Iterator[Ask]:
+def _train_job(template: Obj) -> Iterator[PodRequest]:
     trainer = _section(template, "spec", "trainer")
     resources = _section(trainer, "resourcesPerNode")
     requests = _at_least(template, {**_section(resources, "limits"), **_section(resources, "requests")})
     pod = _pod(requests or {"trainer.kubeflow.org/trainjobs": "1"})
-    yield Ask(WHOLE, _count(trainer.get("numNodes"), "spec.trainer.numNodes"), pod)
+    yield PodRequest(WHOLE, _count(trainer.get("numNodes"), "spec.trainer.numNodes"), pod)
 
 
 def _place_train_job(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
@@ -158,9 +158,9 @@ def _place_train_job(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
 _RUN_PODS: Final = ("spec", "taskRunTemplate", "podTemplate")
 
 
-def _pipeline_run(template: Obj) -> Iterator[Ask]:
+def _pipeline_run(template: Obj) -> Iterator[PodRequest]:
     requests = _annotated(template) or {"tekton.dev/pipelineruns": "1"}
-    yield Ask(WHOLE, 1, _pod(requests, **_placement(_section(template, *_RUN_PODS))))
+    yield PodRequest(WHOLE, 1, _pod(requests, **_placement(_section(template, *_RUN_PODS))))
 
 
 def _place_pipeline_run(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
@@ -182,7 +182,7 @@ def _marked(body: Obj, at: Sequence[str], info: PodSetInfo) -> Obj:
 # --- FournosJob ------------------------------------------------------------------------------------------
 
 
-def _fournos_job(template: Obj, gpu_prefix: str = GPU_PREFIX) -> Iterator[Ask]:
+def _fournos_job(template: Obj, gpu_prefix: str = GPU_PREFIX) -> Iterator[PodRequest]:
     spec = _section(template, "spec")
     hardware = _section(spec, "hardware")
     lock = spec.get("lockOnly")
@@ -193,7 +193,7 @@ def _fournos_job(template: Obj, gpu_prefix: str = GPU_PREFIX) -> Iterator[Ask]:
     if hardware.get("gpuType") and gpus:
         requests[f"{gpu_prefix}{str(hardware['gpuType']).lower()}"] = str(gpus)
     cluster = spec.get("cluster")
-    yield Ask(
+    yield PodRequest(
         WHOLE,
         1,
         _pod(
@@ -210,16 +210,16 @@ def _place_fournos_job(body: Obj, infos: Sequence[PodSetInfo]) -> Obj:
     A FournosJob runs on another cluster, so of a flavor only the cluster's name applies.
     """
     given = _one(infos).node_selector.get(CLUSTER_NODE_LABEL)
-    asked = _section(body, "spec").get("cluster")
-    if given and asked and given != asked:
-        raise PodSetInfoError(f"admitted on cluster {given}, and spec.cluster is {asked}")
+    requested = _section(body, "spec").get("cluster")
+    if given and requested and given != requested:
+        raise PodSetInfoError(f"admitted on cluster {given}, and spec.cluster is {requested}")
     return _with(body, given, "spec", "cluster") if given else body
 
 
 # --- MiniCluster -----------------------------------------------------------------------------------------
 
 
-def _mini_cluster(template: Obj) -> Iterator[Ask]:
+def _mini_cluster(template: Obj) -> Iterator[PodRequest]:
     spec = _section(template, "spec")
     placement = _placement(_section(spec, "pod"))
     sizes = [_count(spec.get(name), f"spec.{name}") for name in ("size", "maxSize")]
@@ -229,10 +229,10 @@ def _mini_cluster(template: Obj) -> Iterator[Ask]:
     more = beyond(_annotated(template) or {}, _total(containers))
     if more:
         containers.append({"name": "requested", "image": "requested", "resources": {"requests": more}})
-    yield Ask(_CONTAINERS, max(sizes), {"spec": {**placement, "containers": containers}})
+    yield PodRequest(_CONTAINERS, max(sizes), {"spec": {**placement, "containers": containers}})
     services = _containers(spec, "services")
     if services:
-        yield Ask(_SERVICES, 1, {"spec": {**placement, "containers": services}})
+        yield PodRequest(_SERVICES, 1, {"spec": {**placement, "containers": services}})
 
 
 def _containers(spec: Mapping[str, Any], section: str) -> list[dict[str, Any]]:
@@ -287,7 +287,7 @@ def _common(maps: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 TRAIN_JOB: Final = Templateless(_train_job, _place_train_job, failed_pods=True)
 PIPELINE_RUN: Final = Templateless(_pipeline_run, _place_pipeline_run)
-FOURNOS_JOB: Final = Templateless(_fournos_job, _place_fournos_job, asks_prefixed=_fournos_job)
+FOURNOS_JOB: Final = Templateless(_fournos_job, _place_fournos_job, prefixed_requests=_fournos_job)
 MINI_CLUSTER: Final = Templateless(_mini_cluster, _place_mini_cluster)
 
 

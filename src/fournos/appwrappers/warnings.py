@@ -67,7 +67,7 @@ def _adds_nothing(template: Obj) -> bool:
     if kind is None or kind.bare is None or REQUESTS_ANNOTATION not in (meta.get("annotations") or {}):
         return False
     without = {**template, "metadata": {**meta, "annotations": {}}}
-    return list(kind.bare.asks(template)) == list(kind.bare.asks(without))
+    return list(kind.bare.plain_requests(template)) == list(kind.bare.plain_requests(without))
 
 
 def warnings(new: Obj, facts: Facts, settings: AppWrapperSettings) -> Iterator[str]:

@@ -17,7 +17,7 @@ from fournos.clusters.observe import project_flavor, project_queue, queue_of
 from fournos.clusters.planner import plan
 from fournos.clusters.planner_inputs import PlannerInput, planner_input
 from fournos.clusters.quota_synced import PENDING, quota_synced
-from fournos.clusters.quotas import ours
+from fournos.clusters.quotas import is_managed
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR
@@ -51,7 +51,9 @@ def decide(seen: Fleet, facts: Facts, now: datetime, *, settings: ClusterSetting
     if facts.failure is not None and facts.failure.transient:
         return Decision(retry=True)
     known = {cluster.name for cluster in seen.inputs}
-    orphans = [f["metadata"]["name"] for f in seen.flavors if ours(f) and f["metadata"]["name"] not in known]
+    orphans = [
+        f["metadata"]["name"] for f in seen.flavors if is_managed(f) and f["metadata"]["name"] not in known
+    ]
     # A live read, because the cache may not show a FournosCluster that was just created.
     answers = facts.require_all(LiveGet(FOURNOS_CLUSTER, Key(settings.namespace, name)) for name in orphans)
     # Only a 404 from the API server proves that the cluster is gone. After any other answer its flavor stays.
@@ -103,8 +105,8 @@ def queue_controller(settings: ClusterSettings) -> Controller[Fleet]:
     """Returns the controller; its single key is the ClusterQueue of the settings."""
     key = Key("", settings.kueue_cluster_queue_name)
 
-    def observe(caches: Caches, asked: Key) -> Fleet | None:
-        if asked != key:
+    def observe(caches: Caches, requested: Key) -> Fleet | None:
+        if requested != key:
             return None
         return Fleet(
             key,

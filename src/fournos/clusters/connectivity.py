@@ -8,7 +8,7 @@ from fournos.api.fournoscluster import KubeconfigStatus
 from fournos.api.times import format_time
 from fournos.clusters import names
 from fournos.clusters.context import Context
-from fournos.clusters.steps import Connect, Forget, Verdict
+from fournos.clusters.steps import Connect, Disconnect, Verdict
 from fournos.kube.resource import key_of
 
 REFUSALS = frozenset({"KubeconfigRefusedError", "CredentialsError"})
@@ -58,23 +58,23 @@ def connectivity(ctx: Context) -> None:
 
 def _again(ctx: Context) -> None:
     """Handles a new value of the discover annotation: reconnects, and tries a refused kubeconfig again."""
-    asked = (ctx.cluster["metadata"].get("annotations") or {}).get(names.DISCOVER_ANNOTATION)
-    if not asked or asked == ctx.draft.discover_requested:
+    requested = (ctx.cluster["metadata"].get("annotations") or {}).get(names.DISCOVER_ANNOTATION)
+    if not requested or requested == ctx.draft.discover_requested:
         return
     hardware, connection = ctx.draft.group("hardware"), ctx.draft.group("connection")
     for name in ("lastDiscovery", "lastAttempt"):
         hardware.pop(name, None)
     connection.pop("secretVersion", None)
     if ctx.observed.connected is not None:
-        ctx.steps.append(Forget(ctx.name))
+        ctx.steps.append(Disconnect(ctx.name))
         ctx.renewing = True
-    ctx.draft.put(discoverRequested=asked, hardware=hardware or None, connection=connection)
+    ctx.draft.put(discoverRequested=requested, hardware=hardware or None, connection=connection)
 
 
 def _unusable(ctx: Context, status: KubeconfigStatus, reason: str, text: str) -> None:
     """Disconnects and sets both conditions for a Secret that is missing or refused."""
     if ctx.observed.connected is not None:
-        ctx.steps.append(Forget(ctx.name))
+        ctx.steps.append(Disconnect(ctx.name))
     ctx.draft.put_condition("KubeconfigValid", "False", reason, text)
     ctx.draft.condition("Reachable", "Unknown", reason, "without a usable kubeconfig it cannot be probed")
     version = ctx.secret_version
@@ -97,14 +97,14 @@ def _probed(ctx: Context, probe: Verdict) -> None:
         ctx.draft.put_condition("Reachable", "True", "Reachable", f"Kubernetes {probe.version}")
         return
     since = probe.unreachable_since or known.unreachable_since or ctx.now
-    believed = since + timedelta(seconds=ctx.settings.reconcile_interval_sec)
+    tolerated_until = since + timedelta(seconds=ctx.settings.reconcile_interval_sec)
     connection["error"] = probe.error[:1024]
     connection.setdefault("unreachableSince", format_time(since))
     ctx.draft.put(connection=connection)
     bad = probe.reason in BAD_CREDENTIALS
-    if ctx.draft.is_true("Reachable") and ctx.now < believed and not bad:
+    if ctx.draft.is_true("Reachable") and ctx.now < tolerated_until and not bad:
         # One failed probe must not close a cluster; a second failure after the interval does
-        ctx.wake(believed)
+        ctx.wake(tolerated_until)
         return
     ctx.draft.put(kubeconfigStatus=(KubeconfigStatus.INVALID if bad else KubeconfigStatus.UNREACHABLE).value)
     ctx.draft.put_condition("Reachable", "False", probe.reason or "Unreachable", probe.error)

@@ -60,7 +60,7 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Vanished:
+class DeletedCluster:
     """A FournosCluster that was deleted without its finalizer's steps while its connection is still open."""
 
     key: Key

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from fournos.clusters.clusterqueue import queue_controller
-from fournos.clusters.context import Observed, Vanished
+from fournos.clusters.context import DeletedCluster, Observed
 from fournos.clusters.decide import decide
 from fournos.clusters.kubeconfig_secrets import secrets_controller
 from fournos.clusters.observe import Observer, watches
@@ -18,7 +18,7 @@ CLUSTERS = "clusters"
 """The name of the controller whose keys are FournosClusters. A change of a connection enqueues its keys."""
 
 
-def clusters_controller(settings: ClusterSettings, targets: Targets) -> Controller[Observed | Vanished]:
+def clusters_controller(settings: ClusterSettings, targets: Targets) -> Controller[Observed | DeletedCluster]:
     """Returns the controller of FournosClusters."""
     return Controller(
         name=CLUSTERS,

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from fournos.clusters import names
 from fournos.clusters.connectivity import connectivity
-from fournos.clusters.context import Context, Observed, Vanished
+from fournos.clusters.context import Context, DeletedCluster, Observed
 from fournos.clusters.decommission import decommission, drain, gone_secret
 from fournos.clusters.inventory import inventory
 from fournos.clusters.kinds import FOURNOS_CLUSTER
@@ -14,7 +14,7 @@ from fournos.clusters.lock import lock
 from fournos.clusters.planner_inputs import planner_input
 from fournos.clusters.quota_synced import NO_QUEUE, PENDING, quota_synced
 from fournos.clusters.settings import ClusterSettings
-from fournos.clusters.steps import Forget
+from fournos.clusters.steps import Disconnect
 from fournos.kube.resource import Key, uid_of
 from fournos.runtime.decision import Absent, Decision, Facts, Present, SecretShape
 from fournos.runtime.failures import describe, lasts
@@ -23,11 +23,11 @@ from fournos.runtime.steps import Delete
 
 
 def decide(
-    observed: Observed | Vanished, facts: Facts, now: datetime, *, settings: ClusterSettings
+    observed: Observed | DeletedCluster, facts: Facts, now: datetime, *, settings: ClusterSettings
 ) -> Decision:
     """Returns the decision of one pass. A pure function; see `fournos.runtime.decision`."""
-    if isinstance(observed, Vanished):
-        return Decision(steps=(Forget(observed.key.name),))
+    if isinstance(observed, DeletedCluster):
+        return Decision(steps=(Disconnect(observed.key.name),))
     ctx = Context(observed, facts, now, settings)
     if facts.failure is not None and facts.failure.transient:
         return _retried(ctx)

@@ -20,8 +20,8 @@ from fournos.clusters.context import Context
 from fournos.clusters.lock import release
 from fournos.clusters.names import DRAINING, REMOVING
 from fournos.clusters.quota_holders import foreign_holds, is_lock
-from fournos.clusters.quotas import in_use, ours
-from fournos.clusters.steps import Forget
+from fournos.clusters.quotas import in_use, is_managed
+from fournos.clusters.steps import Disconnect
 from fournos.kube.kinds import CONFIG_MAP
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
@@ -40,23 +40,25 @@ def drain(ctx: Context) -> None:
     if not running and not foreign:
         ctx.draft.put_condition("Draining", "True", "Drained", "no job runs here, none is started")
         return
-    reason, said = "Waiting", []
+    reason, messages = "Waiting", []
     if running and ctx.spec.drain is Drain.STOP:
         for name in ctx.observed.stoppable:
             key = Key(ctx.settings.execution_namespace, name)
             ctx.steps.append(Patch(FOURNOS_JOB, key, {"spec": {"shutdown": "Stop"}}))
         reason = "Stopping"
-        said.append(f"jobs are being stopped: {_shown(running)}")
+        messages.append(f"jobs are being stopped: {_shown(running)}")
     elif running:
         many = f"{len(running)} jobs" if len(running) > 1 else "1 job"
-        said.append(f"waits for {many} to end: {_shown(running)} (spec.drain: Stop ends them)")
+        messages.append(f"waits for {many} to end: {_shown(running)} (spec.drain: Stop ends them)")
     if foreign:
-        said.append(f"waits for Workloads that are of no FournosJob, end or delete them: {_shown(foreign)}")
-    ctx.draft.put_condition("Draining", "True", reason, "; ".join(said))
+        messages.append(
+            f"waits for Workloads that are of no FournosJob, end or delete them: {_shown(foreign)}"
+        )
+    ctx.draft.put_condition("Draining", "True", reason, "; ".join(messages))
 
 
-def _shown(them: tuple[str, ...]) -> str:
-    return ", ".join(them[:MAX_NAMED]) + (" …" if len(them) > MAX_NAMED else "")
+def _shown(listed: tuple[str, ...]) -> str:
+    return ", ".join(listed[:MAX_NAMED]) + (" …" if len(listed) > MAX_NAMED else "")
 
 
 def decommission(ctx: Context) -> Decision:
@@ -117,7 +119,7 @@ def _remove(ctx: Context) -> Decision:
         LiveGet(CLUSTER_QUEUE, Key("", ctx.settings.kueue_cluster_queue_name)),
         LiveGet(CONFIG_MAP, Key(ctx.settings.namespace, names.REMOVED_CONFIG_MAP)),
     )
-    foreign = isinstance(found, Present) and not ours(found.value)
+    foreign = isinstance(found, Present) and not is_managed(found.value)
     if not foreign and not (
         isinstance(found, Absent)
         and (isinstance(entry, Absent) or (isinstance(entry, Present) and not _names(entry.value, ctx.name)))
@@ -133,7 +135,7 @@ def _remove(ctx: Context) -> Decision:
         last += _remember(ctx, removed)
     off = ctx.own_patch(switched(ctx.cluster, names.FINALIZER, on=False))
     assert off is not None
-    return Decision(steps=(*last, Forget(ctx.name), off))
+    return Decision(steps=(*last, Disconnect(ctx.name), off))
 
 
 def _remember(ctx: Context, answer: Present | Absent) -> list[Step]:

@@ -144,8 +144,8 @@ def _behind(ctx: Context, job: Obj, workload: Obj | None) -> str:
         return f"waits for jobs to end: {', '.join(_named(ctx.observed.occupants))}"
     if workload is None and not (job.get("status") or {}).get("phase"):
         return f"waits for an operator of FournosJobs to queue {key_of(job)}"
-    said = view(workload).message if workload is not None else ""
-    return f"waits for admission: {said}" if said else "waits for admission"
+    message = view(workload).message if workload is not None else ""
+    return f"waits for admission: {message}" if message else "waits for admission"
 
 
 def release(ctx: Context) -> None:

@@ -8,7 +8,7 @@ from fournos.api.fournoscluster import FournosClusterSpec
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING
 from fournos.clusters import names
-from fournos.clusters.context import Observed, Vanished
+from fournos.clusters.context import DeletedCluster, Observed
 from fournos.clusters.gpus import is_gpu_resource, is_product_label
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.quota_holders import foreign_holds, is_lock
@@ -24,7 +24,7 @@ from fournos.runtime.projection import (
     METADATA,
     controller_uid,
     metadata,
-    nobody,
+    no_keys,
     own_key,
     pick,
     project_metadata,
@@ -68,7 +68,7 @@ def watches(settings: ClusterSettings) -> tuple[Watch, ...]:
         ),
         Watch(RESOURCE_FLAVOR, wakes=wakes.of_flavor, project=project_flavor, required=False),
         Watch(CLUSTER_QUEUE, wakes=every_cluster, project=project_queue, required=False),
-        Watch(WORKLOAD_PRIORITY_CLASS, wakes=nobody, project=project_metadata, required=False),
+        Watch(WORKLOAD_PRIORITY_CLASS, wakes=no_keys, project=project_metadata, required=False),
     )
 
 
@@ -79,11 +79,11 @@ class Observer:
         self._settings = settings
         self._targets = targets
 
-    def __call__(self, caches: Caches, key: Key) -> Observed | Vanished | None:
+    def __call__(self, caches: Caches, key: Key) -> Observed | DeletedCluster | None:
         name, targets = key.name, self._targets
         cluster = caches[FOURNOS_CLUSTER].get(key)
         if cluster is None:
-            return Vanished(key) if targets.version_of(name) is not None else None
+            return DeletedCluster(key) if targets.version_of(name) is not None else None
         # The published CRD accepts an object without a spec. It is read like one with an empty Secret name.
         spec = FournosClusterSpec.model_validate({"kubeconfigSecret": "", **(cluster.get("spec") or {})})
         # Stores of the cluster's own connection, not the informer caches of this cluster.

@@ -19,9 +19,9 @@ from fournos.clusters.quotas import (
     closing_taints,
     covered_elsewhere,
     fits,
+    is_managed,
     is_resource,
     number,
-    ours,
     quota_group,
     taints_of,
 )
@@ -59,11 +59,13 @@ class _Planner:
         self.prefix = prefix
         everyone = sorted(inputs, key=lambda one: one.name)
         # A flavor without our label belongs to a person, so its cluster is not planned.
-        mine = [one for one in everyone if one.name not in self.flavors or ours(self.flavors[one.name])]
-        self.clusters = {one.name: self._with_names(one) for one in mine if not one.removing}
+        owned = [
+            one for one in everyone if one.name not in self.flavors or is_managed(self.flavors[one.name])
+        ]
+        self.clusters = {one.name: self._with_names(one) for one in owned if not one.removing}
         known = {one.name for one in everyone}
-        self.gone = {one.name for one in mine if one.removing} | {
-            name for name, flavor in self.flavors.items() if ours(flavor) and name not in known
+        self.gone = {one.name for one in owned if one.removing} | {
+            name for name, flavor in self.flavors.items() if is_managed(flavor) and name not in known
         }
 
     def _with_names(self, cluster: PlannerInput) -> PlannerInput:

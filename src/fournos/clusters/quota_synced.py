@@ -20,9 +20,9 @@ from fournos.clusters.quotas import (
     covered_elsewhere,
     fits,
     in_use,
+    is_managed,
     is_resource,
     number,
-    ours,
     quota_group,
     taints_of,
 )
@@ -47,7 +47,7 @@ def quota_synced(cluster: PlannerInput, flavor: Obj | None, queue: Obj | None, *
 
     `flavor` is the ResourceFlavor with the cluster's name. `prefix` is the prefix of GPU resource names.
     """
-    if flavor is not None and not ours(flavor):
+    if flavor is not None and not is_managed(flavor):
         text = f"ResourceFlavor {cluster.name} was made by somebody else: it and its quotas stay as they are"
         return Sync("False", "ForeignFlavor", text)
     if queue is None:

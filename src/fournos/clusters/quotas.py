@@ -27,7 +27,7 @@ _RESOURCE: Final = re.compile(
 """Kubernetes' qualified name: an optional DNS domain and a slash, then at most 63 characters."""
 
 
-def ours(flavor: Obj) -> bool:
+def is_managed(flavor: Obj) -> bool:
     """True if this operator manages the flavor, by its managed-by label."""
     return (flavor["metadata"].get("labels") or {}).get(names.MANAGED_BY_LABEL) == names.MANAGED_BY
 

@@ -44,7 +44,7 @@ class Targets(Protocol):
     def connect(
         self, name: str, kubeconfig: bytes, *, version: str, unreachable_since: datetime | None = None
     ) -> None: ...
-    def forget(self, name: str) -> None: ...
+    def disconnect(self, name: str) -> None: ...
     def version_of(self, name: str) -> str | None: ...
     def probe(self, name: str) -> Verdict | None: ...
     def store(self, name: str, resource: Resource) -> Store | None: ...
@@ -66,7 +66,7 @@ class Connect(Custom):
 
 
 @dataclass(frozen=True, slots=True)
-class Forget(Custom):
+class Disconnect(Custom):
     """Closes the connection, if there is one."""
 
     cluster: str
@@ -83,7 +83,7 @@ def executors(targets: Targets) -> Mapping[type[Custom], Executor]:
             raise CredentialsError(f"Secret {step.secret}: {SECRET_KEY} is not base64") from None
         targets.connect(step.cluster, content, version=step.version, unreachable_since=step.unreachable_since)
 
-    async def forget(step: Forget, api: Api) -> None:
-        targets.forget(step.cluster)
+    async def disconnect(step: Disconnect, api: Api) -> None:
+        targets.disconnect(step.cluster)
 
-    return {Connect: connect, Forget: forget}
+    return {Connect: connect, Disconnect: disconnect}

@@ -162,8 +162,8 @@ def _hold(framework: Framework, new: Obj) -> dict[str, Any]:
     """
     hold = framework.hold
     found = read(new, hold.path)
-    mine = annotations_of(new).get(names.HELD_ANNOTATION) == names.HELD_BY_QUEUE
-    if found == hold.held and (mine or hold.users_too):
+    held_by_queue = annotations_of(new).get(names.HELD_ANNOTATION) == names.HELD_BY_QUEUE
+    if found == hold.held and (held_by_queue or hold.users_too):
         return {}
     if found not in (None, hold.released, hold.held):
         return {}
@@ -196,15 +196,15 @@ def _changed(old: Obj, new: Obj, facts: Facts, framework: Framework) -> Review:
         return _refused("metadata.annotations", str(error), "requests")
     if not framework.hold.only_at_creation or not before.is_suspended():
         return Review()
-    mine = annotations_of(old).get(names.HELD_ANNOTATION) == names.HELD_BY_QUEUE
+    held_by_queue = annotations_of(old).get(names.HELD_ANNOTATION) == names.HELD_BY_QUEUE
     if job.is_suspended():
-        if mine and annotations_of(new).get(names.HELD_ANNOTATION) != names.HELD_BY_QUEUE:
+        if held_by_queue and annotations_of(new).get(names.HELD_ANNOTATION) != names.HELD_BY_QUEUE:
             text = "it is the queue that holds it: leave the annotation, or cancel it"
             return _refused(_HELD_AT, text, "held-fixed")
         return Review()
     if read(new, framework.hold.path) != framework.hold.released or job.managed_by() == MULTIKUEUE:
         return Review()  # it ends, or another cluster runs it
-    if not mine and not prebuilt_name(new):
+    if not held_by_queue and not prebuilt_name(new):
         text = f"its user has let it go: it waits in queue {queue_name(new)!r} now"
         return Review(patch=_held(framework), warnings=(text,))
     return _let_go(job, facts)
@@ -230,9 +230,9 @@ def _let_go(job: QueuedObject, facts: Facts) -> Review:
             workloads += answer.value if isinstance(answer.value, tuple) else (answer.value,)
     if isinstance(ancestor, Unknown):
         return _refused(job.framework.hold.path, ancestor.reason, "not-admitted", again=True)
-    mine = [one for one in workloads if controls(new, one)]
+    owned = [one for one in workloads if controls(new, one)]
     owners = [ancestor.workload] if ancestor is not None else []
-    if any(map(_admitted, (*mine, *owners))):
+    if any(map(_admitted, (*owned, *owners))):
         return Review()
     text = f"queue {queue_name(new)!r} has not admitted it yet: wait for it, or cancel it"
     return _refused(job.framework.hold.path, text, "not-admitted")

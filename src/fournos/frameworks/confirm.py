@@ -24,16 +24,16 @@ def confirmed(ctx: Context) -> Outcome:
 
     Raises RequestsError.
     """
-    outcome = _ask(ctx)
+    outcome = _verdict(ctx)
     if not _ends(ctx, outcome):
         return outcome
     inputs = _live(ctx)
     if inputs is None:
         return Outcome(Verdict.WAITING, "Unconfirmed", "Waiting to see its Workload as it is now", retry=True)
-    return _ask(replace(ctx, inputs=inputs))
+    return _verdict(replace(ctx, inputs=inputs))
 
 
-def _ask(ctx: Context) -> Outcome:
+def _verdict(ctx: Context) -> Outcome:
     return reconcile(ctx.job, ctx.inputs, ctx.facts, ctx.now, options=ctx.options)
 
 
@@ -49,12 +49,12 @@ def _ends(ctx: Context, outcome: Outcome) -> bool:
 
 def _live(ctx: Context) -> QueueInputs | None:
     """Returns the Workloads of the object from live reads; None if a read failed."""
-    mine = LiveList(WORKLOAD, ctx.key.namespace, f"{JOB_UID_LABEL}={uid_of(ctx.obj)}")
+    workloads = LiveList(WORKLOAD, ctx.key.namespace, f"{JOB_UID_LABEL}={uid_of(ctx.obj)}")
     named = {key_of(one) for one in ctx.workloads}
     if ctx.prebuilt:
         named.add(Key(ctx.key.namespace, ctx.prebuilt))
     gets = [LiveGet(WORKLOAD, key) for key in sorted(named)]
-    questions: list[Question] = [mine, *gets]
+    questions: list[Question] = [workloads, *gets]
     answers = ctx.facts.require_all(questions)
     if any(isinstance(answer, Unknown) for answer in answers):
         return None

@@ -19,9 +19,9 @@ from fournos.frameworks.leftovers import left_behind
 from fournos.frameworks.queue_warning import (
     CANNOT_BE_HELD,
     HELD_BY_USER,
-    Trouble,
+    QueueWarning,
     queued_twice,
-    tell,
+    set_warning,
 )
 from fournos.frameworks.queued import EndedByStop
 from fournos.frameworks.recreate import next_attempt, taken
@@ -55,13 +55,13 @@ def decide(
     try:
         outcome = confirmed(ctx)
     except RequestsError as error:
-        return tell(ctx, Trouble("InvalidRequests", str(error)))
+        return set_warning(ctx, QueueWarning("InvalidRequests", str(error)))
     if outcome.steps or outcome.verdict is Verdict.ELSEWHERE:
         return _done(outcome)
     if outcome.verdict is Verdict.FINISHED:
         return _hopeless(ctx) or next_attempt(ctx) or Decision()
-    told = tell(ctx, _trouble(ctx, outcome))
-    return replace(told, retry=told.retry or outcome.retry)
+    warned = set_warning(ctx, _queue_warning(ctx, outcome))
+    return replace(warned, retry=warned.retry or outcome.retry)
 
 
 def _done(outcome: Outcome) -> Decision:
@@ -73,7 +73,7 @@ def _kept_out(ctx: Context) -> Decision | None:
     hold, job = ctx.framework.hold, ctx.job
     if job.is_suspended():
         if hold.users_too and not ctx.held_by_queue and not ctx.prebuilt:
-            return tell(ctx, HELD_BY_USER)
+            return set_warning(ctx, HELD_BY_USER)
         return None
     begun = ctx.held_by_queue or ctx.workloads or ctx.prebuilt
     if not hold.only_at_creation or begun or (isinstance(job, EndedByStop) and job.is_stopped()):
@@ -83,7 +83,7 @@ def _kept_out(ctx: Context) -> Decision | None:
         return _nested(ctx, ancestor)
     if isinstance(ancestor, Unknown):
         return Decision(retry=True)
-    return tell(ctx, CANNOT_BE_HELD)
+    return set_warning(ctx, CANNOT_BE_HELD)
 
 
 def _nested(ctx: Context, ancestor: Ancestor) -> Decision:
@@ -108,18 +108,18 @@ def _hopeless(ctx: Context) -> Decision | None:
     if not job.is_suspended() or job.finished() is not None:
         return None
     over = next((one for one in ctx.workloads if is_true(one, "Finished")), None)
-    said = condition(over, "Finished") if over is not None else None
-    if said is None:
+    finished = condition(over, "Finished") if over is not None else None
+    if finished is None:
         return None
-    reason, message = str(said.get("reason") or "Finished"), str(said.get("message") or "")
+    reason, message = str(finished.get("reason") or "Finished"), str(finished.get("message") or "")
     if not isinstance(job, EndedByStop):
-        return tell(ctx, Trouble(reason, message))
+        return set_warning(ctx, QueueWarning(reason, message))
     return Decision(steps=(job.ending(reason, message),), events=(EventRecord("Warning", reason, message),))
 
 
-def _trouble(ctx: Context, outcome: Outcome) -> Trouble | None:
+def _queue_warning(ctx: Context, outcome: Outcome) -> QueueWarning | None:
     if outcome.reason in ("PriorityClassNotFound", "FlavorNotFound"):
-        return Trouble(outcome.reason, outcome.message)
+        return QueueWarning(outcome.reason, outcome.message)
     return queued_twice(ctx.framework) if ctx.gated_pods else None
 
 
@@ -129,8 +129,8 @@ def _failed(ctx: Context) -> Decision:
     if failure.error == "NotFoundError":
         return Decision(retry=True)  # the cache does not show the deletion yet
     if not failure.transient:
-        told = tell(
-            ctx, Trouble(failure.error, f"{type(failure.step).__name__} was refused: {failure.message}")
+        warned = set_warning(
+            ctx, QueueWarning(failure.error, f"{type(failure.step).__name__} was refused: {failure.message}")
         )
-        return replace(told, retry=True)
+        return replace(warned, retry=True)
     return retried(failure)

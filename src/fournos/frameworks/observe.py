@@ -152,8 +152,8 @@ def _projection(framework: Framework) -> Callable[[Obj], Obj]:
     def project(obj: Obj) -> Obj:
         kept = metadata(obj)
         annotations = obj["metadata"].get("annotations") or {}
-        mine = {key: value for key, value in annotations.items() if key != names.LAST_APPLIED}
+        own = {key: value for key, value in annotations.items() if key != names.LAST_APPLIED}
         found = only(obj, paths)
-        return {"metadata": {**kept, "annotations": mine}, "spec": {}, **found}
+        return {"metadata": {**kept, "annotations": own}, "spec": {}, **found}
 
     return project

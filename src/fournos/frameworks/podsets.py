@@ -150,10 +150,10 @@ def _at_once(framework: Framework, obj: Obj, infos: Sequence[PodSetInfo]) -> dic
 
 def follows(pod_template: Obj, selector: Mapping[str, str], tolerations: Sequence[Obj]) -> bool:
     """Returns True if pods of this template already have the flavor's node labels and tolerations."""
-    mine: Mapping[str, str] = pod_template.get("nodeSelector") or {}
-    theirs = pod_template.get("tolerations") or ()
-    return all(mine.get(key) == value for key, value in selector.items()) and all(
-        one in theirs for one in tolerations
+    node_selector: Mapping[str, str] = pod_template.get("nodeSelector") or {}
+    tolerated = pod_template.get("tolerations") or ()
+    return all(node_selector.get(key) == value for key, value in selector.items()) and all(
+        one in tolerated for one in tolerations
     )
 
 

@@ -15,7 +15,7 @@ from fournos.runtime.decision import Decision, EventRecord
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class QueueWarning:
     """The reason and message of a warning, and the type of its event."""
 
     reason: str
@@ -27,13 +27,13 @@ class Trouble:
         return f"{self.reason}: {self.message}"[: names.TEXT_MAX]
 
 
-HELD_BY_USER: Final = Trouble(
+HELD_BY_USER: Final = QueueWarning(
     "HeldByUser",
     "It was created on hold by its user, who alone lets it go; "
     f"annotate it with {names.HELD_ANNOTATION}={names.HELD_BY_QUEUE} to leave that to the queue",
     "Normal",
 )
-CANNOT_BE_HELD: Final = Trouble(
+CANNOT_BE_HELD: Final = QueueWarning(
     "CannotBeHeld",
     "It names a queue but was not on hold when it was created, so it runs without quota: "
     "turn the admission webhook on, or create it on hold with the annotation "
@@ -41,28 +41,28 @@ CANNOT_BE_HELD: Final = Trouble(
 )
 
 
-def queued_twice(framework: Framework) -> Trouble:
+def queued_twice(framework: Framework) -> QueueWarning:
     """Returns the warning that Kueue's pod integration also queues the pods.
 
     Kueue follows the owners of a pod only through kinds that it knows, so all
     intermediate kinds must be listed.
     """
     kinds = ", ".join((framework.name, *framework.between))
-    return Trouble(
+    return QueueWarning(
         "PodsQueuedTwice",
         "Kueue's pod integration queues its pods, too, and they need quota a second time: "
         f"list {kinds} under integrations.externalFrameworks of Kueue's configuration",
     )
 
 
-def tell(ctx: Context, trouble: Trouble | None) -> Decision:
+def set_warning(ctx: Context, warning: QueueWarning | None) -> Decision:
     """Sets or removes the warning annotation, with an event when a warning begins.
 
     Returns a decision without steps while the warning is unchanged.  None removes the annotation.
     """
     before = ctx.annotations.get(names.WARNING_ANNOTATION)
-    text = trouble.text if trouble is not None else None
+    text = warning.text if warning is not None else None
     if before == text:
         return Decision()
-    events = (EventRecord(trouble.type, trouble.reason, trouble.message),) if trouble is not None else ()
+    events = (EventRecord(warning.type, warning.reason, warning.message),) if warning is not None else ()
     return Decision(steps=(ctx.annotate({names.WARNING_ANNOTATION: text}),), events=events)

@@ -129,10 +129,10 @@ class EndedByStop(QueuedObject):
         """
         stop = self.framework.stop
         assert stop is not None
-        said = f"{reason}: {message}"[: names.TEXT_MAX]
+        text = f"{reason}: {message}"[: names.TEXT_MAX]
         meta = {
             "resourceVersion": self.obj["metadata"]["resourceVersion"],
-            "annotations": {names.STOPPED_ANNOTATION: said},
+            "annotations": {names.STOPPED_ANNOTATION: text},
         }
         return Patch(self.resource, key_of(self.obj), {"metadata": meta, **nested(stop.path, stop.value)})
 
@@ -173,10 +173,10 @@ def _ended(rule: FinishRule, obj: Obj) -> Ended | None:
         if found in rule.failed and found is not None:
             return Ended(False, text or f"{rule.path} is {found}")
         return None
-    said = condition(obj, rule.condition) or {}
-    text = text or str(said.get("message") or said.get("reason") or "")
-    if said.get("status") == "True":
+    reported = condition(obj, rule.condition) or {}
+    text = text or str(reported.get("message") or reported.get("reason") or "")
+    if reported.get("status") == "True":
         return Ended(rule.means != "failed", text)
-    if said.get("status") == "False" and rule.means == "both":
+    if reported.get("status") == "False" and rule.means == "both":
         return Ended(False, text)
     return None

@@ -135,12 +135,12 @@ def _unready(wrapper: Obj, found: Members) -> tuple[str, ...]:
     lines = []
     for index, live in found.components.items():
         kind = wrapped_kind(spec_of(wrapper)["components"][index]["template"])
-        if kind is None or kind.judge is None:
+        if kind is None or kind.health is None:
             continue
-        judgement = kind.judge(live)
-        if judgement.state in (State.PENDING, State.FAILING, State.FAILED):
-            text = f"{kind.resource.kind} {name_of(live)} is {judgement.state.value}"
-            lines.append(f"{text}: {judgement.message}" if judgement.message else text)
+        health = kind.health(live)
+        if health.state in (State.PENDING, State.FAILING, State.FAILED):
+            text = f"{kind.resource.kind} {name_of(live)} is {health.state.value}"
+            lines.append(f"{text}: {health.message}" if health.message else text)
     return tuple(lines)
 
 

@@ -21,7 +21,7 @@ LABELS: Final = "fournos.dev/allowed-labels"
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
+class SecretConsumer:
     """A job that requests a Secret, and the policy for Secrets without a list.
 
     Instances are the predicate of a CopySecret step: it is called with the Secret's name and annotations.
@@ -55,8 +55,8 @@ class Asker:
         return bool(wanted) and wanted in (one.strip() for one in text.split(","))
 
 
-def asker(job: Obj, policy: SecretPolicy) -> Asker:
+def secret_consumer(job: Obj, policy: SecretPolicy) -> SecretConsumer:
     """Returns the Asker for a FournosJob under this policy."""
     meta = job["metadata"]
     labels = tuple(sorted((meta.get("labels") or {}).items()))
-    return Asker(policy, meta["namespace"], str((job.get("spec") or {}).get("owner") or ""), labels)
+    return SecretConsumer(policy, meta["namespace"], str((job.get("spec") or {}).get("owner") or ""), labels)

@@ -60,14 +60,14 @@ def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, gra
             retry=True,
         )
     wanted = GRACEFUL if ctx.now < immediate_at else IMMEDIATE
-    asked = (run.get("spec") or {}).get("status")
-    steps = () if asked in (wanted, IMMEDIATE) else (_cancel(run, wanted),)
+    requested = (run.get("spec") or {}).get("status")
+    steps = () if requested in (wanted, IMMEDIATE) else (_cancel(run, wanted),)
     progress = str(succeeded_condition(run).get("message") or "")
     return Ending(
         ended=False,
         steps=steps,
         message=progress,
-        wake_at=force_at if wanted == IMMEDIATE or asked == IMMEDIATE else immediate_at,
+        wake_at=force_at if wanted == IMMEDIATE or requested == IMMEDIATE else immediate_at,
     )
 
 
@@ -82,8 +82,8 @@ def pods_gone(ctx: Context, run_name: str, *, force: bool, force_at: datetime) -
     if isinstance(answer, Unknown):
         return Ending(ended=False, message=f"cannot see the run's pods: {answer.reason}", retry=True)
     pods: tuple[Obj, ...] = () if isinstance(answer, Absent) else answer.value
-    mine = (pod for pod in pods if _may_be_of(pod, ctx.name))
-    alive = [pod for pod in mine if (pod.get("status") or {}).get("phase") not in _PODS_OVER]
+    owned = (pod for pod in pods if _may_be_of(pod, ctx.name))
+    alive = [pod for pod in owned if (pod.get("status") or {}).get("phase") not in _PODS_OVER]
     if not alive:
         return Ending(ended=True)
     steps: tuple[Step, ...] = ()

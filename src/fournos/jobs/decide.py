@@ -13,7 +13,6 @@ from datetime import datetime
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING, TERMINAL
 from fournos.jobs import archive
-from fournos.jobs.believe import disbelieve
 from fournos.jobs.context import Context, Observed
 from fournos.jobs.elsewhere import queue_only, sent_elsewhere
 from fournos.jobs.finish import after_end, finish
@@ -23,6 +22,7 @@ from fournos.jobs.resolving import resolving, start
 from fournos.jobs.rules import check
 from fournos.jobs.running import admitted, running
 from fournos.jobs.settings import JobSettings
+from fournos.jobs.status_correction import corrected_status
 from fournos.jobs.takeover import take_over
 from fournos.jobs.template import Template
 from fournos.jobs.waiting import wait
@@ -49,13 +49,13 @@ def decide(
     if (sent := sent_elsewhere(ctx)) is not None:
         return sent
     if facts.failure and facts.failure.transient:
-        return _troubled(ctx)
+        return _failed(ctx)
     if (taken := take_over(ctx)) is not None:
         return taken
     if ctx.draft.reason_of("Retrying") and not facts.failure:
         ctx.draft.condition("Retrying", "False", "Recovered", "")
     # Before the terminal phases: a phase that another writer has set must not release a live run's cluster.
-    corrected = disbelieve(ctx)
+    corrected = corrected_status(ctx)
     if corrected is not None:
         return corrected
     if ctx.draft.phase in TERMINAL and not ctx.deleting:
@@ -105,7 +105,7 @@ def _pending(ctx: Context) -> Decision:
     return pending(ctx) if ctx.draft.is_resolved else _begin(ctx)
 
 
-def _troubled(ctx: Context) -> Decision:
+def _failed(ctx: Context) -> Decision:
     failure = ctx.facts.failure
     assert failure is not None
     if not lasts(failure):

@@ -21,7 +21,7 @@ from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, uid
 from fournos.queueing.kinds import WORKLOAD
 from fournos.runtime.controller import Caches, Controller
 from fournos.runtime.decision import Absent, Decision, Facts, LiveGet
-from fournos.runtime.projection import nobody
+from fournos.runtime.projection import no_keys
 from fournos.runtime.steps import Delete
 
 _MIN_AGE = timedelta(seconds=15)
@@ -86,7 +86,7 @@ def orphans_controller(settings: JobSettings) -> Controller[Orphans]:
         watches=tuple(
             replace(
                 watch,
-                wakes=nobody,
+                wakes=no_keys,
                 indexes={} if watch.resource is FOURNOS_JOB else {_NAME: _named},
             )
             for watch in watches(settings)

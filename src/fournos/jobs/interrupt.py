@@ -42,7 +42,7 @@ class Interrupt:
     graceful: bool
     grace: float
     """Seconds that finally tasks may take before the stop becomes immediate."""
-    why: str = ""
+    message: str = ""
 
 
 def interrupt(ctx: Context) -> Interrupt | None:
@@ -85,80 +85,80 @@ def _quota_lost(ctx: Context) -> Interrupt | None:
     return None
 
 
-def carry_out(ctx: Context, why: Interrupt) -> Decision:
+def carry_out(ctx: Context, cause: Interrupt) -> Decision:
     """Performs the next step of the interruption: records it, ends the run, then settles the job."""
     if ctx.draft.attempt == 0 or ctx.spec.lock_only or ctx.draft.phase not in HOLDING:
-        return _settle(ctx, why)
+        return _settle(ctx, cause)
     # Claim before make: the start of the stop is recorded before the run is cancelled.
     since = ctx.draft.stop_requested_at
     if since is None:
-        return _claim(ctx, why)
+        return _claim(ctx, cause)
     run_name = ctx.run_name
     # A Stop that is raised to Terminate starts a new time limit.
-    raised = not why.graceful and ctx.run is not None and ctx.run["spec"].get("status") != IMMEDIATE
-    asked = ctx.now if raised else since
+    raised = not cause.graceful and ctx.run is not None and ctx.run["spec"].get("status") != IMMEDIATE
+    since_when = ctx.now if raised else since
     if raised:
         ctx.draft.put(stopRequestedAt=format_time(ctx.now))
-    ending = end_run(ctx, run_name, since=asked, graceful=why.graceful, grace=why.grace)
+    ending = end_run(ctx, run_name, since=since_when, graceful=cause.graceful, grace=cause.grace)
     # Release before declare: quota is released only when no pod of the run is left.
     if ending.ended:
-        return _settle(ctx, why)
-    _report(ctx, why, ending)
+        return _settle(ctx, cause)
+    _report(ctx, cause, ending)
     return ctx.decision(ending.steps, wake_at=ending.wake_at, retry=ending.retry)
 
 
-def _claim(ctx: Context, why: Interrupt) -> Decision:
+def _claim(ctx: Context, cause: Interrupt) -> Decision:
     ctx.draft.put(stopRequestedAt=format_time(ctx.now))
-    if why.kind is Kind.SHUTDOWN:
+    if cause.kind is Kind.SHUTDOWN:
         stop = ctx.spec.shutdown
-        waits = "PipelineRun cleanup" if why.graceful else "PipelineRun to stop"
+        waits = "PipelineRun cleanup" if cause.graceful else "PipelineRun to stop"
         ctx.draft.enter("Stopping", f"Shutdown ({stop}) requested, waiting for {waits}")
         ctx.draft.condition(
             "PipelineRunReady",
             "False",
             "Stopping",
-            f"PipelineRun cancellation requested (graceful={why.graceful})",
+            f"PipelineRun cancellation requested (graceful={cause.graceful})",
         )
         ctx.draft.event("Stopping", f"Shutdown ({stop}) requested")
-    elif why.kind is Kind.DELETED:
-        ctx.draft.say("Deletion requested, waiting for the run to stop")
+    elif cause.kind is Kind.DELETED:
+        ctx.draft.set_message("Deletion requested, waiting for the run to stop")
         ctx.draft.event("Stopping", "Deletion requested, stopping the run first")
-    elif why.why:
-        ctx.draft.say(f"{why.why}. Stopping the run")
-        ctx.draft.event(why.kind.value, why.why, warning=True)
+    elif cause.message:
+        ctx.draft.set_message(f"{cause.message}. Stopping the run")
+        ctx.draft.event(cause.kind.value, cause.message, warning=True)
     return ctx.decision()
 
 
-def _report(ctx: Context, why: Interrupt, ending: Ending) -> None:
+def _report(ctx: Context, cause: Interrupt, ending: Ending) -> None:
     detail = ending.message or "waiting for PipelineRun cleanup"
-    if why.kind is Kind.SHUTDOWN and not why.graceful:
+    if cause.kind is Kind.SHUTDOWN and not cause.graceful:
         suffix = f": {ending.message}" if ending.message else ", waiting for PipelineRun to stop"
         ctx.draft.enter("Stopping", f"Terminating{suffix}")
-    elif why.kind is Kind.SHUTDOWN:
-        told = f"Stopping, waiting for cleanup: {ending.message}" if ending.message else ""
-        ctx.draft.enter("Stopping", told or "Stopping, waiting for PipelineRun cleanup")
-    elif why.kind is not Kind.DELETED:
-        ctx.draft.say(f"{why.why}. Stopping the run: {detail}")
+    elif cause.kind is Kind.SHUTDOWN:
+        message = f"Stopping, waiting for cleanup: {ending.message}" if ending.message else ""
+        ctx.draft.enter("Stopping", message or "Stopping, waiting for PipelineRun cleanup")
+    elif cause.kind is not Kind.DELETED:
+        ctx.draft.set_message(f"{cause.message}. Stopping the run: {detail}")
 
 
-def _settle(ctx: Context, why: Interrupt) -> Decision:
+def _settle(ctx: Context, cause: Interrupt) -> Decision:
     """Releases quota and records how the job ended, once nothing of it runs.
 
     A run that succeeded in spite of the interruption counts as a success.
     """
     run = ctx.run
-    if run is not None and run_succeeded(run) and why.kind is not Kind.DELETED:
+    if run is not None and run_succeeded(run) and cause.kind is not Kind.DELETED:
         ctx.draft.end_attempt("Succeeded")
         ctx.draft.condition("PipelineRunReady", "True", "Succeeded", "Pipeline completed successfully")
         return finish(ctx, "Succeeded", "Pipeline completed successfully")
-    return _SETTLE[why.kind](ctx, why)
+    return _SETTLE[cause.kind](ctx, cause)
 
 
-def _deleted(ctx: Context, why: Interrupt) -> Decision:
+def _deleted(ctx: Context, cause: Interrupt) -> Decision:
     return Decision(steps=(*release(ctx), *ctx.finalizer(on=False)))
 
 
-def _stopped(ctx: Context, why: Interrupt) -> Decision:
+def _stopped(ctx: Context, cause: Interrupt) -> Decision:
     ctx.draft.end_attempt("Stopped")
     message = "Job stopped by user"
     ctx.draft.condition("WorkloadAdmitted", "False", "Stopped", message)
@@ -167,18 +167,18 @@ def _stopped(ctx: Context, why: Interrupt) -> Decision:
     return finish(ctx, "Stopped", message)
 
 
-def _requeued(ctx: Context, why: Interrupt) -> Decision:
+def _requeued(ctx: Context, cause: Interrupt) -> Decision:
     """Returns the same Workload to the queue; Kueue decides its position there."""
     workload = ctx.workload
-    ctx.draft.end_attempt("Lost" if why.kind is Kind.LOST else "Evicted", why.why)
-    _back_to_pending(ctx, f"{why.why}. Waiting to be admitted again")
-    ctx.draft.condition("WorkloadAdmitted", "False", "Evicted", why.why)
+    ctx.draft.end_attempt("Lost" if cause.kind is Kind.LOST else "Evicted", cause.message)
+    _back_to_pending(ctx, f"{cause.message}. Waiting to be admitted again")
+    ctx.draft.condition("WorkloadAdmitted", "False", "Evicted", cause.message)
     holds = workload is not None and view(workload).state is QueueState.EVICTED
     return ctx.decision([release_quota(workload, ctx.now)] if workload is not None and holds else ())
 
 
-def _suspended(ctx: Context, why: Interrupt) -> Decision:
-    ctx.draft.end_attempt("Stopped", why.why)
+def _suspended(ctx: Context, cause: Interrupt) -> Decision:
+    ctx.draft.end_attempt("Stopped", cause.message)
     message = "Suspended: set spec.suspend to false to queue the job"
     _back_to_pending(ctx, message)
     ctx.draft.condition("Suspended", "True", "Suspended", message)

@@ -19,7 +19,7 @@ from fournos.kube.resource import Key, Obj, Resource, controller_of, key_of, uid
 from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.runtime.controller import Caches, Watch
-from fournos.runtime.projection import controller_uid, nobody, pick
+from fournos.runtime.projection import controller_uid, no_keys, pick
 
 OWNER, CLUSTER, PRIORITY, WAITS_FOR = "owner", "cluster", "priority", "waits for"
 
@@ -30,7 +30,7 @@ def watches(settings: JobSettings) -> tuple[Watch, ...]:
     The kinds of Kueue and Tekton are not required: their CRDs may be installed later.
     """
     namespace = settings.namespace
-    ours = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
+    managed = f"{names.MANAGED_BY_LABEL}={names.MANAGED_BY}"
     by_owner = {OWNER: controller_uid}
     return (
         Watch(
@@ -40,12 +40,17 @@ def watches(settings: JobSettings) -> tuple[Watch, ...]:
             indexes={CLUSTER: _held_cluster, PRIORITY: _wanted_priority, WAITS_FOR: waits_for},
         ),
         Watch(
-            WORKLOAD, namespace=namespace, selector=ours, wakes=_owner_key, indexes=by_owner, required=False
+            WORKLOAD,
+            namespace=namespace,
+            selector=managed,
+            wakes=_owner_key,
+            indexes=by_owner,
+            required=False,
         ),
         Watch(
             PIPELINE_RUN,
             namespace=namespace,
-            selector=ours,
+            selector=managed,
             wakes=_owner_key,
             indexes=by_owner,
             project=project_run,
@@ -58,9 +63,9 @@ def watches(settings: JobSettings) -> tuple[Watch, ...]:
             indexes=by_owner,
             project=project_job,
         ),
-        Watch(PIPELINE, namespace=namespace, wakes=nobody, project=project_pipeline, required=False),
-        Watch(RESOURCE_FLAVOR, wakes=nobody, project=project_metadata, required=False),
-        Watch(CLUSTER_QUEUE, wakes=nobody, project=project_queue, required=False),
+        Watch(PIPELINE, namespace=namespace, wakes=no_keys, project=project_pipeline, required=False),
+        Watch(RESOURCE_FLAVOR, wakes=no_keys, project=project_metadata, required=False),
+        Watch(CLUSTER_QUEUE, wakes=no_keys, project=project_queue, required=False),
         Watch(WORKLOAD_PRIORITY_CLASS, wakes=_waiting_for_class, required=False),
     )
 

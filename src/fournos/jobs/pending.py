@@ -39,7 +39,7 @@ def pending(ctx: Context) -> Decision:
         )
     if ctx.spec.suspend:
         message = "Suspended: set spec.suspend to false to queue the job"
-        ctx.draft.say(message).condition("Suspended", "True", "Suspended", message)
+        ctx.draft.set_message(message).condition("Suspended", "True", "Suspended", message)
         return ctx.decision(release(ctx))
     if ctx.holds_finalizer:  # left by the attempt before, which has ended
         return ctx.decision(ctx.finalizer(on=False))
@@ -168,7 +168,7 @@ def _record_reason(ctx: Context, queue: QueueView) -> None:
         message = f"Evicted by Kueue ({queue.reason}): {queue.message}. Waiting to be admitted again"
     else:
         message = admission_message(ctx, queue.message)
-    ctx.draft.say(message).condition("WorkloadAdmitted", "False", queue.reason, message)
+    ctx.draft.set_message(message).condition("WorkloadAdmitted", "False", queue.reason, message)
 
 
 def _admitted(ctx: Context, workload: Obj) -> Decision:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from fournos.api.conditions import condition, is_true
 from fournos.api.times import creation_time
 from fournos.jobs import build, names
-from fournos.jobs.allow import asker
+from fournos.jobs.allow import secret_consumer
 from fournos.jobs.context import Context
 from fournos.jobs.finish import fail
 from fournos.jobs.kinds import PIPELINE
@@ -98,11 +98,15 @@ def _under_way(ctx: Context, job: Obj) -> Decision:
     if problem := _no_image(pods):
         reason, text = problem
         if ctx.draft.reason_of("Resolved") not in _NO_IMAGE:
-            ctx.draft.event(reason, text, warning=True).condition("Resolved", "False", reason, text).say(text)
+            ctx.draft.event(reason, text, warning=True).condition(
+                "Resolved", "False", reason, text
+            ).set_message(text)
     elif pods and ctx.draft.reason_of("Resolved") in _NO_IMAGE:
         # Only if a pod exists: the Job controller deletes the pod before it reports
         # that the deadline has passed.
-        ctx.draft.condition("Resolved", "False", "Resolving", _RESOLVING).say("Resolving job requirements")
+        ctx.draft.condition("Resolved", "False", "Resolving", _RESOLVING).set_message(
+            "Resolving job requirements"
+        )
     return ctx.decision(wake_at=ctx.now + _LOOK_EVERY)
 
 
@@ -265,7 +269,7 @@ def _check_secrets(ctx: Context) -> Decision | None:
                 f"Secret '{name}' exists but is not a Vault-synced secret "
                 f"(missing {names.VAULT_ENTRY_LABEL}=true label)"
             )
-        elif refusal := asker(ctx.job, ctx.settings.secret_policy)(name, answer.value.annotations):
+        elif refusal := secret_consumer(ctx.job, ctx.settings.secret_policy)(name, answer.value.annotations):
             problem, reason = refusal, "SecretNotAllowed"
         if problem:
             return fail(ctx, problem, type_="Resolved", reason=reason)

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 from fournos.api.times import creation_time, parse_time
 from fournos.jobs import build, names
-from fournos.jobs.allow import asker
+from fournos.jobs.allow import secret_consumer
 from fournos.jobs.cancel_run import pods_gone
 from fournos.jobs.context import Context, run_ended, run_succeeded, succeeded_condition
 from fournos.jobs.finish import fail, fail_attempt, finish
@@ -77,7 +77,7 @@ def _leftovers(ctx: Context) -> Decision | None:
     pods = pods_gone(ctx, name, force=False, force_at=force_at)
     if pods.ended:
         return None
-    ctx.draft.say(f"The PipelineRun is gone, {pods.message}")
+    ctx.draft.set_message(f"The PipelineRun is gone, {pods.message}")
     return ctx.decision(retry=True)
 
 
@@ -87,7 +87,7 @@ def _launch(ctx: Context) -> Decision:
         ref: SecretShape(Key(namespace, ctx.settings.vault_secret(ref))) for ref in ctx.spec.secret_refs
     }
     answers = ctx.facts.require_all(shapes.values())
-    steps, may = _mark(ctx), asker(ctx.job, ctx.settings.secret_policy)
+    steps, may = _mark(ctx), secret_consumer(ctx.job, ctx.settings.secret_policy)
     cluster = ctx.draft.cluster
     if not ctx.spec.clusterless:
         steps.append(
@@ -168,9 +168,9 @@ def running(ctx: Context) -> Decision:
     found = succeeded_condition(run)
     if not found and not _overdue(ctx, run):
         return ctx.decision(wake_at=creation_time(run) + _STARTED_WITHIN)
-    told = str(found.get("message") or "")
-    message = f"Pipeline running: {told}" if told else "PipelineRun created, waiting for execution"
-    reason = "Running" if told else "Started"
+    reported = str(found.get("message") or "")
+    message = f"Pipeline running: {reported}" if reported else "PipelineRun created, waiting for execution"
+    reason = "Running" if reported else "Started"
     ctx.draft.enter("Running", message).condition("PipelineRunReady", "Unknown", reason, message)
     _name_run(ctx, run)
     return ctx.decision(_ready(ctx))
@@ -195,10 +195,12 @@ def _name_run(ctx: Context, run: Obj) -> None:
 def _ended(ctx: Context, run: Obj) -> Decision:
     _name_run(ctx, run)
     found = succeeded_condition(run)
-    told = str(found.get("message") or "")
+    reported = str(found.get("message") or "")
     if run_succeeded(run):
         message = "Pipeline completed successfully"
-        ctx.draft.end_attempt("Succeeded").condition("PipelineRunReady", "True", "Succeeded", told or message)
+        ctx.draft.end_attempt("Succeeded").condition(
+            "PipelineRunReady", "True", "Succeeded", reported or message
+        )
         _complete_times(ctx, run)
         return finish(ctx, "Succeeded", message)
     completed = parse_time(run["status"]["completionTime"])
@@ -206,9 +208,9 @@ def _ended(ctx: Context, run: Obj) -> Decision:
     # Release before declare: fail_attempt releases the quota, so no pod of the run may be left.
     pods = pods_gone(ctx, run["metadata"]["name"], force=ctx.now >= force_at, force_at=force_at)
     if not pods.ended:
-        ctx.draft.say(f"PipelineRun failed, {pods.message}")
+        ctx.draft.set_message(f"PipelineRun failed, {pods.message}")
         return ctx.decision(pods.steps, wake_at=pods.wake_at, retry=pods.retry)
-    message = told or "PipelineRun failed"
+    message = reported or "PipelineRun failed"
     ctx.draft.condition("PipelineRunReady", "False", "Failed", message)
     _complete_times(ctx, run)
     return fail_attempt(ctx, message)
@@ -231,7 +233,7 @@ def _run_missing(ctx: Context) -> Decision:
     force_at = ctx.now + timedelta(seconds=ctx.settings.terminate_grace_sec)
     pods = pods_gone(ctx, name, force=False, force_at=force_at)
     if not pods.ended:
-        ctx.draft.say(f"PipelineRun not found, {pods.message}")
+        ctx.draft.set_message(f"PipelineRun not found, {pods.message}")
         return ctx.decision(retry=True)
     ctx.draft.condition("PipelineRunReady", "False", "NotFound", "PipelineRun not found")
     return fail_attempt(ctx, "PipelineRun not found")

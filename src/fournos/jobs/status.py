@@ -83,7 +83,7 @@ class StatusDraft(Draft):
             self._status["phase"] = phase
             # What was recorded before is not the end that this phase leads to, or is.
             self._status.pop("archivedAt", None)
-        return self.say(message)
+        return self.set_message(message)
 
     def started_running(self, at: datetime) -> Self:
         """Sets the start time of a run that was too short for a Running phase; an existing time is kept."""
@@ -92,7 +92,7 @@ class StatusDraft(Draft):
             self._status["phaseTimes"] = {**times, "running": format_time(at)}
         return self
 
-    def say(self, message: str) -> Self:
+    def set_message(self, message: str) -> Self:
         """Sets the message, cut to MESSAGE_MAX characters."""
         self._status["message"] = message[:MESSAGE_MAX]
         return self

@@ -27,15 +27,15 @@ def take_over(ctx: Context) -> Decision | None:
     meta = ctx.job["metadata"]
     finalizers = [name for name in meta.get("finalizers") or () if not name.startswith(_KOPF)]
     annotations = {name: None for name in meta.get("annotations") or () if name.startswith(_KOPF)}
-    theirs = len(finalizers) < len(meta.get("finalizers") or ())
-    if not (holding or theirs or annotations):
+    had_published = len(finalizers) < len(meta.get("finalizers") or ())
+    if not (holding or had_published or annotations):
         return None
     steps = []
-    if theirs or annotations:
+    if had_published or annotations:
         clean = {**ctx.job, "metadata": {**meta, "finalizers": finalizers}}
         # Our finalizer is added in the same write: the job must never be without one while its run is live.
-        ours = names.FINALIZER in finalizers or (holding and not ctx.spec.lock_only)
-        body = {**switched(clean, names.FINALIZER, on=ours), "annotations": annotations}
+        needs_own = names.FINALIZER in finalizers or (holding and not ctx.spec.lock_only)
+        body = {**switched(clean, names.FINALIZER, on=needs_own), "annotations": annotations}
         steps.append(Patch(FOURNOS_JOB, key_of(ctx.job), {"metadata": body}))
     if holding:
         _claim(ctx)

@@ -42,7 +42,7 @@ def wait(ctx: Context, type_: str, reason: str, message: str) -> Decision:
         ctx.draft.event(reason, message, warning=True)
     if not ctx.draft.phase:
         ctx.draft.enter("Pending", message)
-    ctx.draft.say(message).condition(type_, "False", reason, message)
+    ctx.draft.set_message(message).condition(type_, "False", reason, message)
     return ctx.decision(retry=True)
 
 

@@ -164,7 +164,7 @@ class ExecPlugin:
             raise self._failed(f"cannot be started: {error.strerror}{hint}") from error
         try:
             async with asyncio.timeout(self._timeout):
-                output, complaint = await process.communicate()
+                output, stderr = await process.communicate()
         except TimeoutError:
             raise self._failed(f"gave no answer within {self._timeout:g} s") from None
         finally:
@@ -173,7 +173,7 @@ class ExecPlugin:
                     os.killpg(process.pid, signal.SIGKILL)
                 await process.wait()
         if process.returncode:
-            raise self._failed(f"ended with code {process.returncode}: {_last_line(complaint)}")
+            raise self._failed(f"ended with code {process.returncode}: {_last_line(stderr)}")
         return output
 
     def _check(self, output: bytes) -> dict[str, Any]:
@@ -203,7 +203,7 @@ class ExecPlugin:
         return CredentialsError(f"exec plugin {Path(self._spec.command).name} {what}")
 
 
-def _last_line(complaint: bytes) -> str:
+def _last_line(stderr: bytes) -> str:
     """Returns the last line of the plugin's output, with anything hidden that could be a token."""
-    lines = complaint.decode(errors="replace").strip().splitlines() or ["no message"]
+    lines = stderr.decode(errors="replace").strip().splitlines() or ["no message"]
     return re.sub(r"[A-Za-z0-9_\-.+=]{25,}", "…", lines[-1])[:300]

@@ -126,10 +126,10 @@ class Fleet:
         try:
             checked = check(kubeconfig, now=self._now())
         except KubeconfigRefusedError:
-            self.forget(name)
+            self.disconnect(name)
             raise
         since = before.since if before is not None else unreachable_since
-        self.forget(name)
+        self.disconnect(name)
         known = before if before is not None and before.server == checked.credentials.server else None
         stores = known.stores if known else {of: _store(watch) for of, watch in self._watches.items()}
 
@@ -157,7 +157,7 @@ class Fleet:
         if self._running:
             self._start(name)
 
-    def forget(self, name: str) -> None:
+    def disconnect(self, name: str) -> None:
         """Ends the cluster's tasks and connections and drops its stores; ignores an unknown cluster."""
         if pending := self._pending.pop(name, None):
             pending.cancel()
@@ -223,7 +223,7 @@ class Fleet:
         finally:
             self._running = False
             for name in self.names():
-                self.forget(name)
+                self.disconnect(name)
             await asyncio.gather(*self._leaving, return_exceptions=True)
 
     def _start(self, name: str) -> None:
@@ -233,9 +233,9 @@ class Fleet:
     def _changed(self, name: str) -> None:
         if name not in self._pending and name in self._members:
             loop = asyncio.get_running_loop()
-            self._pending[name] = loop.call_later(SETTLE, self._tell, name)
+            self._pending[name] = loop.call_later(SETTLE, self._notify, name)
 
-    def _tell(self, name: str) -> None:
+    def _notify(self, name: str) -> None:
         del self._pending[name]
         try:
             self._on_change(name)

@@ -82,7 +82,7 @@ async def probe(
     else:
         started = monotonic()
         try:
-            version = await _ask(connect, limit)
+            version = await _version(connect, limit)
             reachable = True
             latency = (monotonic() - started) * 1000
         except (KubeError, TimeoutError) as failure:
@@ -103,7 +103,7 @@ async def probe(
     )
 
 
-async def _ask(connect: Callable[[], ClusterApi], limit: float) -> str:
+async def _version(connect: Callable[[], ClusterApi], limit: float) -> str:
     async with asyncio.timeout(limit):
         api = connect()
         try:

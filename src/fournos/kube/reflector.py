@@ -83,7 +83,7 @@ class Reflector:
         self._version: str | None = None
         """The resourceVersion at which the next watch begins; None: list first."""
         self._failures = 0
-        self._heard_at: float | None = None
+        self._received_at: float | None = None
         self._retry_at = 0.0
 
     @property
@@ -94,9 +94,9 @@ class Reflector:
     @property
     def last_event_age(self) -> float | None:
         """Seconds since the last list, event or bookmark of this type; None before the first list."""
-        if self._heard_at is None:
+        if self._received_at is None:
             return None
-        return asyncio.get_running_loop().time() - self._heard_at
+        return asyncio.get_running_loop().time() - self._received_at
 
     async def run(self) -> None:
         while True:
@@ -119,7 +119,7 @@ class Reflector:
         except NoSuchResourceError as error:
             self._version = None
             self.store.served = False
-            await self._tell(self.store.clear())
+            await self._emit_all(self.store.clear())
             return self._failed(error, self._jittered(SLOW_RETRY))
         except ForbiddenError as error:
             return self._failed(error, self._jittered(SLOW_RETRY))
@@ -144,10 +144,10 @@ class Reflector:
         self._failures = 0
         self.relists += 1
         self.error = None
-        self._heard()
+        self._received()
         self.store.served = True
-        await self._tell(self.store.replace(listing.items, listing.resource_version))
-        self._tell_state()
+        await self._emit_all(self.store.replace(listing.items, listing.resource_version))
+        self._emit_state()
 
     async def _watch(self) -> None:
         assert self._version is not None
@@ -160,7 +160,7 @@ class Reflector:
         try:
             async with asyncio.timeout(self._inactivity) as silence:
                 async for event in events:
-                    self._heard()
+                    self._received()
                     self._take(event)
                     deadline = silence.when()
                     now = asyncio.get_running_loop().time()
@@ -180,7 +180,7 @@ class Reflector:
         version = str(obj["metadata"]["resourceVersion"])
         if self.error is not None:
             self.error = None
-            self._tell_state()
+            self._emit_state()
         if version != self._version:
             self._version = version
             self._failures = 0
@@ -192,10 +192,10 @@ class Reflector:
         if change is not None:
             self._emit(change)
 
-    def _heard(self) -> None:
-        self._heard_at = asyncio.get_running_loop().time()
+    def _received(self) -> None:
+        self._received_at = asyncio.get_running_loop().time()
 
-    async def _tell(self, changes: list[Change]) -> None:
+    async def _emit_all(self, changes: list[Change]) -> None:
         for count, change in enumerate(changes, start=1):
             self._emit(change)
             if count % _BREATH == 0:
@@ -220,10 +220,10 @@ class Reflector:
         before, self.error = self.error, error
         if type(before) is not type(error):
             logger.warning("watch of %s: %s; next try in %.1f s", self._label, error, wait)
-            self._tell_state()
+            self._emit_state()
         return wait
 
-    def _tell_state(self) -> None:
+    def _emit_state(self) -> None:
         if self._on_state is None:
             return
         try:

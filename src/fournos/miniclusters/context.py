@@ -126,9 +126,9 @@ class Context(PassContext):
     def workload(self) -> Obj | None:
         """The Workload whose quota it uses: its own, or the prebuilt one; None if there is neither."""
         inputs = self.observed.inputs
-        mine = [one for one in inputs.workloads if self.owns(one) and is_true(one, "QuotaReserved")]
-        if mine:
-            return mine[0]
+        owned = [one for one in inputs.workloads if self.owns(one) and is_true(one, "QuotaReserved")]
+        if owned:
+            return owned[0]
         prebuilt = inputs.prebuilt
         return prebuilt if prebuilt is not None and self.owns(prebuilt) else None
 

@@ -18,7 +18,7 @@ from fournos.miniclusters.causes import cause
 from fournos.miniclusters.cluster import spec_of
 from fournos.miniclusters.context import Context, Observed, index_of
 from fournos.miniclusters.finish import End, confirmed, end_of, finished, finishing
-from fournos.miniclusters.health import survey, told_beside
+from fournos.miniclusters.health import report_sidecars, survey
 from fournos.miniclusters.queued import QueuedMiniCluster
 from fournos.miniclusters.restart import begin_again, due
 from fournos.miniclusters.rules import check
@@ -37,7 +37,7 @@ from fournos.runtime.failures import lasts, retried
 from fournos.runtime.steps import Create, Patch, Step
 
 _MAY_RUN = frozenset({Verdict.NOT_QUEUED, Verdict.NESTED, Verdict.ADMITTED})
-_TOLD_AT_ONCE = frozenset({"ForeignObject", "InvalidError", "ForbiddenError", "AlreadyExistsError"})
+_REPORTED_AT_ONCE = frozenset({"ForeignObject", "InvalidError", "ForbiddenError", "AlreadyExistsError"})
 """Errors of a creation that last until a person changes something. They are reported at once."""
 
 
@@ -214,7 +214,7 @@ def _ended(ctx: Context, end: End) -> Decision:
     again = end_of(ctx, job) if job is not None else None
     if not isinstance(again, End):
         return Decision(retry=True)  # the live read contradicts the cache; the next pass reads both again
-    told_beside(ctx)
+    report_sidecars(ctx)
     ctx.draft.end(again.exit_code, again.reason, again.message)
     return ctx.decision()
 
@@ -222,7 +222,7 @@ def _ended(ctx: Context, end: End) -> Decision:
 def _failed(ctx: Context, failure: StepFailure) -> Decision:
     """Reports the failure of a creation that will last; otherwise retries."""
     made = not isinstance(failure.step, Patch)
-    shown = failure.error in _TOLD_AT_ONCE and (ctx.draft.begun or lasts(failure))
+    shown = failure.error in _REPORTED_AT_ONCE and (ctx.draft.begun or lasts(failure))
     if made and shown and not ctx.deleting:
         return waits(ctx, failure.error, failure.message)
     return retried(failure)

@@ -25,7 +25,7 @@ def exit_code(pod: Obj, name: str) -> int | None:
     return None
 
 
-def complaint(pod: Obj, name: str) -> str:
+def flux_error(pod: Obj, name: str) -> str:
     """Returns the error of the container that runs Flux, as reported by its script or by Kubernetes."""
     for status in (pod.get("status") or {}).get("containerStatuses") or ():
         ended = (status.get("state") or {}).get("terminated") or {}

@@ -12,7 +12,7 @@ from fournos.api.conditions import condition, is_true
 from fournos.api.times import parse_time
 from fournos.kube.resource import Obj, key_of, uid_of
 from fournos.miniclusters.context import Context, terminal
-from fournos.miniclusters.exit_code import complaint, exit_code
+from fournos.miniclusters.exit_code import exit_code, flux_error
 from fournos.miniclusters.health import lead_of, runner
 from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.status import FINISHED, READY, RUNNING, WAITING
@@ -45,7 +45,7 @@ def end_of(ctx: Context, job: Obj) -> End | datetime | None:
         if code is not None and reason != "DeadlineExceeded":
             return _ended(code)
         text = f"The Job failed: {reason}: {failed.get('message') or ''}".removesuffix(": ")
-        why = next(filter(None, (complaint(pod, ctx.name) for pod in ctx.pods)), "")
+        why = next(filter(None, (flux_error(pod, ctx.name) for pod in ctx.pods)), "")
         return End(code or None, reason, f"{text}: {why}" if why else text)
     if lead is None or code is None:
         return None  # the Job's own policies handle everything else

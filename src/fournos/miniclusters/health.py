@@ -11,7 +11,7 @@ from fournos.miniclusters import names
 from fournos.miniclusters.context import Context, index_of, terminal
 from fournos.miniclusters.exit_code import exit_code
 from fournos.miniclusters.indexed_job import KILLED
-from fournos.miniclusters.status import BESIDE, READY, REQUESTED, RUNNING, WAITING
+from fournos.miniclusters.status import READY, REQUESTED, RUNNING, SIDECAR_FAILED, WAITING
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def ended_well(pod: Obj, name: str) -> dict[str, Any]:
     return dict(ended) if ended.get("exitCode") == 0 else {}
 
 
-def failed_beside(ctx: Context) -> str:
+def failed_sidecars(ctx: Context) -> str:
     """Returns the message about sidecars that failed by themselves; "" if none has."""
     found = []
     for pod in ctx.pods:
@@ -76,10 +76,10 @@ def failed_beside(ctx: Context) -> str:
     return f"Failed beside Flux: {', '.join(sorted(found))}" if found else ""
 
 
-def told_beside(ctx: Context) -> None:
+def report_sidecars(ctx: Context) -> None:
     """Sets the condition of failed sidecars. A failed sidecar does not change the result."""
-    if failed := failed_beside(ctx):
-        ctx.draft.condition(BESIDE, True, "ContainerFailed", failed)
+    if failed := failed_sidecars(ctx):
+        ctx.draft.condition(SIDECAR_FAILED, True, "ContainerFailed", failed)
 
 
 def count(ctx: Context, size: int) -> Count:
@@ -100,7 +100,7 @@ def survey(ctx: Context, job: Obj, refused: str, hint: str = "") -> None:
     lead = lead_of(ctx)
     ctx.draft.put(ready=found.ready, jobid=str(job["metadata"]["uid"]))
     ctx.draft.condition(REQUESTED, True, "Created", "The objects of the MiniCluster are there")
-    told_beside(ctx)
+    report_sidecars(ctx)
     lead_runs = lead is not None and _runs(lead, ctx.name)
     if lead is not None and not lead_runs and _final(ctx, lead):
         return  # the last message stays until the Job has ended too

@@ -94,8 +94,8 @@ def _of_service(service: Obj, caches: Caches) -> Iterable[Key]:
     A headless Service that was deleted enqueues all its owners. While it exists it enqueues none, because
     each owner adds itself in its own pass.
     """
-    if mine := _labelled(service):
-        return mine
+    if named := _labelled(service):
+        return named
     return _owners(service) if caches[SERVICE].get(key_of(service)) is None else ()
 
 

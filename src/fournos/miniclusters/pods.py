@@ -35,10 +35,10 @@ def affinity(cluster: Cluster) -> dict[str, Any] | None:
     spec = cluster.spec
     if spec.network.disable_affinity:
         return None
-    mine = {"matchExpressions": [{"key": names.NAME_LABEL, "operator": "In", "values": [cluster.name]}]}
+    own = {"matchExpressions": [{"key": names.NAME_LABEL, "operator": "In", "values": [cluster.name]}]}
 
     def preferred(topology: str) -> dict[str, Any]:
-        term = {"labelSelector": mine, "topologyKey": topology}
+        term = {"labelSelector": own, "topologyKey": topology}
         return {
             "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": _WEIGHT, "podAffinityTerm": term}]
         }

@@ -40,7 +40,7 @@ def counts(maximum: int, spec: Mapping[str, Any]) -> dict[str, int]:
 
 def allowed(ctx: Context, job: Obj) -> Resize:
     """Returns the size that is allowed now, with the reason if it is not the requested one."""
-    asked, now = int(ctx.spec.get("size", 1)), int(job["spec"].get("parallelism", 1))
+    wanted, now = int(ctx.spec.get("size", 1)), int(job["spec"].get("parallelism", 1))
     size = counts(ctx.draft.maximum, ctx.spec)["parallelism"]
     if size != now and _queued_by_itself(job) and not job["spec"].get("suspend"):
         # Kueue stops a Job whose size differs from the admitted size.
@@ -56,8 +56,8 @@ def allowed(ctx: Context, job: Obj) -> Resize:
             f"size stays {max(held, now)}: the quota of {ctx.draft.maximum - held} pods was given back "
             "when it shrank; suspend the MiniCluster to queue it for all of them again",
         )
-    if asked > size:
-        return Resize(size, f"size {asked} is more than the {ctx.draft.maximum} hosts that Flux began with")
+    if wanted > size:
+        return Resize(size, f"size {wanted} is more than the {ctx.draft.maximum} hosts that Flux began with")
     return Resize(size)
 
 

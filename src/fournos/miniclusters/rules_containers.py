@@ -10,10 +10,10 @@ from fournos.api.minicluster import DEFAULT_HEADLESS_NAME
 from fournos.api.minicluster_flux import DEFAULT_VIEW_NAME
 from fournos.api.rules import Json, Rule, full_match
 
-_SAID: Final = "(has(c.{0}) && c.{0})"
+_IS_SET: Final = "(has(c.{0}) && c.{0})"
 _TEXT: Final = "(has(c.{0}) && c.{0} != '')"
 _RUNS: Final = (
-    f"(size(self.containers) == 1 || {_SAID.format('runFlux')} || "
+    f"(size(self.containers) == 1 || {_IS_SET.format('runFlux')} || "
     "(!has(c.runFlux) && !self.containers.exists(d, has(d.runFlux) && d.runFlux)))"
 )
 """True if container c runs Flux: it sets runFlux, or it does not and no other container sets it."""
@@ -140,7 +140,7 @@ CONTAINERS: Final[tuple[Rule, ...]] = (
         id="launcher-batch",
         field="spec.containers",
         message="a container is indicated for batch and launcher, choose one",
-        cel=f"self.containers.all(c, !({_SAID.format('launcher')} && {_SAID.format('batch')}))",
+        cel=f"self.containers.all(c, !({_IS_SET.format('launcher')} && {_IS_SET.format('batch')}))",
         holds=lambda new, _: not any(c.get("launcher") and c.get("batch") for c in _containers(new)),
     ),
     Rule(
@@ -148,7 +148,7 @@ CONTAINERS: Final[tuple[Rule, ...]] = (
         field="spec.launcher",
         message="the container that runs Flux says batch: remove that, or spec.launcher",
         cel="!(has(self.launcher) && self.launcher) || "
-        f"self.containers.all(c, !({_RUNS} && {_SAID.format('batch')}))",
+        f"self.containers.all(c, !({_RUNS} && {_IS_SET.format('batch')}))",
         holds=lambda new, _: (
             not new.get("launcher") or not any(_runs(new, c) and c.get("batch") for c in _containers(new))
         ),

@@ -16,7 +16,7 @@ from fournos.miniclusters.cluster import cluster_of, spec_of
 from fournos.miniclusters.context import Context
 from fournos.miniclusters.kinds import SERVICE
 from fournos.miniclusters.observe import DIGEST, KEYS, digest, headless_name
-from fournos.miniclusters.status import BESIDE, FINISHED, READY, REQUESTED, RUNNING, WAITING
+from fournos.miniclusters.status import FINISHED, READY, REQUESTED, RUNNING, SIDECAR_FAILED, WAITING
 from fournos.miniclusters.teardown import remove
 from fournos.queueing.podsets import MissingFlavorError, PodSetInfo, PodSetInfoError, infos_of
 from fournos.runtime.decision import Absent, Decision, Present
@@ -37,8 +37,8 @@ def claim(ctx: Context) -> Decision:
     ctx.draft.condition(RUNNING, False, "Starting")
     ctx.draft.condition(READY, False, "Starting")
     ctx.draft.condition(FINISHED, False, "Starting")
-    if ctx.draft.is_true(BESIDE):
-        ctx.draft.condition(BESIDE, False, "Starting")
+    if ctx.draft.is_true(SIDECAR_FAILED):
+        ctx.draft.condition(SIDECAR_FAILED, False, "Starting")
     ctx.draft.phased("Waiting", "Waiting for the pods")
     return ctx.decision()
 

@@ -15,7 +15,7 @@ WAITING: Final = "JobWaitingForResources"
 RUNNING: Final = "JobRunning"
 READY: Final = "JobMiniClusterReady"
 FINISHED: Final = "JobFinished"
-BESIDE: Final = "JobSidecarFailed"
+SIDECAR_FAILED: Final = "JobSidecarFailed"
 """Set only after a sidecar has failed."""
 
 

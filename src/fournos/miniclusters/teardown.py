@@ -38,8 +38,8 @@ def remove(ctx: Context, *, keep_job: bool = False) -> Removal:
         # Foreground deletion: the Job exists until its pods are gone.
         steps.append(Delete(JOB, key_of(job), uid_of(job), propagation="Foreground"))
     for pod in ctx.alive:
-        mine = pod["metadata"]["name"] == names.services_pod(ctx.name) and ctx.owns(pod)
-        if mine and not is_terminating(pod):
+        owned = pod["metadata"]["name"] == names.services_pod(ctx.name) and ctx.owns(pod)
+        if owned and not is_terminating(pod):
             steps.append(Delete(POD, key_of(pod), uid_of(pod)))
     done = not ctx.alive and (job is None or keep_job)
     return Removal(done=done, steps=tuple(steps))

@@ -28,7 +28,7 @@ class Remote:
     """True if the check's MultiKueueConfig lists the worker."""
     usable: bool
     """True if the worker is reachable and all its watches are up to date."""
-    hindrance: str = ""
+    unusable_reason: str = ""
     workload: Obj | None = None
     jobs: tuple[tuple[Resource, Obj], ...] = ()
     busy: bool = False

@@ -18,7 +18,7 @@ from fournos.multikueue.context import Context, Observed, Remote
 from fournos.multikueue.job_status import follow
 from fournos.multikueue.nominate import leftover, nominate
 from fournos.multikueue.settings import MultiKueueSettings
-from fournos.multikueue.withdraw import Why, clear, over, withdraw
+from fournos.multikueue.withdraw import Withdrawal, clear, over, withdraw
 from fournos.runtime.decision import Absent, Decision, Facts, LiveGet, StepFailure
 from fournos.runtime.steps import Patch
 
@@ -66,9 +66,9 @@ def _without_subresource(ctx: Context, failure: StepFailure) -> Patch | None:
 
 
 def _next(ctx: Context) -> Decision:
-    why = over(ctx.observed)
-    if why is not None:
-        return withdraw(ctx, why)
+    withdrawal = over(ctx.observed)
+    if withdrawal is not None:
+        return withdraw(ctx, withdrawal)
     if ctx.draft.check_state in ("Retry", "Rejected"):
         return ctx.decision()  # Kueue evicts it next
     if not ctx.draft.other_checks_ready:
@@ -78,7 +78,9 @@ def _next(ctx: Context) -> Decision:
         return unfit
     earlier = [remote for remote in ctx.observed.remotes if _has_earlier(ctx, remote)]
     for remote in earlier:
-        clear(ctx, remote, Why("an earlier attempt", hard=not _is_ours(ctx, remote), at=ctx.reserved_at))
+        clear(
+            ctx, remote, Withdrawal("an earlier attempt", hard=not _is_ours(ctx, remote), at=ctx.reserved_at)
+        )
     if ctx.draft.cluster_name:
         return follow(ctx)
     left = [remote for remote in earlier if remote.usable]

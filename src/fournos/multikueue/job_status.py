@@ -11,11 +11,11 @@ from fournos.multikueue.build import mirror
 from fournos.multikueue.context import Context, Remote, since
 from fournos.multikueue.kinds import has_ended
 from fournos.multikueue.nominate import keep_priority, runs
-from fournos.multikueue.withdraw import Why, clear
+from fournos.multikueue.withdraw import Withdrawal, clear
 from fournos.multikueue.workers import Read, create
 from fournos.runtime.decision import Decision
 
-_LAST_WORD = timedelta(seconds=30)
+_STATUS_DELAY = timedelta(seconds=30)
 """The maximum delay between the end of the remote Workload and the end in the copy's status."""
 
 
@@ -30,7 +30,7 @@ def follow(ctx: Context) -> Decision:
     remote = next((one for one in ctx.observed.remotes if one.name == name), None)
     for other in ctx.observed.remotes:
         if other is not remote:
-            clear(ctx, other, Why("another worker has won", hard=True))
+            clear(ctx, other, Withdrawal("another worker has won", hard=True))
     if remote is None or not remote.listed:
         return _again(ctx, f'"{name}" is not among the workers any more')
     if not remote.usable:
@@ -87,7 +87,7 @@ def _finished(ctx: Context, remote: Remote, twin: Obj) -> Decision:
         if not remote.busy:
             ctx.send(remote, Read(kind, key_of(job), version))
         return ctx.decision()
-    copy, due = ctx.mirror(remote), parse_time(since(twin, "Finished")) + _LAST_WORD
+    copy, due = ctx.mirror(remote), parse_time(since(twin, "Finished")) + _STATUS_DELAY
     ctx.copy_status(copy)
     if copy is not None and not has_ended(kind, copy.get("status") or {}) and ctx.now < due:
         ctx.wake(due)
@@ -110,7 +110,7 @@ def _lost(ctx: Context, remote: Remote) -> Decision:
     if ctx.now < due:
         ctx.wake(due)
         return ctx.decision()
-    return _again(ctx, f'"{remote.name}" is lost: {remote.hindrance or "not connected"}')
+    return _again(ctx, f'"{remote.name}" is lost: {remote.unusable_reason or "not connected"}')
 
 
 def _again(ctx: Context, why: str, *, evict: bool = False) -> Decision:

@@ -16,7 +16,7 @@ from fournos.kube.resource import Obj, key_of, uid_of
 from fournos.multikueue import names
 from fournos.multikueue.build import remote_workload
 from fournos.multikueue.context import Context, Remote, since
-from fournos.multikueue.withdraw import Why, clear
+from fournos.multikueue.withdraw import Withdrawal, clear
 from fournos.multikueue.workers import create
 from fournos.queueing.kinds import WORKLOAD
 from fournos.runtime.decision import Decision
@@ -49,14 +49,14 @@ def nominate(ctx: Context, left: Sequence[Remote] = ()) -> Decision:
         if remote in left:
             continue
         if remote not in wanted:
-            clear(ctx, remote, Why("not nominated", hard=True))
+            clear(ctx, remote, Withdrawal("not nominated", hard=True))
         elif not remote.busy:
-            _ask(ctx, remote)
+            _nominate(ctx, remote)
     chosen = tuple(remote.name for remote in wanted)
     ctx.draft.claim(None, chosen)
     ctx.draft.check(
         "Pending",
-        "; ".join([f"waits for quota on {_quoted(chosen)}", *_complaints(wanted), *map(leftover, left)]),
+        "; ".join([f"waits for quota on {_quoted(chosen)}", *_curable_errors(wanted), *map(leftover, left)]),
     )
     return ctx.decision()
 
@@ -89,7 +89,7 @@ def runs(workload: Obj) -> bool:
     )
 
 
-def _complaints(remotes: list[Remote]) -> list[str]:
+def _curable_errors(remotes: list[Remote]) -> list[str]:
     """Returns the errors of nominated workers that an administrator has to correct there."""
     return [
         f'"{one.name}" does not take it yet: {one.failure.message}'
@@ -114,13 +114,15 @@ def _no_worker(ctx: Context, listed: list[Remote], left: Sequence[Remote]) -> De
     refusals = [f'"{one.name}": {one.failure.message}' for one in listed if one.failure and ctx.refused(one)]
     for remote in ctx.observed.remotes:
         if remote not in left:
-            clear(ctx, remote, Why("no worker takes it", hard=True))
+            clear(ctx, remote, Withdrawal("no worker takes it", hard=True))
     ctx.draft.claim(None)
     if refusals and len(refusals) == len(listed) and not left:
         ctx.draft.check("Rejected", f"No worker can take it: {'; '.join(refusals)}")
     elif listed or left:
         unusable = [one for one in listed if not ctx.refused(one)]
-        reasons = refusals + [f'"{one.name}": {one.hindrance or "not connected yet"}' for one in unusable]
+        reasons = refusals + [
+            f'"{one.name}": {one.unusable_reason or "not connected yet"}' for one in unusable
+        ]
         reasons += map(leftover, left)
         ctx.draft.check("Pending", f"No worker can be used: {'; '.join(reasons)}")
     else:
@@ -137,13 +139,13 @@ def _how_many(ctx: Context) -> int:
     began = parse_time(ctx.reserved_at)
     interval = timedelta(seconds=settings.incremental_interval_sec)
     rounds = max(0, (ctx.now - began) // interval) + 1
-    asked = rounds * settings.incremental_step
-    if asked < sum(remote.listed for remote in ctx.observed.remotes):
+    nominated = rounds * settings.incremental_step
+    if nominated < sum(remote.listed for remote in ctx.observed.remotes):
         ctx.wake(began + rounds * interval)
-    return asked
+    return nominated
 
 
-def _ask(ctx: Context, remote: Remote) -> None:
+def _nominate(ctx: Context, remote: Remote) -> None:
     twin = ctx.current(remote)
     if twin is not None:
         keep_priority(ctx, remote, twin)

@@ -150,12 +150,12 @@ def _remote(
     workload = store.get(key) if store is not None else None
     if workload is not None and not _is_through(name, workload, workers):
         workload = None
-    hindrance = workers.hindrance(name, kind)
+    unusable_reason = workers.unusable_reason(name, kind)
     return Remote(
         name=name,
         listed=listed,
-        usable=workers.probed(name) and not hindrance,
-        hindrance=hindrance,
+        usable=workers.probed(name) and not unusable_reason,
+        unusable_reason=unusable_reason,
         workload=_seen(name, workload, workers) if workload is not None else None,
         jobs=tuple(jobs),
         busy=workers.busy(name, key),

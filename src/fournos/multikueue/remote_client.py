@@ -92,7 +92,7 @@ class RemoteClient:
 
     def deleted(self, uid: str) -> bool:
         executor = self._step_executor()
-        return executor is not None and executor.deleted_lately(uid)
+        return executor is not None and executor.deleted_recently(uid)
 
     # --- steps ----------------------------------------------------------------------------------------
 

@@ -92,8 +92,8 @@ class RemoteClients:
         self._refused.pop(name, None)
         self._on_change(name)
 
-    def forget(self, name: str) -> None:
-        self.fleet.forget(name)
+    def disconnect(self, name: str) -> None:
+        self.fleet.disconnect(name)
         self._refused.pop(name, None)
         self._verdicts.pop(name, None)
         client = self._clients.pop(name, None)
@@ -102,7 +102,7 @@ class RemoteClients:
         self._changed(name)
 
     def refuse(self, name: str, version: str, text: str) -> None:
-        self.fleet.forget(name)
+        self.fleet.disconnect(name)
         self._refused[name] = (version, text)
         self._on_change(name)
 
@@ -126,7 +126,7 @@ class RemoteClients:
             return False
         return not probe.reachable or all(self._listed(name, resource) for resource in self._resources)
 
-    def hindrance(self, name: str, kind: Resource | None = None) -> str:
+    def unusable_reason(self, name: str, kind: Resource | None = None) -> str:
         if name in self._refused:
             return self._refused[name][1]
         probe = self.fleet.probe(name)
@@ -154,7 +154,7 @@ class RemoteClients:
     def _on_change(self, name: str) -> None:
         """Calls `changed` if the worker's usability has changed; the fleet reports every change."""
         kinds = (None, *self._settings.kinds)
-        verdict = tuple(self.hindrance(name, kind) for kind in kinds) if self.probed(name) else None
+        verdict = tuple(self.unusable_reason(name, kind) for kind in kinds) if self.probed(name) else None
         if name in self._verdicts and self._verdicts[name] == verdict:
             return
         self._verdicts[name] = verdict

@@ -47,11 +47,11 @@ Dial: TypeAlias = Callable[[Credentials], ClusterApi]
 class Renew(Custom):
     """Replaces the token in a Secret's kubeconfig, if the Secret still has this version.
 
-    The request to the worker uses the kubeconfig in the Secret `asking`.
+    The request to the worker uses the kubeconfig in the Secret `authority`.
     """
 
     secret: Key
-    asking: Key
+    authority: Key
     version: str
 
 
@@ -67,9 +67,9 @@ def executors(clock: Clock, dial: Dial) -> Mapping[type[Custom], Executor]:
         if secret["metadata"]["resourceVersion"] != step.version:
             raise ConflictError(f"Secret {step.secret} has changed")
         content = content_of(secret)
-        asking = content if step.asking == step.secret else await _other(api, step, content)
-        checked = check(asking, now=clock.now())
-        text = await _ask(dial, checked.credentials, token_in(content))
+        authority = content if step.authority == step.secret else await _other(api, step, content)
+        checked = check(authority, now=clock.now())
+        text = await _request_token(dial, checked.credentials, token_in(content))
         accepted = _accept(text, token_in(content), now=clock.now())
         new = with_token(content, text)
         check(new, now=clock.now())
@@ -94,15 +94,15 @@ async def _other(api: Api, step: Renew, content: bytes) -> bytes:
     Raises CredentialsError unless it has the same server: a token must not be sent to another server.
     """
     try:
-        found = content_of(await api.get(SECRET, step.asking))
+        found = content_of(await api.get(SECRET, step.authority))
     except NotFoundError:
-        raise CredentialsError(f"there is no Secret {step.asking} to renew its token with") from None
+        raise CredentialsError(f"there is no Secret {step.authority} to renew its token with") from None
     if server_in(found) != server_in(content):
-        raise CredentialsError(f"its server is not that of Secret {step.asking}")
+        raise CredentialsError(f"its server is not that of Secret {step.authority}")
     return found
 
 
-async def _ask(dial: Dial, credentials: Credentials, held: Token) -> str:
+async def _request_token(dial: Dial, credentials: Credentials, held: Token) -> str:
     """Requests a new token from the worker.
 
     Every failure is raised as a KubeError that is not transient, because the manager cluster is not affected.

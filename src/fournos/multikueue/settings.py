@@ -127,8 +127,8 @@ class MultiKueueSettings(BaseSettings):
 
     @cached_property
     def kinds(self) -> tuple[Resource, ...]:
-        mine = [name for name in re.split(r"[,\s]+", self.external_frameworks) if name]
-        return parse_all([*mine, *(name for name in self.file.frameworks if name not in mine)])
+        named = [name for name in re.split(r"[,\s]+", self.external_frameworks) if name]
+        return parse_all([*named, *(name for name in self.file.frameworks if name not in named)])
 
     @property
     def the_origin(self) -> str:

@@ -55,14 +55,16 @@ def decide(observed: Held, facts: Facts, now: datetime) -> Decision:
     if now < observed.token.due:
         return Decision(wake_at=observed.token.due)
     key = key_of(observed.secret)
-    return Decision((Renew(key, _asking(observed.secret), observed.secret["metadata"]["resourceVersion"]),))
+    return Decision(
+        (Renew(key, _kubeconfig_for(observed.secret), observed.secret["metadata"]["resourceVersion"]),)
+    )
 
 
 def _not_renewed(text: str) -> EventRecord:
     return EventRecord("Warning", "TokenNotRenewed", text[:MESSAGE_MAX])
 
 
-def _asking(secret: Obj) -> Key:
+def _kubeconfig_for(secret: Obj) -> Key:
     """Returns the key of the Secret whose kubeconfig may request the token."""
     key = key_of(secret)
     return Key(key.namespace, (secret["metadata"].get("labels") or {}).get(names.LOGS_OF) or key.name)
@@ -80,7 +82,7 @@ def tokens_controller(
     def wakes(secret: Obj, caches: Caches) -> Iterable[Key]:
         """Enqueues the Secret, and those that are renewed with its kubeconfig."""
         key = key_of(secret)
-        return (key, *(key_of(one) for one in caches[SECRET] if _asking(one) == key))
+        return (key, *(key_of(one) for one in caches[SECRET] if _kubeconfig_for(one) == key))
 
     return Controller(
         name="multikueue-tokens",

@@ -23,7 +23,7 @@ from fournos.runtime.steps import Delete, Patch
 
 
 @dataclass(frozen=True, slots=True)
-class Why:
+class Withdrawal:
     """The reason of a withdrawal, and how it proceeds."""
 
     text: str
@@ -37,29 +37,29 @@ class Why:
     """The time from which the grace period counts, as an RFC 3339 text."""
 
 
-def over(observed: Observed) -> Why | None:
+def over(observed: Observed) -> Withdrawal | None:
     """Returns why workers must not have objects of this Workload, or None if they may."""
     workload = observed.workload
     if workload is None or is_terminating(workload):
-        return Why("it is deleted", hard=True, final=workload is not None)
+        return Withdrawal("it is deleted", hard=True, final=workload is not None)
     if is_true(workload, "Finished"):
-        return Why("it is finished", hard=True, kept=True, final=True, at=since(workload, "Finished"))
+        return Withdrawal("it is finished", hard=True, kept=True, final=True, at=since(workload, "Finished"))
     if observed.check is None:
-        return Why("its queue does not ask for a worker any more", at=since(workload, "QuotaReserved"))
+        return Withdrawal("its queue does not ask for a worker any more", at=since(workload, "QuotaReserved"))
     if workload["spec"].get("active", True) is False:
-        return Why("it is not active", at=since(workload, "Evicted", "QuotaReserved"))
+        return Withdrawal("it is not active", at=since(workload, "Evicted", "QuotaReserved"))
     if is_true(workload, "Evicted"):
-        return Why("it is evicted", at=since(workload, "Evicted"))
+        return Withdrawal("it is evicted", at=since(workload, "Evicted"))
     if not is_true(workload, "QuotaReserved"):
-        return Why("it has no quota", at=since(workload, "QuotaReserved"))
+        return Withdrawal("it has no quota", at=since(workload, "QuotaReserved"))
     return None
 
 
-def withdraw(ctx: Context, why: Why) -> Decision:
+def withdraw(ctx: Context, withdrawal: Withdrawal) -> Decision:
     """Deletes all objects of the Workload from all workers."""
     for remote in ctx.observed.remotes:
-        clear(ctx, remote, why)
-    if ctx.steps and not _certain(ctx, why) and not _confirmed(ctx):
+        clear(ctx, remote, withdrawal)
+    if ctx.steps and not _certain(ctx, withdrawal) and not _confirmed(ctx):
         return Decision(retry=True)
     if ctx.observed.workload is not None and not is_true(ctx.workload, "Finished"):
         # Kueue does not remove the fields that this adapter has written.
@@ -67,9 +67,9 @@ def withdraw(ctx: Context, why: Why) -> Decision:
     return ctx.decision()
 
 
-def _certain(ctx: Context, why: Why) -> bool:
+def _certain(ctx: Context, withdrawal: Withdrawal) -> bool:
     """Returns True if no live read is needed: the end is final, all remote objects are of this Workload."""
-    return why.final and all(
+    return withdrawal.final and all(
         ctx.is_current(obj)
         for remote in ctx.observed.remotes
         for obj in (remote.workload, *(job for _, job in remote.jobs))
@@ -88,14 +88,17 @@ def _confirmed(ctx: Context) -> bool:
     return same and over(replace(ctx.observed, workload=answer.value)) is not None
 
 
-def clear(ctx: Context, remote: Remote, why: Why) -> None:
+def clear(ctx: Context, remote: Remote, withdrawal: Withdrawal) -> None:
     """Sends the next step that removes the Workload's objects from this worker, if one is possible now."""
     if remote.empty or not remote.usable or remote.busy:
         return
-    if why.kept and (due := parse_time(why.at) + timedelta(seconds=ctx.settings.keep_finished_sec)) > ctx.now:
+    if (
+        withdrawal.kept
+        and (due := parse_time(withdrawal.at) + timedelta(seconds=ctx.settings.keep_finished_sec)) > ctx.now
+    ):
         ctx.wake(due)
         return
-    if not why.hard and not _stopped(ctx, remote, why):
+    if not withdrawal.hard and not _stopped(ctx, remote, withdrawal):
         return
     # The job is deleted before its Workload, so that the quota is held as long as the job may run.
     for kind, job in remote.jobs:
@@ -109,15 +112,15 @@ def clear(ctx: Context, remote: Remote, why: Why) -> None:
         ctx.send(remote, patch)
 
 
-def _stopped(ctx: Context, remote: Remote, why: Why) -> bool:
+def _stopped(ctx: Context, remote: Remote, withdrawal: Withdrawal) -> bool:
     """Returns True if nothing of the Workload holds quota on this worker; otherwise requests a stop."""
     workload = remote.workload
     if ctx.draft.cluster_name in ("", remote.name):
         ctx.copy_status(_last(ctx, remote))
     if workload is None or not remote.jobs or not holds_quota(workload):
         return True
-    if why.at:
-        due = parse_time(why.at) + timedelta(seconds=ctx.settings.stop_grace_sec)
+    if withdrawal.at:
+        due = parse_time(withdrawal.at) + timedelta(seconds=ctx.settings.stop_grace_sec)
         if due <= ctx.now:
             return True
         ctx.wake(due)
@@ -132,8 +135,8 @@ def _last(ctx: Context, remote: Remote) -> Obj | None:
     """Returns the job's copy of any attempt: the status of how it stopped is kept until the next run."""
     if ctx.observed.job is None:
         return None
-    mine = uid_of(ctx.observed.job)
+    own = uid_of(ctx.observed.job)
     found = (job for _, job in remote.jobs)
     return next(
-        (job for job in found if (job["metadata"].get("annotations") or {}).get(names.JOB_UID) == mine), None
+        (job for job in found if (job["metadata"].get("annotations") or {}).get(names.JOB_UID) == own), None
     )

@@ -97,9 +97,9 @@ def share_of(obj: Obj, workload: Obj) -> Share | None:
     owner = controller_of(obj)
     if owner is None or not _is_owners(workload, owner) or not is_true(workload, "Admitted"):
         return None
-    mine = set(_pod_sets_for(obj, workload))
+    own = set(_pod_sets_for(obj, workload))
     admission = (workload.get("status") or {}).get("admission") or {}
-    assigned = [one for one in admission.get("podSetAssignments") or () if one["name"] in mine]
+    assigned = [one for one in admission.get("podSetAssignments") or () if one["name"] in own]
     if not assigned:
         return None
     flavors: dict[str, set[str]] = {}

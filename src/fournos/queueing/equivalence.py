@@ -54,15 +54,15 @@ def _running(pod_set: Obj, granted: int | None) -> Obj:
 
 def _alike(pod_sets: Sequence[PodSet], stored: Sequence[Obj], tolerations: bool) -> bool:
     return len(pod_sets) == len(stored) and all(
-        _same(mine, theirs, tolerations) for mine, theirs in zip(pod_sets, stored, strict=True)
+        _same(wanted, present, tolerations) for wanted, present in zip(pod_sets, stored, strict=True)
     )
 
 
-def _same(mine: PodSet, theirs: Obj, tolerations: bool) -> bool:
-    if mine.count != theirs.get("count", 1) or mine.min_count != theirs.get("minCount"):
+def _same(wanted: PodSet, present: Obj, tolerations: bool) -> bool:
+    if wanted.count != present.get("count", 1) or wanted.min_count != present.get("minCount"):
         return False
     fields = ("initContainers", "containers", *(("tolerations",) if tolerations else ()))
-    a, b = mine.template.get("spec") or {}, (theirs.get("template") or {}).get("spec") or {}
+    a, b = wanted.template.get("spec") or {}, (present.get("template") or {}).get("spec") or {}
     return all(_normal(a.get(field)) == _normal(b.get(field)) for field in fields)
 
 

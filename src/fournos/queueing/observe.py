@@ -12,7 +12,7 @@ from fournos.queueing.ensure import prebuilt_name
 from fournos.queueing.inputs import QueueInputs
 from fournos.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD, WORKLOAD_PRIORITY_CLASS
 from fournos.runtime.controller import Caches, Watch
-from fournos.runtime.projection import controller_uid, nobody
+from fournos.runtime.projection import controller_uid, no_keys
 
 CONTROLLER: Final = "controller"
 """Index: the UID of the object's controller."""
@@ -30,9 +30,9 @@ def queue_watches(
     """Returns the watches, over all namespaces; on a cluster without Kueue their caches are empty."""
     return (
         Watch(WORKLOAD, wakes=wakes, indexes={CONTROLLER: controller_uid, OWNERS: owners}, required=False),
-        Watch(RESOURCE_FLAVOR, wakes=nobody, required=False),
-        Watch(WORKLOAD_PRIORITY_CLASS, wakes=nobody, required=False),
-        Watch(PRIORITY_CLASS, wakes=nobody),
+        Watch(RESOURCE_FLAVOR, wakes=no_keys, required=False),
+        Watch(WORKLOAD_PRIORITY_CLASS, wakes=no_keys, required=False),
+        Watch(PRIORITY_CLASS, wakes=no_keys),
     )
 
 

@@ -156,9 +156,9 @@ def _switched(workload: Obj, *, active: bool) -> Patch | None:
     again.
     """
     meta = workload["metadata"]
-    ours = HELD_BACK in (meta.get("annotations") or {})
+    held_here = HELD_BACK in (meta.get("annotations") or {})
     is_active = workload["spec"].get("active", True) is not False
-    if is_active == active or (active and not ours):
+    if is_active == active or (active and not held_here):
         return None
     body = {
         "metadata": {

@@ -77,7 +77,7 @@ class _NotAllowedError(Exception):
     """The source Secret refuses to be copied."""
 
 
-_LATELY: Final = 60.0
+_RECENT: Final = 60.0
 """Seconds after which a deletion is sent again.  Its watch event should have arrived long before."""
 
 
@@ -160,10 +160,10 @@ class StepExecutor:
         except AlreadyExistsError:
             # The object may be our own: from a pass that crashed, or from a request with a lost response.
             if step.name_taken is not None:
-                return await self._judged(step, step.name_taken)
+                return await self._created(step, step.name_taken)
             return await _ours(step.resource, step.body, self.api, caches, own_label=step.own_label)
 
-    async def _judged(self, step: Create, name_taken: Callable[[Create, Obj], NameTaken | None]) -> Obj:
+    async def _created(self, step: Create, name_taken: Callable[[Create, Obj], NameTaken | None]) -> Obj:
         """Returns the live object if `name_taken` accepts it; else raises _WaitError or _ForeignError."""
         key = key_of(step.body)
         try:
@@ -175,24 +175,24 @@ class StepExecutor:
             return live
         raise (_WaitError if taken.waits else _ForeignError)(taken.reason)
 
-    def deleted_lately(self, uid: str) -> bool:
+    def deleted_recently(self, uid: str) -> bool:
         """True if a deletion of this object was accepted and its watch event may still be missing."""
         found = self._deleted.get((uid, "Background", None))
-        return found is not None and found > asyncio.get_running_loop().time() - _LATELY
+        return found is not None and found > asyncio.get_running_loop().time() - _RECENT
 
     async def _delete(self, step: Delete) -> None:
-        """Deletes the object, unless the same deletion was accepted within `_LATELY` seconds.
+        """Deletes the object, unless the same deletion was accepted within `_RECENT` seconds.
 
         Under load a pass often runs before the watch event of its own deletion, and would delete again.
         """
         now = asyncio.get_running_loop().time()
-        lately = self._deleted
-        while lately and next(iter(lately.values())) <= now - _LATELY:
-            del lately[next(iter(lately))]
+        recent = self._deleted
+        while recent and next(iter(recent.values())) <= now - _RECENT:
+            del recent[next(iter(recent))]
         what = (step.uid, step.propagation, step.grace_seconds)
-        if what not in lately:
+        if what not in recent:
             await _send_delete(step, self.api)
-            lately[what] = now
+            recent[what] = now
             if step.why:
                 log.info("deleted %s %s: %s", step.resource.kind, step.key, step.why)
 

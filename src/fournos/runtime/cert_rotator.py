@@ -61,7 +61,7 @@ class CertRotator:
         backoff = Backoff()
         while True:
             try:
-                kept = await self._secret.turned(self._carried_since)
+                kept = await self._secret.rotated(self._carried_since)
                 if self._publish is not None:
                     await self._publish(kept)
                 wait = self._present(kept)

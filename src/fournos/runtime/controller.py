@@ -53,16 +53,16 @@ class Caches:
         stores: Mapping[Resource, Store],
         *,
         covers: Mapping[Resource, Callable[[Obj], bool]] | None = None,
-        told: Callable[[Resource, Obj | None, Obj], None] | None = None,
+        on_write: Callable[[Resource, Obj | None, Obj], None] | None = None,
     ) -> None:
         """`covers`: by resource type, whether the watch of the store delivers an object; without it, all.
 
-        `told(resource, old, new)` is called with each own write that changed a store.  The watch event of
+        `on_write(resource, old, new)` is called with each own write that changed a store.  The watch event of
         such a write is ignored later, because the store has that version already.
         """
         self._stores = dict(stores)
         self._covers = dict(covers or {})
-        self._told = told
+        self._on_write = on_write
 
     def __getitem__(self, resource: Resource) -> Store:
         return self._stores[resource]
@@ -98,8 +98,8 @@ class Caches:
         now = store.get(key_of(obj))
         if now is None or _version(now) == _version(before):
             return False
-        if self._told is not None:
-            self._told(resource, before, now)
+        if self._on_write is not None:
+            self._on_write(resource, before, now)
         return True
 
     def resource_of(self, api_version: str, kind: str) -> Resource | None:

@@ -45,8 +45,10 @@ _UNKNOWN_FIELD: Final = re.compile(r'unknown field "([^"]+)"')
 
 async def answer(api: Api, questions: Iterable[Question]) -> dict[Question, Answer]:
     """Returns the answers to all questions; they are fetched concurrently."""
-    asked = list(dict.fromkeys(questions))
-    return dict(zip(asked, await asyncio.gather(*(_one(api, question) for question in asked)), strict=True))
+    distinct = list(dict.fromkeys(questions))
+    return dict(
+        zip(distinct, await asyncio.gather(*(_one(api, question) for question in distinct)), strict=True)
+    )
 
 
 async def _one(api: Api, question: Question) -> Answer:

@@ -15,7 +15,7 @@ MAX_LAG = 10.0
 """Seconds of delay of the event loop from which the process counts as hung."""
 TICK = 1.0
 
-Complaints = Callable[[], Iterable[str]]
+Problems = Callable[[], Iterable[str]]
 """Returns the present problems, one line each; nothing if there is none."""
 
 
@@ -27,9 +27,9 @@ class Health:
         clock: Clock,
         metrics: Metrics,
         *,
-        alive: Complaints = tuple,
-        ready: Complaints = tuple,
-        remarks: Complaints = tuple,
+        alive: Problems = tuple,
+        ready: Problems = tuple,
+        remarks: Problems = tuple,
         plain: bool = False,
         refresh: Callable[[], None] = lambda: None,
     ) -> None:
@@ -73,14 +73,14 @@ class Health:
 
     async def _healthz(self, _request: web.Request) -> web.Response:
         late = [f"the event loop was held up for {self._lag:.1f} s"] if self._lag > MAX_LAG else []
-        return self._told([*late, *self._alive()])
+        return self._response([*late, *self._alive()])
 
     async def _readyz(self, _request: web.Request) -> web.Response:
-        return self._told(list(self._ready()))
+        return self._response(list(self._ready()))
 
-    def _told(self, complaints: list[str]) -> web.Response:
-        lines = dict.fromkeys([*(complaints or ["ok"]), *self._remarks()])
-        return web.Response(status=503 if complaints else 200, text="\n".join(lines) + "\n")
+    def _response(self, problems: list[str]) -> web.Response:
+        lines = dict.fromkeys([*(problems or ["ok"]), *self._remarks()])
+        return web.Response(status=503 if problems else 200, text="\n".join(lines) + "\n")
 
     async def _render(self, _request: web.Request) -> web.Response:
         self._refresh()

@@ -26,7 +26,7 @@ from fournos.runtime.supervise import supervise
 log = logging.getLogger(__name__)
 
 SYNC_POLL = 0.05
-SYNC_PATIENCE = 10.0
+SYNC_REPORT_INTERVAL = 10.0
 SILENCE = 3 * INACTIVITY
 """Seconds.  The reflector closes a silent watch earlier; if one is silent for longer, its task hangs."""
 
@@ -56,8 +56,8 @@ class Feed:
     reflector: Reflector = field(init=False)
 
     def suits(self, watch: Watch) -> bool:
-        mine = self.watch
-        return (mine.resource, mine.namespace, mine.selector, mine.project) == (
+        own = self.watch
+        return (own.resource, own.namespace, own.selector, own.project) == (
             watch.resource,
             watch.namespace,
             watch.selector,
@@ -110,12 +110,12 @@ class Informers:
         for running in readers:
             self._subscribe(running)
         for feed in self._feeds:
-            self._furnish(feed)
+            self._fill(feed)
         for running in readers:
             running.caches = Caches(
                 {resource: feed.store for resource, feed in running.feeds.items()},
                 covers={watch.resource: watch.covers for watch in running.system.watches},
-                told=partial(self._told, running),
+                on_write=partial(self._written, running),
             )
             running.followed = Followed(
                 running.system, partial(self._open, running), partial(self._close, running)
@@ -129,7 +129,7 @@ class Informers:
                 self._feeds.append(feed)
             feed.add(running, watch)
 
-    def _furnish(self, feed: Feed) -> None:
+    def _fill(self, feed: Feed) -> None:
         def changed(_type: str, old: Obj | None, new: Obj | None) -> None:
             for running, watch in feed.readers:
                 if watch.resource == running.system.resource:
@@ -180,12 +180,12 @@ class Informers:
                     extra={"key": key_of(obj)},
                 )
 
-    def _told(self, teller: Running, resource: Resource, old: Obj | None, new: Obj | None) -> None:
+    def _written(self, writer: Running, resource: Resource, old: Obj | None, new: Obj | None) -> None:
         """Enqueues the keys that an own write concerns, before its watch event.
 
         The key whose pass made the write is left out: its pass decides whether it runs again.
         """
-        for running, watch in teller.feeds[resource].readers:
+        for running, watch in writer.feeds[resource].readers:
             if resource == running.system.resource:
                 running.followed.changed(new, old)
             self._wake(running, watch, old, new)
@@ -195,7 +195,7 @@ class Informers:
     def _open(self, running: Running, watch: Watch) -> None:
         feed = Feed(watch, followed=True)
         feed.add(running, watch)
-        self._furnish(feed)
+        self._fill(feed)
         running.caches.open(watch, feed.store)
         self._feeds.append(feed)
         if self._watching is not None:
@@ -209,7 +209,7 @@ class Informers:
         if task is not None:
             task.cancel()
         for gauge in (WATCH_AGE_SECONDS, CACHE_OBJECTS):
-            self._metrics.forget(gauge, *feed.labels)
+            self._metrics.remove(gauge, *feed.labels)
 
     # --- watching ----------------------------------------------------------------------------------------
 
@@ -229,10 +229,10 @@ class Informers:
 
     async def synced(self) -> None:
         """Returns when all required caches are synced; logs the missing ones every SYNC_PATIENCE seconds."""
-        tell_at = self._clock.monotonic() + SYNC_PATIENCE
+        warn_at = self._clock.monotonic() + SYNC_REPORT_INTERVAL
         while missing := self.unsynced():  # polled: an empty first list makes no change to wait for
-            if self._clock.monotonic() >= tell_at:
-                tell_at += SYNC_PATIENCE
+            if self._clock.monotonic() >= warn_at:
+                warn_at += SYNC_REPORT_INTERVAL
                 log.warning("waiting for caches: %s", "; ".join(missing))
             await asyncio.sleep(SYNC_POLL)
 
@@ -254,7 +254,7 @@ class Informers:
             and age > SILENCE
         ]
 
-    def hindered(self) -> list[str]:
+    def failing(self) -> list[str]:
         """Returns the watches that fail with an error, each with the time until the next try."""
         return [
             f"watch of {feed.watch.resource}: {error}; next try in {feed.reflector.retry_in:.0f} s"

@@ -148,9 +148,9 @@ class Manager:
             running.queue.add(one)
 
     def _keys(self, running: Running) -> Iterable[Key]:
-        mine = (key_of(obj) for obj in running.caches[running.system.resource])
+        own = (key_of(obj) for obj in running.caches[running.system.resource])
         garbage = self._garbage(running) if running.system.collect is not None else ()
-        return dict.fromkeys((*mine, *garbage))
+        return dict.fromkeys((*own, *garbage))
 
     async def drain(self) -> None:
         """Stops giving out keys and returns when the running passes have ended."""
@@ -188,7 +188,7 @@ class Manager:
         if isinstance(outcome.error, TransientError) or (outcome.failure and outcome.failure.transient):
             self._failing += 1
             if self._failing == OUTAGE:
-                log.warning("the API server is in trouble: %s", _trouble(outcome))
+                log.warning("the API server is in trouble: %s", _failure_text(outcome))
         elif outcome.done or outcome.wrote_status:
             self._recovered()
         if outcome.result in (Result.GONE, Result.DONE, Result.FAILED) and outcome.error is None:
@@ -249,7 +249,7 @@ class Manager:
             return ()
 
 
-def _trouble(outcome: Outcome) -> str:
+def _failure_text(outcome: Outcome) -> str:
     if outcome.failure is not None:
         return f"{outcome.failure.error}: {outcome.failure.message}"
     return str(outcome.error)

@@ -75,7 +75,7 @@ class Metrics:
         """Removes all series of a gauge; only those that are set again are served."""
         self._gauges[gauge.name].clear()
 
-    def forget(self, gauge: Gauge, *labels: str) -> None:
+    def remove(self, gauge: Gauge, *labels: str) -> None:
         """Removes one series of a gauge."""
         self._gauges[gauge.name].remove(*labels)
 

@@ -73,6 +73,6 @@ def waking(keys: Callable[[Obj], Iterable[Key]]) -> Callable[[Obj, Caches], Iter
     return lambda obj, caches: keys(obj)
 
 
-def nobody(obj: Obj, caches: Caches) -> Iterable[Key]:
+def no_keys(obj: Obj, caches: Caches) -> Iterable[Key]:
     """Returns no key; for objects that are only looked up."""
     return ()

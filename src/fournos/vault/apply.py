@@ -31,7 +31,7 @@ from fournos.vault.sync import (
 ATTEMPTS = 3
 """The maximum number of attempts for a Secret that other clients change at the same time."""
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Outcome:
 
 
 async def synchronize(
-    api: Api, intake: Intake, settings: VaultSettings, *, dry_run: bool, say: Say, adopt: bool = False
+    api: Api, intake: Intake, settings: VaultSettings, *, dry_run: bool, report: Report, adopt: bool = False
 ) -> Outcome:
     """Makes the namespace's Secrets match `intake`; with `dry_run` only reads and reports.
 
@@ -71,7 +71,7 @@ async def synchronize(
     for action in actions:
         if isinstance(action, Delete):
             continue
-        say(_told(action, settings))
+        report(_summary(action, settings))
         try:
             done = action if dry_run else await _write(api, action, settings, adopt=adopt)
         except errors.KubeError as error:
@@ -83,10 +83,10 @@ async def synchronize(
     deletes = [action for action in actions if isinstance(action, Delete)]
     if deletes and any(problem.partial for problem in outcome.problems):
         names = ", ".join(action.name for action in deletes)
-        say(f"Not deleted, because something above failed: {names}")
+        report(f"Not deleted, because something above failed: {names}")
         return outcome
     for action in deletes:
-        say(_told(action, settings))
+        report(_summary(action, settings))
         try:
             if not dry_run:
                 await _delete(api, action, settings)
@@ -97,10 +97,10 @@ async def synchronize(
     return outcome
 
 
-def preview(intake: Intake, *, say: Say) -> Outcome:
+def preview(intake: Intake, *, report: Report) -> Outcome:
     """Reports the content of Vault for a dry run without a cluster, without a comparison."""
     for secret in intake.desired:
-        say("\n".join([f"secret  {secret.name}", *(_key(secret, key) for key in secret.values)]))
+        report("\n".join([f"secret  {secret.name}", *(_key(secret, key) for key in secret.values)]))
     return Outcome(problems=list(intake.problems), previewed=len(intake.desired))
 
 
@@ -200,7 +200,7 @@ def _count(outcome: Outcome, done: Action) -> None:
             outcome.unchanged += 1
 
 
-def _told(action: Action, settings: VaultSettings) -> str:
+def _summary(action: Action, settings: VaultSettings) -> str:
     """Returns the report of an action: key names and lengths, never a value."""
     match action:
         case Create(secret):

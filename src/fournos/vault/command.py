@@ -69,31 +69,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = VaultSettings(**{name: value for name, value in parsed.items() if value is not None})
     except ValidationError as error:
-        _complain(_settings_errors(error))
+        _print_error(_settings_errors(error))
         return USAGE
     if settings.addr.startswith("http://") and urlsplit(settings.addr).hostname not in (
         "localhost",
         "127.0.0.1",
     ):
-        _complain(f"warning: {settings.addr} is not https, the token and all values travel readable")
+        _print_error(f"warning: {settings.addr} is not https, the token and all values travel readable")
     try:
         with Vault(settings) as vault:
             intake = take_in(vault.read_all(), settings)
         outcome = asyncio.run(_synchronize(intake, settings, dry_run=dry_run, adopt=adopt))
     except VaultError as error:
-        _complain(f"error: {error}")
+        _print_error(f"error: {error}")
         return FAILED
     except CredentialsError as error:
-        _complain(f"error: {error.message}")
+        _print_error(f"error: {error.message}")
         return FAILED
     except ForbiddenError as error:
-        _complain(
+        _print_error(
             f"error: the cluster refused to show the Secrets of namespace {settings.namespace}"
             f" (get and list on secrets are needed): {error.message}"
         )
         return FAILED
     except KubeError as error:
-        _complain(f"error: the cluster cannot be reached, check KUBECONFIG: {error.message}")
+        _print_error(f"error: the cluster cannot be reached, check KUBECONFIG: {error.message}")
         return FAILED
     return _report(intake, outcome, settings, dry_run=dry_run)
 
@@ -101,21 +101,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def _synchronize(intake: Intake, settings: VaultSettings, *, dry_run: bool, adopt: bool) -> Outcome:
     try:
         async with Client(load()) as api:
-            return await synchronize(api, intake, settings, dry_run=dry_run, adopt=adopt, say=_say)
+            return await synchronize(api, intake, settings, dry_run=dry_run, adopt=adopt, report=_print)
     except (CredentialsError, KubeError) as error:
         if not dry_run:
             raise
-        _say(f"note    the cluster was not compared with: {error.message}")
-        return preview(intake, say=_say)
+        _print(f"note    the cluster was not compared with: {error.message}")
+        return preview(intake, report=_print)
 
 
 def _report(intake: Intake, outcome: Outcome, settings: VaultSettings, *, dry_run: bool) -> int:
     for note in intake.notes:
-        _say(f"note    {note}")
+        _print(f"note    {note}")
     if not intake.listed:
-        _say(f"note    no entries at {settings.source_path}; nothing is deleted on that ground alone")
+        _print(f"note    no entries at {settings.source_path}; nothing is deleted on that ground alone")
     for problem in outcome.problems:
-        _complain(f"error: {problem.text}")
+        _print_error(f"error: {problem.text}")
     print(outcome.summary(dry_run=dry_run))
     return FAILED if outcome.problems else DONE
 
@@ -127,14 +127,14 @@ def _settings_errors(error: ValidationError) -> str:
         name = next((n for f, (n, _) in _VARIABLES.items() if field in (f, n)), field)
         example = next((e for n, e in _VARIABLES.values() if n == name), "…")
         missing = detail["type"] in ("missing", "string_too_short", "too_short")
-        said = "is not set" if missing else detail["msg"].removeprefix("Value error, ")
-        lines.append(f'error: {name} {said}. For example: export {name}="{example}"')
+        message = "is not set" if missing else detail["msg"].removeprefix("Value error, ")
+        lines.append(f'error: {name} {message}. For example: export {name}="{example}"')
     return "\n".join(lines)
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     print(escaped(text))
 
 
-def _complain(text: str) -> None:
+def _print_error(text: str) -> None:
     print(escaped(text), file=sys.stderr)

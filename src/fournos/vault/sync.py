@@ -148,9 +148,9 @@ def take_in(reads: Iterable[Read], settings: VaultSettings) -> Intake:
             else:
                 problems.append(Problem(f"{read.name}: {read.reason}", partial=True))
             continue
-        secret, found, said = _desired(read, settings)
+        secret, found, found_notes = _desired(read, settings)
         problems += found
-        notes += said
+        notes += found_notes
         if secret:
             desired.append(secret)
     return Intake(tuple(desired), frozenset(listed), tuple(problems), tuple(notes))

@@ -110,8 +110,8 @@ async def _took(work: Callable[[], Awaitable[None]]) -> float:
 
 async def test_no_right_and_no_such_namespace(fournos: AsyncClient, kubeconfig: Path, namespace: str) -> None:
     found = load(kubeconfig)
-    nobody = Credentials(found.server, FixedIdentity(Proof("wrong", None, None)), ca=found._ca)
-    async with AsyncClient(credentials=nobody, namespace=namespace) as client:
+    unknown = Credentials(found.server, FixedIdentity(Proof("wrong", None, None)), ca=found._ca)
+    async with AsyncClient(credentials=unknown, namespace=namespace) as client:
         for call in (client.submit(SPEC), client.jobs(), client.job("x")):
             with pytest.raises(NotAllowedError) as refusal:
                 await call

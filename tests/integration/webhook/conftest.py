@@ -20,7 +20,7 @@ from fournos.kube.kinds import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from fournos.kube.resource import Key
 from fournos.runtime.clock import SystemClock
 from fournos.runtime.metrics import Metrics
-from fournos.runtime.webhook.cert_rotator import Keeper
+from fournos.runtime.webhook.cert_rotator import CertRotator
 from fournos.runtime.webhook.certificates import Terms
 from fournos.runtime.webhook.registration import LABEL, Address
 from fournos.runtime.webhook.server import WebhookServer
@@ -104,14 +104,14 @@ class Replicas:
         leads: bool = True,
         terms: Terms = TERMS,
         asking: Api | None = None,
-    ) -> Keeper:
+    ) -> CertRotator:
         """One more.  Returns when the API server can ask it; `asking` answers its questions."""
         port = free_port()
         leading = asyncio.Event()
         if leads:
             leading.set()
         server = WebhookServer(asking or self.api, webhooks, metrics=self.metrics, linger=0)
-        keeper = Keeper(
+        rotator = CertRotator(
             self.api,
             webhooks,
             Address(self.balancer.url),
@@ -120,18 +120,18 @@ class Replicas:
             metrics=self.metrics,
             leading=leading.wait,
             show=server.show,
-            expect=server.doors.expect,
+            expect=server.accepted_paths.expect,
             terms=terms,
         )
-        jobs = [keeper.run(), server.run(port=port, host="127.0.0.1")]
+        jobs = [rotator.run(), server.run(port=port, host="127.0.0.1")]
         tasks = [asyncio.create_task(job) for job in jobs]
         self._stack.push_async_callback(_end, tasks)
         async with asyncio.timeout(60):
-            while found := [*server.complaints(), *keeper.complaints()]:
+            while found := [*server.problems(), *rotator.problems()]:
                 assert not any(task.done() for task in tasks), found
                 await asyncio.sleep(0.02)
         self.balancer.ports.append(port)
-        return keeper
+        return rotator
 
     async def stop(self) -> None:
         """All of them, as if the process were gone."""

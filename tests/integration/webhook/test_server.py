@@ -15,8 +15,8 @@ from fournos.kube.client import Client
 from fournos.kube.kinds import CONFIG_MAP, SECRET, VALIDATING_WEBHOOKS
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.runtime.decision import Facts, LiveGet, MayCreate, Present, Unknown
+from fournos.runtime.webhook.accepted_paths import segment_of, segments_in
 from fournos.runtime.webhook.certificates import Terms, make_pair
-from fournos.runtime.webhook.doors import segment_of, segments_in
 from fournos.runtime.webhook.registration import Service, configurations
 from fournos.runtime.webhook.types import Request, Review, Webhook
 from tests.integration.conftest import Server
@@ -91,13 +91,13 @@ async def test_the_configuration_is_stored_as_it_was_written(
 ) -> None:
     """Else every look at it would find a difference, and write."""
     hooks = [webhook(namespace, admit, conditions=(("none", "false"),), timeout=7, failure_policy="Ignore")]
-    keeper = await replicas.start(hooks)
+    rotator = await replicas.start(hooks)
     found = await client.get(VALIDATING_WEBHOOKS, Key("", f"fournos-{namespace}"))
     bundle = base64.b64decode(found["webhooks"][0]["clientConfig"]["caBundle"])
     (segment,) = segments_in(found, hooks)
     assert segment
     (wanted,) = configurations(
-        hooks, keeper._target, owner=namespace, bundle=bundle, segment=segment
+        hooks, rotator._target, owner=namespace, bundle=bundle, segment=segment
     ).values()
     assert found["webhooks"] == wanted["webhooks"]
     await asyncio.sleep(1)

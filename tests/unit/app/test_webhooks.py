@@ -45,7 +45,7 @@ async def test_it_takes_a_webhook_and_a_way_to_it(
         metrics=Metrics(),  # type: ignore[arg-type]
     )
     assert bool(found.background) is expected
-    assert bool(list(found.complaints())) is expected
+    assert bool(list(found.problems())) is expected
 
 
 @pytest.mark.looptime

@@ -287,7 +287,7 @@ async def test_an_annotation_of_a_pod_does_not_keep_its_appwrapper_running(text:
 
 def test_failed_indexes_are_not_waited_for() -> None:
     job = wrapped_kind(job_template("x"))
-    assert job is not None and job.judge is not None and job.resource == JOB
+    assert job is not None and job.health is not None and job.resource == JOB
     spec = {"completions": 8, "parallelism": 8, "backoffLimitPerIndex": 1}
-    judged = job.judge({"metadata": {}, "spec": spec, "status": {"ready": 4, "failedIndexes": "1,3-5"}})
-    assert judged.whole and judged.state.value == "ready"
+    health = job.health({"metadata": {}, "spec": spec, "status": {"ready": 4, "failedIndexes": "1,3-5"}})
+    assert health.whole and health.state.value == "ready"

@@ -133,7 +133,7 @@ def obj(status: Any = None, **spec: Any) -> Obj:
 
 
 @pytest.mark.parametrize(
-    ("judged", "expected"),
+    ("health", "expected"),
     [
         (component_health.job(obj({"succeeded": 2}, parallelism=2, completions=10)), State.READY),  # not done
         (component_health.job(obj({"ready": 1}, parallelism=2)), State.PENDING),
@@ -183,5 +183,5 @@ def obj(status: Any = None, **spec: Any) -> Obj:
         (component_health.leader_worker_set(obj()), State.PENDING),
     ],
 )
-def test_judgement(judged: component_health.Health, expected: State) -> None:
-    assert judged.state is expected
+def test_health(health: component_health.Health, expected: State) -> None:
+    assert health.state is expected

@@ -286,8 +286,8 @@ JUDGED = {
 def test_how_it_is_judged(kind: str) -> None:
     known = wrapped_kind(obj(kind))
     assert known is not None
-    assert known.judge is not None
-    assert [known.judge(status).state for status, _ in JUDGED[kind]] == [state for _, state in JUDGED[kind]]
+    assert known.health is not None
+    assert [known.health(status).state for status, _ in JUDGED[kind]] == [state for _, state in JUDGED[kind]]
 
 
 # --- lives ---

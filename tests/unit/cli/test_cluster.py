@@ -44,7 +44,7 @@ HELD = {"locked": True, "lock": {"state": "Held", "owner": "ann"}, "ownerSetAt":
 
 
 @pytest.fixture(autouse=True)
-def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HEARTH_NAMESPACE", raising=False)
     monkeypatch.delenv("FOURNOS_OWNER", raising=False)
 

@@ -81,9 +81,9 @@ def test_the_newest_job_and_the_newest_of_mine() -> None:
     assert Program(api)("get", "@last", "-o", "name").stdout == "fournosjob.fournos.dev/b\n"
     mine = Program(api, env={"FOURNOS_OWNER": "me"})
     assert mine("get", "@latest", "-o", "name").stdout == "fournosjob.fournos.dev/a\n"
-    nobody = Program(api, env={"FOURNOS_OWNER": "nobody"})("get", "@last")
-    assert nobody.exit_code == Exit.NOT_FOUND
-    assert "of nobody (FOURNOS_OWNER)" in nobody.stderr
+    result = Program(api, env={"FOURNOS_OWNER": "nobody"})("get", "@last")
+    assert result.exit_code == Exit.NOT_FOUND
+    assert "of nobody (FOURNOS_OWNER)" in result.stderr
 
 
 def test_common_options_before_and_after_the_verb() -> None:

@@ -97,9 +97,9 @@ async def test_what_is_refused(client: AsyncClient, api: Api, cluster: None) -> 
     ):
         with pytest.raises(FournosError, match=text):
             await found.lock(**options)
-    async with AsyncClient(api=api, owner="") as nobody:
+    async with AsyncClient(api=api, owner="") as client:
         with pytest.raises(FournosError, match="for whom"):
-            await (await nobody.cluster("c1")).lock()
+            await (await client.cluster("c1")).lock()
     assert len(api.writes) == before
 
 

@@ -60,7 +60,7 @@ class FakeFleet:
             raise KubeconfigRefusedError("ExecNotAllowed", "kubeconfig: the user runs a program (exec)")
         self.connected[name] = version
 
-    def forget(self, name: str) -> None:
+    def disconnect(self, name: str) -> None:
         self.connected.pop(name, None)
 
     def version_of(self, name: str) -> str | None:

@@ -7,11 +7,11 @@ from typing import Any
 
 from fournos.api.conditions import condition
 from fournos.clusters.clusterqueue import queue_controller
-from fournos.clusters.context import Vanished
+from fournos.clusters.context import DeletedCluster
 from fournos.clusters.decide import decide
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.observe import Observer, watches
-from fournos.clusters.steps import Forget
+from fournos.clusters.steps import Disconnect
 from fournos.kube.resource import Key
 from fournos.kube.store import Store
 from fournos.queueing.kinds import RESOURCE_FLAVOR
@@ -44,9 +44,9 @@ def named(name: str, **parts: Any) -> Any:
 def test_observation_drops_no_connection() -> None:
     fleet = FakeFleet(connected={"c1": "s/7"})
     seen = Observer(SETTINGS, fleet)(caches(), C1)
-    assert seen == Vanished(C1) and fleet.connected == {"c1": "s/7"}
+    assert seen == DeletedCluster(C1) and fleet.connected == {"c1": "s/7"}
     decision = decide(seen, Facts(), datetime(2030, 1, 1, tzinfo=UTC), settings=SETTINGS)
-    assert decision.steps == (Forget("c1"),) and decision.status is None
+    assert decision.steps == (Disconnect("c1"),) and decision.status is None
     assert Observer(SETTINGS, FakeFleet())(caches(), C1) is None
 
 

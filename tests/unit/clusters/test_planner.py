@@ -54,7 +54,7 @@ def group(resources: list[str], **flavors: list[int]) -> dict[str, Any]:
     }
 
 
-def ours(*members: PlannerInput) -> list[Any]:
+def flavors_of(*members: PlannerInput) -> list[Any]:
     return [{**flavor_of(m), "metadata": {**flavor_of(m)["metadata"], "uid": m.name}} for m in members]
 
 
@@ -139,9 +139,9 @@ def test_planned_again_nothing_is_to_do() -> None:
     ]
     before = queue(group(["fournos/gpu-h200", SLOT], mine=[8, 100]))
     done = applied(before, plan(members, [], before, prefix=PREFIX))
-    again = plan(members, ours(*members), done, prefix=PREFIX)
+    again = plan(members, flavors_of(*members), done, prefix=PREFIX)
     assert (again.create, again.taint, again.queue, again.delete) == ((), (), None, ())
-    assert {name: sync.reason for name, sync in syncs(members, ours(*members), done).items()} == {
+    assert {name: sync.reason for name, sync in syncs(members, flavors_of(*members), done).items()} == {
         "c1": "Synced",
         "c2": "Closed",
         "c3": "Synced",
@@ -153,7 +153,7 @@ def test_removal_takes_everything_with_it() -> None:
     member = PlannerInput("c1", {"a100": 8})
     done = applied(before, plan([member], [], before, prefix=PREFIX))
     assert done["metadata"]["annotations"] == {RESOURCES_ANNOTATION: '["fournos/gpu-a100"]'}
-    removed = plan([PlannerInput("c1", {"a100": 8}, removing=True)], ours(member), done, prefix=PREFIX)
+    removed = plan([PlannerInput("c1", {"a100": 8}, removing=True)], flavors_of(member), done, prefix=PREFIX)
     assert [flavor["metadata"]["name"] for flavor in removed.delete] == ["c1"]
     after = applied(done, removed)
     assert after["spec"] == before["spec"] and not after["metadata"]["annotations"]
@@ -161,13 +161,13 @@ def test_removal_takes_everything_with_it() -> None:
 
 def test_the_last_cluster_takes_its_group_with_it() -> None:
     done = applied(queue(), plan([PlannerInput("c1")], [], queue(), prefix=PREFIX))
-    removed = plan([PlannerInput("c1", removing=True)], ours(PlannerInput("c1")), done, prefix=PREFIX)
+    removed = plan([PlannerInput("c1", removing=True)], flavors_of(PlannerInput("c1")), done, prefix=PREFIX)
     assert applied(done, removed)["spec"] == {"resourceGroups": []}
 
 
 def test_a_flavor_of_ours_without_a_cluster_goes() -> None:
     before = queue(group([SLOT], c1=[100], mine=[1]))
-    a_plan = plan([], ours(PlannerInput("c1")), before, prefix=PREFIX)
+    a_plan = plan([], flavors_of(PlannerInput("c1")), before, prefix=PREFIX)
     assert quotas(a_plan) == {"mine": {SLOT: "1"}}
     assert len(a_plan.delete) == 1
 
@@ -175,19 +175,19 @@ def test_a_flavor_of_ours_without_a_cluster_goes() -> None:
 def test_a_closed_cluster_gives_no_slots_but_to_its_owner() -> None:
     open_, closed = PlannerInput("c1"), PlannerInput("c1", closed="draining")
     before = applied(queue(), plan([open_], [], queue(), prefix=PREFIX))
-    a_plan = plan([closed], ours(open_), before, prefix=PREFIX)
+    a_plan = plan([closed], flavors_of(open_), before, prefix=PREFIX)
     assert quotas(a_plan) == {"c1": {SLOT: "0"}}
     ((flavor, taints),) = a_plan.taint
     assert flavor["metadata"]["name"] == "c1"
     assert taints == [{"key": "fournos.dev/unavailable", "value": "draining", "effect": "NoSchedule"}]
     locked = PlannerInput("c1", closed="draining", for_lock=True)
-    assert plan([locked], ours(closed), before, prefix=PREFIX).queue is None
-    reopened = plan([open_], ours(closed), before, prefix=PREFIX)
+    assert plan([locked], flavors_of(closed), before, prefix=PREFIX).queue is None
+    reopened = plan([open_], flavors_of(closed), before, prefix=PREFIX)
     assert reopened.taint[0][1] == []
 
 
 def test_peoples_taints_stay() -> None:
-    flavor = ours(PlannerInput("c1"))[0]
+    flavor = flavors_of(PlannerInput("c1"))[0]
     own = {"key": "team", "value": "x", "effect": "NoSchedule"}
     flavor = {**flavor, "spec": {**flavor["spec"], "nodeTaints": [own]}}
     a_plan = plan([PlannerInput("c1", closed="draining")], [flavor], queue(), prefix=PREFIX)
@@ -198,7 +198,7 @@ def test_less_than_is_in_use_is_said() -> None:
     member = PlannerInput("c1", closed="draining")
     before = queue(c1=5)
     done = applied(before, plan([member], [], before, prefix=PREFIX))
-    sync = syncs([member], ours(member), done)["c1"]
+    sync = syncs([member], flavors_of(member), done)["c1"]
     assert (sync.status, sync.reason) == ("True", "BelowUse")
     assert "5 of fournos/cluster-slot in use, quota 0" in sync.message
 
@@ -206,7 +206,7 @@ def test_less_than_is_in_use_is_said() -> None:
 def test_what_people_set_beside_the_quota_stays() -> None:
     before = queue(group([SLOT], c1=[100]))
     before["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["borrowingLimit"] = 1
-    a_plan = plan([PlannerInput("c1", {"l4": 1})], ours(PlannerInput("c1")), before, prefix=PREFIX)
+    a_plan = plan([PlannerInput("c1", {"l4": 1})], flavors_of(PlannerInput("c1")), before, prefix=PREFIX)
     assert a_plan.queue is not None
     first = a_plan.queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]
     assert first == {"name": SLOT, "nominalQuota": 100, "borrowingLimit": 1}
@@ -221,8 +221,8 @@ def test_gpus_that_no_resource_can_be_named_after_cost_the_others_nothing(short:
     assert f"{PREFIX}{short}" not in quotas(first)["bad"]
     after = applied(queue(), first)
     kueue_accepts(after)
-    assert plan(members, ours(*members), after, prefix=PREFIX).queue is None
-    found = syncs(members, ours(*members), after)
+    assert plan(members, flavors_of(*members), after, prefix=PREFIX).queue is None
+    found = syncs(members, flavors_of(*members), after)
     assert found["good"].status == "True"
     told = found["bad"]
     assert (told.status, told.reason) == ("False", "ResourceNameInvalid")
@@ -239,7 +239,7 @@ def test_the_longest_name_that_fits() -> None:
 def test_a_quota_that_cannot_be_read_is_written_anew_or_left_alone() -> None:
     odd = "9" * 5000
     before = queue(group([SLOT], mine=[odd], c1=[odd]))  # type: ignore[list-item]
-    found = quotas(plan([PlannerInput("c1")], ours(PlannerInput("c1")), before, prefix=PREFIX))
+    found = quotas(plan([PlannerInput("c1")], flavors_of(PlannerInput("c1")), before, prefix=PREFIX))
     assert (found["c1"][SLOT], found["mine"][SLOT]) == ("100", odd)
 
 
@@ -266,7 +266,7 @@ def test_limits() -> None:
     everyone = [PlannerInput(f"c{n:02}") for n in range(70)]
     after = applied(queue(), plan(everyone, [], queue(), prefix=PREFIX))
     kueue_accepts(after)
-    found = syncs(everyone, ours(*everyone), after)
+    found = syncs(everyone, flavors_of(*everyone), after)
     full = [name for name, sync in found.items() if sync.reason == "LimitReached"]
     assert full == [f"c{n:02}" for n in range(64, 70)]
     varied = [PlannerInput(f"c{n:02}", {f"gpu{n}": 1}) for n in range(50)]
@@ -274,7 +274,7 @@ def test_limits() -> None:
     after = applied(queue(), a_plan)
     kueue_accepts(after)
     assert len(after["spec"]["resourceGroups"][0]["flavors"]) == 50
-    found = syncs(varied, ours(*varied), after)
+    found = syncs(varied, flavors_of(*varied), after)
     counted = {name: sync.reason for name, sync in found.items()}
     assert set(counted.values()) == {"Synced", "LimitReached"}
     covered = after["spec"]["resourceGroups"][0]["coveredResources"]

@@ -9,7 +9,7 @@ from fournos.api.fournoscluster import KubeconfigStatus
 from fournos.api.slots import UNAVAILABLE
 from fournos.clusters.planner import PlannerInput, plan
 from fournos.clusters.planner_inputs import planner_input
-from tests.unit.clusters.test_planner import PREFIX, SLOT, applied, ours, queue, quotas
+from tests.unit.clusters.test_planner import PREFIX, SLOT, applied, flavors_of, queue, quotas
 
 OPEN = {"status": {"kubeconfigStatus": "Valid"}}
 
@@ -33,8 +33,8 @@ def test_a_closed_cluster_has_slots_for_a_lock_that_is_about_to_be_held_and_else
             about_to.append((owner, jobs, state))
             continue
         # Kueue looks again at who waits when the ClusterQueue changes: opening it must change that.
-        closed = applied(queue(), plan([found], ours(found), queue(), prefix=PREFIX))
-        reopened = plan([member(**OPEN)], ours(found), closed, prefix=PREFIX)
+        closed = applied(queue(), plan([found], flavors_of(found), queue(), prefix=PREFIX))
+        reopened = plan([member(**OPEN)], flavors_of(found), closed, prefix=PREFIX)
         assert quotas(reopened) == {"c1": {SLOT: "100"}}, (spec, status)
     assert set(about_to) == {("ann", 0, None), ("ann", 0, "Requested")}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from fournos.jobs.allow import LABELS, NAMESPACES, OWNERS, asker
+from fournos.jobs.allow import LABELS, NAMESPACES, OWNERS, secret_consumer
 from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.kube.kinds import SECRET
@@ -43,18 +43,18 @@ LISTED = SETTINGS.model_copy(update={"secret_policy": "listed"})
 )
 def test_every_list_of_a_secret_must_let_the_job_in(annotations: dict[str, str], lets_in: bool) -> None:
     for policy in ("open", "listed"):
-        refusal = asker(JOB, policy)("s", annotations)  # type: ignore[arg-type]
+        refusal = secret_consumer(JOB, policy)("s", annotations)  # type: ignore[arg-type]
         assert (refusal == "") == lets_in
         assert lets_in or all(word in refusal for word in ("Secret 's'", *list(annotations)[-1:]))
 
 
 def test_a_job_without_an_owner_is_on_no_list_of_owners() -> None:
-    assert asker({**JOB, "spec": {}}, "open")("s", {OWNERS: ","})
+    assert secret_consumer({**JOB, "spec": {}}, "open")("s", {OWNERS: ","})
 
 
 def test_without_a_list_the_setting_counts() -> None:
-    assert asker(JOB, "open")("s", {}) == ""
-    assert "FOURNOS_SECRET_POLICY=listed" in asker(JOB, "listed")("s", {})
+    assert secret_consumer(JOB, "open")("s", {}) == ""
+    assert "FOURNOS_SECRET_POLICY=listed" in secret_consumer(JOB, "listed")("s", {})
     assert JobSettings(namespace="n").secret_policy == "open"
 
 

@@ -84,7 +84,7 @@ async def test_a_forgotten_cluster_is_silent_and_closed(caplog: pytest.LogCaptur
         run.told_of("a")
         cluster.put("n2")
         await asyncio.sleep(0.05)
-        run.fleet.forget("a")
+        run.fleet.disconnect("a")
         await asyncio.sleep(100)
         assert run.told_of("a") == 0
         assert caplog.text == ""
@@ -102,7 +102,7 @@ async def test_a_forgotten_cluster_is_watched_no_longer_even_while_a_connection_
         while len(cluster.times_of("version")) < 2:  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(0.1)
         await asyncio.sleep(1)
-        run.fleet.forget("a")
+        run.fleet.disconnect("a")
         await asyncio.sleep(0.1)
         assert cluster.watching == 0
 

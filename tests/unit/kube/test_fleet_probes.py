@@ -43,7 +43,7 @@ async def test_clusters_may_be_connected_before_the_fleet_runs() -> None:
                   monotonic=LoopClock().monotonic, dial=clusters.dial)  # fmt: skip
     fleet.connect("a", kubeconfig(ONE), version="1")
     fleet.connect("b", kubeconfig(ONE), version="1")
-    fleet.forget("b")
+    fleet.disconnect("b")
     task = asyncio.create_task(fleet.run())
     await asyncio.sleep(1)
     assert fleet.probe("a") is not None

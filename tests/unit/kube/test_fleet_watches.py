@@ -97,7 +97,7 @@ async def test_what_is_not_known_is_none() -> None:
         run.fleet.connect("a", kubeconfig(ONE), version="1")
         assert run.fleet.store("a", POD) is None
         assert run.fleet.api("a") is not None
-        run.fleet.forget("nobody")
+        run.fleet.disconnect("nobody")
     with pytest.raises(ValueError, match="once"):
         Fleet(watches=[FleetWatch(NODE), FleetWatch(NODE, selector="a=b")], on_change=lambda _: None,
               now=LoopClock().now, monotonic=LoopClock().monotonic)  # fmt: skip

@@ -12,7 +12,7 @@ from fournos.kube.resource import Key
 from fournos.miniclusters import names
 from fournos.miniclusters.context import Context
 from fournos.miniclusters.finish import End, end_of, finishing
-from fournos.miniclusters.health import broker_up, cause_of, failed_beside, survey
+from fournos.miniclusters.health import broker_up, cause_of, failed_sidecars, survey
 from fournos.miniclusters.kinds import SERVICE
 from fournos.miniclusters.start import claim, missing
 from fournos.runtime.decision import Absent, Decision, Facts, Present, SecretShape, Unknown
@@ -147,7 +147,7 @@ def test_a_failure_beside_flux_is_told_whatever_flux_does(state: dict[str, Any])
     side = {"name": "side", "state": {"terminated": {"exitCode": 4}}}
     one = pod(1, containerStatuses=[{"name": "flux", "state": state}, side])
     told = "Failed beside Flux: container side of pod flux-1 with exit code 4"
-    assert failed_beside(ctx(one, job=job())) == told
+    assert failed_sidecars(ctx(one, job=job())) == told
 
 
 def test_a_certificate_that_cannot_be_looked_for_is_not_made_again() -> None:

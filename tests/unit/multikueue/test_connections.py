@@ -43,7 +43,7 @@ class Connected(FakeWorkers):
             raise KubeError("it runs a program", reason="ExecNotAllowed")
         self.versions[name] = version
 
-    def forget(self, name: str) -> None:
+    def disconnect(self, name: str) -> None:
         self.versions.pop(name, None)
         self.refusals.pop(name, None)
 

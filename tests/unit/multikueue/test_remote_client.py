@@ -243,7 +243,7 @@ async def test_a_refused_kubeconfig_is_said_and_forgets_the_connection() -> None
         bad = kubeconfig("https://w1.example.com").replace(b"token: t", b"tokenFile: /etc/token")
         with pytest.raises(KubeError):
             found.workers.connect("w1", bad, version="2")
-        assert found.workers.probed("w1") and "tokenFile" in found.workers.hindrance("w1")
+        assert found.workers.probed("w1") and "tokenFile" in found.workers.unusable_reason("w1")
         assert found.workers.refused("w1") == "2" and found.workers.version_of("w1") is None
         assert found.changed[-1] == "w1"
         found.workers.connect("w1", kubeconfig("https://w1.example.com"), version="3")
@@ -256,8 +256,8 @@ async def test_a_worker_can_be_used_when_its_watches_are_up_and_says_what_it_lac
         remote.server.unserved.add(FOO)
         assert not found.workers.probed("w1")
         await asyncio.sleep(1)
-        assert found.workers.probed("w1") and found.workers.hindrance("w1") == ""
-        assert "does not serve foos.example.com" in found.workers.hindrance("w1", FOO)
+        assert found.workers.probed("w1") and found.workers.unusable_reason("w1") == ""
+        assert "does not serve foos.example.com" in found.workers.unusable_reason("w1", FOO)
         assert "w1" in found.changed
 
 
@@ -266,7 +266,7 @@ async def test_steps_for_a_worker_that_is_not_connected_wait() -> None:
         await found.send("nowhere", A, creation(WORKLOAD, body("a")))
         await asyncio.sleep(0.01)
         assert found.workers.busy("nowhere", A)
-        found.workers.forget("nowhere")
+        found.workers.disconnect("nowhere")
         assert not found.workers.busy("nowhere", A)
 
 
@@ -377,10 +377,10 @@ async def test_a_worker_that_can_be_used_again_ends_all_waiting() -> None:
             await asyncio.sleep(0.01)
         remote.cluster.failure = ServerError("down", status=503)
         await asyncio.sleep(16)
-        assert found.workers.hindrance("w1") and found.workers.busy("w1", A)
+        assert found.workers.unusable_reason("w1") and found.workers.busy("w1", A)
         remote.cluster.failure = None
         began = asyncio.get_running_loop().time()
-        while found.workers.hindrance("w1"):  # noqa: ASYNC110 - virtual time
+        while found.workers.unusable_reason("w1"):  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(0.1)
         await asyncio.sleep(0.5)
         assert not found.workers.busy("w1", A) and found.woken[-1] == A
@@ -407,7 +407,7 @@ async def test_a_worker_that_is_forgotten_leaves_no_task() -> None:
         assert any(task.get_name() == "worker w1" for task in asyncio.all_tasks())
         remote.hangs = True
         await found.send("w1", B, creation(WORKLOAD, body("b")))
-        found.workers.forget("w1")
+        found.workers.disconnect("w1")
         await asyncio.sleep(0.01)
         at_work = [task for task in asyncio.all_tasks() if task.get_name() == "worker w1"]
         assert len(at_work) <= 1, "only what is under way"

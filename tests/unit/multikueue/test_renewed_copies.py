@@ -138,11 +138,11 @@ async def test_other_copies_stay_as_they_are(token: str | None, labels: dict[str
 
 
 async def test_a_copy_that_was_made_without_the_label_gets_it() -> None:
-    def forget(server: Server) -> None:
+    def remove_label(server: Server) -> None:
         server.patch(SECRET, COPY, {"metadata": {"labels": {names.RENEW: None}}})
         server.patch(MULTIKUEUE_CLUSTER, Key("", "c1"), {"metadata": {"annotations": {"seen": "again"}}})
 
-    assert label(await ended(story(Worker(), forget, hours=0.1))) == "true"
+    assert label(await ended(story(Worker(), remove_label, hours=0.1))) == "true"
 
 
 async def test_a_secret_of_another_with_that_name_is_not_labelled() -> None:

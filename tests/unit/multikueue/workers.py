@@ -101,7 +101,7 @@ class FakeWorkers:
     def probed(self, name: str) -> bool:
         return True
 
-    def hindrance(self, name: str, kind: Resource | None = None) -> str:
+    def unusable_reason(self, name: str, kind: Resource | None = None) -> str:
         assert self.caches is not None
         line = line_of(self.caches, name)
         if line.get("down"):
@@ -163,7 +163,7 @@ class FakeWorkers:
             self.failures[key] = RemoteFailure(acted.stopped.error, acted.stopped.message, attempt)
 
     def connect(self, name: str, kubeconfig: bytes, *, version: str) -> None: ...
-    def forget(self, name: str) -> None: ...
+    def disconnect(self, name: str) -> None: ...
     def version_of(self, name: str) -> str | None: ...  # type: ignore[empty-body]
     def refuse(self, name: str, version: str, text: str) -> None: ...
     def refused(self, name: str) -> str | None: ...  # type: ignore[empty-body]

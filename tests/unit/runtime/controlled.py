@@ -38,7 +38,7 @@ class Bench:
         self.api = Counting(self.server)
         self.metrics = Metrics()
         self.clock = LoopClock()
-        self.told: list[tuple[Key, EventRecord]] = []
+        self.recorded: list[tuple[Key, EventRecord]] = []
         self.tasks: list[asyncio.Task[Any]] = []
 
     def controller(self, *systems: Controller[Any], **options: Any) -> Manager:
@@ -47,7 +47,7 @@ class Bench:
             systems,
             clock=self.clock,
             metrics=self.metrics,
-            record=lambda resource, obj, note: self.told.append((key_of(obj), note)),
+            record=lambda resource, obj, note: self.recorded.append((key_of(obj), note)),
             jitter=lambda: 0.5,
             **options,
         )

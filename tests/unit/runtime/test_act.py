@@ -325,6 +325,6 @@ async def test_a_step_decides_itself_whose_a_taken_name_is(
 async def test_an_accepted_deletion_is_known_for_a_minute(bench: Bench) -> None:
     bench.server.create(THING, bench.thing())
     uid = uid_of(bench.server.get(THING, THING_KEY))
-    assert not bench.executor.deleted_lately(uid)
+    assert not bench.executor.deleted_recently(uid)
     await bench.act(Delete(THING, THING_KEY, uid))
-    assert bench.executor.deleted_lately(uid) and not bench.executor.deleted_lately("another")
+    assert bench.executor.deleted_recently(uid) and not bench.executor.deleted_recently("another")

@@ -198,11 +198,11 @@ async def test_a_watch_that_is_told_to_wait_is_named(bench: Bench) -> None:
     controller = bench.controller(watching("t", lambda toy, facts: Decision()))
     bench.start(controller.informers.watch())
     await asyncio.sleep(1)
-    (line,) = controller.informers.hindered()
+    (line,) = controller.informers.failing()
     assert re.fullmatch(r"watch of toys.test.dev: toys.test.dev is not served; next try in \d+ s", line)
     bench.server.unserved.clear()
     await asyncio.wait_for(controller.informers.synced(), 120)
-    assert controller.informers.hindered() == []
+    assert controller.informers.failing() == []
 
 
 async def test_garbage_is_collected_at_start_and_from_time_to_time(bench: Bench) -> None:
@@ -285,9 +285,9 @@ async def test_notes_are_told_after_the_write(bench: Bench, caplog: pytest.LogCa
 
     toys(bench.server, "a")
     await bench.lead(bench.controller(watching("t", decide)))
-    await until(lambda: bench.told)
+    await until(lambda: bench.recorded)
     await asyncio.sleep(10)
-    assert bench.told == [(Key("ns", "a"), note)]
+    assert bench.recorded == [(Key("ns", "a"), note)]
     logged = [(r.levelname, r.key) for r in caplog.records if r.message == "Seen: seen"]  # type: ignore[attr-defined]
     assert logged == [("INFO", Key("ns", "a"))]
 
@@ -301,8 +301,8 @@ async def test_a_note_may_be_about_another_object(bench: Bench) -> None:
 
     toys(bench.server, "a")
     await bench.lead(bench.controller(watching("t", decide)))
-    await until(lambda: bench.told)
-    assert bench.told == [(Key("ns", "b"), note)]
+    await until(lambda: bench.recorded)
+    assert bench.recorded == [(Key("ns", "b"), note)]
 
 
 async def test_draining_lets_passes_end_and_starts_none(bench: Bench) -> None:

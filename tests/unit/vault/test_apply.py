@@ -19,7 +19,7 @@ SETTINGS = VaultSettings(addr="https://vault.test", token="t", secret_path="team
 async def sync(secrets: Secrets, *reads: Read, dry_run: bool = False) -> tuple[Outcome, str]:
     said: list[str] = []
     intake = take_in(reads, SETTINGS)
-    outcome = await synchronize(secrets, intake, SETTINGS, dry_run=dry_run, say=said.append)  # type: ignore[arg-type]
+    outcome = await synchronize(secrets, intake, SETTINGS, dry_run=dry_run, report=said.append)  # type: ignore[arg-type]
     return outcome, "\n".join(said)
 
 

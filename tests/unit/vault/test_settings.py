@@ -113,6 +113,6 @@ async def test_the_namespace_and_the_pattern_of_the_secrets(monkeypatch: pytest.
     monkeypatch.setenv("FOURNOS_VAULT_SECRET_PATTERN", "of-{entry}-here")
     settings, secrets = VaultSettings(), Secrets()  # type: ignore[call-arg]
     intake = take_in([Entry("a", {"k": "v"})], settings)
-    await synchronize(secrets, intake, settings, dry_run=False, say=lambda line: None)  # type: ignore[arg-type]
+    await synchronize(secrets, intake, settings, dry_run=False, report=lambda line: None)  # type: ignore[arg-type]
     (made,) = secrets.stored.values()
     assert key_of(made) == Key("safe", "of-a-here")

@@ -56,8 +56,8 @@ def _condition_of(worker: Worker) -> Condition:
         )
     if not worker.probed:
         return Condition(type_, "Unknown", "NotProbed", "not connected yet")
-    if worker.hindrance:
-        return Condition(type_, "False", "Unusable", worker.hindrance[:1024])
+    if worker.unusable_reason:
+        return Condition(type_, "False", "Unusable", worker.unusable_reason[:1024])
     if worker.missing:
         text = f"cannot take {', '.join(worker.missing)}: install the CRDs there, grant the rights"
         return Condition(type_, "True", "SomeKinds", text[:1024])

@@ -24,7 +24,7 @@ class Worker:
     exists: bool
     """True if a MultiKueueCluster of this name exists."""
     probed: bool
-    hindrance: str
+    unusable_reason: str
     missing: tuple[str, ...] = ()
     """Kinds that cannot be dispatched to the worker."""
 
@@ -59,8 +59,8 @@ def _worker(caches: Caches, name: str, settings: MultiKueueSettings, workers: Wo
         name,
         exists=caches[MULTIKUEUE_CLUSTER].get(Key("", name)) is not None,
         probed=workers.probed(name),
-        hindrance=workers.hindrance(name),
-        missing=tuple(name_of(kind) for kind in settings.kinds if workers.hindrance(name, kind)),
+        unusable_reason=workers.unusable_reason(name),
+        missing=tuple(name_of(kind) for kind in settings.kinds if workers.unusable_reason(name, kind)),
     )
 
 

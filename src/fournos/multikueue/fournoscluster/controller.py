@@ -36,5 +36,5 @@ def _primary(observed: Observed) -> Obj:
 
 def _made(settings: MultiKueueSettings, caches: Caches) -> Iterable[Key]:
     """Returns the keys of our MultiKueueClusters, including those whose FournosCluster is gone."""
-    mine = (one for one in caches[MULTIKUEUE_CLUSTER] if is_ours(one, one["metadata"]["name"]))
-    return tuple(cluster_key(settings, one) for one in mine)
+    owned = (one for one in caches[MULTIKUEUE_CLUSTER] if is_ours(one, one["metadata"]["name"]))
+    return tuple(cluster_key(settings, one) for one in owned)

@@ -10,7 +10,7 @@ from datetime import datetime
 from fournos.kube.resource import Key, is_terminating
 from fournos.multikueue.kubeconfig import version_of
 from fournos.multikueue.multikueuecluster.observe import Observed
-from fournos.multikueue.multikueuecluster.steps import Connect, Forget, Refuse
+from fournos.multikueue.multikueuecluster.steps import Connect, Disconnect, Refuse
 from fournos.multikueue.names import KUBECONFIG
 from fournos.runtime.decision import Decision, EventRecord, Facts
 
@@ -27,7 +27,7 @@ def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -
             events=(EventRecord("Warning", failure.reason or "KubeconfigRefused", failure.message[:1024]),)
         )
     if observed.cluster is None or is_terminating(observed.cluster) or not observed.wanted:
-        return Decision((Forget(observed.name),) if observed.known else ())
+        return Decision((Disconnect(observed.name),) if observed.known else ())
     source = observed.cluster["spec"].get("clusterSource") or {}
     kubeconfig = source.get("kubeConfig") or {}
     if kubeconfig.get("locationType", "Secret") != "Secret" or not kubeconfig.get("location"):

@@ -34,7 +34,7 @@ class Refuse(Custom):
 
 
 @dataclass(frozen=True, slots=True)
-class Forget(Custom):
+class Disconnect(Custom):
     """Drops the connection and its state."""
 
     worker: str
@@ -44,7 +44,7 @@ def executors(workers: Workers) -> Mapping[type[Custom], Executor]:
     return {
         Connect: partial(_connect, workers),
         Refuse: partial(_refuse, workers),
-        Forget: partial(_forget, workers),
+        Disconnect: partial(_disconnect, workers),
     }
 
 
@@ -56,5 +56,5 @@ async def _refuse(workers: Workers, step: Refuse, api: Api) -> None:
     workers.refuse(step.worker, step.version, step.text)
 
 
-async def _forget(workers: Workers, step: Forget, api: Api) -> None:
-    workers.forget(step.worker)
+async def _disconnect(workers: Workers, step: Disconnect, api: Api) -> None:
+    workers.disconnect(step.worker)

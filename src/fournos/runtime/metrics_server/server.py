@@ -12,7 +12,7 @@ from fournos.runtime.metrics import CONTENT_TYPE, Metrics
 from fournos.runtime.metrics_server.authorizer import PATH, Authorizer, Verdict
 from fournos.runtime.serving_certificate import ServingCertificate
 
-_SAID: Final = {
+_MESSAGES: Final = {
     Verdict.UNKNOWN: "a bearer token of this cluster is needed\n",
     Verdict.FORBIDDEN: "the token's user lacks the right to get the nonResourceURL /metrics\n",
     Verdict.TOO_MANY: "too many tokens are being reviewed\n",
@@ -55,6 +55,6 @@ class MetricsServer:
     async def _answer(self, request: web.Request) -> web.Response:
         verdict = await self._authorizer.authorize(request.headers.get("Authorization", ""))
         if verdict is not Verdict.ALLOWED:
-            return web.Response(status=verdict, text=_SAID[verdict], headers=_HEADERS.get(verdict))
+            return web.Response(status=verdict, text=_MESSAGES[verdict], headers=_HEADERS.get(verdict))
         self._refresh()
         return web.Response(body=self._metrics.render(), headers={"Content-Type": CONTENT_TYPE})

@@ -20,8 +20,8 @@ from fournos.kube.store import Store
 from fournos.runtime.clock import Clock
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import WEBHOOK_CERTIFICATE_END_SECONDS
+from fournos.runtime.webhook.accepted_paths import segment_of, segments_in
 from fournos.runtime.webhook.certificates import Kept, Pair, Terms, next_look
-from fournos.runtime.webhook.doors import segment_of, segments_in
 from fournos.runtime.webhook.registration import LABEL, Target, carries, configurations, correction
 from fournos.runtime.webhook.secret import CertificateSecret
 from fournos.runtime.webhook.types import Webhook
@@ -32,7 +32,7 @@ _LONGEST_SLEEP: Final = 600.0
 """Maximum seconds between two looks at the wall clock, because a timer does not count suspended time."""
 
 
-class Keeper:
+class CertRotator:
     """Rotates the certificate and corrects the webhook configurations.  Runs on every replica."""
 
     def __init__(
@@ -100,7 +100,7 @@ class Keeper:
         self._leads = True
         self._wake.set()
 
-    def complaints(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
         """Returns why the API server cannot call this process yet; nothing if it can."""
         if self._shown is None:
             yield f"webhooks: no certificate yet{self._because()}"
@@ -141,7 +141,7 @@ class Keeper:
 
     async def _pass(self) -> float:
         """Checks Secret and configurations once; returns the seconds until time alone changes them."""
-        kept = await self._certificates.turned(self._carried_since)
+        kept = await self._certificates.rotated(self._carried_since)
         assert kept.current is not None
         self._expect(self._segments(kept))
         try:

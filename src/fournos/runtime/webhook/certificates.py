@@ -133,7 +133,7 @@ def _end(certificate: bytes) -> datetime:
 # --- the rotation ---------------------------------------------------------------------------------
 
 
-def turn(
+def rotated(
     kept: Kept,
     now: datetime,
     *,
@@ -164,7 +164,7 @@ def turn(
 
 
 def next_look(kept: Kept, *, terms: Terms, carried_since: datetime | None) -> datetime:
-    """Returns the time at which `turn` will return something else without any other change."""
+    """Returns the time at which `rotated` will return something else without any other change."""
     assert kept.current is not None
     moments = [kept.current.ends, *map(_end, kept.previous)]
     if kept.next is None:

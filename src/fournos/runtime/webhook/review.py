@@ -30,25 +30,25 @@ def parse(body: bytes) -> tuple[str, Request]:
         review = orjson.loads(body)
         if (review["apiVersion"], review["kind"]) != (API_VERSION, "AdmissionReview"):
             raise GarbledError(f"not an AdmissionReview of {API_VERSION}")
-        asked = review["request"]
-        user = asked.get("userInfo") or {}
-        new = asked["object"]
-        namespace = asked.get("namespace") or ""
+        request = review["request"]
+        user = request.get("userInfo") or {}
+        new = request["object"]
+        namespace = request.get("namespace") or ""
         if namespace:
             # The object may have no namespace of its own: then the URL of the request had it.
             new = {**new, "metadata": {**(new.get("metadata") or {}), "namespace": namespace}}
-        return str(asked["uid"]), Request(
-            operation=asked["operation"],
+        return str(request["uid"]), Request(
+            operation=request["operation"],
             user=User(
                 user.get("username") or "",
                 user.get("uid") or "",
                 tuple(user.get("groups") or ()),
                 tuple((key, tuple(values)) for key, values in sorted((user.get("extra") or {}).items())),
             ),
-            key=Key(namespace, asked.get("name") or ""),
+            key=Key(namespace, request.get("name") or ""),
             new=new,
-            old=asked.get("oldObject"),
-            dry_run=bool(asked.get("dryRun")),
+            old=request.get("oldObject"),
+            dry_run=bool(request.get("dryRun")),
         )
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError) as error:
         raise GarbledError(f"not an AdmissionReview: {type(error).__name__}") from error

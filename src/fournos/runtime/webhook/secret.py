@@ -14,7 +14,7 @@ from fournos.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key, Obj
 from fournos.runtime.clock import Clock
-from fournos.runtime.webhook.certificates import Kept, Terms, make_pair, read, turn, write
+from fournos.runtime.webhook.certificates import Kept, Terms, make_pair, read, rotated, write
 
 BUNDLE = "ca-bundle.crt"
 """The data key with all authorities that are trusted now, for clients that read the Secret."""
@@ -45,10 +45,10 @@ class CertificateSecret:
         self._clock = clock
         self._bundled = bundled
 
-    async def turned(self, carried_since: Callable[[Kept, datetime], datetime | None]) -> Kept:
+    async def rotated(self, carried_since: Callable[[Kept, datetime], datetime | None]) -> Kept:
         """Rotates what is due and returns the content of the Secret.
 
-        `carried_since` is that of `turn`, called with the content before.  Raises ConflictError if another
+        `carried_since` is that of `rotated`, called with the content before.  Raises ConflictError if another
         replica wrote first, and other KubeErrors.
         """
         try:
@@ -57,7 +57,7 @@ class CertificateSecret:
             secret = None
         before = read((secret or {}).get("data") or {})
         now = self._clock.now()
-        after = turn(
+        after = rotated(
             before,
             now,
             hosts=self._hosts,

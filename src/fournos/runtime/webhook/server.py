@@ -18,8 +18,8 @@ from fournos.kube.api import Api
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import WEBHOOK_REVIEW_SECONDS, WEBHOOK_REVIEWS
 from fournos.runtime.serving_certificate import ServingCertificate
+from fournos.runtime.webhook.accepted_paths import PATTERN, AcceptedPaths
 from fournos.runtime.webhook.certificates import Pair
-from fournos.runtime.webhook.doors import PATTERN, Doors
 from fournos.runtime.webhook.review import GarbledError, decide, parse, respond, verdict
 from fournos.runtime.webhook.types import Webhook
 
@@ -59,7 +59,7 @@ class WebhookServer:
             found = [getattr(webhook, what) for webhook in webhooks]
             if len(set(found)) != len(found):
                 raise ValueError(f"two webhooks have the same {what}")
-        self.doors = Doors(time.monotonic)
+        self.accepted_paths = AcceptedPaths(time.monotonic)
         """The path segments that are accepted; none at first."""
         self._api = api
         self._webhooks = webhooks
@@ -74,15 +74,15 @@ class WebhookServer:
         """Serves with this certificate; open connections continue."""
         self._certificate.show(pair)
 
-    def complaints(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
         if not self._serving:
             yield "webhooks: not serving yet"
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=_LARGEST)
         for webhook in self._webhooks:
-            for door in ("", f"/{{door:{PATTERN}}}"):
-                app.router.add_post(f"{door}{webhook.path}", partial(self._answer, webhook))
+            for segment in ("", f"/{{segment:{PATTERN}}}"):
+                app.router.add_post(f"{segment}{webhook.path}", partial(self._answer, webhook))
         app.on_response_prepare.append(self._last)
         return app
 
@@ -110,14 +110,14 @@ class WebhookServer:
             response.headers["Connection"] = "close"
             response.force_close()
 
-    async def _answer(self, webhook: Webhook, asked: web.Request) -> web.Response:
-        if not self.doors.lets_in(asked.match_info.get("door", "")):
+    async def _answer(self, webhook: Webhook, sent: web.Request) -> web.Response:
+        if not self.accepted_paths.accepts(sent.match_info.get("segment", "")):
             raise web.HTTPNotFound
         started = asyncio.get_running_loop().time()
         outcome = "failed"
         try:
-            uid, request = parse(await asked.read())
-            seconds = max(_MARGIN, _patience(asked.query.get("timeout"), webhook.timeout) - _MARGIN)
+            uid, request = parse(await sent.read())
+            seconds = max(_MARGIN, _patience(sent.query.get("timeout"), webhook.timeout) - _MARGIN)
             review = await decide(webhook, request, self._api, seconds=seconds)
             outcome = verdict(review)
             body = orjson.dumps(respond(uid, request, review))

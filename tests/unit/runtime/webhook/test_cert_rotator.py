@@ -16,9 +16,9 @@ from fournos.kube.kinds import MUTATING_WEBHOOKS, SECRET, VALIDATING_WEBHOOKS
 from fournos.kube.resource import Key
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.webhook import certificates
-from fournos.runtime.webhook.cert_rotator import Keeper
+from fournos.runtime.webhook.accepted_paths import segment_of, segments_in
+from fournos.runtime.webhook.cert_rotator import CertRotator
 from fournos.runtime.webhook.certificates import Pair, Terms
-from fournos.runtime.webhook.doors import segment_of, segments_in
 from fournos.runtime.webhook.registration import LABEL, carries, configurations
 from tests.unit.runtime.loop import LoopClock
 from tests.unit.runtime.webhook.toy import SERVICE, webhook
@@ -47,7 +47,7 @@ class Replica:
         self.shown: list[Pair] = []
         self.expected: list[frozenset[str]] = []
         self.leads = asyncio.Event()
-        self.keeper = Keeper(
+        self.rotator = CertRotator(
             self.api,
             hooks,
             SERVICE,
@@ -65,13 +65,13 @@ class Replica:
 
     @property
     def ready(self) -> bool:
-        return not list(self.keeper.complaints())
+        return not list(self.rotator.problems())
 
     @asynccontextmanager
     async def running(self, *, leads: bool = False) -> AsyncIterator[Replica]:
         if leads:
             self.leads.set()
-        task = asyncio.create_task(self.keeper.run())
+        task = asyncio.create_task(self.rotator.run())
         await asyncio.sleep(5)
         try:
             yield self
@@ -136,8 +136,8 @@ async def test_a_race_for_the_secret_ends_with_one_certificate() -> None:
 async def test_without_a_leader_the_configuration_is_waited_for() -> None:
     server = Server()
     async with Replica(server).running() as replica:
-        (complaint,) = replica.keeper.complaints()
-        assert "is not there yet; the leader makes it" in complaint
+        (problem,) = replica.rotator.problems()
+        assert "is not there yet; the leader makes it" in problem
         async with Replica(server).running(leads=True):
             assert replica.ready
 
@@ -237,8 +237,8 @@ async def test_somebody_else_s_configuration_is_left_alone(labels: dict[str, str
     async with Replica(server).running(leads=True) as replica:
         await asyncio.sleep(300)
         assert stored(server) == theirs
-        (complaint,) = replica.keeper.complaints()
-        assert words in complaint
+        (problem,) = replica.rotator.problems()
+        assert words in problem
         server.delete(VALIDATING_WEBHOOKS, NAME)
         await asyncio.sleep(60)
         assert replica.ready
@@ -251,7 +251,7 @@ async def test_a_missing_right_is_named() -> None:
 
     server = Server()
     async with Replica(server, api=Forbidden(server)).running(leads=True) as replica:
-        assert list(replica.keeper.complaints()) == [
+        assert list(replica.rotator.problems()) == [
             "webhooks: no certificate yet: ForbiddenError: may not get secrets"
         ]
 
@@ -263,8 +263,8 @@ async def test_a_certificate_that_cannot_be_replaced_ends_in_time() -> None:
         await asyncio.sleep(1.4 * HOUR)
         assert replica.ready
         await asyncio.sleep(0.2 * HOUR)
-        (complaint,) = replica.keeper.complaints()
-        assert complaint.startswith("webhooks: the certificate has expired: ForbiddenError")
+        (problem,) = replica.rotator.problems()
+        assert problem.startswith("webhooks: the certificate has expired: ForbiddenError")
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])

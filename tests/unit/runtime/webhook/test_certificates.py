@@ -17,7 +17,7 @@ from fournos.runtime.webhook.certificates import (
     make_pair,
     next_look,
     read,
-    turn,
+    rotated,
     write,
 )
 from fournos.runtime.webhook.settings import WebhookSettings
@@ -36,8 +36,8 @@ def never() -> Pair:
     raise AssertionError("none is due")
 
 
-def turned(kept: Kept, now: datetime, *, carried: datetime | None = None, make: Any = never) -> Kept:
-    return turn(kept, now, hosts=HOSTS, terms=TERMS, carried_since=carried, make=make)
+def rotated_at(kept: Kept, now: datetime, *, carried: datetime | None = None, make: Any = never) -> Kept:
+    return rotated(kept, now, hosts=HOSTS, terms=TERMS, carried_since=carried, make=make)
 
 
 def handshake(shown: Pair, trusted: bytes, host: str) -> None:
@@ -93,29 +93,29 @@ def test_no_key_is_shown() -> None:
 
 def test_one_life_after_the_other() -> None:
     first, second = pair(), pair(START + 60 * DAY)
-    kept = turned(Kept(), START, make=lambda: first)
+    kept = rotated_at(Kept(), START, make=lambda: first)
     assert kept == Kept(first)
     renewal = next_look(kept, terms=TERMS, carried_since=None)
     assert renewal == START + 60 * DAY
-    assert turned(kept, renewal - timedelta(seconds=1)) == kept
+    assert rotated_at(kept, renewal - timedelta(seconds=1)) == kept
 
-    kept = turned(kept, renewal, make=lambda: second)
+    kept = rotated_at(kept, renewal, make=lambda: second)
     assert kept == Kept(first, second)
     assert kept.bundle == b"".join(sorted((first.authority, second.authority)))
     both = kept.bundle
     # Not before every configuration has carried its authority for a while.
-    assert turned(kept, renewal + 20 * DAY) == kept
-    assert turned(kept, renewal + timedelta(seconds=70), carried=renewal + timedelta(seconds=30)) == kept
+    assert rotated_at(kept, renewal + 20 * DAY) == kept
+    assert rotated_at(kept, renewal + timedelta(seconds=70), carried=renewal + timedelta(seconds=30)) == kept
     carried = renewal + timedelta(seconds=30)
     due = next_look(kept, terms=TERMS, carried_since=carried)
     assert due == carried + TERMS.settle
 
-    kept = turned(kept, due, carried=carried)
+    kept = rotated_at(kept, due, carried=carried)
     assert kept == Kept(second, None, (first.authority,))
     assert kept.bundle == both
     # A replica that has not looked yet shows the first: it is trusted until it ends.
     assert next_look(kept, terms=TERMS, carried_since=None) == first.ends
-    assert turned(kept, first.ends) == Kept(second)
+    assert rotated_at(kept, first.ends) == Kept(second)
 
 
 @pytest.mark.parametrize("age", [0, 89])
@@ -123,10 +123,10 @@ def test_what_cannot_be_shown_is_replaced_at_once(age: int) -> None:
     now = START + age * DAY
     fresh = pair(now)
     wrong = pair(hosts=("elsewhere.ns.svc",))
-    assert turned(Kept(wrong), now, make=lambda: fresh) == Kept(fresh)
+    assert rotated_at(Kept(wrong), now, make=lambda: fresh) == Kept(fresh)
     assert not covers(wrong, HOSTS)
     expired = pair(now - TERMS.lifetime)
-    assert turned(Kept(expired, fresh), now) == Kept(fresh)
+    assert rotated_at(Kept(expired, fresh), now) == Kept(fresh)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from aiohttp.test_utils import TestClient, TestServer
 from fournos.kube.tls import client_context
 from fournos.runtime.decision import Facts
 from fournos.runtime.metrics import Metrics
+from fournos.runtime.webhook.accepted_paths import AcceptedPaths, segment_of
 from fournos.runtime.webhook.certificates import Pair, make_pair
-from fournos.runtime.webhook.doors import Doors, segment_of
 from fournos.runtime.webhook.server import WebhookServer
 from fournos.runtime.webhook.types import Request, Review
 from tests.fakes.pki import Authority
@@ -37,7 +37,7 @@ def trusting(found: Pair) -> aiohttp.ClientSession:
 
 async def serving(server: WebhookServer, port: int) -> asyncio.Task[None]:
     task = asyncio.create_task(server.run(port=port, host=HOST))
-    await until(lambda: not list(server.complaints()), "webhooks are not served", limit=60, pause=0.01)
+    await until(lambda: not list(server.problems()), "webhooks are not served", limit=60, pause=0.01)
     return task
 
 
@@ -50,7 +50,7 @@ async def ask(session: aiohttp.ClientSession, port: int) -> str | None:
 async def test_a_new_certificate_is_shown_without_cutting_off_who_is_connected() -> None:
     first, second = pair(), pair()
     server = WebhookServer(Connection(Server()), [webhook()], metrics=Metrics(), linger=0)
-    server.doors.expect({""})
+    server.accepted_paths.expect({""})
     server.show(first)
     port = free_port()
     task = await serving(server, port)
@@ -65,7 +65,7 @@ async def test_a_new_certificate_is_shown_without_cutting_off_who_is_connected()
 
 async def test_at_its_end_each_answer_closes_its_connection() -> None:
     server = WebhookServer(Connection(Server()), [webhook()], metrics=Metrics(), linger=0)
-    server.doors.expect({""})
+    server.accepted_paths.expect({""})
     async with TestClient(TestServer(server.app())) as client:
         for going, expected in ((False, None), (True, "close")):
             server._going = going
@@ -75,13 +75,13 @@ async def test_at_its_end_each_answer_closes_its_connection() -> None:
 
 async def test_at_its_end_it_is_not_ready_any_more() -> None:
     server = WebhookServer(Connection(Server()), [webhook()], metrics=Metrics(), linger=0)
-    server.doors.expect({""})
+    server.accepted_paths.expect({""})
     server.show(pair())
     task = await serving(server, free_port())
     task.cancel()
     await asyncio.wait([task])
     assert task.cancelled() and server._going
-    assert list(server.complaints())
+    assert list(server.problems())
 
 
 async def test_only_who_knows_the_path_is_answered() -> None:
@@ -103,7 +103,7 @@ async def test_only_who_knows_the_path_is_answered() -> None:
                 return answer.status
 
         assert await status(f"/{first}/toys") == 404, "nobody before the keeper has said who"
-        server.doors.expect({first})
+        server.accepted_paths.expect({first})
         guesses = ("/toys", f"/{second}/toys", f"/{first[:-1]}/toys", f"/{first}x/toys", f"/x/{first}/toys")
         assert [await status(path) for path in guesses] == [404] * len(guesses)
         assert not asked
@@ -113,17 +113,17 @@ async def test_only_who_knows_the_path_is_answered() -> None:
 
 def test_the_earlier_path_is_answered_for_a_while() -> None:
     now = [0.0]
-    doors = Doors(lambda: now[0])
-    doors.expect({"a"})
-    doors.expect({"b"})
-    assert doors.lets_in("a") and doors.lets_in("b") and not doors.lets_in("")
+    accepted_paths = AcceptedPaths(lambda: now[0])
+    accepted_paths.expect({"a"})
+    accepted_paths.expect({"b"})
+    assert accepted_paths.accepts("a") and accepted_paths.accepts("b") and not accepted_paths.accepts("")
     now[0] = 599
-    doors.expect({"b"})
-    assert doors.lets_in("a")
+    accepted_paths.expect({"b"})
+    assert accepted_paths.accepts("a")
     now[0] = 601
-    assert not doors.lets_in("a")
-    doors.expect({"b", "a"})
-    assert doors.lets_in("a")
+    assert not accepted_paths.accepts("a")
+    accepted_paths.expect({"b", "a"})
+    assert accepted_paths.accepts("a")
 
 
 async def test_a_client_certificate_may_be_asked_for(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ async def test_a_client_certificate_may_be_asked_for(tmp_path: Path) -> None:
     server = WebhookServer(
         Connection(Server()), [webhook()], metrics=Metrics(), linger=0, clients=str(authorities)
     )
-    server.doors.expect({""})
+    server.accepted_paths.expect({""})
     found, port = pair(), free_port()
     server.show(found)
     task = await serving(server, port)

@@ -107,7 +107,7 @@ async def test_where_it_listens_and_whom_it_answers(tmp_path: Path, monkeypatch:
     monkeypatch.setenv(f"{PREFIX}CLIENT_AUTHORITIES", str(file))
     monkeypatch.setitem(WebhookServer.__init__.__kwdefaults__, "linger", 0)
     async with running(SystemClock(), "webhooks", "webhook-certificates") as (server, found):
-        await until(lambda: not list(found.complaints()), "webhooks are not served", limit=60, pause=0.01)
+        await until(lambda: not list(found.problems()), "webhooks are not served", limit=60, pause=0.01)
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", port)
         kept = read(server.list(SECRET)[0]["data"])

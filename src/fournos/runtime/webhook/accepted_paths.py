@@ -42,7 +42,7 @@ def segments_in(existing: Obj, webhooks: Iterable[Webhook]) -> frozenset[str]:
     return frozenset(found)
 
 
-class Doors:
+class AcceptedPaths:
     """The path segments that are accepted now."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
@@ -62,7 +62,7 @@ class Doors:
                 del self._open[segment]
         self._open |= dict.fromkeys(wanted)
 
-    def lets_in(self, segment: str) -> bool:
+    def accepts(self, segment: str) -> bool:
         """True if the segment is accepted.  Takes the same time for every segment (no timing attack)."""
         now, found = self._monotonic(), False
         for known, until in self._open.items():

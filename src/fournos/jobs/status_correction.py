@@ -22,7 +22,7 @@ _DIGITS: Final = 6
 """The maximum number of digits in the attempt label."""
 
 
-def disbelieve(ctx: Context) -> Decision | None:
+def corrected_status(ctx: Context) -> Decision | None:
     """Returns a decision that restores the status from the live run, or None if no run contradicts it."""
     run = _contradicting(ctx)
     if run is None:
@@ -48,10 +48,10 @@ def _contradicting(ctx: Context) -> Obj | None:
     if not ctx.holds_finalizer:
         return None
     live = [run for run in ctx.observed.runs if not run_ended(run) and not is_terminating(run)]
-    ours = [run for run in live if run["metadata"]["name"] in _names(ctx, _number(ctx, run))]
-    if ctx.draft.phase in HOLDING and any(run["metadata"]["name"] == ctx.run_name for run in ours):
+    owned = [run for run in live if run["metadata"]["name"] in _names(ctx, _number(ctx, run))]
+    if ctx.draft.phase in HOLDING and any(run["metadata"]["name"] == ctx.run_name for run in owned):
         return None
-    return ours[0] if ours else None
+    return owned[0] if owned else None
 
 
 def _number(ctx: Context, run: Obj) -> int:
