@@ -62,7 +62,7 @@ def _state(template: Obj, status: Any, live: Obj | None) -> str:
         deployed = condition({"status": status}, "ResourcesDeployed") or {}
         return "gone" if deployed.get("status") == "True" else "not made"
     kind = wrapped_kind(template)
-    judged = other if kind is None else kind.judge
+    judged = other if kind is None else kind.health
     judgement = judged(live) if judged is not None else None
     if judgement is None:
         return "there"
