@@ -18,7 +18,7 @@ class Group:
     def __init__(
         self,
         server: Server,
-        systems: Sequence[Controller[Any]],
+        controllers: Sequence[Controller[Any]],
         *,
         lag: int = 0,
         blind: int | None = None,
@@ -29,10 +29,10 @@ class Group:
         self.api = Connection(server, before=before, after=after)
         executor = StepExecutor(self.api)
         self._members = []
-        for index, system in enumerate(systems):
-            mine = blind is not None and (blind - 1) % len(systems) == index
-            number = (blind - 1) // len(systems) + 1 if mine and blind is not None else None
-            member = Process(server, system, lag=lag, blind=number)
+        for index, controller in enumerate(controllers):
+            mine = blind is not None and (blind - 1) % len(controllers) == index
+            number = (blind - 1) // len(controllers) + 1 if mine and blind is not None else None
+            member = Process(server, controller, lag=lag, blind=number)
             member.api, member.executor = self.api, executor
             self._members.append(member)
 

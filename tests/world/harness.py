@@ -32,7 +32,7 @@ class DiedError(BaseException):
 
 @dataclass(frozen=True)
 class Scenario:
-    system: Controller[Any]
+    controller: Controller[Any]
     setup: Action
     actors: Sequence[Actor] = ()
     script: Sequence[Action] = ()
@@ -128,10 +128,10 @@ class Run:
         return self
 
     def _born(self, **disturbances: Any) -> Process | Group:
-        system, others = self.scenario.system, self.scenario.others
+        controller, others = self.scenario.controller, self.scenario.others
         if others:
-            return Group(self.server, [system, *others], lag=self.lag, **disturbances)
-        return Process(self.server, system, lag=self.lag, **disturbances)
+            return Group(self.server, [controller, *others], lag=self.lag, **disturbances)
+        return Process(self.server, controller, lag=self.lag, **disturbances)
 
     async def _quiet(self) -> None:
         scenario = self.scenario

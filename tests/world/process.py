@@ -24,7 +24,7 @@ class Process:
     def __init__(
         self,
         server: Server,
-        system: Controller[Any],
+        controller: Controller[Any],
         *,
         lag: int = 0,
         blind: int | None = None,
@@ -32,7 +32,7 @@ class Process:
         after: Callable[[int], None] = lambda n: None,
     ) -> None:
         self.server = server
-        self.system = system
+        self.controller = controller
         self.api = Connection(server, before=before, after=after)
         self.executor = StepExecutor(self.api)
         self.events = 0
@@ -44,16 +44,17 @@ class Process:
         self._failures: dict[Key, int] = {}
         self._retry_at: dict[Key, float] = {}
         self._wake_at: dict[Key, datetime] = {}
-        self._watches = {watch.resource: watch for watch in system.watches}
+        self._watches = {watch.resource: watch for watch in controller.watches}
         self._stores = {
-            watch.resource: Store(project=watch.project, indexes=watch.indexes) for watch in system.watches
+            watch.resource: Store(project=watch.project, indexes=watch.indexes)
+            for watch in controller.watches
         }
         self.caches = Caches(
             self._stores,
             covers={resource: watch.covers for resource, watch in self._watches.items()},
             on_write=self._on_write,
         )
-        self._followed = Followed(system, self._open, self._close)
+        self._followed = Followed(controller, self._open, self._close)
         self._position = max(0, server.version - lag)
         self.relist()
         self.wake_all()
@@ -102,13 +103,13 @@ class Process:
         return delivered
 
     def _changed(self, resource: Resource, old: Obj | None, new: Obj | None) -> None:
-        if resource == self.system.resource:
+        if resource == self.controller.resource:
             self._followed.changed(new, old)
         if not self._hidden(resource, old, new):
             self._wake(resource, old, new)
 
     def _on_write(self, resource: Resource, old: Obj | None, new: Obj) -> None:
-        if resource == self.system.resource:
+        if resource == self.controller.resource:
             self._followed.changed(new, old)
         self._wake(resource, old, new)
 
@@ -138,9 +139,9 @@ class Process:
 
     def wake_all(self) -> None:
         """As at start: all keys of the primary kind, and what the collection finds."""
-        self._ready |= {key_of(obj): None for obj in self.caches[self.system.resource]}
-        if self.system.collect is not None:
-            self._ready |= dict.fromkeys(self.system.collect(self.caches))
+        self._ready |= {key_of(obj): None for obj in self.caches[self.controller.resource]}
+        if self.controller.collect is not None:
+            self._ready |= dict.fromkeys(self.controller.collect(self.caches))
 
     async def step(self) -> Outcome | None:
         """One pass over the next ready key; None if there is none.  A bug is raised."""
@@ -153,7 +154,7 @@ class Process:
         self._at_work = key
         try:
             outcome = await reconcile(
-                self.system, self.caches, self.executor, key, clock.now(), self._failures.get(key, 0)
+                self.controller, self.caches, self.executor, key, clock.now(), self._failures.get(key, 0)
             )
         finally:
             self._at_work = None

@@ -16,17 +16,17 @@ class Followed:
     """The dynamic watches of one controller, counted by the primary objects that need them."""
 
     def __init__(
-        self, system: Controller[Any], open_: Callable[[Watch], None], close: Callable[[Resource], None]
+        self, controller: Controller[Any], open_: Callable[[Watch], None], close: Callable[[Resource], None]
     ) -> None:
-        self._system = system
-        self._own = frozenset(watch.resource for watch in system.watches)
+        self._controller = controller
+        self._own = frozenset(watch.resource for watch in controller.watches)
         self._open = open_
         self._close = close
         self._needed: dict[Resource, dict[Key, None]] = {}
 
     def changed(self, new: Obj | None, old: Obj | None = None) -> None:
         """Opens and closes watches for a primary object; `new` None: it is gone, and was `old`."""
-        if self._system.follow is None:
+        if self._controller.follow is None:
             return
         obj = new if new is not None else old
         if obj is None:
@@ -49,12 +49,14 @@ class Followed:
         return tuple(self._needed.get(resource, ()))
 
     def _wanted(self, obj: Obj) -> dict[Resource, Watch]:
-        assert self._system.follow is not None
+        assert self._controller.follow is not None
         try:
-            found = tuple(self._system.follow(obj))
+            found = tuple(self._controller.follow(obj))
         except Exception:  # a malformed object must not end the watch that delivers it
             log.exception(
-                "%s: what it needs to have watched is unknown", self._system.name, extra={"key": key_of(obj)}
+                "%s: what it needs to have watched is unknown",
+                self._controller.name,
+                extra={"key": key_of(obj)},
             )
             return {}
         return {watch.resource: watch for watch in found if watch.resource not in self._own}

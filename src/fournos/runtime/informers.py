@@ -32,10 +32,10 @@ SILENCE = 3 * INACTIVITY
 
 
 @dataclass(slots=True, eq=False)
-class Running:
+class RunningController:
     """One controller at run time."""
 
-    system: Controller[Any]
+    controller: Controller[Any]
     queue: Queue
     metrics: ControllerMetrics
     caches: Caches = field(init=False)
@@ -49,7 +49,7 @@ class Feed:
 
     watch: Watch
     indexes: dict[str, IndexFunction] = field(default_factory=dict)
-    readers: list[tuple[Running, Watch]] = field(default_factory=list)
+    readers: list[tuple[RunningController, Watch]] = field(default_factory=list)
     followed: bool = False
     """True for a dynamic watch, opened for an object that needs it; no startup waits for its cache."""
     store: Store = field(init=False)
@@ -64,7 +64,7 @@ class Feed:
             watch.project,
         ) and all(self.indexes.get(name, index) is index for name, index in watch.indexes.items())
 
-    def add(self, reader: Running, watch: Watch) -> None:
+    def add(self, reader: RunningController, watch: Watch) -> None:
         self.indexes.update(watch.indexes)
         self.readers.append((reader, watch))
         reader.feeds[watch.resource] = self
@@ -80,7 +80,7 @@ class Feed:
         return not self.followed and not self.store.synced and (self.store.served or required)
 
 
-at_work: ContextVar[tuple[Running, Key] | None] = ContextVar("at_work", default=None)
+at_work: ContextVar[tuple[RunningController, Key] | None] = ContextVar("at_work", default=None)
 """The key that this task reconciles now.  Its own writes do not enqueue it; its pass returns whether it must
 run again."""
 
@@ -91,7 +91,7 @@ class Informers:
     def __init__(
         self,
         api: Api,
-        readers: Sequence[Running],
+        readers: Sequence[RunningController],
         *,
         clock: Clock,
         metrics: Metrics,
@@ -114,15 +114,15 @@ class Informers:
         for running in readers:
             running.caches = Caches(
                 {resource: feed.store for resource, feed in running.feeds.items()},
-                covers={watch.resource: watch.covers for watch in running.system.watches},
+                covers={watch.resource: watch.covers for watch in running.controller.watches},
                 on_write=partial(self._written, running),
             )
             running.followed = Followed(
-                running.system, partial(self._open, running), partial(self._close, running)
+                running.controller, partial(self._open, running), partial(self._close, running)
             )
 
-    def _subscribe(self, running: Running) -> None:
-        for watch in running.system.watches:
+    def _subscribe(self, running: RunningController) -> None:
+        for watch in running.controller.watches:
             feed = next((feed for feed in self._feeds if feed.suits(watch)), None)
             if feed is None:
                 feed = Feed(watch)
@@ -132,7 +132,7 @@ class Informers:
     def _fill(self, feed: Feed) -> None:
         def changed(_type: str, old: Obj | None, new: Obj | None) -> None:
             for running, watch in feed.readers:
-                if watch.resource == running.system.resource:
+                if watch.resource == running.controller.resource:
                     # Also on a standby, so that its dynamic caches are warm.
                     running.followed.changed(new, old)
             if self.waking:
@@ -164,7 +164,7 @@ class Informers:
             for key in running.followed.keys(watch.resource) if self.waking else ():
                 running.queue.add(key)
 
-    def _wake(self, running: Running, watch: Watch, old: Obj | None, new: Obj | None) -> None:
+    def _wake(self, running: RunningController, watch: Watch, old: Obj | None, new: Obj | None) -> None:
         for obj in (old, new):
             if obj is None:
                 continue
@@ -175,24 +175,26 @@ class Informers:
             except Exception:  # a malformed object must not end the watch that delivers it
                 log.exception(
                     "%s: whom %s wakes is unknown",
-                    running.system.name,
+                    running.controller.name,
                     watch.resource,
                     extra={"key": key_of(obj)},
                 )
 
-    def _written(self, writer: Running, resource: Resource, old: Obj | None, new: Obj | None) -> None:
+    def _written(
+        self, writer: RunningController, resource: Resource, old: Obj | None, new: Obj | None
+    ) -> None:
         """Enqueues the keys that an own write concerns, before its watch event.
 
         The key whose pass made the write is left out: its pass decides whether it runs again.
         """
         for running, watch in writer.feeds[resource].readers:
-            if resource == running.system.resource:
+            if resource == running.controller.resource:
                 running.followed.changed(new, old)
             self._wake(running, watch, old, new)
 
     # --- dynamic watches, on every replica --------------------------------------------------------------
 
-    def _open(self, running: Running, watch: Watch) -> None:
+    def _open(self, running: RunningController, watch: Watch) -> None:
         feed = Feed(watch, followed=True)
         feed.add(running, watch)
         self._fill(feed)
@@ -201,7 +203,7 @@ class Informers:
         if self._watching is not None:
             self._watch(feed, self._watching)
 
-    def _close(self, running: Running, resource: Resource) -> None:
+    def _close(self, running: RunningController, resource: Resource) -> None:
         feed = running.feeds.pop(resource)
         running.caches.close(resource)
         self._feeds.remove(feed)

@@ -19,7 +19,7 @@ from fournos.runtime.act import StepExecutor
 from fournos.runtime.clock import Clock, SystemClock
 from fournos.runtime.controller import Caches, Controller
 from fournos.runtime.decision import EventRecord
-from fournos.runtime.informers import Informers, Running, at_work
+from fournos.runtime.informers import Informers, RunningController, at_work
 from fournos.runtime.lease import Lease
 from fournos.runtime.manager_metrics import ControllerMetrics
 from fournos.runtime.metrics import Metrics
@@ -58,7 +58,7 @@ class Manager:
     def __init__(
         self,
         api: Api,
-        systems: Sequence[Controller[Any]],
+        controllers: Sequence[Controller[Any]],
         *,
         lease: Lease | None = None,
         clock: Clock | None = None,
@@ -81,26 +81,28 @@ class Manager:
         self._collect_interval = collect_interval
         self._jitter = jitter
         self._failing = 0
-        self._running = [self._prepare(system) for system in systems]
+        self._running = [self._prepare(controller) for controller in controllers]
         self.informers = Informers(
             api, self._running, clock=self._clock, metrics=self._metrics, on_change=self._recovered
         )
 
-    def _prepare(self, system: Controller[Any]) -> Running:
-        name = system.published_name or system.name
+    def _prepare(self, controller: Controller[Any]) -> RunningController:
+        name = controller.published_name or controller.name
         metrics = ControllerMetrics(self._metrics, name, self._clock, workers=self._workers)
-        return Running(system, Queue(self._clock, jitter=self._jitter, metrics=metrics), metrics)
+        return RunningController(
+            controller, Queue(self._clock, jitter=self._jitter, metrics=metrics), metrics
+        )
 
     # --- for all replicas ----------------------------------------------------------------------------
 
-    def caches(self, system: str) -> Caches:
+    def caches(self, controller: str) -> Caches:
         """Returns the caches of a controller, by its name."""
-        return next(running.caches for running in self._running if running.system.name == system)
+        return next(running.caches for running in self._running if running.controller.name == controller)
 
     def refresh_metrics(self) -> None:
         """Sets the gauges.  Call it before metrics are read."""
         for running in self._running:
-            name, queue = running.system.name, running.queue
+            name, queue = running.controller.name, running.queue
             self._metrics.set(QUEUE_READY, len(queue), name)
             self._metrics.set(QUEUE_PROCESSING, queue.processing, name)
             self._metrics.set(QUEUE_RETRYING, queue.retrying, name)
@@ -119,13 +121,13 @@ class Manager:
         # Before the keys are added, so that no change in between is lost.
         self.informers.waking = True
         for running in self._running:
-            for obj in running.caches[running.system.resource]:
+            for obj in running.caches[running.controller.resource]:
                 running.queue.add(key_of(obj))
         async with asyncio.TaskGroup() as tasks:
             collectors = [
                 tasks.create_task(self._collect(running))
                 for running in self._running
-                if running.system.collect is not None
+                if running.controller.collect is not None
             ]
             workers = [
                 tasks.create_task(self._worker(running))
@@ -136,20 +138,20 @@ class Manager:
             for collector in collectors:
                 collector.cancel()
 
-    def wake(self, system: str, key: Key | None = None) -> None:
+    def wake(self, controller: str, key: Key | None = None) -> None:
         """Enqueues a key because of a change that no watch delivers, such as the health of another cluster.
 
         `key` None: all keys of the controller, including those of its garbage collection.
         """
         if not self.informers.waking:
             return
-        running = next(running for running in self._running if running.system.name == system)
+        running = next(running for running in self._running if running.controller.name == controller)
         for one in self._keys(running) if key is None else (key,):
             running.queue.add(one)
 
-    def _keys(self, running: Running) -> Iterable[Key]:
-        own = (key_of(obj) for obj in running.caches[running.system.resource])
-        garbage = self._garbage(running) if running.system.collect is not None else ()
+    def _keys(self, running: RunningController) -> Iterable[Key]:
+        own = (key_of(obj) for obj in running.caches[running.controller.resource])
+        garbage = self._garbage(running) if running.controller.collect is not None else ()
         return dict.fromkeys((*own, *garbage))
 
     async def drain(self) -> None:
@@ -159,7 +161,7 @@ class Manager:
         for running in self._running:
             await running.queue.drained()
 
-    async def _worker(self, running: Running) -> None:
+    async def _worker(self, running: RunningController) -> None:
         while True:
             try:
                 key = await running.queue.get()
@@ -170,19 +172,19 @@ class Manager:
             except NotLeaderError:
                 raise
             except Exception:  # an error of the runtime itself: the key must not be lost
-                log.exception("%s: a worker failed", running.system.name, extra={"key": key})
+                log.exception("%s: a worker failed", running.controller.name, extra={"key": key})
                 running.queue.retry(key)
             finally:
                 running.queue.done(key)
             # A pass without requests never suspends: thousands of them would delay the renewal of the lease.
             await asyncio.sleep(0)
 
-    async def _work_on(self, running: Running, key: Key) -> None:
-        system, queue = running.system, running.queue
+    async def _work_on(self, running: RunningController, key: Key) -> None:
+        controller, queue = running.controller, running.queue
         at_work.set((running, key))
         started = self._clock.monotonic()
         outcome = await reconcile(
-            system, running.caches, self._executor, key, self._clock.now(), queue.failures(key)
+            controller, running.caches, self._executor, key, self._clock.now(), queue.failures(key)
         )
         self._measure(running, outcome, self._clock.monotonic() - started)
         if isinstance(outcome.error, TransientError) or (outcome.failure and outcome.failure.transient):
@@ -205,7 +207,7 @@ class Manager:
         for note in outcome.events:
             level = logging.WARNING if note.type == "Warning" else logging.INFO
             log.log(level, "%s: %s", note.reason, note.message, extra={"key": key})
-            resource, obj = note.about or (system.resource, outcome.object)
+            resource, obj = note.about or (controller.resource, outcome.object)
             if self._record is not None and obj is not None:
                 self._record(resource, obj, note)
 
@@ -217,8 +219,8 @@ class Manager:
                 running.queue.hurry(RECOVERY)
         self._failing = 0
 
-    def _measure(self, running: Running, outcome: Outcome, seconds: float) -> None:
-        metrics, name = self._metrics, running.system.name
+    def _measure(self, running: RunningController, outcome: Outcome, seconds: float) -> None:
+        metrics, name = self._metrics, running.controller.name
         running.metrics.passed(outcome, seconds)
         metrics.add(RECONCILES, name, outcome.result.value)
         metrics.observe(RECONCILE_SECONDS, seconds, name)
@@ -233,19 +235,19 @@ class Manager:
             failure = outcome.failure
             metrics.add(STEP_FAILURES, name, type(failure.step).__name__, failure.error)
 
-    async def _collect(self, running: Running) -> None:
+    async def _collect(self, running: RunningController) -> None:
         while True:
             for key in self._garbage(running):
                 running.queue.add(key)
             await asyncio.sleep(self._collect_interval * (0.9 + 0.2 * self._jitter()))
 
     @staticmethod
-    def _garbage(running: Running) -> Iterable[Key]:
-        assert running.system.collect is not None
+    def _garbage(running: RunningController) -> Iterable[Key]:
+        assert running.controller.collect is not None
         try:
-            return tuple(running.system.collect(running.caches))
+            return tuple(running.controller.collect(running.caches))
         except Exception:
-            log.exception("%s: collection failed", running.system.name)
+            log.exception("%s: collection failed", running.controller.name)
             return ()
 
 

@@ -28,7 +28,7 @@ _COLLECT_EVERY = (20_000, 20, 20)
 
 
 async def run(
-    controllers: Sequence[Manager],
+    managers: Sequence[Manager],
     *,
     clock: Clock,
     metrics: Metrics,
@@ -54,8 +54,8 @@ async def run(
         asyncio.create_task(supervise(name, job, clock=clock, metrics=metrics), name=name)
         for name, job in jobs.items()
     ]
-    tasks += [asyncio.create_task(controller.informers.watch(), name="watch") for controller in controllers]
-    lead = asyncio.create_task(_lead(controllers, metrics), name="lead")
+    tasks += [asyncio.create_task(manager.informers.watch(), name="watch") for manager in managers]
+    lead = asyncio.create_task(_lead(managers, metrics), name="lead")
     stopping = asyncio.create_task(stop.wait(), name="stop")
     try:
         await asyncio.wait([stopping, lead, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -64,45 +64,45 @@ async def run(
                 _explain(task)
             return 1
         log.info("stopping: waiting for passes under way")
-        return await _end(controllers, recorder, lead, grace)
+        return await _end(managers, recorder, lead, grace)
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
-        for controller in controllers:
-            metrics.set(LEADER, 0, _lease_name(controller))
+        for manager in managers:
+            metrics.set(LEADER, 0, _lease_name(manager))
         for task in [stopping, lead, *tasks]:
             task.cancel()
         await asyncio.gather(stopping, lead, *tasks, return_exceptions=True)
 
 
-async def _lead(controllers: Sequence[Manager], metrics: Metrics) -> None:
-    for controller in controllers:
-        await controller.informers.synced()  # an incomplete cache would show objects as deleted
+async def _lead(managers: Sequence[Manager], metrics: Metrics) -> None:
+    for manager in managers:
+        await manager.informers.synced()  # an incomplete cache would show objects as deleted
     log.info("caches are complete")
     # The objects in the caches stay: frozen, they are not searched for cycles again and again.
     gc.collect()
     gc.freeze()
     async with asyncio.TaskGroup() as tasks:
-        for controller in controllers:
-            tasks.create_task(_work(controller, metrics))
+        for manager in managers:
+            tasks.create_task(_work(manager, metrics))
 
 
-async def _work(controller: Manager, metrics: Metrics) -> None:
-    if controller.lease is not None:
-        await controller.lease.acquire()
-    metrics.set(LEADER, 1, _lease_name(controller))
+async def _work(manager: Manager, metrics: Metrics) -> None:
+    if manager.lease is not None:
+        await manager.lease.acquire()
+    metrics.set(LEADER, 1, _lease_name(manager))
     async with asyncio.TaskGroup() as tasks:
-        if controller.lease is not None:
-            tasks.create_task(controller.lease.hold())
-        tasks.create_task(controller.work())
+        if manager.lease is not None:
+            tasks.create_task(manager.lease.hold())
+        tasks.create_task(manager.work())
 
 
-def _lease_name(controller: Manager) -> str:
-    return controller.lease.key.name if controller.lease is not None else ""
+def _lease_name(manager: Manager) -> str:
+    return manager.lease.key.name if manager.lease is not None else ""
 
 
 async def _end(
-    controllers: Sequence[Manager],
+    managers: Sequence[Manager],
     recorder: Recorder | None,
     lead: asyncio.Task[None],
     grace: float,
@@ -111,7 +111,7 @@ async def _end(
 
     A lease that is released before the last write ends would let another leader write at the same time.
     """
-    drained = asyncio.gather(*(controller.drain() for controller in controllers))
+    drained = asyncio.gather(*(manager.drain() for manager in managers))
     futures: list[asyncio.Future[Any]] = [drained, lead]
     await asyncio.wait(futures, timeout=grace, return_when=asyncio.FIRST_COMPLETED)
     if lead.done():  # the lease was lost, or all workers have ended
@@ -131,7 +131,7 @@ async def _end(
             log.warning("some events were not written")
     lead.cancel()  # a renewal after the release would take the lease back
     await asyncio.wait([lead])
-    await asyncio.gather(*(controller.lease.release() for controller in controllers if controller.lease))
+    await asyncio.gather(*(manager.lease.release() for manager in managers if manager.lease))
     return 0
 
 

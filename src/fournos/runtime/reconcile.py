@@ -77,7 +77,7 @@ class Outcome:
 
 
 async def reconcile(
-    system: Controller[Observed],
+    controller: Controller[Observed],
     caches: Caches,
     executor: StepExecutor,
     key: Key,
@@ -88,8 +88,8 @@ async def reconcile(
 
     Raises only NotLeaderError; all other errors become the outcome.
     """
-    current = _Pass(system, caches, executor, key, now, failures)
-    with bind(system=system.name, kind=system.resource.kind, namespace=key.namespace, name=key.name):
+    current = _Pass(controller, caches, executor, key, now, failures)
+    with bind(system=controller.name, kind=controller.resource.kind, namespace=key.namespace, name=key.name):
         try:
             return await current.run()
         except NotLeaderError:
@@ -106,14 +106,14 @@ class _Pass(Generic[Observed]):
 
     def __init__(
         self,
-        system: Controller[Observed],
+        controller: Controller[Observed],
         caches: Caches,
         executor: StepExecutor,
         key: Key,
         now: datetime,
         failures: int,
     ) -> None:
-        self.system = system
+        self.controller = controller
         self.caches = caches
         self.executor = executor
         self.key = key
@@ -124,10 +124,10 @@ class _Pass(Generic[Observed]):
         self.news = False
 
     async def run(self) -> Outcome:
-        observed = self.system.observe(self.caches, self.key)
+        observed = self.controller.observe(self.caches, self.key)
         if observed is None:
             return Outcome(Result.GONE)
-        with bind(uid=uid_of(self.system.primary(observed))):
+        with bind(uid=uid_of(self.controller.primary(observed))):
             return await self.work(observed)
 
     async def work(self, observed: Observed) -> Outcome:
@@ -135,7 +135,7 @@ class _Pass(Generic[Observed]):
         acted = await self.act(decision)
         failure = None
         if self.is_gone(acted.stopped):
-            return Outcome(Result.GONE, object=self.system.primary(observed), done=tuple(self.done))
+            return Outcome(Result.GONE, object=self.controller.primary(observed), done=tuple(self.done))
         if isinstance(acted.stopped, StepFailure):
             failure = acted.stopped
             decision = await self.decide(observed, failure)
@@ -149,14 +149,14 @@ class _Pass(Generic[Observed]):
 
     async def decide(self, observed: Observed, failure: StepFailure | None) -> Decision:
         for _ in range(MAX_ROUNDS + 1):
-            decision = attempt(self.system.decide, observed, Facts(self.answers, failure), self.now)
+            decision = attempt(self.controller.decide, observed, Facts(self.answers, failure), self.now)
             if not isinstance(decision, Need):
                 return decision
             missing = [question for question in decision.questions if question not in self.answers]
             if not missing:
-                raise RuntimeError(f"{self.system.name} asks again for what it has been told")
+                raise RuntimeError(f"{self.controller.name} asks again for what it has been told")
             self.answers |= await answer(self.executor.api, missing)
-        raise RuntimeError(f"{self.system.name} does not decide after {MAX_ROUNDS} rounds of answers")
+        raise RuntimeError(f"{self.controller.name} does not decide after {MAX_ROUNDS} rounds of answers")
 
     def is_gone(self, stopped: StepFailure | Waiting | None) -> bool:
         """True if a patch of the object itself found no object: it is deleted and still in the cache."""
@@ -164,7 +164,7 @@ class _Pass(Generic[Observed]):
             isinstance(stopped, StepFailure)
             and stopped.error == NotFoundError.__name__
             and isinstance(stopped.step, Patch)
-            and (stopped.step.resource, stopped.step.key) == (self.system.resource, self.key)
+            and (stopped.step.resource, stopped.step.key) == (self.controller.resource, self.key)
         )
 
     async def act(self, decision: Decision) -> Acted:
@@ -172,7 +172,7 @@ class _Pass(Generic[Observed]):
             decision.steps,
             self.caches,
             failures=self.failures,
-            executors=self.system.executors,
+            executors=self.controller.executors,
         )
         self.done += acted.done
         self.news = self.news or acted.news
@@ -190,7 +190,7 @@ class _Pass(Generic[Observed]):
         failed = isinstance(acted.stopped, StepFailure)
         return Outcome(
             Result.FAILED if failed else Result.WAITING,
-            object=self.system.primary(observed),
+            object=self.controller.primary(observed),
             done=tuple(self.done),
             failure=acted.stopped if isinstance(acted.stopped, StepFailure) else None,
             waiting=acted.stopped if isinstance(acted.stopped, Waiting) else None,
@@ -202,7 +202,7 @@ class _Pass(Generic[Observed]):
         self, observed: Observed, decision: Decision, failure: StepFailure | None, retry_after: float
     ) -> Outcome:
         """Writes the status; returns the outcome with the events to send."""
-        primary = self.system.primary(observed)
+        primary = self.controller.primary(observed)
         transient = failure is not None and failure.transient
         try:
             written = await self.write_status(primary, decision)
@@ -252,11 +252,11 @@ class _Pass(Generic[Observed]):
             return None
         body = {"metadata": {"resourceVersion": self.version_of(primary)}, "status": changes}
         written = await self.executor.api.patch(
-            self.system.resource, key_of(primary), body, subresource="status"
+            self.controller.resource, key_of(primary), body, subresource="status"
         )
-        self.caches.assume(self.system.resource, written)
-        if self.system.written is not None:
-            self.system.written(primary, written)
+        self.caches.assume(self.controller.resource, written)
+        if self.controller.written is not None:
+            self.controller.written(primary, written)
         return written
 
     def kept(self, written: Obj, decision: Decision) -> bool:
@@ -273,7 +273,7 @@ class _Pass(Generic[Observed]):
             if (
                 isinstance(step, Patch)
                 and answered is not None
-                and (step.resource, step.key) == (self.system.resource, key_of(primary))
+                and (step.resource, step.key) == (self.controller.resource, key_of(primary))
                 and (step.body.get("metadata") or {}).get("resourceVersion") == version
             ):
                 version = str(answered["metadata"]["resourceVersion"])

@@ -113,23 +113,23 @@ def settings_of(namespace: str) -> dict[str, Any]:
 @asynccontextmanager
 async def operating(client: Client, namespace: str) -> AsyncIterator[Metrics]:
     metrics, clock = Metrics(TABLE), SystemClock()
-    controllers: list[Manager] = []
+    managers: list[Manager] = []
 
-    def wake(system: str, key: Key) -> None:
-        for controller in controllers:
-            if any(system == running.system.name for running in controller._running):
-                controller.wake(system, key)
+    def wake(controller: str, key: Key) -> None:
+        for manager in managers:
+            if any(controller == running.controller.name for running in manager._running):
+                manager.wake(controller, key)
 
     tasks = []
     for part, its in settings_of(namespace).items():
         running = PARTS[part].start(its, clock, metrics, wake)
-        controllers.append(Manager(client, running.controllers, clock=clock, metrics=metrics))
+        managers.append(Manager(client, running.controllers, clock=clock, metrics=metrics))
         tasks += [asyncio.create_task(job()) for job in running.background.values()]
-    for controller in controllers:
-        tasks.append(asyncio.create_task(controller.informers.watch()))
-    for controller in controllers:
-        await asyncio.wait_for(controller.informers.synced(), 30)
-        tasks.append(asyncio.create_task(controller.work()))
+    for manager in managers:
+        tasks.append(asyncio.create_task(manager.informers.watch()))
+    for manager in managers:
+        await asyncio.wait_for(manager.informers.synced(), 30)
+        tasks.append(asyncio.create_task(manager.work()))
     try:
         yield metrics
         assert not [task for task in tasks if task.done()]

@@ -234,7 +234,7 @@ async def replica(kubeconfig: Path, namespace: str, name: str, stop: asyncio.Eve
         )
         async with Client(credentials, guard=lease.check, observer=metrics.requests("local")) as api:
             recorder = Recorder(api, clock, metrics, instance=name)
-            controller = Manager(
+            manager = Manager(
                 api,
                 [toys(name, namespace)],
                 lease=lease,
@@ -242,7 +242,7 @@ async def replica(kubeconfig: Path, namespace: str, name: str, stop: asyncio.Eve
                 metrics=metrics,
                 record=recorder.record,
             )
-            return await run([controller], clock=clock, metrics=metrics, recorder=recorder, stop=stop)
+            return await run([manager], clock=clock, metrics=metrics, recorder=recorder, stop=stop)
 
 
 async def test_two_replicas_and_a_takeover(kubeconfig: Path, api: Client, toy: Obj) -> None:

@@ -51,7 +51,7 @@ class Clients(FakeClusters):
 async def connected(name: str, cluster: FakeCluster) -> AsyncIterator[Fleet]:
     """The fleet of a part that is started with its settings, connected to one cluster."""
     part = PARTS[name]
-    running = part.start(part.settings(), LoopClock(), Metrics(), lambda system, key: None)
+    running = part.start(part.settings(), LoopClock(), Metrics(), lambda controller, key: None)
     (run,) = running.background.values()
     owner = run.__self__  # type: ignore[attr-defined]
     fleet = owner if isinstance(owner, Fleet) else owner.fleet
@@ -128,11 +128,11 @@ async def test_how_often_leftovers_are_looked_for(
         times.append(bench.clock.monotonic())
         return ()
 
-    system = watching("toys", lambda obj, facts: Decision())
+    controller = watching("toys", lambda obj, facts: Decision())
     found = PARTS[part]
     interval = found.collect_interval(found.settings())
-    controller = bench.controller(replace(system, collect=collect), collect_interval=interval)
-    await bench.lead(controller)
+    manager = bench.manager(replace(controller, collect=collect), collect_interval=interval)
+    await bench.lead(manager)
     await asyncio.sleep(10 * seconds)
     for task in bench.tasks:
         task.cancel()

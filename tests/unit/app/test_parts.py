@@ -62,9 +62,9 @@ def test_settings_are_the_defaults_of_the_hearth_readme() -> None:
 
 async def test_the_clusters_start_and_report() -> None:
     metrics = Metrics(TABLE)
-    running = PARTS["clusters"].start(ClusterSettings(), SystemClock(), metrics, lambda system, key: None)
-    controller = Manager(Connection(Server()), running.controllers, metrics=metrics)
-    running.refresh(controller)
+    running = PARTS["clusters"].start(ClusterSettings(), SystemClock(), metrics, lambda controller, key: None)
+    manager = Manager(Connection(Server()), running.controllers, metrics=metrics)
+    running.refresh(manager)
     assert metrics.value("fournos_clusters", "Valid") == 0
     assert list(running.background) == ["fleet"]
 
@@ -78,9 +78,9 @@ async def test_the_interval_of_garbage_collection(
     monkeypatch.setenv("FOURNOS_NAMESPACE", "bench")
     monkeypatch.setenv("FOURNOS_GC_INTERVAL_SEC", seconds)
     part, bench, settings = PARTS["jobs"], Bench(), JobSettings()
-    running = part.start(settings, SystemClock(), bench.metrics, lambda system, key: None)
-    controller = bench.controller(*running.controllers, collect_interval=part.collect_interval(settings))
-    await bench.lead(controller)
+    running = part.start(settings, SystemClock(), bench.metrics, lambda controller, key: None)
+    manager = bench.manager(*running.controllers, collect_interval=part.collect_interval(settings))
+    await bench.lead(manager)
     await asyncio.sleep(1)
     labels = {"app.kubernetes.io/managed-by": "fournos", "fournos.dev/job-name": "gone"}
     born = bench.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")

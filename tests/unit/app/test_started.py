@@ -35,13 +35,13 @@ class Client(Connection):
 class Started:
     """The arguments of `process.run`."""
 
-    controllers: list[Any] = field(default_factory=list)
+    managers: list[Any] = field(default_factory=list)
     answers: dict[str, int] = field(default_factory=dict)
     """Of the port of the probes, by path."""
     port: int = field(default_factory=free_port)
 
-    async def __call__(self, controllers: list[Any], *, background: Any, **options: Any) -> int:
-        self.controllers = controllers
+    async def __call__(self, managers: list[Any], *, background: Any, **options: Any) -> int:
+        self.managers = managers
         health = asyncio.ensure_future(background["health"]())
         async with aiohttp.ClientSession() as session:
             for path in ("/healthz", "/metrics"):
@@ -94,5 +94,5 @@ def test_a_part_s_variable_names_the_namespace_of_its_lease(
 ) -> None:
     monkeypatch.setenv(f"{PARTS[part].prefix}NAMESPACE", "elsewhere")
     assert run.main(enable=(part,), health_port=started.port) == 0
-    (controller,) = started.controllers
-    assert controller.lease.key == Key("elsewhere", PARTS[part].lease)
+    (manager,) = started.managers
+    assert manager.lease.key == Key("elsewhere", PARTS[part].lease)

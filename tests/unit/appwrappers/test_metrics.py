@@ -31,7 +31,7 @@ async def test_each_phase_that_one_enters() -> None:
         lambda server: submit(server, pod_template("sample")), world=lambda: Controllers(fails={"sample"})
     )
     counting = appwrappers_controller(OWN, written=partial(count_phase, metrics))
-    await run(replace(story, system=counting))
+    await run(replace(story, controller=counting))
     assert b'appwrapper_phase_total{namespace="team",phase="Running"} 2.0' in metrics.render()
     entered = ("Suspended", "Resuming", "Resetting", "Succeeded", "Failed")
     counts = [metrics.value("appwrapper_phase_total", NS, phase) for phase in entered]

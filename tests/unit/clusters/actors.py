@@ -92,7 +92,7 @@ class FakeFleet:
         return None
 
 
-def systems(settings: ClusterSettings = SETTINGS) -> list[Controller[Any]]:
+def controllers(settings: ClusterSettings = SETTINGS) -> list[Controller[Any]]:
     """The three systems, that of the FournosClusters first; it sees the other clusters as objects."""
     fleet = FakeFleet()
     secrets, clusters, queue = cluster_controllers(settings, fleet)

@@ -31,7 +31,7 @@ async def test_quota_that_kueue_counts_for_another_namespace_keeps_a_deleted_clu
         hub(server)
         one(server)
 
-    first, *others = actors.systems()
+    first, *others = actors.controllers()
     story = Scenario(first, begin, others=others, script=(used, deleted), horizon=300.0)
     server = (await run(story)).server
     assert cluster(server)["status"]["decommission"] == "Draining" and "c1" in quotas(server)

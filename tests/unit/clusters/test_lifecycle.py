@@ -74,7 +74,7 @@ def scenario(setup: Callable[[Server], None], *script: Callable[[Server], None],
         hub(server)
         setup(server)
 
-    first, *others = actors.systems(kwargs.pop("settings", actors.SETTINGS))
+    first, *others = actors.controllers(kwargs.pop("settings", actors.SETTINGS))
     return Scenario(
         first,
         begin,
@@ -246,7 +246,7 @@ async def test_discovery_again_and_again_bumps_no_generation() -> None:
     server = Server()
     hub(server)
     one(server)
-    group = Group(server, actors.systems(ClusterSettings()))
+    group = Group(server, actors.controllers(ClusterSettings()))
     await run_to_quiescence(group, [actors.kueue], horizon=7200.0)
     changes = [c for c in server.history if c.resource is FOURNOS_CLUSTER]
     generations = [c.object["metadata"]["generation"] for c in changes]

@@ -74,7 +74,7 @@ async def test_a_cluster_without_a_spec_is_told_what_it_lacks_and_can_be_deleted
     hub(server)
     meta = {"name": "c1", "namespace": HUB, "labels": {"fournos.dev/auto-discovered": "true"}}
     server.create(FOURNOS_CLUSTER, {"metadata": meta})
-    group = Group(server, actors.systems())
+    group = Group(server, actors.controllers())
     await run_to_quiescence(group, [actors.kueue], horizon=300.0)
     found = cluster(server)
     assert found["status"]["kubeconfigStatus"] == "Missing"

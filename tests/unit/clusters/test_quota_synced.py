@@ -17,7 +17,7 @@ async def test_it_is_true_only_when_the_queue_has_what_the_status_says() -> None
     server = Server()
     hub(server)
     one(server)
-    group = Group(server, actors.systems())
+    group = Group(server, actors.controllers())
     for change in (
         lambda: None,
         lambda: target(server, "c1", node(), node("n2", count=8)),

@@ -26,7 +26,7 @@ async def play(
     server = Server()
     hub(server, queue)
     setup(server)
-    await run_to_quiescence(Group(server, actors.systems(settings)), [actors.kueue], horizon=horizon)
+    await run_to_quiescence(Group(server, actors.controllers(settings)), [actors.kueue], horizon=horizon)
     return server
 
 
@@ -87,7 +87,9 @@ async def test_the_interval_of_discovery_and_a_cluster_s_own(monkeypatch: pytest
     assert await last_discovery(found, ClusterSettings()) == "2030-01-01T00:00:00Z"
     server = await play(ClusterSettings(), found, horizon=10.0)
     edit(server, gpuDiscoveryInterval="25m")
-    await run_to_quiescence(Group(server, actors.systems(ClusterSettings())), [actors.kueue], horizon=3600.0)
+    await run_to_quiescence(
+        Group(server, actors.controllers(ClusterSettings())), [actors.kueue], horizon=3600.0
+    )
     assert cluster(server)["status"]["hardware"]["lastDiscovery"] >= "2030-01-01T00:50:00Z"
 
 
@@ -101,6 +103,6 @@ async def test_how_long_gpus_must_be_missing(monkeypatch: pytest.MonkeyPatch) ->
         monkeypatch.setenv("HEARTH_GPU_SHRINK_AFTER_SEC", seconds)
         server = await play(ClusterSettings(), found, horizon=10.0)
         target(server, "c1")
-        group = Group(server, actors.systems(ClusterSettings()))
+        group = Group(server, actors.controllers(ClusterSettings()))
         await run_to_quiescence(group, [actors.kueue], horizon=600.0)
         assert quotas(server)["c1"].get("fournos/gpu-l40s", 0) == left

@@ -16,7 +16,7 @@ def message(server: Server, type_: str) -> str:
 
 
 async def test_without_a_clusterqueue_its_name_and_setting_are_named() -> None:
-    first, *others = actors.systems()
+    first, *others = actors.controllers()
     server = (await run(Scenario(first, one, others=others, horizon=100.0))).server
     assert server.find(CLUSTER_QUEUE, QUEUE) is None
     assert says(server, "QuotaSynced") == ("False", "NoClusterQueue")
@@ -30,7 +30,7 @@ async def test_a_lock_that_no_operator_of_jobs_looks_at_says_so() -> None:
         hub(server)
         one(server)
 
-    first, *others = actors.systems()
+    first, *others = actors.controllers()
     script = (lambda server: edit(server, owner="ann"),)
     story = Scenario(first, begin, others=others, actors=[actors.kueue], script=script, horizon=100.0)
     server = (await run(story)).server

@@ -328,8 +328,8 @@ async def test_nothing_is_left_of_a_run_that_went_while_nobody_looked() -> None:
     server.create(RUN, pipeline_run())
     process = Process(server, framework_controller(PIPELINE_RUN, 1))
     process.deliver(at_least=9)
-    assert process.system.collect is not None  # at start events wake nobody
-    assert list(process.system.collect(process.caches)) == [Key(NS, "gone")]
+    assert process.controller.collect is not None  # at start events wake nobody
+    assert list(process.controller.collect(process.caches)) == [Key(NS, "gone")]
 
 
 async def test_nothing_is_left_of_a_deleted_run() -> None:

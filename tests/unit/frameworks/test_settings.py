@@ -24,7 +24,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def watched() -> set[str]:
-    return {str(system.watches[0].resource) for system in framework_controllers(FrameworkSettings())}
+    return {str(controller.watches[0].resource) for controller in framework_controllers(FrameworkSettings())}
 
 
 def test_the_file_adds_a_kind(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,10 +45,10 @@ async def test_max_attempts_of_an_object_that_is_made_anew(
     """Each attempt is preempted."""
     monkeypatch.setenv(f"{PREFIX}MAX_ATTEMPTS", str(attempts))
     monkeypatch.setenv(f"{PREFIX}KINDS", "PipelineRun.v1.tekton.dev")
-    (system,) = framework_controllers(FrameworkSettings())
+    (controller,) = framework_controllers(FrameworkSettings())
     tried = ("again", "again-r2", "again-r3", "again-r4")
     told = Scenario(
-        system,
+        controller,
         submitted(pipeline_run("again", on_eviction="recreate")),
         cast=(preempting(*tried), endless(*tried)),
     )

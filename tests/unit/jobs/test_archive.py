@@ -103,7 +103,7 @@ def test_a_phase_that_is_entered_anew_is_not_archived() -> None:
 
 async def test_an_archived_job_has_the_condition_in_its_next_write() -> None:
     kept = await run(scenario(recorder(after=0), horizon=TTL - 100))
-    observed = kept.scenario.system.observe(kept.process.caches, KEY)
+    observed = kept.scenario.controller.observe(kept.process.caches, KEY)
     assert observed is not None
     settings = JobSettings(namespace=NS, history_enabled=True)
     ctx = Context(observed, Facts(), kept.server.clock.now(), settings, TEMPLATE)

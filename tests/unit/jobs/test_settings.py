@@ -40,8 +40,8 @@ async def play(setup: Any = submit, *, actors: Any = None, script: Any = (), **s
         setup(server)
 
     cast = actors or [Resolver(), Kueue(), Tekton()]
-    system = jobs_controller(SETTINGS.model_copy(update=settings), TEMPLATE)
-    return (await run(Scenario(system, begin, cast, script, horizon=60))).server
+    controller = jobs_controller(SETTINGS.model_copy(update=settings), TEMPLATE)
+    return (await run(Scenario(controller, begin, cast, script, horizon=60))).server
 
 
 def test_defaults(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ SETTINGS = MiniClusterSettings()
 QUEUE = {"kueue.x-k8s.io/queue-name": "lq"}
 
 
-def system(settings: MiniClusterSettings = SETTINGS) -> Controller[Observed]:
+def controller(settings: MiniClusterSettings = SETTINGS) -> Controller[Observed]:
     """The system with a certificate that is the same in every run."""
     found = miniclusters_controller(settings)
     maker = Maker(settings, random=lambda length: b"\x07" * length)

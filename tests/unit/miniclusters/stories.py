@@ -12,7 +12,7 @@ from fournos.miniclusters import names
 from fournos.miniclusters.kinds import MINICLUSTER, SERVICE
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.queueing.kinds import WORKLOAD
-from tests.unit.miniclusters.actors import NS, QUEUE, SETTINGS, Cluster, change, flavors, submit, system
+from tests.unit.miniclusters.actors import NS, QUEUE, SETTINGS, Cluster, change, controller, flavors, submit
 from tests.world.harness import Scenario, run
 from tests.world.kueue import Kueue, holding
 from tests.world.server import Server
@@ -75,7 +75,7 @@ def story(
         setup(server)
 
     return Scenario(
-        system=system(settings),
+        controller=controller(settings),
         setup=begin,
         cast=(kueue, world),
         script=script,

@@ -18,7 +18,7 @@ from fournos.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
 from fournos.kube.resource import Key, controller_of, key_of, uid_of
 from fournos.miniclusters.kinds import MINICLUSTER, SERVICE
 from fournos.queueing.kinds import WORKLOAD
-from tests.unit.miniclusters.actors import NS, QUEUE, Cluster, change, flavors, submit, system
+from tests.unit.miniclusters.actors import NS, QUEUE, Cluster, change, controller, flavors, submit
 from tests.unit.miniclusters.stories import alive, finished_means_over
 from tests.world.harness import run_to_quiescence
 from tests.world.kueue import Kueue
@@ -37,7 +37,7 @@ class Lives(RuleBasedStateMachine):
         self.server = Server(VirtualClock())
         flavors(self.server)
         self.kueue, self.cluster = Kueue(), Cluster()
-        self.system = system()
+        self.controller = controller()
         self.codes: dict[str, int] = {}
         """UID of a MiniCluster -> its exit code, once it is said."""
 
@@ -46,7 +46,7 @@ class Lives(RuleBasedStateMachine):
         self.lag = lag
         submit(self.server, "plain", maxSize=3)
         submit(self.server, "queued", labels=QUEUE, maxSize=3)
-        self.process = Process(self.server, self.system, lag=lag)
+        self.process = Process(self.server, self.controller, lag=lag)
 
     def teardown(self) -> None:
         """Whatever happened: it comes to rest as its spec says, and nothing remains of what is deleted."""
@@ -73,7 +73,7 @@ class Lives(RuleBasedStateMachine):
             self.runner.close()
 
     def _rest(self) -> None:
-        self.process = Process(self.server, self.system)
+        self.process = Process(self.server, self.controller)
         actors = (self.kueue, self.cluster)
         self.runner.run(run_to_quiescence(self.process, actors, invariants=(finished_means_over,)))
 
@@ -90,7 +90,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule()
     def crashes(self) -> None:
-        self.process = Process(self.server, self.system, lag=self.lag)
+        self.process = Process(self.server, self.controller, lag=self.lag)
 
     @rule()
     def time_passes(self) -> None:

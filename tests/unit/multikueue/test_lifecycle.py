@@ -79,7 +79,7 @@ def scenario(
         fleet(server)
         setup(server)
 
-    first, *others = workers.systems(kwargs.pop("settings", workers.SETTINGS))
+    first, *others = workers.controllers(kwargs.pop("settings", workers.SETTINGS))
     return Scenario(
         first,
         begin,

@@ -62,7 +62,7 @@ async def lived(told: Scenario) -> Server:
     """So long after each action; a renewal falls into every such time."""
     server = Server(VirtualClock())
     told.setup(server)
-    group = Group(server, [told.system, *told.others])
+    group = Group(server, [told.controller, *told.others])
     for action in (lambda server: None, *told.script):
         action(server)
         await run_to_quiescence(group, horizon=told.horizon)

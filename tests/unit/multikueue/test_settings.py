@@ -43,7 +43,7 @@ async def played(*script: Any, setup: Any = submit, watch: Any = lambda server: 
         fleet(server)
         setup(server)
 
-    first, *others = workers.systems(MultiKueueSettings())
+    first, *others = workers.controllers(MultiKueueSettings())
     told = Scenario(first, begin, others=others, actors=(*actors.ACTORS, watch), script=script)
     return (await run(told)).server
 
@@ -79,8 +79,8 @@ async def test_the_kinds_that_are_taken_to_workers(
 ) -> None:
     monkeypatch.setenv(f"{PREFIX}EXTERNAL_FRAMEWORKS", kind)
     settings = MultiKueueSettings()
-    systems, _ = multikueue_controllers(settings, clock=VirtualClock(), wake=lambda system, key: None)
-    assert (FOO in {watch.resource for system in systems for watch in system.watches}) is taken
+    controllers, _ = multikueue_controllers(settings, clock=VirtualClock(), wake=lambda controller, key: None)
+    assert (FOO in {watch.resource for controller in controllers for watch in controller.watches}) is taken
 
 
 @pytest.mark.parametrize("name", [names.CONTROLLER, "example.com/another"])
@@ -240,6 +240,6 @@ def test_without_a_clusters_namespace_no_fournoscluster_is_looked_at(
 ) -> None:
     monkeypatch.setenv(f"{PREFIX}CLUSTERS_NAMESPACE", value)
     settings = MultiKueueSettings()
-    systems, _ = multikueue_controllers(settings, clock=VirtualClock(), wake=lambda system, key: None)
-    watched = {watch.resource for system in systems for watch in system.watches}
+    controllers, _ = multikueue_controllers(settings, clock=VirtualClock(), wake=lambda controller, key: None)
+    watched = {watch.resource for controller in controllers for watch in controller.watches}
     assert (FOURNOS_CLUSTER in watched) is bool(value)

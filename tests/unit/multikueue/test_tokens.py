@@ -105,15 +105,15 @@ def scenario(worker: Worker, setup: Any, *, hours: float) -> Scenario:
         worker.clock = server.clock
         setup(server)
 
-    system = tokens_controller(SETTINGS, Now(worker), dial=worker.dial)  # type: ignore[arg-type]
+    controller = tokens_controller(SETTINGS, Now(worker), dial=worker.dial)  # type: ignore[arg-type]
 
     def decide(seen: Any, facts: Facts, now: datetime) -> Decision:
-        decision = system.decide(seen, facts, now)
+        decision = controller.decide(seen, facts, now)
         if isinstance(decision, Decision):
             worker.warned += [one.message for one in decision.events if one.reason == "TokenNotRenewed"]
         return decision
 
-    return Scenario(replace(system, decide=decide), begun, horizon=hours * 3600, end=good)
+    return Scenario(replace(controller, decide=decide), begun, horizon=hours * 3600, end=good)
 
 
 def good(server: Server) -> bool:
@@ -125,7 +125,7 @@ async def lived(worker: Worker, setup: Any, *, hours: float = 1.0) -> Server:
     told = scenario(worker, setup, hours=hours)
     server = Server(VirtualClock())
     told.setup(server)
-    await run_to_quiescence(Process(server, told.system), horizon=told.horizon)
+    await run_to_quiescence(Process(server, told.controller), horizon=told.horizon)
     return server
 
 
@@ -279,5 +279,5 @@ async def test_nothing_of_the_content_is_kept() -> None:
 
 
 def test_the_operator_runs_it() -> None:
-    systems, _ = multikueue_controllers(SETTINGS, clock=VirtualClock(), wake=lambda name, key: None)
-    assert "multikueue-tokens" in [one.name for one in systems]
+    controllers, _ = multikueue_controllers(SETTINGS, clock=VirtualClock(), wake=lambda name, key: None)
+    assert "multikueue-tokens" in [one.name for one in controllers]

@@ -169,7 +169,7 @@ class FakeWorkers:
     def refused(self, name: str) -> str | None: ...  # type: ignore[empty-body]
 
 
-def systems(settings: MultiKueueSettings = SETTINGS) -> list[Controller[Any]]:
+def controllers(settings: MultiKueueSettings = SETTINGS) -> list[Controller[Any]]:
     """That of the Workloads, which sees the workers' objects as the fleet would, and that of the checks."""
     mine, theirs = FakeWorkers(), FakeWorkers()
     dispatch = workloads(settings, mine)

@@ -41,10 +41,10 @@ class Bench:
         self.recorded: list[tuple[Key, EventRecord]] = []
         self.tasks: list[asyncio.Task[Any]] = []
 
-    def controller(self, *systems: Controller[Any], **options: Any) -> Manager:
+    def manager(self, *controllers: Controller[Any], **options: Any) -> Manager:
         return Manager(
             self.api,
-            systems,
+            controllers,
             clock=self.clock,
             metrics=self.metrics,
             record=lambda resource, obj, note: self.recorded.append((key_of(obj), note)),
@@ -57,10 +57,10 @@ class Bench:
         self.tasks.append(task)
         return task
 
-    async def lead(self, controller: Manager) -> asyncio.Task[Any]:
-        self.start(controller.informers.watch())
-        await controller.informers.synced()
-        return self.start(controller.work())
+    async def lead(self, manager: Manager) -> asyncio.Task[Any]:
+        self.start(manager.informers.watch())
+        await manager.informers.synced()
+        return self.start(manager.work())
 
 
 until = partial(waiting.until, limit=3600, pause=0.5)

@@ -38,7 +38,7 @@ class Seen:
     def __init__(self) -> None:
         self.found: list[tuple[str, int | None]] = []
 
-    def system(self) -> Controller[Any]:
+    def controller(self) -> Controller[Any]:
         def observe(caches: Caches, key: Key) -> Obj | None:
             there = THING in caches and caches[THING].synced
             self.found.append((key.name, len(caches[THING]) if there else None))
@@ -58,11 +58,11 @@ def thing(bench: Bench, name: str, of: str) -> None:
 
 async def test_it_is_open_as_long_as_somebody_needs_it(bench: Bench) -> None:
     seen = Seen()
-    controller = bench.controller(seen.system())
-    await bench.lead(controller)
+    manager = bench.manager(seen.controller())
+    await bench.lead(manager)
     toy(bench, "plain")
     await asyncio.sleep(SOON)
-    assert THING not in controller.caches("t")
+    assert THING not in manager.caches("t")
     toy(bench, "a", things=True)
     toy(bench, "b", things=True)
     thing(bench, "one", "a")
@@ -71,14 +71,14 @@ async def test_it_is_open_as_long_as_somebody_needs_it(bench: Bench) -> None:
     bench.server.delete(THING, Key("ns", "one"))
     await asyncio.sleep(SOON)
     assert seen.found[-1] == ("a", 0), "its deletion has woken who it concerns"
-    controller.refresh_metrics()
+    manager.refresh_metrics()
     assert GAUGE in bench.metrics.render()
     bench.server.delete(TOY, Key("ns", "a"))
     await asyncio.sleep(SOON)
-    assert THING in controller.caches("t")
+    assert THING in manager.caches("t")
     bench.server.patch(TOY, Key("ns", "b"), {"spec": {"things": False}})
     await asyncio.sleep(SOON)
-    assert THING not in controller.caches("t")
+    assert THING not in manager.caches("t")
     assert GAUGE not in bench.metrics.render()
     passes, lists = len(seen.found), len(bench.api.lists)
     thing(bench, "two", "b")
@@ -86,7 +86,7 @@ async def test_it_is_open_as_long_as_somebody_needs_it(bench: Bench) -> None:
     assert (len(seen.found), len(bench.api.lists)) == (passes, lists), "nobody listens any more"
     bench.server.patch(TOY, Key("ns", "plain"), {"spec": {"things": True}})
     await asyncio.sleep(SOON)
-    assert len(controller.caches("t")[THING]) == 1, "and anew"
+    assert len(manager.caches("t")[THING]) == 1, "and anew"
 
 
 async def test_one_that_a_pass_has_opened_wakes_the_key_of_that_pass(bench: Bench) -> None:
@@ -96,25 +96,25 @@ async def test_one_that_a_pass_has_opened_wakes_the_key_of_that_pass(bench: Benc
         return things_of({"spec": toy.get("status") or {}})
 
     claims = replace(
-        seen.system(), decide=lambda toy, facts, now: Decision(status={"things": True}), follow=follow
+        seen.controller(), decide=lambda toy, facts, now: Decision(status={"things": True}), follow=follow
     )
-    controller = bench.controller(claims)
-    await bench.lead(controller)
+    manager = bench.manager(claims)
+    await bench.lead(manager)
     toy(bench, "a")
-    await until(lambda: THING in controller.caches("t"))
+    await until(lambda: THING in manager.caches("t"))
     thing(bench, "one", "a")
     await asyncio.sleep(SOON)
     assert seen.found[-1] == ("a", 1)
 
 
 async def test_a_standby_keeps_it_too(bench: Bench) -> None:
-    controller = bench.controller(Seen().system())
+    manager = bench.manager(Seen().controller())
     toy(bench, "a", things=True)
     thing(bench, "one", "a")
-    bench.start(controller.informers.watch())
-    await controller.informers.synced()
+    bench.start(manager.informers.watch())
+    await manager.informers.synced()
     await asyncio.sleep(SOON)
-    assert len(controller.caches("t")[THING]) == 1
+    assert len(manager.caches("t")[THING]) == 1
 
 
 @pytest.mark.parametrize("trouble", ["not served", "no right"])
@@ -134,11 +134,11 @@ async def test_what_cannot_be_watched_holds_up_nobody(
     if trouble == "not served":
         bench.server.unserved.add(THING)
     seen = Seen()
-    controller = bench.controller(seen.system())
+    manager = bench.manager(seen.controller())
     toy(bench, "a", things=True)
-    await asyncio.wait_for(bench.lead(controller), SOON)
+    await asyncio.wait_for(bench.lead(manager), SOON)
     await asyncio.sleep(600)
-    assert controller.informers.unsynced() == [] and controller.informers.stuck() == []
+    assert manager.informers.unsynced() == [] and manager.informers.stuck() == []
     assert seen.found[-1] == ("a", None)
     toy(bench, "b")
     await until(lambda: ("b", None) in seen.found)
@@ -150,7 +150,7 @@ async def test_what_cannot_be_watched_holds_up_nobody(
 
 async def test_an_odd_object_does_not_end_its_watch(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     seen = Seen()
-    await bench.lead(bench.controller(seen.system()))
+    await bench.lead(bench.manager(seen.controller()))
     toy(bench, "odd", odd=True)
     toy(bench, "a", things=True)
     await asyncio.sleep(SOON)

@@ -21,9 +21,9 @@ from tests.unit.runtime.toy import (
     THING,
     TOY,
     TOY_KEY,
+    controller,
     make_config,
     make_toy,
-    system,
     wakes_owner,
 )
 
@@ -31,9 +31,9 @@ pytestmark = pytest.mark.looptime
 
 
 async def test_a_toy_goes_all_the_way_and_then_all_is_quiet(bench: Bench) -> None:
-    controller = bench.controller(system())
+    manager = bench.manager(controller())
     bench.start(play(bench.server))
-    await bench.lead(controller)
+    await bench.lead(manager)
     make_config(bench.server)
     make_toy(bench.server)
     await until(lambda: bench.server.get(TOY, TOY_KEY).get("status", {}).get("phase") == "Done")
@@ -58,7 +58,7 @@ async def test_what_a_projection_hides_wakes_nobody(bench: Bench) -> None:
         return {"metadata": meta, "spec": {"shown": toy["spec"].get("shown", 0)}}
 
     toys(bench.server, "a")
-    await bench.lead(bench.controller(watching("t", decide, project=shown)))
+    await bench.lead(bench.manager(watching("t", decide, project=shown)))
     for spec in ({"hidden": 1}, {"hidden": 2}, {"shown": 5}):
         bench.server.patch(TOY, Key("ns", "a"), {"spec": spec})
         await asyncio.sleep(1)
@@ -67,7 +67,7 @@ async def test_what_a_projection_hides_wakes_nobody(bench: Bench) -> None:
 
 async def test_what_was_there_before_is_worked_on(bench: Bench) -> None:
     toys(bench.server, "a", "b")
-    await bench.lead(bench.controller(watching("t", lambda toy, facts: Decision(status={"seen": True}))))
+    await bench.lead(bench.manager(watching("t", lambda toy, facts: Decision(status={"seen": True}))))
     await until(lambda: all(toy.get("status") for toy in bench.server.list(TOY)))
 
 
@@ -84,20 +84,20 @@ async def test_systems_that_watch_the_same_share_one_cache(bench: Bench) -> None
     two = child("two", indexes={"name": names})
     other = child("other", selector="a=b")
     clash = child("clash", indexes={"name": owner_uids})
-    controller = bench.controller(one, two, other, clash)
-    bench.start(controller.informers.watch())
-    await controller.informers.synced()
+    manager = bench.manager(one, two, other, clash)
+    bench.start(manager.informers.watch())
+    await manager.informers.synced()
     assert sorted(bench.api.lists) == ["things.test.dev"] * 3 + ["toys.test.dev"]
-    assert controller.caches("one")[THING] is controller.caches("two")[THING]
-    assert controller.caches("one")[THING] is not controller.caches("other")[THING]
-    assert controller.caches("two")[THING] is not controller.caches("clash")[THING]
+    assert manager.caches("one")[THING] is manager.caches("two")[THING]
+    assert manager.caches("one")[THING] is not manager.caches("other")[THING]
+    assert manager.caches("two")[THING] is not manager.caches("clash")[THING]
 
 
 def test_one_system_cannot_watch_a_type_twice() -> None:
     watch = Watch(TOY, lambda obj, caches: [])
-    system = watching("t", lambda toy, facts: Decision())
+    controller = watching("t", lambda toy, facts: Decision())
     with pytest.raises(ValueError, match="t watches a resource type twice"):
-        replace(system, watches=(watch, watch))
+        replace(controller, watches=(watch, watch))
 
 
 async def test_a_write_wakes_the_other_system_that_shares_the_cache(bench: Bench) -> None:
@@ -113,9 +113,9 @@ async def test_a_write_wakes_the_other_system_that_shares_the_cache(bench: Bench
         seen.append((toy.get("status") or {}).get("phase") or "none")
         return Decision()
 
-    controller = bench.controller(watching("writer", writes), watching("reader", reads))
-    await bench.lead(controller)
-    assert controller.caches("writer")[TOY] is controller.caches("reader")[TOY]
+    manager = bench.manager(watching("writer", writes), watching("reader", reads))
+    await bench.lead(manager)
+    assert manager.caches("writer")[TOY] is manager.caches("reader")[TOY]
     toys(bench.server, "a")
     await until(lambda: "Done" in seen)
     assert seen == ["none", "Done"]
@@ -128,7 +128,7 @@ async def test_a_poisonous_object_does_not_hold_up_the_others(bench: Bench) -> N
         return Decision(status={"phase": "Fine"})
 
     toys(bench.server, "poison", "sound")
-    await bench.lead(bench.controller(watching("t", decide), workers=1))
+    await bench.lead(bench.manager(watching("t", decide), workers=1))
     await until(lambda: bench.server.get(TOY, Key("ns", "sound")).get("status"))
     await asyncio.sleep(600)
     bugs = bench.metrics.value("fournos_reconciles_total", "t", "bug")
@@ -142,7 +142,7 @@ async def test_after_an_outage_of_ten_minutes_all_is_done_within_half_a_minute(
     down = ServerError("down", status=503)
     toys(bench.server, *map(str, range(20)))
     bench.server.refusals.append(lambda verb, resource, obj: down)
-    await bench.lead(bench.controller(watching("t", lambda toy, facts: Decision(status={"seen": True}))))
+    await bench.lead(bench.manager(watching("t", lambda toy, facts: Decision(status={"seen": True}))))
     await asyncio.sleep(600)
     tried = len(bench.api.writes)
     assert 300 <= tried <= 600  # at the backoff's limit: each key about every 45 s
@@ -163,7 +163,7 @@ async def test_a_watch_survives_an_object_that_nobody_can_map(bench: Bench) -> N
     mapped = replace(
         watching("t", lambda toy, facts: Decision(status={"ok": True})), watches=(Watch(TOY, wakes),)
     )
-    await bench.lead(bench.controller(mapped))
+    await bench.lead(bench.manager(mapped))
     toys(bench.server, "odd", "even")
     await until(lambda: bench.server.get(TOY, Key("ns", "even")).get("status"))
 
@@ -179,11 +179,11 @@ async def test_a_type_that_is_not_served_is_waited_for_only_if_it_is_required(
         return replace(watching("t", lambda toy, facts: Decision()), watches=watches)
 
     bench.server.unserved.add(THING)
-    optional = bench.controller(with_things(required=False))
+    optional = bench.manager(with_things(required=False))
     bench.start(optional.informers.watch())
     await optional.informers.synced()
     assert not optional.caches("t").served(THING)
-    strict = bench.controller(with_things(required=True))
+    strict = bench.manager(with_things(required=True))
     bench.start(strict.informers.watch())
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(strict.informers.synced(), 60)
@@ -195,14 +195,14 @@ async def test_a_type_that_is_not_served_is_waited_for_only_if_it_is_required(
 
 async def test_a_watch_that_is_told_to_wait_is_named(bench: Bench) -> None:
     bench.server.unserved.add(TOY)
-    controller = bench.controller(watching("t", lambda toy, facts: Decision()))
-    bench.start(controller.informers.watch())
+    manager = bench.manager(watching("t", lambda toy, facts: Decision()))
+    bench.start(manager.informers.watch())
     await asyncio.sleep(1)
-    (line,) = controller.informers.failing()
+    (line,) = manager.informers.failing()
     assert re.fullmatch(r"watch of toys.test.dev: toys.test.dev is not served; next try in \d+ s", line)
     bench.server.unserved.clear()
-    await asyncio.wait_for(controller.informers.synced(), 120)
-    assert controller.informers.failing() == []
+    await asyncio.wait_for(manager.informers.synced(), 120)
+    assert manager.informers.failing() == []
 
 
 async def test_garbage_is_collected_at_start_and_from_time_to_time(bench: Bench) -> None:
@@ -215,7 +215,7 @@ async def test_garbage_is_collected_at_start_and_from_time_to_time(bench: Bench)
         return [Key("ns", "orphan")]
 
     await bench.lead(
-        bench.controller(
+        bench.manager(
             replace(watching("t", lambda toy, facts: Decision()), collect=collect), collect_interval=100
         )
     )
@@ -230,26 +230,26 @@ async def test_all_keys_of_a_system_are_woken_at_once(bench: Bench) -> None:
     seen: dict[str, list[Key]] = {"t": [], "other": []}
 
     def noting(name: str) -> Controller[Any]:
-        system = watching(name, lambda toy, facts: Decision())
-        good = system.observe
+        controller = watching(name, lambda toy, facts: Decision())
+        good = controller.observe
 
         def observe(caches: Caches, key: Key) -> Any:
             seen[name].append(key)
             return good(caches, key)
 
-        return replace(system, observe=observe, collect=lambda caches: [Key("ns", "orphan")])
+        return replace(controller, observe=observe, collect=lambda caches: [Key("ns", "orphan")])
 
-    controller = bench.controller(noting("t"), noting("other"), collect_interval=1000)
-    controller.wake("t")
-    await bench.lead(controller)
+    manager = bench.manager(noting("t"), noting("other"), collect_interval=1000)
+    manager.wake("t")
+    await bench.lead(manager)
     await asyncio.sleep(1)
     for keys in seen.values():
         keys.clear()
-    controller.wake("t")
+    manager.wake("t")
     await asyncio.sleep(1)
     assert sorted(seen["t"]) == [Key("ns", name) for name in ("a", "b", "orphan")]
     assert seen["other"] == []
-    controller.wake("t", Key("ns", "b"))
+    manager.wake("t", Key("ns", "b"))
     await asyncio.sleep(1)
     assert seen["t"][3:] == [Key("ns", "b")]
 
@@ -263,7 +263,7 @@ async def test_many_passes_leave_room_for_others(bench: Bench) -> None:
             turns.append(bench.metrics.value("fournos_reconciles_total", "t", "done"))
             await asyncio.sleep(0)
 
-    await bench.lead(bench.controller(watching("t", lambda toy, facts: Decision()), workers=4))
+    await bench.lead(bench.manager(watching("t", lambda toy, facts: Decision()), workers=4))
     await other()
     assert max(after - before for before, after in itertools.pairwise(turns)) <= 4
 
@@ -271,7 +271,7 @@ async def test_many_passes_leave_room_for_others(bench: Bench) -> None:
 async def test_a_deadline_in_the_past_is_no_hot_loop(bench: Bench) -> None:
     toys(bench.server, "a")
     past = bench.clock.now() - timedelta(hours=1)
-    await bench.lead(bench.controller(watching("t", lambda toy, facts: Decision(wake_at=past))))
+    await bench.lead(bench.manager(watching("t", lambda toy, facts: Decision(wake_at=past))))
     await asyncio.sleep(10)
     assert 90 <= bench.metrics.value("fournos_reconciles_total", "t", "done") <= 102
 
@@ -284,7 +284,7 @@ async def test_notes_are_told_after_the_write(bench: Bench, caplog: pytest.LogCa
         return Decision() if toy.get("status") else Decision(status={"seen": True}, events=(note,))
 
     toys(bench.server, "a")
-    await bench.lead(bench.controller(watching("t", decide)))
+    await bench.lead(bench.manager(watching("t", decide)))
     await until(lambda: bench.recorded)
     await asyncio.sleep(10)
     assert bench.recorded == [(Key("ns", "a"), note)]
@@ -300,7 +300,7 @@ async def test_a_note_may_be_about_another_object(bench: Bench) -> None:
         return Decision(events=(note,) if toy["metadata"]["name"] == "a" else ())
 
     toys(bench.server, "a")
-    await bench.lead(bench.controller(watching("t", decide)))
+    await bench.lead(bench.manager(watching("t", decide)))
     await until(lambda: bench.recorded)
     assert bench.recorded == [(Key("ns", "b"), note)]
 
@@ -313,13 +313,11 @@ async def test_draining_lets_passes_end_and_starts_none(bench: Bench) -> None:
 
     bench.api = Slow(bench.server)
     toys(bench.server, "a", "b")
-    controller = bench.controller(
-        watching("t", lambda toy, facts: Decision(status={"seen": True})), workers=1
-    )
-    working = await bench.lead(controller)
+    manager = bench.manager(watching("t", lambda toy, facts: Decision(status={"seen": True})), workers=1)
+    working = await bench.lead(manager)
     await asyncio.sleep(1)
     before = bench.clock.monotonic()
-    await controller.drain()
+    await manager.drain()
     assert bench.clock.monotonic() - before == pytest.approx(4, abs=0.2)
     await working
     assert [bool(toy.get("status")) for toy in bench.server.list(TOY)] == [True, False]
@@ -327,13 +325,13 @@ async def test_draining_lets_passes_end_and_starts_none(bench: Bench) -> None:
 
 async def test_gauges_are_refreshed(bench: Bench) -> None:
     toys(bench.server, "a", "b")
-    controller = bench.controller(watching("t", lambda toy, facts: Decision(retry=True)))
-    await bench.lead(controller)
+    manager = bench.manager(watching("t", lambda toy, facts: Decision(retry=True)))
+    await bench.lead(manager)
     await asyncio.sleep(20)
-    controller.refresh_metrics()
+    manager.refresh_metrics()
     assert bench.metrics.value("fournos_cache_objects", "toys.test.dev", "", "") == 2
     assert bench.metrics.value("fournos_queue_retrying", "t") == 2
     assert bench.metrics.value("fournos_watch_age_seconds", "toys.test.dev", "", "") == pytest.approx(
         20, abs=1
     )
-    assert controller.informers.stuck() == []
+    assert manager.informers.stuck() == []

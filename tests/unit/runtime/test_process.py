@@ -34,9 +34,9 @@ def replica(
     """A process with a controller for each lease, which writes its name to `status.<lease>`."""
     metrics = Metrics()
     recorder = Recorder(Connection(bench.server), bench.clock, metrics, instance=name)
-    controllers = [_leading(bench, name, lease, recorder) for lease in leases]
+    managers = [_leading(bench, name, lease, recorder) for lease in leases]
     task: asyncio.Task[int] = bench.start(
-        run(controllers, clock=bench.clock, metrics=metrics, recorder=recorder, stop=stop)
+        run(managers, clock=bench.clock, metrics=metrics, recorder=recorder, stop=stop)
     )
     return task
 
@@ -141,7 +141,7 @@ def hanging(bench: Bench, seconds: float) -> Manager:
 
     bench.api = Slow(bench.server)
     toys(bench.server, "a")
-    return bench.controller(watching("t", lambda toy, facts: Decision(status={"seen": True})))
+    return bench.manager(watching("t", lambda toy, facts: Decision(status={"seen": True})))
 
 
 @pytest.mark.parametrize(("takes", "written"), [(5, True), (50, False)])
@@ -149,8 +149,8 @@ async def test_without_a_lease_it_works_and_stops_within_its_grace(
     bench: Bench, takes: float, written: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     stop = asyncio.Event()
-    controllers = [hanging(bench, takes), bench.controller(watching("other", lambda toy, facts: Decision()))]
-    only = bench.start(run(controllers, clock=bench.clock, metrics=bench.metrics, stop=stop, grace=20))
+    managers = [hanging(bench, takes), bench.manager(watching("other", lambda toy, facts: Decision()))]
+    only = bench.start(run(managers, clock=bench.clock, metrics=bench.metrics, stop=stop, grace=20))
     await asyncio.sleep(1)
     assert bench.metrics.value("fournos_leader", "") == 1
     before = bench.clock.monotonic()
@@ -168,7 +168,7 @@ async def test_a_background_task_that_keeps_ending_ends_the_process(
         raise OSError("port is taken")
 
     code = await run(
-        [bench.controller(watching("t", lambda toy, facts: Decision()))],
+        [bench.manager(watching("t", lambda toy, facts: Decision()))],
         clock=bench.clock,
         metrics=bench.metrics,
         background={"health": broken},

@@ -37,14 +37,14 @@ class Bench:
         self.caches[TOY].replace(self.server.list(TOY), str(self.server.version))
 
     async def run(self, decide: Deciding, *, key: Key = TOY_KEY, failures: int = 0) -> Outcome:
-        system: Controller[Obj] = Controller(
+        controller: Controller[Obj] = Controller(
             name="toys",
             watches=(Watch(TOY, lambda obj, caches: [key_of(obj)]),),
             observe=lambda caches, key: caches[TOY].get(key),
             decide=lambda toy, facts, now: decide(toy, facts),
             primary=lambda toy: toy,
         )
-        return await reconcile(system, self.caches, StepExecutor(self.api), key, NOW, failures)
+        return await reconcile(controller, self.caches, StepExecutor(self.api), key, NOW, failures)
 
     @property
     def toy(self) -> dict[str, Any]:

@@ -82,7 +82,7 @@ async def test_a_hot_loop_is_found() -> None:
         primary=lambda toy: toy,
     )
     with pytest.raises(AssertionError, match="not quiet"):
-        await run(Scenario(system=counting, setup=make_toy, max_steps=100))
+        await run(Scenario(controller=counting, setup=make_toy, max_steps=100))
 
 
 async def test_a_deadline_runs_the_key_in_virtual_time() -> None:
@@ -97,7 +97,7 @@ async def test_a_deadline_runs_the_key_in_virtual_time() -> None:
         ),
         primary=lambda toy: toy,
     )
-    finished = await run(Scenario(system=timed, setup=make_toy))
+    finished = await run(Scenario(controller=timed, setup=make_toy))
     assert finished.server.get(TOY, TOY_KEY)["status"] == {"phase": "Late"}
     assert finished.server.clock.seconds == 600
 

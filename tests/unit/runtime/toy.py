@@ -122,7 +122,7 @@ def wakes_owner(obj: Obj, caches: Caches) -> Iterable[Key]:
     return [Key(obj["metadata"]["namespace"], owner["name"])] if owner is not None else []
 
 
-def system(*bugs: str) -> Controller[Seen]:
+def controller(*bugs: str) -> Controller[Seen]:
     return Controller(
         name="toys",
         watches=(
@@ -164,7 +164,7 @@ def make_toy(server: Server) -> None:
 
 def scenario(*bugs: str, **options: Any) -> Scenario:
     return Scenario(
-        system=system(*bugs),
+        controller=controller(*bugs),
         setup=lambda server: None,
         script=(make_config, make_toy),
         actors=(worker,),
