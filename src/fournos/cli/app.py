@@ -92,6 +92,12 @@ COMMANDS: Final = (
     Entry("minicluster:app", ("minicluster",), "MiniClusters: Flux clusters in the pods of a Job."),
     Entry("frameworks:app", ("frameworks",), "Kinds that are queued by configuration."),
     Entry(
+        "history:app",
+        ("history",),
+        "Upkeep of the history's database, where that can be reached: backup, marks, deletion.",
+        panel="Operate",
+    ),
+    Entry(
         "wrap:wrap",
         ("wrap",),
         "Wrap manifests into one AppWrapper, which Kueue admits and which ends as one. Needs no cluster.",

@@ -169,6 +169,7 @@ def _prepare_sqlite(connection: Any, _record: Any) -> None:
         "journal_mode = WAL",
         "synchronous = NORMAL",
         "foreign_keys = ON",
+        "secure_delete = ON",  # what is deleted is overwritten
     ):
         cursor.execute(f"PRAGMA {pragma}")
     cursor.close()

@@ -25,12 +25,8 @@ from fournos.history.store.text import folded, indexed
 
 _MERGED: Final = 16
 """More values than these are tested on the rows in order of time: so many match soon."""
-_ORDER: Final = (
-    "fingerprints",
-    "name",
-    "labels",
-    *(name for name in FILTERS if name not in ("fingerprints", "name")),
-)
+_FIRST: Final = ("uid", "fingerprints", "name", "labels")
+_ORDER: Final = (*_FIRST, *(name for name in FILTERS if name not in _FIRST))
 """The filters that can lead, the one that usually leaves the fewest runs first."""
 
 

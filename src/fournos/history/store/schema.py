@@ -169,12 +169,14 @@ blobs: Final = Table(
 )
 
 FILTERS: Final = {
+    "uid": runs.c.uid,
     "fingerprints": runs.c.fingerprint,
     "name": runs.c.name,
     "pipelines": runs.c.pipeline,
     "owners": runs.c.owner,
     "targets": runs.c.target,
     "namespaces": runs.c.namespace_uid,
+    "namespace": runs.c.namespace,
     "phases": runs.c.phase,
     "kinds": runs.c.kind,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Any, Final
@@ -16,7 +16,7 @@ from fournos.history.records import Document, Identity, Interval, Page, Query, R
 from fournos.history.store import rows
 from fournos.history.store.database import BUSY_SECONDS, Database, open_database
 from fournos.history.store.pages import cursor_of, page_statement
-from fournos.history.store.schema import documents, keeps, labels, runs, tombstones, waits
+from fournos.history.store.schema import blobs, documents, keeps, labels, runs, tombstones, waits
 from fournos.history.store.text import indexed, message, pack, unpack
 
 _BATCH: Final = 500
@@ -157,6 +157,30 @@ class Store:
             if on:
                 mark = {"run_id": number, "at": now, "by": indexed(by), "reason": message(reason)}
                 await connection.execute(insert(keeps).values(mark))
+            return True
+
+    async def kept(self, identities: Iterable[Identity]) -> set[Identity]:
+        """Returns those of the runs that have a keep mark."""
+        found = set()
+        async with self.reading() as connection:
+            for identity in identities:
+                mark = select(keeps.c.run_id).where(keeps.c.run_id == number_of(identity))
+                if await connection.scalar(mark) is not None:
+                    found.add(identity)
+        return found
+
+    async def claim_blob(self, identity: Identity, key: str, size: int) -> bool:
+        """Notes a blob of a run before it is written: it goes with the run.  False: there is no such run."""
+        async with self.writing() as connection:
+            number = await connection.scalar(select(number_of(identity)))
+            if number is None:
+                return False
+            statement = _INSERT[self.database.dialect](blobs)
+            row = {"key": key, "run_id": number, "size": size}
+            changed = {"run_id": number, "size": size}
+            await connection.execute(
+                statement.values(row).on_conflict_do_update(index_elements=["key"], set_=changed)
+            )
             return True
 
     async def _upsert(self, connection: AsyncConnection, run: Run) -> int | None:

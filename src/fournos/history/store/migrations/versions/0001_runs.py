@@ -50,6 +50,8 @@ def upgrade() -> None:
     op.create_index("runs_ended", "runs", ["ended_at", "id"], unique=False)
     op.create_index("runs_fingerprint", "runs", ["fingerprint", "submitted_at", "id"], unique=False)
     op.create_index("runs_kind", "runs", ["kind", "submitted_at", "id"], unique=False)
+    op.create_index("runs_namespace", "runs", ["namespace", "submitted_at", "id"], unique=False)
+    op.create_index("runs_uid", "runs", ["uid", "submitted_at", "id"], unique=False)
     op.create_index("runs_name", "runs", ["name", "submitted_at", "id"], unique=False)
     op.create_index("runs_namespace_uid", "runs", ["namespace_uid", "submitted_at", "id"], unique=False)
     op.create_index(

@@ -1,0 +1,177 @@
+"""fournos history …: upkeep of the history's database, run where that can be reached, such as in its pod."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from pydantic import ValidationError
+
+from fournos.api.durations import parse_ttl
+from fournos.cli.command import Cli, verb
+from fournos.cli.errors import Fail
+from fournos.cli.exits import Exit
+from fournos.cli.lazy import sub_app
+from fournos.cli.output import table
+from fournos.history.blobs import DirectoryBlobs
+from fournos.history.records import PAGE_MAX, Query, Run
+from fournos.history.store_settings import StoreSettings
+
+if TYPE_CHECKING:
+    from fournos.history.store import Store
+
+app = sub_app()
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="File of the backup.")]
+UidOption = Annotated[str, typer.Option("--uid", metavar="UID", help="The one with this UID, of several.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="Name of the object.")]
+
+
+@verb(app, "backup")
+async def backup(cli: Cli, file: FileArgument) -> None:
+    """Write the whole history to a new file; the recorder may run meanwhile.
+
+    The file is a SQLite database, also from PostgreSQL, and `restore` takes it into either. Logs and
+    artifacts are files of FOURNOS_HISTORY_DIRECTORY: copy them after this.
+    """
+    async with _store(writable=False) as store:
+        from fournos.history.store import backup as files
+
+        await files.backup(store.database, file)
+    cli.output.say(f"{file}: {file.stat().st_size} bytes")
+
+
+@verb(app, "restore")
+async def restore(cli: Cli, file: FileArgument) -> None:
+    """Fill an empty history from a backup: all of it, or nothing."""
+    async with _store() as store:
+        from fournos.history.store import backup as files
+
+        await files.restore(store.database, file)
+    cli.output.say(f"{file} is restored")
+
+
+@verb(app, "keep")
+async def keep(
+    cli: Cli,
+    name: NameArgument,
+    uid: UidOption = "",
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; it is stored.")] = "",
+    off: Annotated[bool, typer.Option("--off", help="Take the mark away.")] = False,
+) -> None:
+    """Mark a run as one that never expires, such as a baseline."""
+    async with _store() as store:
+        run = await _one(cli, store, name, uid)
+        await store.keep(run.identity, not off, by=cli.me, reason=reason, now=datetime.now(UTC))
+    cli.output.say(f"{run.key} {'may expire' if off else 'is kept'}")
+
+
+@verb(app, "delete", "rm")
+async def delete(
+    cli: Cli,
+    name: Annotated[
+        str, typer.Argument(metavar="[NAME]", show_default=False, help="Name of the object.")
+    ] = "",
+    uid: UidOption = "",
+    owner: Annotated[
+        list[str] | None, typer.Option("--owner", metavar="OWNER", help="All of this owner; repeat it.")
+    ] = None,
+    older: Annotated[
+        str,
+        typer.Option("--older-than", metavar="TIME", help="All submitted before that: 30d, 12h."),
+    ] = "",
+    kept: Annotated[bool, typer.Option("--kept", help="Also those with a keep mark.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete; without it, only list them.")] = False,
+) -> None:
+    """Delete ended runs with their documents, logs and artifacts, for ever: they are not recorded again.
+
+    \b
+    fournos history delete --owner alice --older-than 30d          what would be deleted
+    fournos history delete --owner alice --older-than 30d --yes
+    """
+    if not (name or uid or owner or older):
+        raise Fail("Nothing selects what is to be deleted", fix="name a run, or use --owner or --older-than")
+    namespace = cli.common.namespace or ""
+    query = Query(
+        None, namespace=namespace, name=name, uid=uid, owners=tuple(owner or ()), until=_before(older)
+    )
+    async with _store(writable=yes) as store:
+        from fournos.history.store import retention
+
+        found = await retention.erasable(store, query, kept=kept)
+        if yes:
+            files = DirectoryBlobs(_settings().blobs)
+            identities = [run.identity for run in found]
+            number = await retention.erase(store, files, identities, datetime.now(UTC))
+            cli.output.say(f"{number} runs are deleted")
+            return
+    if not found:
+        raise Fail("No ended run matches", code=Exit.NOT_FOUND)
+    _list(cli, found)
+    cli.output.hint(f"{len(found)} runs; --yes deletes them")
+
+
+@verb(app, "vacuum")
+async def vacuum(cli: Cli) -> None:
+    """Make the database as small as it can be. Writers wait meanwhile."""
+    async with _store() as store:
+        from fournos.history.store import maintenance
+
+        before = await maintenance.size(store.database)
+        await maintenance.vacuum(store.database)
+        cli.output.say(f"{before} bytes before, {await maintenance.size(store.database)} bytes now")
+
+
+@asynccontextmanager
+async def _store(*, writable: bool = True) -> AsyncIterator[Store]:
+    """Opens the database of the settings; its errors end the command."""
+    settings = _settings()
+    try:
+        # An installation without the extra `history` has the other commands.
+        from fournos.history.store import Store, StoreError
+    except ImportError as error:
+        raise Fail(f"{error.name} is missing", fix="pip install 'fournos[history]'") from error
+    try:
+        async with await Store.open(settings.database_url, writable=writable) as store:
+            yield store
+    except StoreError as error:
+        raise Fail(str(error)) from error
+
+
+def _settings() -> StoreSettings:
+    try:
+        return StoreSettings()
+    except ValidationError as error:
+        wrong = ", ".join(f"FOURNOS_HISTORY_{each['loc'][0]}".upper() for each in error.errors())
+        raise Fail(f"{wrong}: {error.errors()[0]['msg']}") from error
+
+
+def _before(older: str) -> datetime | None:
+    try:
+        return datetime.now(UTC) - parse_ttl(older) if older else None
+    except (ValueError, OverflowError) as error:
+        raise Fail(f"--older-than: {error}") from error
+
+
+async def _one(cli: Cli, store: Store, name: str, uid: str) -> Run:
+    query = Query(None, namespace=cli.common.namespace or "", name=name, uid=uid, limit=PAGE_MAX)
+    found = list((await store.find(query)).runs)
+    if not found:
+        raise Fail(f"No run of the name {name}", code=Exit.NOT_FOUND)
+    if len(found) > 1:
+        _list(cli, found)
+        raise Fail(f"{len(found)} runs have the name {name}", fix="choose one with --uid or -n")
+    return found[0]
+
+
+def _list(cli: Cli, runs: list[Run]) -> None:
+    rows = [
+        [run.key.namespace, run.kind, run.name, run.phase, f"{run.submitted_at:%F %H:%M}", run.identity.uid]
+        for run in runs
+    ]
+    header = ["NAMESPACE", "KIND", "NAME", "PHASE", "SUBMITTED", "UID"]
+    cli.output.lines(table(header, rows, width=cli.output.width))

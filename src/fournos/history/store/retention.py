@@ -1,0 +1,192 @@
+"""What leaves the history: by age, by number and size of each namespace, or because a person deletes it.
+
+Deleting a run's row leaves its blobs without an owner in the table `blobs`; they are deleted after that, and
+found again if the process ends in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Select, delete, func, insert, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from fournos.history.blobs import Blobs
+from fournos.history.metrics import BLOB_BYTES, DATABASE_BYTES, DOCUMENT_BYTES, EXPIRED, RUNS
+from fournos.history.records import PAGE_MAX, Ending, Identity, Query, Run
+from fournos.history.store import maintenance
+from fournos.history.store.schema import blobs as blob_table
+from fournos.history.store.schema import keeps, runs, tombstones
+from fournos.history.store.store import Store, number_of
+from fournos.history.store_settings import StoreSettings
+from fournos.runtime.metrics import Metrics
+
+_BATCH: Final = 200
+"""Runs that one transaction deletes, so that a recorder waits for no long one."""
+_FORGOTTEN: Final = timedelta(days=365)
+"""An expired run whose object still exists after this time may be recorded again; it expires at once."""
+
+
+class Removal(StrEnum):
+    """Why a run is in `tombstones`."""
+
+    EXPIRED = "Expired"
+    DELETED = "Deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much stays; None: no limit."""
+
+    age: timedelta | None = None
+    runs: int | None = None
+    """Ended runs of each namespace."""
+    bytes: int | None = None
+    """Bytes of each namespace's ended runs: documents and blobs."""
+
+    @classmethod
+    def of(cls, settings: StoreSettings) -> Limits:
+        return cls(settings.longest_age, settings.retention_runs or None, settings.most_bytes)
+
+
+async def expire(store: Store, files: Blobs, limits: Limits, now: datetime) -> int:
+    """Deletes what is beyond the limits with its blobs, and returns the number of runs.
+
+    A run that is open or marked stays, whatever its age.
+    """
+    number = 0
+    while batch := await _beyond(store, limits, now):
+        number += await _remove(store, batch, Removal.EXPIRED, now, _may_expire())
+    async with store.writing() as connection:
+        old = (tombstones.c.cause == Removal.EXPIRED.value, tombstones.c.at < now - _FORGOTTEN)
+        await connection.execute(delete(tombstones).where(*old))
+    await sweep_blobs(store, files)
+    return number
+
+
+async def erase(store: Store, files: Blobs, identities: Iterable[Identity], now: datetime) -> int:
+    """Deletes these runs with their blobs, whatever their state, and returns their number."""
+    numbers: list[int] = []
+    async with store.reading() as connection:
+        for identity in identities:
+            found = await connection.scalar(select(number_of(identity)))
+            numbers += [] if found is None else [found]
+    number = 0
+    for start in range(0, len(numbers), _BATCH):
+        number += await _remove(store, numbers[start : start + _BATCH], Removal.DELETED, now)
+    await sweep_blobs(store, files)
+    await maintenance.give_back(store.database)
+    return number
+
+
+async def erasable(store: Store, query: Query, *, kept: bool) -> list[Run]:
+    """Returns the ended runs that match; those with a keep mark only with `kept`."""
+    found: list[Run] = []
+    query = replace(query, limit=PAGE_MAX)
+    while True:
+        page = await store.find(query)
+        closed = [run for run in page.runs if run.ending is not Ending.OPEN]
+        marked = set() if kept else await store.kept(run.identity for run in closed)
+        found += [run for run in closed if run.identity not in marked]
+        if not page.cursor:
+            return found
+        query = replace(query, cursor=page.cursor)
+
+
+async def sweep_blobs(store: Store, files: Blobs) -> None:
+    """Deletes the blobs whose run is deleted."""
+    ownerless = blob_table.c.run_id.is_(None)
+    while True:
+        async with store.reading() as connection:
+            keys = (await connection.scalars(select(blob_table.c.key).where(ownerless).limit(_BATCH))).all()
+        if not keys:
+            return
+        await files.delete(keys)
+        async with store.writing() as connection:
+            await connection.execute(delete(blob_table).where(ownerless, blob_table.c.key.in_(keys)))
+
+
+async def report(store: Store, metrics: Metrics, expired: int) -> None:
+    """Sets the metrics of the store, after a pass of the retention."""
+    metrics.add(EXPIRED, amount=expired)
+    metrics.set(DATABASE_BYTES, await maintenance.size(store.database))
+    async with store.reading() as connection:
+        number, documents = (
+            await connection.execute(select(func.count(), _sum(runs.c.document_bytes)))
+        ).one()
+        metrics.set(BLOB_BYTES, int(await connection.scalar(select(_sum(blob_table.c.size))) or 0))
+    metrics.set(RUNS, number)
+    metrics.set(DOCUMENT_BYTES, int(documents))
+
+
+def _sum(column: ColumnElement[Any]) -> ColumnElement[Any]:
+    return func.coalesce(func.sum(column), 0)
+
+
+def _may_expire() -> ColumnElement[bool]:
+    marked = select(keeps.c.run_id).where(keeps.c.run_id == runs.c.id).exists()
+    return runs.c.closed_at.is_not(None) & ~marked
+
+
+async def _beyond(store: Store, limits: Limits, now: datetime) -> Sequence[int]:
+    """Returns the keys of some runs that are beyond a limit, the oldest end first."""
+    async with store.reading() as connection:
+        if limits.age is not None:
+            aged = select(runs.c.id).where(_may_expire(), runs.c.closed_at < now - limits.age)
+            if found := await _first(connection, aged.order_by(runs.c.closed_at, runs.c.id)):
+                return found
+        if limits.runs is None and limits.bytes is None:
+            return []
+        ranked = _ranked().subquery()
+        many = [ranked.c.place > limits.runs] if limits.runs is not None else []
+        large = [ranked.c.together > limits.bytes] if limits.bytes is not None else []
+        beyond = select(runs.c.id).join(ranked, ranked.c.id == runs.c.id)
+        beyond = beyond.where(_may_expire(), or_(*many, *large)).order_by(runs.c.closed_at, runs.c.id)
+        return await _first(connection, beyond)
+
+
+def _ranked() -> Select[Any]:
+    """Returns each ended run's place in its namespace, newest end first, and the bytes up to there."""
+    sizes = (
+        select(blob_table.c.run_id, func.sum(blob_table.c.size).label("size"))
+        .where(blob_table.c.run_id.is_not(None))
+        .group_by(blob_table.c.run_id)
+        .subquery()
+    )
+    order: dict[str, Any] = {
+        "partition_by": (runs.c.cluster, runs.c.namespace_uid),
+        "order_by": (runs.c.closed_at.desc(), runs.c.id.desc()),
+    }
+    size = runs.c.document_bytes + func.coalesce(sizes.c.size, 0)
+    return (
+        select(
+            runs.c.id,
+            func.row_number().over(**order).label("place"),
+            func.sum(size).over(**order, rows=(None, 0)).label("together"),
+        )
+        .outerjoin(sizes, sizes.c.run_id == runs.c.id)
+        .where(runs.c.closed_at.is_not(None))
+    )
+
+
+async def _first(connection: AsyncConnection, statement: Select[Any]) -> Sequence[int]:
+    return (await connection.scalars(statement.limit(_BATCH))).all()
+
+
+async def _remove(
+    store: Store, numbers: Sequence[int], cause: Removal, now: datetime, *conditions: ColumnElement[bool]
+) -> int:
+    """Deletes the runs that still meet the conditions; a tombstone keeps each from being recorded again."""
+    async with store.writing() as connection:
+        identity = (runs.c.cluster, runs.c.namespace, runs.c.uid)
+        found = await connection.execute(
+            delete(runs).where(runs.c.id.in_(numbers), *conditions).returning(*identity)
+        )
+        gone = [{**row._mapping, "at": now, "cause": cause.value} for row in found]
+        if gone:
+            await connection.execute(insert(tombstones), gone)
+    return len(gone)

@@ -1,0 +1,153 @@
+"""The tables: made by the migrations alone, and brought up to date from every revision with their rows."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import pkgutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import Connection, LargeBinary, MetaData, text
+
+import fournos.history
+from fournos.history.records import Document, Interval, Record
+from fournos.history.store import Store, StoreUsageError, migrate
+from fournos.history.store.database import Database, _engine, _parsed
+from fournos.history.store.schema import metadata
+from fournos.insight.causes import Cause
+from tests.history import a_run, at, ended
+from tests.integration.history.test_store import FULL
+
+REVISIONS = Path(__file__).parent / "revisions"
+"""The rows of a database of each revision, as its version has written them: a released file never changes."""
+
+
+def load_all_tables() -> None:
+    """Imports every module of the history: some declare tables of their own."""
+    for module in pkgutil.walk_packages(fournos.history.__path__, "fournos.history."):
+        if ".migrations" not in module.name:
+            importlib.import_module(module.name)
+
+
+def differences(connection: Connection) -> list[Any]:
+    context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+    return list(compare_metadata(context, metadata))
+
+
+async def test_the_latest_revision_makes_the_tables_of_the_program(store: Store) -> None:
+    load_all_tables()
+    async with store.reading() as connection:
+        assert await connection.run_sync(differences) == []
+
+
+def fill(connection: Connection, revision: str) -> None:
+    migrate.upgrade(connection, revision)
+    tables = MetaData()
+    tables.reflect(connection)
+    for name, rows in json.loads((REVISIONS / f"{revision}.json").read_text()).items():
+        table = tables.tables[name]
+        for row in rows:
+            binary = {key for key in row if isinstance(table.c[key].type, LargeBinary)}
+            values = {key: bytes.fromhex(value) if key in binary else value for key, value in row.items()}
+            connection.execute(table.insert().values(values))
+
+
+@pytest.mark.parametrize("revision", migrate.revisions())
+async def test_from_every_revision_to_the_latest(url: str, revision: str) -> None:
+    engine = _engine(_parsed(url), 30)
+    async with engine.begin() as connection:
+        await connection.run_sync(fill, revision)
+    await engine.dispose()
+    async with await Store.open(url) as store:
+        assert await store.get(FULL.identity) == FULL
+        assert await store.get(a_run(1).identity) == a_run(1)
+        assert await store.waits(FULL.identity) == (
+            Interval(at(7), at(9), Cause.LOCK, "held by job x"),
+            Interval(at(9), None, Cause.QUOTA),
+        )
+        assert await store.document(FULL.identity, Document.OBJECT) == {"spec": {"owner": "alice"}}
+        assert await store.kept([FULL.identity, a_run(1).identity]) == {FULL.identity}
+        assert not await store.record(Record(ended(a_run(2)))), "it was deleted by a person"
+        assert await store.record(Record(ended(a_run(1))))
+
+
+async def test_opening_again_changes_nothing(url: str) -> None:
+    async with await Store.open(url) as store:
+        await store.record(Record(FULL))
+    async with await Store.open(url) as store:
+        assert await store.get(FULL.identity) == FULL
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+async def test_replicas_that_start_together_migrate_once(url: str) -> None:
+    stores = await asyncio.gather(*(Store.open(url) for _ in range(4)))
+    assert await stores[0].record(Record(FULL))
+    assert await stores[3].get(FULL.identity) == FULL
+    for store in stores:
+        await store.close()
+
+
+async def test_a_later_version_of_the_tables_is_refused(url: str) -> None:
+    async with await Store.open(url) as store, store.writing() as connection:
+        await connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    for writable in (True, False):
+        with pytest.raises(StoreUsageError, match=r"later version of fournos \(revision 9999\)"):
+            await Store.open(url, writable=writable)
+
+
+async def test_a_failed_migration_leaves_nothing(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    upgrade = migrate.upgrade
+
+    def killed(connection: Connection) -> None:
+        upgrade(connection)
+        raise ConnectionAbortedError("killed")
+
+    monkeypatch.setattr(migrate, "upgrade", killed)
+    with pytest.raises(Exception, match="killed"):
+        await Store.open(url)
+    monkeypatch.undo()
+    async with await Store.open(url) as store:
+        assert await store.record(Record(FULL))
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+async def test_a_reader_migrates_nothing(url: str) -> None:
+    with pytest.raises(StoreUsageError, match="earlier version"):
+        await Store.open(url, writable=False)
+
+
+async def test_a_reader_writes_nothing(url: str) -> None:
+    async with await Store.open(url) as store:
+        await store.record(Record(FULL))
+        async with await Store.open(url, writable=False) as reader:
+            assert isinstance(reader.database, Database)
+            assert await reader.get(FULL.identity) == FULL
+            with pytest.raises(StoreUsageError, match="reading only"):
+                await reader.record(Record(FULL))
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ("sqlite://", "needs the path of a file"),
+        ("sqlite:///:memory:", "needs the path of a file"),
+        ("mysql://me:hunter2@db/x", "mysql: the history's database is sqlite"),
+        ("hunter2", "is not one like sqlite:"),
+        ("sqlite:////proc/nothing/history.db", "cannot be opened"),
+    ],
+)
+async def test_a_url_that_cannot_be_used(bad: str, words: str) -> None:
+    with pytest.raises(StoreUsageError, match=words) as refused:
+        await Store.open(bad)
+    assert "hunter2" not in str(refused.value)
+
+
+async def test_a_reader_makes_no_file(tmp_path: Path) -> None:
+    with pytest.raises(StoreUsageError, match="There is no database"):
+        await Store.open(f"sqlite:///{tmp_path / 'missing.db'}", writable=False)
+    assert not (tmp_path / "missing.db").exists()

@@ -1,0 +1,222 @@
+"""What expires, what stays, and that rows and files go together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from sqlalchemy import func, select
+
+from fournos.history.blobs import DirectoryBlobs
+from fournos.history.metrics import METRICS
+from fournos.history.records import Document, Record, Run
+from fournos.history.store import Store, maintenance, schema
+from fournos.history.store.retention import Limits, erasable, erase, expire, report
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.metrics_table import RUNTIME
+from tests.history import a_run, at, ended, everything
+
+DAY = 86_400
+NEVER = Limits()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> DirectoryBlobs:
+    return DirectoryBlobs(tmp_path / "blobs")
+
+
+async def names(store: Store) -> set[str]:
+    return {run.name for run in (await store.find(everything())).runs}
+
+
+async def record(store: Store, *runs: Run) -> None:
+    for run in runs:
+        assert await store.record(Record(run))
+
+
+async def test_by_age_of_the_end(store: Store, files: DirectoryBlobs) -> None:
+    old, young = ended(a_run(1), after=60), ended(a_run(2), after=5 * DAY)
+    still_open = a_run(3)
+    await record(store, old, young, still_open)
+    limits = Limits(age=timedelta(days=90))
+    assert await expire(store, files, limits, at(60) + timedelta(days=90)) == 0
+    assert await expire(store, files, limits, at(62) + timedelta(days=90)) == 1
+    assert await names(store) == {"job-2", "job-3"}
+    assert await expire(store, files, limits, at(1000 * DAY)) == 1
+    assert await names(store) == {"job-3"}, "an open run never expires"
+
+
+async def test_without_limits_nothing_expires(store: Store, files: DirectoryBlobs) -> None:
+    await record(store, ended(a_run(1)))
+    assert await expire(store, files, NEVER, at(10_000 * DAY)) == 0
+
+
+async def test_by_number_in_each_namespace(store: Store, files: DirectoryBlobs) -> None:
+    here = [ended(a_run(number)) for number in range(5)]
+    there = [ended(a_run(number, namespace_uid="other")) for number in range(5, 7)]
+    await record(store, *here, *there, a_run(8))
+    assert await expire(store, files, Limits(runs=2), at(DAY)) == 3
+    assert await names(store) == {"job-3", "job-4", "job-5", "job-6", "job-8"}
+
+
+async def test_by_size_in_each_namespace(store: Store, files: DirectoryBlobs) -> None:
+    for number in range(4):
+        run = ended(a_run(number))
+        await record(store, run)
+        assert await store.claim_blob(run.identity, f"run-{number}/log", 1000)
+    # The newest has a document besides.
+    await store.record(Record(ended(a_run(3)), documents={Document.OBJECT: {"a": "b"}}))
+    assert await expire(store, files, Limits(bytes=3000), at(DAY)) == 2
+    assert await names(store) == {"job-2", "job-3"}
+    assert await expire(store, files, Limits(bytes=10), at(DAY)) == 2
+
+
+async def test_a_mark_keeps_a_run(store: Store, files: DirectoryBlobs) -> None:
+    run = ended(a_run(1))
+    await record(store, run, ended(a_run(2)))
+    assert await store.keep(run.identity, True, by="alice", reason="baseline of 1.0", now=at(0))
+    assert await store.keep(run.identity, True, by="bob", reason="again", now=at(1))
+    every = Limits(timedelta(0), 0, 0)
+    assert await expire(store, files, every, at(1000 * DAY)) == 1
+    assert await names(store) == {"job-1"}
+    assert await store.keep(run.identity, False, by="bob", reason="", now=at(2))
+    assert await expire(store, files, every, at(1000 * DAY)) == 1
+
+
+async def test_an_end_in_the_future_expires_by_the_observation(store: Store, files: DirectoryBlobs) -> None:
+    run = replace(ended(a_run(1), after=36_500 * DAY), observed_at=at(60))
+    await record(store, run)
+    assert await expire(store, files, Limits(age=timedelta(days=90)), at(91 * DAY)) == 1
+
+
+async def test_what_was_deleted_is_not_recorded_again(store: Store, files: DirectoryBlobs) -> None:
+    expired, erased, other = (ended(a_run(number)) for number in range(3))
+    await record(store, expired)
+    await expire(store, files, Limits(age=timedelta(0)), at(DAY))
+    await record(store, erased, other)
+    assert await erase(store, files, [erased.identity], at(DAY)) == 1
+    assert not await store.record(Record(expired))
+    assert not await store.record(Record(erased))
+    assert await names(store) == {other.name}
+    # After a year without the run, it could only be an object that still exists, and it expires at once.
+    await expire(store, files, NEVER, at(400 * DAY))
+    assert await store.record(Record(expired))
+    assert not await store.record(Record(erased)), "what a person deleted stays deleted"
+
+
+async def test_everything_of_a_run_goes_with_it(store: Store, files: DirectoryBlobs) -> None:
+    run, other = ended(a_run(1, labels={"a": "b"})), ended(a_run(2))
+    for each in (run, other):
+        await store.record(Record(each, documents={Document.OBJECT: {}}))
+        key = f"{each.identity.uid}/log/0"
+        assert await store.claim_blob(each.identity, key, 3)
+        await files.write(key, b"log")
+    assert await erase(store, files, [run.identity], at(0)) == 1
+    async with store.reading() as connection:
+        for table in schema.metadata.sorted_tables:
+            if "run_id" in table.c:
+                left = select(func.count()).where(table.c.run_id.is_distinct_from(await number(store, other)))
+                assert await connection.scalar(left) == 0, table.name
+    assert await files.read("uid-1/log/0") is None
+    assert await files.read("uid-2/log/0") == b"log"
+
+
+async def number(store: Store, run: Run) -> int:
+    async with store.reading() as connection:
+        found = await connection.scalar(select(schema.runs.c.id).where(schema.runs.c.uid == run.identity.uid))
+    assert found is not None
+    return found
+
+
+class FailingBlobs(DirectoryBlobs):
+    """Ends like a process that is killed between the deletion of the rows and that of the files."""
+
+    async def delete(self, keys: Iterable[str]) -> None:
+        raise ConnectionAbortedError("killed")
+
+
+async def test_files_are_found_again_after_a_crash(
+    store: Store, files: DirectoryBlobs, tmp_path: Path
+) -> None:
+    run = ended(a_run(1))
+    await record(store, run)
+    await store.claim_blob(run.identity, "run-1/log", 3)
+    await files.write("run-1/log", b"log")
+    with pytest.raises(ConnectionAbortedError):
+        await erase(store, FailingBlobs(tmp_path / "blobs"), [run.identity], at(0))
+    assert await names(store) == set()
+    assert await files.read("run-1/log") == b"log"
+    await expire(store, files, NEVER, at(0))
+    assert await files.read("run-1/log") is None
+
+
+async def test_no_blob_is_claimed_for_a_run_that_is_gone(store: Store) -> None:
+    assert not await store.claim_blob(a_run().identity, "a", 1)
+
+
+async def test_a_number_is_not_given_again(store: Store, files: DirectoryBlobs) -> None:
+    await record(store, a_run(1))
+    first = await number(store, a_run(1))
+    await erase(store, files, [a_run(1).identity], at(0))
+    await record(store, a_run(2))
+    assert await number(store, a_run(2)) > first
+
+
+async def test_a_query_to_delete_spares_open_and_marked_runs(store: Store) -> None:
+    await record(store, *(ended(a_run(number)) for number in range(3)), a_run(3))
+    await store.keep(a_run(0).identity, True, by="alice", reason="", now=at(0))
+    assert {run.name for run in await erasable(store, everything(), kept=False)} == {"job-1", "job-2"}
+    assert len(await erasable(store, everything(), kept=True)) == 3
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_nothing_of_a_deleted_run_stays_in_sqlites_files(
+    store: Store, files: DirectoryBlobs, tmp_path: Path
+) -> None:
+    await record(store, ended(a_run(1, owner="very-particular-owner", labels={"l": "very-particular-label"})))
+    await store.record(Record(a_run(2)))
+    assert on_disk(tmp_path, b"very-particular-owner")
+    await erase(store, files, [a_run(1).identity], at(0))
+    assert not on_disk(tmp_path, b"very-particular-")
+
+
+def on_disk(folder: Path, text: bytes) -> bool:
+    return any(text in path.read_bytes() for path in folder.glob("history.db*"))
+
+
+async def test_space_is_given_back(store: Store, files: DirectoryBlobs) -> None:
+    for index in range(40):
+        noise = {Document.OBJECT: os.urandom(20_000).hex()}
+        await store.record(Record(ended(a_run(index)), documents=noise))
+    full = await maintenance.size(store.database)
+    assert full > 800_000
+    assert await expire(store, files, Limits(runs=2), at(DAY)) == 38
+    await maintenance.vacuum(store.database)
+    if store.database.dialect == "sqlite":
+        assert await maintenance.size(store.database) < full / 4
+    assert await names(store) == {"job-38", "job-39"}
+
+
+async def test_sizes_are_metrics(store: Store, files: DirectoryBlobs) -> None:
+    metrics = Metrics([*RUNTIME, *METRICS])
+    for index in range(2):
+        await store.record(Record(ended(a_run(index)), documents={Document.OBJECT: {"a": 1}}))
+    await store.claim_blob(a_run(0).identity, "a", 100)
+    await report(store, metrics, expired=3)
+    found = {
+        sample.name: sample.value
+        for family in text_string_to_metric_families(metrics.render().decode())
+        for sample in family.samples
+        if sample.name.startswith("fournos_history")
+    }
+    assert found["fournos_history_runs"] == 2
+    assert found["fournos_history_blob_bytes"] == 100
+    assert found["fournos_history_expired_total"] == 3
+    assert 0 < found["fournos_history_document_bytes"] < 100
+    assert found["fournos_history_database_bytes"] > 10_000
+    assert {name for name in found if not name.endswith("_created")} == {metric.name for metric in METRICS}
