@@ -23,7 +23,7 @@ SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
 .DEFAULT_GOAL := help
 # `make dev-setup dev-run` must do one after the other, even under -j.
 .NOTPARALLEL:
-.PHONY: help demo test programs unit integration e2e teardown lint format verify manifests lock release bench mutants \
+.PHONY: help demo test programs unit integration e2e teardown lint format verify manifests lock release bench mutants oracle \
         dev-setup dev-run dev-teardown docker-build docker-push kind-push deploy undeploy install run uninstall \
         sync-vault-secrets sync-vault-secrets-dry-run clean
 
@@ -132,6 +132,11 @@ mutants: $(STAMP) ## Change each line of the pure decisions: does a unit test no
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-mutants.lock
 	@$(PYTHON) -m dev.mutants $(MODULES)
 
+oracle: ## Ask Apache Otava again for the change points in tests/data, in a virtual environment of its own (1 min)
+	@python3 -m venv .venv-oracle
+	@.venv-oracle/bin/pip install --quiet --disable-pip-version-check -r tests/oracle/requirements.txt
+	@.venv-oracle/bin/python tests/oracle/change_points.py tests/data/otava.json
+
 bench: $(STAMP) ## Measure the job lifecycle; prints a table, writes bench/results/*.json
 	@$(PYTHON) -m bench $(BENCH_ARGS)
 
@@ -150,7 +155,7 @@ $(STAMP): requirements.lock hack/bootstrap.sh
 	@hack/bootstrap.sh $(VENV)
 
 clean: ## Delete the virtual environment and build leftovers
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .venv-oracle build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 ##@ Vault (VAULT_ADDR, VAULT_TOKEN and VAULT_SECRET_PATH must be set)
 sync-vault-secrets: $(STAMP) ## Vault entries to Secrets in FOURNOS_SECRETS_NAMESPACE (psap-secrets)

@@ -1,0 +1,195 @@
+"""Judges the newest run of comparable series, and finds the change points in them.  Pure.
+
+The newest run is suspected if its value is outside of the noise of at least ten comparable runs (median and
+MAD) and differs by at least the minimum effect.  A suspicion becomes certain by repeats of the run, or when
+later runs make a change point of it.  All limits are corrected for the number of KPIs that are judged
+together: with a hundred KPIs a run has no more false alarms than with one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Final
+
+from fournos.history.regressions.edivisive import MAX_P, MIN_SEGMENT, WINDOW, ChangePoint, change_points
+from fournos.history.regressions.robust import MIN_EFFECT, MIN_HISTORY, band, holm, limit, noise, relative
+from fournos.history.regressions.series import Basis, Finding, Point, Series, State, kind_of
+
+MIN_REPEATS: Final = 2
+RECENT: Final = 5
+"""Newest runs that are compared with a pinned baseline."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    min_history: int = MIN_HISTORY
+    min_effect: float = MIN_EFFECT
+    max_p: float = MAX_P
+    min_segment: int = MIN_SEGMENT
+
+
+@dataclass(frozen=True, slots=True)
+class Short:
+    """A series without enough history for a verdict on its newest run."""
+
+    series: str
+    kpi_id: str
+    points: int
+    """Comparable points before the newest run, since the last change."""
+    needed: int
+
+    def __str__(self) -> str:
+        return f"{self.kpi_id}: not enough history ({self.points} of {self.needed} comparable runs)"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What is known about all series of one fingerprint."""
+
+    findings: tuple[Finding, ...] = ()
+    """By time, the newest first."""
+    short: tuple[Short, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A series with its accepted change points."""
+
+    series: Series
+    lasting: tuple[Point, ...]
+    """The points without refuted ones: those that the change points were found in."""
+    changes: tuple[ChangePoint, ...] = field(default=())
+
+    @property
+    def plain(self) -> list[Point]:
+        """The points of the present level, without repeats."""
+        since = self.lasting[self.changes[-1].index].at if self.changes else self.series.points[0].at
+        return [point for point in self.series.points if point.at >= since and not point.confirms]
+
+
+def judge(
+    series: Iterable[Series], baselines: Mapping[str, float] | None = None, limits: Limits | None = None
+) -> Report:
+    """Judges all series of one fingerprint together.
+
+    `baselines` maps a series to the value of its pinned baseline.
+    """
+    limits = limits or Limits()
+    usable = [one for one in series if one.points]
+    levels = _levels(usable, limits)
+    findings: list[Finding] = []
+    short: list[Short] = []
+    for level in levels:
+        findings += [_change(level, change) for change in level.changes]
+        verdict = _newest(level, len(usable), limits)
+        if isinstance(verdict, Short):
+            short.append(verdict)
+        elif verdict:
+            findings.append(verdict)
+        pinned = (baselines or {}).get(level.series.id)
+        if pinned is not None and (drift := _drift(level.series, pinned, len(usable), limits)):
+            findings.append(drift)
+    findings.sort(key=lambda found: (found.at, found.run, found.kpi_id, found.series), reverse=True)
+    return Report(tuple(findings), tuple(short))
+
+
+def _levels(series: Sequence[Series], limits: Limits) -> list[_Level]:
+    """Finds the change points of each series, and accepts those that are significant among all of them."""
+    lasting = {one.id: _lasting(one, limits) for one in series}
+    found: dict[str, list[ChangePoint]] = {
+        one.id: change_points(
+            [point.value for point in lasting[one.id]],
+            max_p=limits.max_p,
+            min_effect=limits.min_effect,
+            min_segment=limits.min_segment,
+        )
+        for one in series
+    }
+    # Each series is a test, also one without a candidate: hence the entries with p = 1.
+    p_values = {f"{name} -": 1.0 for name, points in found.items() if not points}
+    p_values |= {f"{name} {point.index}": point.p for name, points in found.items() for point in points}
+    accepted = holm(p_values, limits.max_p)
+    return [
+        _Level(
+            one,
+            lasting[one.id],
+            tuple(point for point in found[one.id] if f"{one.id} {point.index}" in accepted),
+        )
+        for one in series
+    ]
+
+
+def _lasting(series: Series, limits: Limits) -> tuple[Point, ...]:
+    """The points without runs that their repeats refute: such an outlier must not begin a level."""
+    refuted = set()
+    for index, point in enumerate(series.points):
+        repeats = [one.value for one in series.points if one.confirms == point.run]
+        if len(repeats) < MIN_REPEATS:
+            continue
+        earlier = [one.value for one in series.points[:index] if not one.confirms]
+        found = band(earlier[-WINDOW:], min_effect=limits.min_effect, min_history=limits.min_history)
+        if found and point.value not in found and median(repeats) in found:
+            refuted.add(point.run)
+    return tuple(point for point in series.points if point.run not in refuted)
+
+
+def _change(level: _Level, change: ChangePoint) -> Finding:
+    series, first = level.series, level.lasting[change.index]
+    return _finding(series, first, change.before, change.after, State.CONFIRMED, Basis.CHANGE_POINT, change.p)
+
+
+def _newest(level: _Level, kpis: int, limits: Limits) -> Finding | Short | None:
+    """The verdict on the newest run; None if it is within noise."""
+    series, since = level.series, level.plain
+    if not since:
+        return None
+    newest, earlier = since[-1], [point.value for point in since[:-1]]
+    found = band(earlier, kpis=kpis, min_effect=limits.min_effect, min_history=limits.min_history)
+    if found is None:
+        return Short(series.id, series.kpi_id, len(earlier), limits.min_history)
+    if newest.value in found:
+        return None
+    repeats = [point.value for point in series.points if point.confirms == newest.run]
+    state, basis, after = State.SUSPECTED, Basis.NEWEST, newest.value
+    if len(repeats) >= MIN_REPEATS:
+        after, basis = median(repeats), Basis.REPEATS
+        same_side = (after > found.centre) == (newest.value > found.centre)
+        state = State.CONFIRMED if after not in found and same_side else State.REFUTED
+        after = newest.value if state is State.REFUTED else median([newest.value, *repeats])
+    return _finding(series, newest, found.centre, after, state, basis, None)
+
+
+def _drift(series: Series, pinned: float, kpis: int, limits: Limits) -> Finding | None:
+    """Compares the newest runs with the pinned baseline."""
+    plain = [point for point in series.points if not point.confirms]
+    if len(plain) < limits.min_history:
+        return None
+    recent = plain[-RECENT:]
+    now = median(point.value for point in recent)
+    # The spread of the newest level: that of all points would contain the change itself.
+    spread = noise([point.value for point in plain[-limits.min_history :]]).sigma
+    if abs(now - pinned) <= max(limit(kpis) * spread, limits.min_effect * abs(pinned)):
+        return None
+    return _finding(series, recent[0], pinned, now, State.SUSPECTED, Basis.BASELINE, None)
+
+
+def _finding(
+    series: Series, first: Point, before: float, after: float, state: State, basis: Basis, p: float | None
+) -> Finding:
+    return Finding(
+        series=series.id,
+        kpi_id=series.kpi_id,
+        kind=kind_of(before, after, series.higher_is_better),
+        state=state,
+        basis=basis,
+        run=first.run,
+        at=first.at,
+        before=before,
+        after=after,
+        change=relative(before, after),
+        p=p,
+        unit=series.unit,
+        labels=series.labels,
+    )
