@@ -2,8 +2,8 @@
 
 The newest run is suspected if its value is outside of the noise of at least ten comparable runs (median and
 MAD) and differs by at least the minimum effect.  A suspicion becomes certain by repeats of the run, or when
-later runs make a change point of it.  All limits are corrected for the number of KPIs that are judged
-together: with a hundred KPIs a run has no more false alarms than with one.
+later runs make a change point of it.  All limits rise with the number of KPIs that are judged together, so
+that a run with many KPIs does not alarm at each of them (docs/results.md has measurements).
 """
 
 from __future__ import annotations

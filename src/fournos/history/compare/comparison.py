@@ -1,0 +1,231 @@
+"""Compares the KPIs of runs side by side.  Pure.
+
+Two runs of the same thing differ by noise.  A difference counts as a change if it exceeds what 95 % of all
+pairs of comparable runs stay below (the repeatability limit), corrected for the number of KPIs that are
+compared, and the minimum effect.  The noise comes from earlier comparable runs; without ten of them there is
+no verdict.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import NormalDist, median
+from typing import Final
+
+from fournos.history.compare.curves import common, heights_over, typical
+from fournos.history.compare.differences import Difference, Section, Subject, differences
+from fournos.history.regressions.robust import MIN_EFFECT, MIN_HISTORY, noise, relative
+from fournos.history.results.models import Kpi, series_labels
+
+_NORMAL: Final = NormalDist()
+_TAIL: Final = 0.025
+"""Half of the 5 % of pairs that exceed the repeatability limit."""
+
+
+class Verdict(StrEnum):
+    REFERENCE = "reference"
+    """The first run, to which the others are compared."""
+    BETTER = "better"
+    WORSE = "worse"
+    CHANGED = "changed"
+    """Beyond noise; the direction of the KPI is not stated."""
+    NOISE = "within noise"
+    NO_HISTORY = "not enough history"
+    NOT_COMPARABLE = "not comparable"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class RowKey:
+    """One KPI of one test: what is compared between the runs."""
+
+    kpi_id: str
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        labels = ", ".join(f"{name}={value}" for name, value in self.labels)
+        return f"{self.kpi_id} ({labels})" if labels else self.kpi_id
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """The value of one run."""
+
+    value: float | None
+    """A scalar, or the mean height of a curve over the common x; the median of repeats within the run."""
+    change: float | None
+    """Relative to the reference; None from 0, or without a value."""
+    verdict: Verdict
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    key: RowKey
+    unit: str
+    higher_is_better: bool | None
+    cells: tuple[Cell, ...]
+    """One for each run."""
+    band: float | None
+    """The limit of noise as a relative change; None without enough history."""
+    curves: tuple[tuple[tuple[float, float], ...], ...] = ()
+    """The curve of each run; empty for a scalar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    names: tuple[str, ...]
+    differences: tuple[Difference, ...]
+    comparable: bool
+    """True if all runs have the same fingerprint."""
+    across: bool
+    """True if runs of different fingerprints were asked to be compared all the same."""
+    rows: tuple[Row, ...]
+
+    def of(self, *verdicts: Verdict) -> list[tuple[Row, int]]:
+        """The rows and positions of runs with one of these verdicts."""
+        return [
+            (row, place)
+            for row in self.rows
+            for place, cell in enumerate(row.cells)
+            if cell.verdict in verdicts
+        ]
+
+    @property
+    def regressed(self) -> bool:
+        """True if anything is worse: decides the exit code of `--fail-on regression`."""
+        return bool(self.of(Verdict.WORSE))
+
+
+History = Mapping[RowKey, Sequence[Kpi]]
+"""The KPI in earlier comparable runs, one entry a run."""
+
+
+def compare(subjects: Sequence[Subject], history: History, *, across: bool = False) -> Comparison:
+    """Compares the runs with the first of them.
+
+    Runs of different fingerprints get no verdict unless `across` is set: they measured different things.
+    """
+    different = differences(subjects)
+    comparable = not any(one.section is Section.FINGERPRINT for one in different)
+    measured = [_measured(subject) for subject in subjects]
+    keys = sorted({key for one in measured for key in one}, key=lambda key: (key.kpi_id, key.labels))
+    judged = comparable or across
+    rows = [_row(key, [one.get(key, ()) for one in measured], history, judged, len(keys)) for key in keys]
+    return Comparison(tuple(subject.name for subject in subjects), different, comparable, across, tuple(rows))
+
+
+def _measured(subject: Subject) -> dict[RowKey, tuple[Kpi, ...]]:
+    """All KPIs of a run; repeats of a test are values of the same KPI.  Failed tests do not count."""
+    found: dict[RowKey, tuple[Kpi, ...]] = {}
+    for record in subject.records:
+        if record.success:
+            labels = tuple(series_labels(record).items())
+            for kpi in record.kpis:
+                key = RowKey(kpi.kpi_id, labels)
+                found[key] = (*found.get(key, ()), kpi)
+    return found
+
+
+def _row(key: RowKey, kpis: Sequence[tuple[Kpi, ...]], history: History, judged: bool, count: int) -> Row:
+    known = [one for repeats in kpis for one in repeats]
+    first = next(repeats[0] for repeats in kpis if repeats)
+    same = [_same(repeats, first) for repeats in kpis]
+    earlier = [one for one in history.get(key, ()) if _alike(one, first)]
+    curves = _curves(same) if first.is_curve else ()
+    values, past, notes = _values(same, earlier, curves)
+    band = _band(past, [len(one) for one in same], count)
+    reference = next((value for value in values if value is not None), None)
+    cells = []
+    for place, value in enumerate(values):
+        if kpis[place] and not same[place]:
+            cells.append(
+                Cell(None, None, Verdict.NOT_COMPARABLE, f"measured in {kpis[place][0].measured_in or '?'}")
+            )
+        elif value is None or reference is None:
+            cells.append(Cell(None, None, Verdict.MISSING if not kpis[place] else Verdict.NOT_COMPARABLE))
+        elif place == 0:
+            cells.append(Cell(value, None, Verdict.REFERENCE))
+        elif values[0] is None:
+            cells.append(Cell(value, None, Verdict.NOT_COMPARABLE, "the first run has no value"))
+        else:
+            verdict = (
+                _verdict(values[0], value, band, _direction(known)) if judged else Verdict.NOT_COMPARABLE
+            )
+            cells.append(Cell(value, relative(values[0], value), verdict, notes[place]))
+    size = abs(reference) if reference else 0.0
+    return Row(
+        key,
+        first.measured_in,
+        _direction(known),
+        tuple(cells),
+        band / size if band is not None and size else None,
+        curves,
+    )
+
+
+def _alike(one: Kpi, other: Kpi) -> bool:
+    return one.is_curve == other.is_curve and one.measured_in == other.measured_in
+
+
+def _same(repeats: Iterable[Kpi], first: Kpi) -> tuple[Kpi, ...]:
+    return tuple(one for one in repeats if _alike(one, first))
+
+
+def _direction(kpis: Iterable[Kpi]) -> bool | None:
+    """The direction if all runs agree; None if it is not stated, or stated differently."""
+    stated = {kpi.higher_is_better for kpi in kpis if kpi.higher_is_better is not None}
+    return stated.pop() if len(stated) == 1 else None
+
+
+def _curves(same: Sequence[tuple[Kpi, ...]]) -> tuple[tuple[tuple[float, float], ...], ...]:
+    return tuple(tuple(typical([one.values for one in repeats])) if repeats else () for repeats in same)
+
+
+def _values(
+    same: Sequence[tuple[Kpi, ...]],
+    earlier: Sequence[Kpi],
+    curves: Sequence[tuple[tuple[float, float], ...]],
+) -> tuple[list[float | None], list[float], list[str]]:
+    """The value of each run, the values of the history, and a note for each run."""
+    if not curves:
+        scalars = [median(_scalars(one)) if one else None for one in same]
+        return scalars, _scalars(earlier), [""] * len(same)
+    there = [place for place, curve in enumerate(curves) if curve]
+    found = common([curves[place] for place in there])
+    if found is None:
+        return [None] * len(same), [], ["no common x"] * len(same)
+    heights = dict(zip(there, found.heights, strict=True))
+    notes = [""] * len(same)
+    for position, place in enumerate(there[1:], start=1):
+        x, gap = found.largest_gap(0, position)
+        notes[place] = f"largest at x = {x:g}" + (f": {gap:+.1%}" if gap is not None else "")
+    past = heights_over([one.values for one in earlier], found.x[0], found.x[-1])
+    return [heights.get(place) for place in range(len(same))], past, notes
+
+
+def _scalars(kpis: Iterable[Kpi]) -> list[float]:
+    return [kpi.value for kpi in kpis if kpi.value is not None]
+
+
+def _band(past: Sequence[float], repeats: Sequence[int], count: int) -> float | None:
+    """The difference that noise makes between two of the runs; None without enough history."""
+    if len(past) < MIN_HISTORY:
+        return None
+    found = noise(past)
+    fewest = sorted(max(1, number) for number in repeats)[:2]
+    spread = found.sigma * math.sqrt(sum(1 / number for number in fewest))
+    return max(-_NORMAL.inv_cdf(_TAIL / max(1, count)) * spread, MIN_EFFECT * abs(found.centre))
+
+
+def _verdict(before: float, after: float, band: float | None, higher_is_better: bool | None) -> Verdict:
+    if band is None:
+        return Verdict.NO_HISTORY
+    if abs(after - before) <= band:
+        return Verdict.NOISE
+    if higher_is_better is None:
+        return Verdict.CHANGED
+    return Verdict.BETTER if (after > before) == higher_is_better else Verdict.WORSE

@@ -1,0 +1,102 @@
+"""What differs between runs apart from their results: fingerprint, spec, provenance, hardware.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, Final
+
+from fournos.history.fingerprint import Fingerprint
+from fournos.history.results.models import ResultRecord
+
+_DEEPEST: Final = 16
+_LEFT_OUT: Final = frozenset({"shutdown", "suspend", "ttl", "displayName"})
+"""Fields of the spec that say nothing about how a job ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A run that is compared: what it was, and what it measured."""
+
+    name: str
+    fingerprint: Fingerprint
+    records: tuple[ResultRecord, ...] = ()
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    hardware: Mapping[str, Any] = field(default_factory=dict)
+    """What the target cluster has: driver, GPU models, Kubernetes version."""
+
+
+class Section(StrEnum):
+    FINGERPRINT = "fingerprint"
+    """A difference here means that the runs did not measure the same thing."""
+    SPEC = "spec"
+    PROVENANCE = "provenance"
+    HARDWARE = "hardware"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    section: Section
+    path: str
+    values: tuple[str, ...]
+    """One for each subject, in their order; "" where it is absent."""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {' | '.join(value or '-' for value in self.values)}"
+
+
+def differences(subjects: Sequence[Subject]) -> tuple[Difference, ...]:
+    """All differences between the subjects, those of the fingerprint first."""
+    prints = [_fingerprint(subject.fingerprint) for subject in subjects]
+    found = list(_section(Section.FINGERPRINT, prints))
+    found += _section(Section.SPEC, [dict(_flat(_spec(subject.spec))) for subject in subjects])
+    found += _section(Section.PROVENANCE, [dict(_flat(subject.provenance)) for subject in subjects])
+    found += _section(Section.HARDWARE, [dict(_flat(subject.hardware)) for subject in subjects])
+    return tuple(found)
+
+
+def causes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
+    """The differences of provenance between two runs in one line each: what may have caused a change."""
+    found = _section(Section.PROVENANCE, [dict(_flat(before)), dict(_flat(after))])
+    return tuple(f"{one.path} {one.values[0] or '-'} -> {one.values[1] or '-'}" for one in found)
+
+
+def _section(section: Section, flat: Sequence[Mapping[str, str]]) -> Iterator[Difference]:
+    for path in sorted({path for one in flat for path in one}):
+        values = tuple(one.get(path, "") for one in flat)
+        if len(set(values)) > 1:
+            yield Difference(section, path, values)
+
+
+def _fingerprint(found: Fingerprint) -> dict[str, str]:
+    values = {one.name: getattr(found, one.name) for one in fields(Fingerprint)}
+    return {
+        name: " ".join(value) if isinstance(value, tuple) else str(value or "")
+        for name, value in values.items()
+    }
+
+
+def _spec(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in spec.items() if name not in _LEFT_OUT}
+
+
+def _flat(value: Any, path: str = "", depth: int = _DEEPEST) -> Iterator[tuple[str, str]]:
+    """The leaves of a JSON value, by path."""
+    if depth and isinstance(value, Mapping) and value:
+        for name, item in value.items():
+            yield from _flat(item, f"{path}.{name}" if path else str(name), depth - 1)
+    elif depth and isinstance(value, list) and any(isinstance(item, Mapping | list) for item in value):
+        for index, item in enumerate(value):
+            yield from _flat(item, f"{path}[{index}]", depth - 1)
+    else:
+        yield path, _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)
