@@ -74,6 +74,11 @@ COMMANDS: Final = (
         "Show a whole queue: who waits, of all namespaces that share it, in which order, and why each.",
     ),
     Entry(
+        "top:top",
+        ("top",),
+        "Watch clusters and jobs live: GPUs used and free, who runs where, who waits and why.",
+    ),
+    Entry(
         "cluster:app",
         ("cluster",),
         "Clusters that jobs run on: what they have, who holds them. They are in the namespace of -n, "

@@ -61,8 +61,11 @@ async def gather_queue(source: Source, namespace: str, name: str) -> QueueFacts:
     return QueueFacts(base, {key_of(one): one for one in workloads}, {uid_of(one): one for one in jobs})
 
 
-def entries(found: QueueFacts, now: datetime) -> list[QueueEntry]:
-    """The entries of the queue, in order.  Raises MissingError if the queue does not exist."""
+def entries(found: QueueFacts, now: datetime, *, most: int | None = None) -> list[QueueEntry]:
+    """The entries of the queue, in order; `most`: only the first ones.
+
+    Raises MissingError if the queue does not exist.
+    """
     broken = queue_trouble(found.base)
     if broken and not isinstance(found.base.cluster_queue, Mapping):
         text = broken.verdict.replace(f"{found.base.queue_name} waits for ", "there is no ", 1)
@@ -70,7 +73,7 @@ def entries(found: QueueFacts, now: datetime) -> list[QueueEntry]:
     jobs = tuple(found.jobs.values())
     return [
         _entry(place, waiting.key, waiting.priority, found, jobs, now)
-        for place, waiting in enumerate(found.base.line, start=1)
+        for place, waiting in enumerate(found.base.line[:most], start=1)
     ]
 
 

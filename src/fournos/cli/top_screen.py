@@ -1,0 +1,204 @@
+"""What `fournos top` shows: its state, what each key changes, and the lines of the screen.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from rich.text import Text
+
+from fournos.cli.formatting import phase_text
+from fournos.cli.output import table
+from fournos.insight.overview import ClusterLine, Gpus, JobLine, Overview
+from fournos.insight.values import count, since
+
+_ORDERS: Final[dict[str, Callable[[JobLine], Any]]] = {
+    "time": lambda one: 0,  # the order of the overview itself: by age, and by place in the queue
+    "owner": lambda one: one.owner,
+    "cluster": lambda one: one.cluster,
+    "GPUs": lambda one: -one.gpus,
+    "name": lambda one: one.name,
+}
+ORDERS: Final = tuple(_ORDERS)
+HELP: Final = "q quit   s sort   r reverse   / filter   Esc no filter   up, down, PgUp, PgDn scroll"
+_BAR: Final = 10
+"""The columns of the bar of a cluster's GPUs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """The state that keys change."""
+
+    order: str = ORDERS[0]
+    reverse: bool = False
+    filter: str = ""
+    typing: bool = False
+    """True while the user types the filter."""
+    offset: int = 0
+    """The number of body lines above the screen."""
+
+
+def press(screen: Screen, key: str, *, page: int) -> Screen | None:
+    """Returns the state after a key, None to quit.  `page` is the number of body lines on the screen."""
+    if key == "interrupt":
+        return None
+    if screen.typing:
+        return _type(screen, key)
+    match key:
+        case "q" | "Q":
+            return None
+        case "s":
+            following = ORDERS[(ORDERS.index(screen.order) + 1) % len(ORDERS)]
+            return replace(screen, order=following, offset=0)
+        case "r":
+            return replace(screen, reverse=not screen.reverse, offset=0)
+        case "/":
+            return replace(screen, typing=True, offset=0)
+        case "escape":
+            return replace(screen, filter="", offset=0)
+    moves = {"up": -1, "k": -1, "down": 1, "j": 1, "page up": -page, "page down": page}
+    return replace(screen, offset=max(0, screen.offset + moves.get(key, 0)))
+
+
+def _type(screen: Screen, key: str) -> Screen:
+    match key:
+        case "enter":
+            return replace(screen, typing=False)
+        case "escape":
+            return replace(screen, typing=False, filter="")
+        case "backspace":
+            return replace(screen, filter=screen.filter[:-1])
+    return replace(screen, filter=screen.filter + key) if len(key) == 1 else screen
+
+
+def lines(
+    found: Overview, screen: Screen, now: datetime, *, width: int, height: int, trouble: str = ""
+) -> list[Text]:
+    """Returns exactly `height` lines: a title, a part of the body, and the help or the filter."""
+    shown = chosen(found, screen)
+    inner = body(shown, now, width=width)
+    room = max(1, height - 2)
+    first = min(screen.offset, max(0, len(inner) - room))
+    part = inner[first : first + room]
+    part += [Text()] * (room - len(part))
+    title, foot = _title(found, screen, now), _foot(screen, trouble, len(inner) - first - room)
+    for line in (title, foot):
+        line.truncate(width, overflow="ellipsis")
+    return [title, *part, foot][:height]
+
+
+def furthest(found: Overview, screen: Screen, now: datetime, *, width: int, height: int) -> int:
+    """The largest useful offset."""
+    return max(0, len(body(chosen(found, screen), now, width=width)) - max(1, height - 2))
+
+
+def _title(found: Overview, screen: Screen, now: datetime) -> Text:
+    used = sum(gpus.used for one in found.clusters for gpus in one.gpus)
+    total = sum(gpus.total for one in found.clusters for gpus in one.gpus)
+    order = f"by {screen.order}{', reversed' if screen.reverse else ''}"
+    facts = [
+        now.strftime("%H:%M:%SZ"),
+        count(len(found.clusters), "cluster"),
+        f"{used} of {count(total, 'GPU')} in use",
+        f"{len(found.running)} running",
+        f"{len(found.waiting)} waiting",
+        order,
+    ]
+    return Text.assemble(("fournos top", "bold"), "  ", "  ".join(facts))
+
+
+def _foot(screen: Screen, trouble: str, below: int) -> Text:
+    if screen.typing:
+        return Text(f"filter: {screen.filter}_   Enter keeps it, Esc drops it", style="bold")
+    if trouble:
+        return Text(f"Connection lost, trying again: {trouble}", style="yellow")
+    filtered = f"filter: {screen.filter}   " if screen.filter else ""
+    more = f"{below} more below   " if below > 0 else ""
+    return Text(f"{filtered}{more}{HELP}", style="dim")
+
+
+def chosen(found: Overview, screen: Screen) -> Overview:
+    """Filters and sorts the overview."""
+    wanted = screen.filter.lower()
+
+    def picked(rows: Iterable[JobLine]) -> tuple[JobLine, ...]:
+        kept = [one for one in rows if not wanted or wanted in _words(one)]
+        kept.sort(key=_ORDERS[screen.order])
+        return tuple(reversed(kept)) if screen.reverse else tuple(kept)
+
+    clusters = [
+        one
+        for one in found.clusters
+        if not wanted
+        or wanted in f"{one.name} {one.owner}".lower()
+        or any(wanted in _words(job) for job in found.running if job.cluster == one.name)
+    ]
+    return Overview(tuple(clusters), picked(found.running), picked(found.waiting))
+
+
+def _words(one: JobLine) -> str:
+    return f"{one.namespace}/{one.name} {one.owner} {one.cluster} {one.phase}".lower()
+
+
+def body(found: Overview, now: datetime, *, width: int | None) -> list[Text]:
+    """Returns the three tables: clusters, running jobs, waiting jobs."""
+    result: list[Text] = []
+    for title, rows in (
+        ("Clusters", _clusters(found.clusters, width)),
+        ("Running", _running(found.running, now, width)),
+        ("Waiting", _waiting(found.waiting, now, width)),
+    ):
+        result += [Text(title, style="bold"), *(rows or [Text("  none", style="dim")]), Text()]
+    return result[:-1]
+
+
+def _clusters(found: Sequence[ClusterLine], width: int | None) -> list[Text]:
+    rows = [(f"  {one.name}", one.state, one.owner or "-", str(one.jobs), _gpus(one.gpus)) for one in found]
+    return table(("  NAME", "STATE", "LOCKED FOR", "JOBS", "GPUS USED"), rows, width=width) if rows else []
+
+
+def _gpus(gpus: Sequence[Gpus]) -> Text:
+    result = Text()
+    for one in gpus:
+        filled = min(_BAR, -(-_BAR * one.used // one.total)) if one.total else _BAR * bool(one.used)
+        style = "red" if one.used >= one.total else "green"
+        result.append(f"{one.type} {one.used}/{one.total} ")
+        result.append("#" * filled, style=style)
+        result.append(f"{'.' * (_BAR - filled)}  ")
+    result.rstrip()
+    return result if gpus else Text("-")
+
+
+def _running(found: Sequence[JobLine], now: datetime, width: int | None) -> list[Text]:
+    rows = [
+        (
+            f"  {one.namespace}/{one.name}",
+            phase_text(one.phase),
+            one.owner or "-",
+            one.cluster or "-",
+            one.hardware,
+            since(one.since, now),
+        )
+        for one in found
+    ]
+    header = ("  JOB", "PHASE", "OWNER", "CLUSTER", "GPUS", "FOR")
+    return table(header, rows, width=width) if rows else []
+
+
+def _waiting(found: Sequence[JobLine], now: datetime, width: int | None) -> list[Text]:
+    rows = [
+        (
+            f"  {one.namespace}/{one.name}",
+            phase_text(one.phase),
+            one.owner or "-",
+            str(one.place or "-"),
+            one.hardware,
+            since(one.since, now),
+            one.reason or "-",
+        )
+        for one in found
+    ]
+    header = ("  JOB", "PHASE", "OWNER", "PLACE", "GPUS", "FOR", "WHY")
+    return table(header, rows, width=width) if rows else []

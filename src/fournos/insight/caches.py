@@ -1,0 +1,109 @@
+"""A Source that watches: objects of several kinds, kept up to date without further requests."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import Self
+
+from fournos.insight.access import may
+from fournos.kube.api import Api, Listing
+from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
+from fournos.kube.reflector import Reflector
+from fournos.kube.resource import Key, Obj, Resource, key_of
+from fournos.kube.store import Store
+from fournos.runtime.selector import matcher
+
+
+class Caches:
+    """The watched kinds, as a Source.  Use `async with`: the watches run inside.
+
+    A kind that is not watched, or not installed, raises NoSuchResourceError; one that RBAC forbids raises
+    ForbiddenError.  After a broken watch the objects are the last known ones, and `trouble` has the error.
+    """
+
+    def __init__(self, api: Api, kinds: Mapping[Resource, str]) -> None:
+        """`kinds`: resource → namespace, "" for all namespaces."""
+        self._changed = asyncio.Event()
+        self._kinds = dict(kinds)
+        self._reflectors = {
+            resource: Reflector(
+                api,
+                resource,
+                Store(),
+                namespace=namespace,
+                on_change=lambda *_: self._changed.set(),
+                on_state=self._changed.set,
+            )
+            for resource, namespace in kinds.items()
+        }
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [asyncio.create_task(one.run()) for one in self._reflectors.values()]
+        try:
+            while not all(one.store.synced or one.error for one in self._reflectors.values()):
+                await self.change()
+        except BaseException:
+            await self.__aexit__()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def trouble(self) -> KubeError | None:
+        """The error of a watch that is broken for now; None while all kinds that can be read are watched."""
+        found = (one.error for one in self._reflectors.values() if one.store.synced)
+        return next((error for error in found if error is not None), None)
+
+    def wake(self) -> None:
+        """Ends a waiting `change`."""
+        self._changed.set()
+
+    async def change(self, *, within: float | None = None) -> None:
+        """Waits for the next change, for at most `within` seconds.  Several changes may count as one."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                await self._changed.wait()
+        self._changed.clear()
+
+    async def get(self, resource: Resource, key: Key) -> Obj:
+        found = self._readable(resource).get(key)
+        if found is None:
+            raise NotFoundError(f'{resource} "{key.name}" not found', status=404)
+        return found
+
+    async def list(self, resource: Resource, *, namespace: str = "", selector: str = "") -> Listing:
+        store, matches = self._readable(resource), matcher(selector)
+        watched = self._kinds[resource]
+        if watched and namespace != watched:
+            # As the API server answers where RBAC lets us read one namespace only.
+            raise ForbiddenError(f"{resource} is watched in namespace {watched}", status=403)
+        wanted = (one for one in store if namespace in ("", key_of(one).namespace))
+        return Listing([one for one in wanted if matches(one["metadata"].get("labels") or {})], "")
+
+    def _readable(self, resource: Resource) -> Store:
+        reflector = self._reflectors.get(resource)
+        if reflector is None or not reflector.store.served:
+            raise NoSuchResourceError(f"{resource} is not served or not watched", status=404)
+        if reflector.error is not None and not reflector.store.synced:
+            raise reflector.error
+        return reflector.store
+
+
+async def scopes(api: Api, kinds: Iterable[Resource], namespace: str) -> dict[Resource, str]:
+    """Returns resource → "" where the caller may watch all namespaces, else `namespace`."""
+
+    async def scope(resource: Resource) -> str:
+        if not resource.namespaced:
+            return ""
+        allowed = await asyncio.gather(*(may(api, resource, verb) for verb in ("list", "watch")))
+        return "" if all(allowed) else namespace
+
+    wanted = list(kinds)
+    return dict(zip(wanted, await asyncio.gather(*map(scope, wanted)), strict=True))

@@ -1,0 +1,138 @@
+"""The overview of `fournos top`: GPUs by cluster, who runs, who waits and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.insight.overview import EXPLAINED, Gpus, overview, read
+from fournos.insight.queues import QueueEntry
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.errors import ForbiddenError
+from fournos.queueing.kinds import LOCAL_QUEUE, WORKLOAD
+from tests.unit.cli.objects import NOW, NS, ago, job, workload
+from tests.unit.cli.test_explain import world
+from tests.unit.cli.test_queue import controlled
+
+
+def cluster(name: str = "cluster-1", *gpus: tuple[str, int], **fields: Any) -> dict[str, Any]:
+    found = [{"model": short.upper(), "shortName": short, "count": number} for short, number in gpus]
+    status = {"kubeconfigStatus": "Valid", "hardware": {"gpus": found}, **fields.get("status", {})}
+    return {
+        "kind": "FournosCluster",
+        "metadata": {"name": name, "namespace": "hearth"},
+        "spec": fields.get("spec", {}),
+        "status": status,
+    }
+
+
+def running(name: str, gpus: int, kind: str = "a100", on: str = "cluster-1", **fields: Any) -> dict[str, Any]:
+    status = {"cluster": on, **fields.pop("status", {})}
+    return job(
+        name, "Running", spec={"hardware": {"gpuType": kind, "gpuCount": gpus}}, status=status, **fields
+    )
+
+
+def entry(place: int, name: str, kind: str = "FournosJob", reason: str = "full") -> QueueEntry:
+    return QueueEntry(place, NS, kind, name, "me", 0, ago(minutes=1), reason)
+
+
+def test_gpus_are_those_of_the_jobs_that_hold_the_cluster() -> None:
+    jobs = [
+        running("one", 2),
+        running("two", 1, "h200"),
+        running("three", 4, on="cluster-2"),
+        job("four", "Pending"),
+        job("five", "Succeeded", status={"cluster": "cluster-1"}),
+    ]
+    found = overview(jobs, [cluster("cluster-1", ("a100", 8))], [])
+    assert found.clusters[0].gpus == (Gpus("a100", 2, 8), Gpus("h200", 1, 0))
+    assert found.clusters[0].jobs == 2
+
+
+def test_gpus_are_those_that_were_resolved() -> None:
+    one = running("one", 2, status={"resolved": {"hardware": {"gpuType": "h200", "gpuCount": 3}}})
+    found = overview([one], [cluster()], [])
+    assert found.clusters[0].gpus == (Gpus("h200", 3, 0),)
+    assert (found.running[0].hardware, found.running[0].gpus) == ("3 x h200", 3)
+
+
+@pytest.mark.parametrize(
+    ("fields", "state"),
+    [
+        ({}, "Valid"),
+        ({"spec": {"drain": "Wait"}}, "Valid, draining"),
+        ({"status": {"kubeconfigStatus": "Invalid", "lock": {"state": "Held"}}}, "Invalid, Held"),
+        ({"status": {"kubeconfigStatus": None}}, "-"),
+    ],
+)
+def test_the_state_of_a_cluster(fields: dict[str, Any], state: str) -> None:
+    assert overview([], [cluster(**fields)], []).clusters[0].state == state
+
+
+def test_models_that_share_a_short_name_are_added_up() -> None:
+    found = overview([], [cluster("cluster-1", ("a100", 2), ("a100", 6))], [])
+    assert found.clusters[0].gpus == (Gpus("a100", 0, 8),)
+
+
+def test_who_waits_stands_in_the_order_of_the_queue_and_new_jobs_last() -> None:
+    jobs = [
+        job("new", None, created=ago(hours=9)),
+        job("late", "Pending"),
+        job("first", "Pending"),
+        job("ended", "Failed"),
+    ]
+    found = overview(jobs, [], [entry(1, "first"), entry(2, "late"), entry(3, "new", kind="Job")])
+    assert [(one.name, one.place, one.reason) for one in found.waiting] == [
+        ("first", 1, "full"),
+        ("late", 2, "full"),
+        ("new", 0, ""),
+    ]
+
+
+def test_who_runs_stands_by_age_since_it_runs() -> None:
+    jobs = [
+        running("young", 1, created=ago(hours=5), status={"phaseTimes": {"running": ago(minutes=1)}}),
+        running("old", 1, created=ago(hours=1), status={"phaseTimes": {"running": ago(minutes=30)}}),
+    ]
+    assert [one.name for one in overview(jobs, [], []).running] == ["old", "young"]
+
+
+async def test_it_is_read_from_a_source_with_the_reason_of_each() -> None:
+    api = controlled(
+        world(
+            job("holder", "Running", status={"cluster": "cluster-1"}),
+            job("one", "Pending"),
+            workload("one", cluster="cluster-1"),
+        )
+    )
+    api.add(FOURNOS_CLUSTER, cluster())
+    found = await read(api, NS, "hearth", NOW)
+    assert [one.name for one in found.clusters] == ["cluster-1"]
+    assert [one.name for one in found.running] == ["holder"]
+    (waiting,) = found.waiting
+    assert waiting.place == 1
+    assert "cluster-1" in waiting.reason
+    assert found.as_data()["waiting"][0]["reason"] == waiting.reason
+
+
+async def test_what_may_not_be_read_is_left_out() -> None:
+    api = controlled(world(job("one", "Pending", status={"message": "told"}), workload("one")))
+    for resource in (FOURNOS_CLUSTER, WORKLOAD, LOCAL_QUEUE):
+        api.fails["*", resource] = ForbiddenError("no", status=403)
+    found = await read(api, NS, "hearth", NOW)
+    assert found.clusters == ()
+    assert [(one.name, one.place, one.reason) for one in found.waiting] == [("one", 0, "told")]
+    api.fails["*", FOURNOS_JOB] = ForbiddenError("no", status=403)
+    with pytest.raises(ForbiddenError):
+        await read(api, NS, "hearth", NOW)
+
+
+async def test_a_long_queue_is_explained_as_far_as_a_screen_shows_it() -> None:
+    names = [f"job-{number:03}" for number in range(EXPLAINED + 3)]
+    api = controlled(world(*(job(name, "Pending") for name in names), *(workload(name) for name in names)))
+    found = await read(api, NS, "hearth", NOW)
+    assert len(found.waiting) == EXPLAINED + 3
+    assert [one.place for one in found.waiting[-4:]] == [EXPLAINED, 0, 0, 0]
