@@ -127,6 +127,9 @@ async def test_logs_of_what_is_there(api: Api, job: AsyncJob) -> None:
     with pytest.raises(NoLogError) as refusal:
         [line async for line in job.logs(task="rum")]
     assert refusal.value.fix == "tasks that have begun: prepare, run"
+    del api.server.logs[Key(NS, "one-run-pod")]  # the pod goes between the list and its log
+    gone = LogLine("run", "its pod is gone, and the log with it", notice=True)
+    assert await anext(job.logs(task="run")) == gone
     api.server.delete(POD, Key(NS, "one-run-pod"))
     api.server.delete(POD, Key(NS, "one-prepare-pod"))
     with pytest.raises(NoLogError, match="the pods of one are gone"):
