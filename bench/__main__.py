@@ -1,4 +1,4 @@
-"""`python -m bench` with lifecycle, idle, appwrappers, miniclusters or dispatch; without a word all."""
+"""`python -m bench` with the name of a part, such as lifecycle or client; without a name all parts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import appwrappers, comparison, dispatch, idle, lifecycle, miniclusters, report
+from bench import appwrappers, client, comparison, dispatch, idle, lifecycle, miniclusters, report
 from devcluster import DevclusterError
 
+EVERYTHING = ("lifecycle", "idle", "appwrappers", "miniclusters", "dispatch", "client")
 _RESULTS = Path(__file__).resolve().parent / "results"
 
 
@@ -31,7 +32,7 @@ def _arguments() -> argparse.ArgumentParser:
     common.add_argument("--cluster", default="bench", help="name of the local cluster that is made (bench)")
     common.add_argument("--keep", action="store_true", help="do not take the cluster down at the end")
     common.add_argument("--profile", type=Path, metavar="FILE", help="run the operator under cProfile")
-    parts = parser.add_subparsers(dest="part", metavar="{lifecycle,idle,appwrappers,miniclusters,dispatch}")
+    parts = parser.add_subparsers(dest="part", metavar=f"{{{','.join(EVERYTHING)}}}")
     life = parts.add_parser("lifecycle", parents=[common], help="jobs from submission to Succeeded")
     life.add_argument(
         "--jobs",
@@ -63,18 +64,20 @@ def _arguments() -> argparse.ArgumentParser:
         "dispatch", parents=[common], help="jobs to two workers, by our adapter and Kueue's"
     )
     away.add_argument("--jobs", type=_sizes, default=[1, 100], metavar="1,100", help="sizes of the rounds")
+    library = parts.add_parser("client", parents=[common], help="the client library beside plain requests")
+    library.add_argument("--jobs", type=int, default=1000, metavar="1000", help="combinations of the matrix")
+    library.add_argument("--turns", type=int, default=3, metavar="3", help="how many turns each takes (3)")
     return parser
 
 
 def main(arguments: list[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
-    everything = ("lifecycle", "idle", "appwrappers", "miniclusters", "dispatch")
-    parts = [given] if given else [[part] for part in everything]
+    parts = [given] if given else [[part] for part in EVERYTHING]
     parser = _arguments()
     for words in parts:
         options = parser.parse_args(words)
         if options.part is None:
-            parser.error(f"say one of {', '.join(everything)}")
+            parser.error(f"say one of {', '.join(EVERYTHING)}")
         try:
             _measure(options)
         except DevclusterError as error:
@@ -123,6 +126,12 @@ def _measure(options: argparse.Namespace) -> None:
         taken = asyncio.run(dispatch.measure(options.cluster, options.jobs, keep=options.keep))
         report.show_dispatch(taken, console)
         numbers = {"dispatch": [asdict(each) for each in taken]}
+    elif options.part == "client":
+        library = asyncio.run(
+            client.measure(options.cluster, options.jobs, turns=options.turns, keep=options.keep)
+        )
+        report.show_client(library, console)
+        numbers = {"client": asdict(library)}
     else:
         rest = asyncio.run(idle.measure(options.cluster, options.jobs, seconds=options.seconds, **common))
         report.show_idle(rest, console)

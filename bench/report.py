@@ -9,12 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from bench.appwrappers import REACTION
+from bench.client import Measured
 from bench.comparison import Compared
 from bench.dispatch import Dispatched
 from bench.idle import Idle
@@ -52,6 +54,9 @@ CLUSTER = Target("one MiniCluster at a time until all objects are there, p50", "
 CLUSTERS = Target("100 MiniClusters of 4 pods together", "a second", 8, at_least=True)
 MIRROR = Target("admitted on a worker → copy made, p50", "ms", 150)
 STATUS = Target("status on a worker → status here, p50", "ms", 150)
+
+MATRIX = Target("jobs by a matrix, times as long as plain creates", "", 1.2)
+ENDS = Target("status write → end of wait, p50", "ms", 100)
 
 Show = Callable[[Target, float], None]
 
@@ -175,6 +180,16 @@ def show_dispatch(rounds: Sequence[Dispatched], console: Console) -> None:
     beside = Target(f"{most} jobs, times the rate of Kueue's adapter", "", 1, at_least=True)
     waits = [(MIRROR, first.mirror_p50 * 1000), (STATUS, first.status_p50 * 1000)]
     _targets(console, [*waits, (beside, rates["ours"] / rates["Kueue's"])])
+
+
+def show_client(measured: Measured, console: Console) -> None:
+    table = Table(title=f"{measured.jobs} jobs, in turns", title_justify="left")
+    for heading in ("", "fastest", "median", "slowest"):
+        table.add_column(heading, justify="right")
+    for name, seconds in (("plain creates", measured.plain), ("matrix", measured.matrix)):
+        table.add_row(name, *(f"{value:.2f} s" for value in (min(seconds), median(seconds), max(seconds))))
+    console.print(table)
+    _targets(console, [(MATRIX, measured.ratio), (ENDS, median(measured.waits) * 1000)])
 
 
 def _targets(console: Console, measured: Sequence[tuple[Target, float]]) -> None:

@@ -9,7 +9,6 @@ from fournos.client.errors import ObjectFailed, typed
 from fournos.client.handles import AsyncWork, View
 from fournos.client.kinds import APPWRAPPER
 from fournos.insight.values import spec_of, status_of
-from fournos.queueing.podsets import queue_name
 
 if TYPE_CHECKING:
     from fournos.api.appwrapper import AppWrapperSpec, AppWrapperStatus
@@ -67,6 +66,8 @@ class AppWrapperView(View):
     @property
     def queue_name(self) -> str:
         """The LocalQueue; "" if the AppWrapper is not queued."""
+        from fournos.queueing.podsets import queue_name
+
         return queue_name(self.raw)
 
     @property

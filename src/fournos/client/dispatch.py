@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fournos.api.conditions import condition, is_true
-from fournos.client.connection import Connection
 from fournos.client.errors import ObjectFailed, typed
 from fournos.client.handles import AsyncHandle, View
-from fournos.insight.dispatch import (
-    DispatchCheck,
-    checks_by_name,
-    dispatch_of,
-    entry_of,
-    here,
-    job_name,
-    state_of,
-    worker_of,
-)
-from fournos.insight.explanation import Explanation
 from fournos.insight.values import one_line
 from fournos.kube.resource import Obj, controller_of
 from fournos.queueing.kinds import WORKLOAD
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from fournos.client.connection import Connection
+    from fournos.insight.dispatch import DispatchCheck
+    from fournos.insight.explanation import Explanation
 
 _SUCCESS = ("Succeeded", "JobFinished")
 
@@ -34,16 +28,22 @@ class DispatchView(View):
 
     @property
     def _entry(self) -> Obj:
+        from fournos.insight.dispatch import entry_of
+
         return entry_of(self.raw, {self._check.name: self._check})
 
     @property
     def job(self) -> str:
         """Kind and name of the job, such as FournosJob/run."""
+        from fournos.insight.dispatch import job_name
+
         return job_name(self.raw)
 
     @property
     def worker(self) -> str | None:
         """The worker that runs the job; None while none has taken it."""
+        from fournos.insight.dispatch import worker_of
+
         return worker_of(self.raw) or None
 
     @property
@@ -64,6 +64,8 @@ class DispatchView(View):
     @property
     def phase(self) -> str:
         """Queued, Pending, Running, Evicted, another state of the check, or the reason of the end."""
+        from fournos.insight.dispatch import state_of
+
         return state_of(self.raw, self._entry)
 
     @property
@@ -102,6 +104,9 @@ class AsyncDispatch(AsyncHandle, DispatchView):
     @typed
     async def explain(self) -> Explanation:
         """Explains where the job stands on this cluster: its quota, its check, the workers asked."""
+        from fournos.insight.dispatch import checks_by_name, dispatch_of, here
+        from fournos.insight.explanation import Explanation
+
         await self.refresh()
         entry, check = dispatch_of(self._raw, await checks_by_name(self._client.api))
         facts = tuple(f"{label}: {text}" for label, text in here(self._raw, entry, check))

@@ -33,7 +33,6 @@ from fournos.insight.values import spec_of, status_of
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import KubeError
 from fournos.kube.resource import Obj
-from fournos.multikueue.names import MULTIKUEUE
 
 if TYPE_CHECKING:
     from fournos.client.connection import Connection
@@ -90,6 +89,8 @@ class AsyncJob(AsyncWork, JobView):
         last lines of each container.  Raises NoLogError if no log exists, and FournosError if the job runs on
         a worker cluster.
         """
+        from fournos.multikueue.names import MULTIKUEUE
+
         await self.refresh()
         if spec_of(self._raw).get("managedBy") == MULTIKUEUE:
             raise FournosError(

@@ -21,12 +21,10 @@ from fournos.client.miniclusters import AsyncMiniCluster
 from fournos.client.objects import AsyncObject
 from fournos.client.queues import AsyncQueue
 from fournos.clusters.kinds import FOURNOS_CLUSTER
-from fournos.insight.dispatch import checks_by_name, dispatch_of, entry_of, workload_named
 from fournos.insight.selection import newest_first
 from fournos.insight.values import name_of
 from fournos.kube.resource import Obj
 from fournos.queueing.kinds import LOCAL_QUEUE, WORKLOAD
-from fournos.queueing.workload import QUEUE_NAME_LABEL
 
 if TYPE_CHECKING:
     from fournos.client.submission import Manifest
@@ -143,6 +141,8 @@ class KindMethods(Connection):
     @typed
     async def dispatched(self) -> Handles[AsyncDispatch]:
         """Returns the queued jobs of the namespace that MultiKueue dispatches to other clusters."""
+        from fournos.insight.dispatch import checks_by_name, entry_of
+
         known = await checks_by_name(self.api)
         found = [(one, entry_of(one, known)) for one in await self._listed(WORKLOAD)]
         return Handles(AsyncDispatch(self, one, known[entry["name"]]) for one, entry in found if entry)
@@ -153,6 +153,8 @@ class KindMethods(Connection):
 
         Raises MissingError if it is not queued, and FournosError if it is not dispatched.
         """
+        from fournos.insight.dispatch import checks_by_name, dispatch_of, workload_named
+
         workload = await workload_named(self.api, self.namespace, name)
         _, check = dispatch_of(workload, await checks_by_name(self.api))
         return AsyncDispatch(self, workload, check)
@@ -161,15 +163,18 @@ class KindMethods(Connection):
 
     @typed
     async def objects(
-        self, kind: str, *, selector: str = QUEUE_NAME_LABEL, everywhere: bool = False
+        self, kind: str, *, selector: str | None = None, everywhere: bool = False
     ) -> Handles[AsyncObject]:
         """Returns the objects of a kind, newest first; by default those that name a queue.
 
         `kind` is a kind that is queued by configuration, such as "PipelineRun", or Kind.version.group of any
-        kind.  The file of FOURNOS_FRAMEWORKS_FILE adds kinds.
+        kind.  The file of FOURNOS_FRAMEWORKS_FILE adds kinds.  The selector "" selects all objects.
         """
+        from fournos.queueing.workload import QUEUE_NAME_LABEL
+
+        wanted = QUEUE_NAME_LABEL if selector is None else selector
         resource, framework = _kind(kind)
-        found = await self._listed(resource, selector=selector, everywhere=everywhere)
+        found = await self._listed(resource, selector=wanted, everywhere=everywhere)
         return Handles(AsyncObject(self, one, resource, framework) for one in newest_first(found))
 
     @typed

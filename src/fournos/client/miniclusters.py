@@ -13,7 +13,6 @@ from fournos.client.kinds import MINICLUSTER
 from fournos.client.logs import LogLine, container_lines
 from fournos.insight.log_sources import LogSource
 from fournos.insight.values import between, spec_of, status_of
-from fournos.queueing.podsets import queue_name
 
 if TYPE_CHECKING:
     from fournos.api.minicluster import MiniClusterSpec, MiniClusterStatus
@@ -72,6 +71,8 @@ class MiniClusterView(View):
     @property
     def queue_name(self) -> str:
         """The LocalQueue; "" if the MiniCluster is not queued."""
+        from fournos.queueing.podsets import queue_name
+
         return queue_name(self.raw)
 
     def _facts(self, now: datetime) -> list[tuple[str, str]]:

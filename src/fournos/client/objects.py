@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fournos.client.connection import Connection
 from fournos.client.errors import FournosError, ObjectFailed, typed
 from fournos.client.handles import AsyncWork, View
 from fournos.insight.values import one_line, phase_of, status_of
 from fournos.kube.resource import Obj, Resource
-from fournos.queueing.podsets import queue_name
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from fournos.client.connection import Connection
     from fournos.frameworks.kind_spec import Framework
     from fournos.frameworks.queued import QueuedObject
     from fournos.insight.explanation import Explanation
@@ -33,6 +32,8 @@ class ObjectView(View):
     @property
     def queue_name(self) -> str:
         """The LocalQueue; "" if the object is not queued."""
+        from fournos.queueing.podsets import queue_name
+
         return queue_name(self.raw)
 
     @property

@@ -47,3 +47,13 @@ def test_a_job_costs_passes_and_processor(numbers: dict[str, object]) -> None:
         value = numbers[name]
         assert isinstance(value, float | int), name
         assert value > 0, name
+
+
+def test_the_client_takes_turns_with_plain_requests(tmp_path: Path) -> None:
+    file = tmp_path / "numbers.json"
+    words = ["client", "--jobs", "40", "--turns", "1", "--cluster", "fournos-test-bench"]
+    assert main([*words, "--json", str(file)]) == 0
+    found = json.loads(file.read_text())["client"]
+    assert (found["jobs"], len(found["plain"]), len(found["matrix"]), len(found["waits"])) == (40, 1, 1, 20)
+    assert min(found["plain"] + found["matrix"]) > 0
+    assert max(found["waits"]) < 30

@@ -30,7 +30,7 @@ def test_the_package_alone_loads_nothing_and_offers_the_client() -> None:
 
 
 def test_the_client_loads_models_rules_and_terminals_when_they_are_needed() -> None:
-    later = "{'pydantic', 'rich', 'typer', 'fournos.jobs.rules', 'fournos.insight.reasons'}"
+    later = "{'fournos.queueing.workload', 'fournos.multikueue.names', 'pydantic', 'rich', 'typer', 'fournos.jobs.rules', 'fournos.insight.reasons'}"
     assert run(f"import sys, fournos.client; print({later} & sys.modules.keys())") == "set()\n"
 
 
