@@ -67,14 +67,14 @@ class Dispatched:
 class Seen:
     """The time at which each step was first seen, by job.
 
-    `admitted`, `mirrored` and `told` are seen on a worker, `heard` and `finished` on the manager cluster;
-    `told` and `heard` are the job's status.
+    `admitted`, `mirrored` and `reported` are seen on a worker, `returned` and `finished` on the manager
+    cluster; `reported` and `returned` are the job's status.
     """
 
     admitted: dict[str, float] = field(default_factory=dict)
     mirrored: dict[str, float] = field(default_factory=dict)
-    told: dict[str, float] = field(default_factory=dict)
-    heard: dict[str, float] = field(default_factory=dict)
+    reported: dict[str, float] = field(default_factory=dict)
+    returned: dict[str, float] = field(default_factory=dict)
     finished: dict[str, float] = field(default_factory=dict)
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -90,7 +90,7 @@ class Fleet:
     def namespace(self, adapter: str) -> str:
         return f"{self.tag}-{'ours' if adapter == 'ours' else 'kueues'}"
 
-    async def furnish(self, kubeconfigs: dict[str, str]) -> None:
+    async def set_up(self, kubeconfigs: dict[str, str]) -> None:
         """Creates CRDs, queues, MultiKueueClusters and AdmissionChecks.  `kubeconfigs` is worker → text."""
         definitions = (FOO_CRD, *(crd(definition, rules=rules) for definition, rules in KINDS))
         for client in (self.manager, *self.workers.values()):
@@ -129,8 +129,8 @@ class Fleet:
         local = typed(LOCAL_QUEUE, "q", namespace=namespace, spec={"clusterQueue": namespace})
         await client.create(LOCAL_QUEUE, local)
 
-    async def vanish(self) -> None:
-        """Deletes what `furnish` created for this run."""
+    async def tear_down(self) -> None:
+        """Deletes what `set_up` created for this run."""
         for adapter in ADAPTERS:
             namespace = self.namespace(adapter)
             for client in (self.manager, *self.workers.values()):
@@ -159,7 +159,7 @@ class Fleet:
             adapter,
             jobs,
             _between(seen.admitted, seen.mirrored),
-            _between(seen.told, seen.heard),
+            _between(seen.reported, seen.returned),
             max(seen.finished.values()) - began,
         )
 
@@ -170,17 +170,17 @@ class Fleet:
         def watch(client: Client, resource: Resource, changed: Any) -> Store:
             store = Store()
 
-            def told(_: str, old: Obj | None, new: Obj | None) -> None:
+            def on_change(_: str, old: Obj | None, new: Obj | None) -> None:
                 if new is not None:
                     changed(new)
 
-            reflector = Reflector(client, resource, store, namespace=namespace, on_change=told)
+            reflector = Reflector(client, resource, store, namespace=namespace, on_change=on_change)
             tasks.add(asyncio.create_task(reflector.run()))
             return store
 
         def on_manager(job: Obj) -> None:
             if (job.get("status") or {}).get("phase"):
-                seen.heard.setdefault(job["metadata"]["name"], time.perf_counter())
+                seen.returned.setdefault(job["metadata"]["name"], time.perf_counter())
 
         def finished(workload: Obj) -> None:
             if is_true(workload, "Finished"):
@@ -222,7 +222,7 @@ class _Worker:
         name = job["metadata"]["name"]
         if name in self.seen.mirrored:
             if (job.get("status") or {}).get("phase"):
-                self.seen.told.setdefault(name, time.perf_counter())
+                self.seen.reported.setdefault(name, time.perf_counter())
             return
         self.seen.mirrored[name] = time.perf_counter()
         task = asyncio.create_task(self._end(job))
@@ -236,7 +236,7 @@ class _Worker:
         except NotFoundError:  # the copy was withdrawn, to be created on the other worker
             del self.seen.mirrored[name]
             return
-        while name not in self.seen.heard:  # noqa: ASYNC110 - the Workload ends after it
+        while name not in self.seen.returned:  # noqa: ASYNC110 - the Workload ends after it
             await asyncio.sleep(0.01)
         key = Key(job["metadata"]["namespace"], f"foo-{name}")
         while True:
@@ -329,7 +329,7 @@ async def measure(cluster: str, sizes: list[int], *, keep: bool) -> list[Dispatc
                 for name, found in {"manager": manager, **workers}.items()
             }
             fleet = Fleet(clients.pop("manager"), clients)
-            await fleet.furnish({name: one.kubeconfig_path.read_text() for name, one in workers.items()})
+            await fleet.set_up({name: one.kubeconfig_path.read_text() for name, one in workers.items()})
             try:
                 with _operator(manager.kubeconfig_path, fleet.tag):
                     for adapter in ADAPTERS:
@@ -337,7 +337,7 @@ async def measure(cluster: str, sizes: list[int], *, keep: bool) -> list[Dispatc
                         await fleet.round(adapter, 3)  # warm-up, not reported
                     return [await _measured(fleet, adapter, jobs) for jobs in sizes for adapter in ADAPTERS]
             finally:
-                await fleet.vanish()
+                await fleet.tear_down()
     finally:
         if not keep:
             for name in ("manager", *workers):

@@ -150,11 +150,11 @@ async def _warm_up(
         own, all_, before = found.sent.copy(), await answered(found.client), await running.usage()
         await _one(found, executors, subject, f"{prefix}warm-{number}")
         await _settle(found, running)
-        asked = (await answered(found.client) - all_)["GET", subject.resource.plural]
-        asked -= ((await running.usage()).requests - before.requests)["local", *wanted]
-        asked -= found.sent.get(wanted, 0) - own.get(wanted, 0)
+        gets = (await answered(found.client) - all_)["GET", subject.resource.plural]
+        gets -= ((await running.usage()).requests - before.requests)["local", *wanted]
+        gets -= found.sent.get(wanted, 0) - own.get(wanted, 0)
         number += 1
-        if number > 1 and not asked:
+        if number > 1 and not gets:
             return
 
 
@@ -234,12 +234,12 @@ def _requests(
         {(v, r): n for (client, v, r), n in done.items() if client == "local" and v != "watch"}
     )
     events = Counter({(v, r): n for (client, v, r), n in done.items() if client == "events"})
-    mine = Counter({(verb, resource): n for (verb, resource), n in own.items() if resource})
+    own_requests = Counter({(verb, resource): n for (verb, resource), n in own.items() if resource})
     rest = _by_resource(all_)
     rest.subtract(_by_resource(operators))
     rest.subtract(_by_resource(events))
-    rest.subtract(_by_resource(mine))
-    whole = all_.total() - mine.total()
+    rest.subtract(_by_resource(own_requests))
+    whole = all_.total() - own_requests.total()
     totals = {
         "operator": operators.total(),
         "events": events.total(),

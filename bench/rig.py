@@ -77,7 +77,7 @@ async def rig(
             sent[verb, resource] = sent.get((verb, resource), 0) + 1
 
     try:
-        await asyncio.to_thread(_furnish, cluster, quotas, extra)
+        await asyncio.to_thread(_set_up, cluster, quotas, extra)
         async with Client(
             load(cluster.kubeconfig_path),
             name="bench",
@@ -93,7 +93,7 @@ async def rig(
             await asyncio.to_thread(devcluster.down, name, progress=Progress(quiet=True))
 
 
-def _furnish(cluster: Cluster, quotas: Mapping[str, int], extra: Sequence[Mapping[str, Any]]) -> None:
+def _set_up(cluster: Cluster, quotas: Mapping[str, int], extra: Sequence[Mapping[str, Any]]) -> None:
     resources.apply(cluster, [*resources.load("manifests/crd.yaml"), *map(dict, extra)])
     await_established(cluster.kubectl_words())
     resources.apply(cluster, resources.namespaces(NAMESPACE, SECRETS_NAMESPACE))

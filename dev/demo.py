@@ -35,18 +35,18 @@ def run(where: Where, progress: Progress, *, pushed: str = "") -> int:
             hint="Push what `make docker-build` makes, and add --image.",
         )
     engine = engine_of(where.provider)
-    progress.say("1/3  A local Kubernetes with Kueue, Tekton and four mock clusters; the operator's image")
+    progress.print("1/3  A local Kubernetes with Kueue, Tekton and four mock clusters; the operator's image")
     with ThreadPoolExecutor(max_workers=1) as pool:
         # The image does not need the cluster, so it is built at the same time.
         building = None if pushed else pool.submit(operator_image, progress, engine)
         cluster = prepare(where, progress)
         image = building.result() if building else pushed
-    progress.say(f"2/3  The operator, in namespace {where.namespace}")
+    progress.print(f"2/3  The operator, in namespace {where.namespace}")
     if isinstance(image, Image):
         cluster.load(image.archive, progress=progress)
     with progress.step("Two replicas become ready", usual="15 s"):
         operator.deploy(cluster, image, namespace=where.namespace, secrets_namespace=where.secrets_namespace)
-    progress.say("3/3  A job: dev/sample-job.yaml")
+    progress.print("3/3  A job: dev/sample-job.yaml")
     (sample,) = resources.load("dev/sample-job.yaml")
     final = asyncio.run(_submit(cluster.kubeconfig_path, sample, where.namespace, progress))
     phase = final["status"]["phase"]
@@ -72,8 +72,8 @@ async def _submit(kubeconfig: Path, sample: Obj, namespace: str, progress: Progr
 
 async def _follow(api: Client, job: Obj, progress: Progress) -> Obj:
     """Prints each new phase and message until the job has ended.  Returns the job."""
-    key, started, told = key_of(job), time.monotonic(), ("", "")
-    progress.say(f"     FournosJob {key.name}")
+    key, started, shown = key_of(job), time.monotonic(), ("", "")
+    progress.print(f"     FournosJob {key.name}")
     while True:
         version = str(job["metadata"]["resourceVersion"])
         watch = api.watch(FOURNOS_JOB, namespace=key.namespace, resource_version=version)
@@ -81,22 +81,22 @@ async def _follow(api: Client, job: Obj, progress: Progress) -> Obj:
             if event.type != "MODIFIED" or key_of(event.object) != key:
                 continue
             job = event.object
-            told = _tell(job, told, time.monotonic() - started, progress)
-            if told[0] in TERMINAL:
+            shown = _show(job, shown, time.monotonic() - started, progress)
+            if shown[0] in TERMINAL:
                 return job
         # A watch may end before it delivers the last change, so the job is read again.
         job = await api.get(FOURNOS_JOB, key)
-        told = _tell(job, told, time.monotonic() - started, progress)
-        if told[0] in TERMINAL:
+        shown = _show(job, shown, time.monotonic() - started, progress)
+        if shown[0] in TERMINAL:
             return job
 
 
-def _tell(job: Obj, told: tuple[str, str], elapsed: float, progress: Progress) -> tuple[str, str]:
+def _show(job: Obj, shown: tuple[str, str], elapsed: float, progress: Progress) -> tuple[str, str]:
     status = job.get("status") or {}
     now = (status.get("phase") or "", status.get("message") or "")
-    if now != told:
+    if now != shown:
         cluster = f" on {status['cluster']}" if status.get("cluster") else ""
-        progress.say(f"     {elapsed:5.1f} s  {now[0]:<10}{cluster}  {now[1]}")
+        progress.print(f"     {elapsed:5.1f} s  {now[0]:<10}{cluster}  {now[1]}")
     return now
 
 

@@ -71,7 +71,7 @@ def deploy(
         )
     except DevclusterError as error:
         pods = resources.kubectl(cluster, *words, "get", "pods", "-l", "app.kubernetes.io/name=fournos")
-        said = resources.kubectl(
+        output = resources.kubectl(
             cluster, *words, "logs", "-l", "app.kubernetes.io/name=fournos", "--tail=20", "--prefix"
         )
-        raise DevclusterError(f"The operator does not become ready: {error}\n{pods}\n{said}") from None
+        raise DevclusterError(f"The operator does not become ready: {error}\n{pods}\n{output}") from None

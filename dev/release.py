@@ -23,7 +23,7 @@ import yaml
 
 from dev.image import ROOT
 from dev.release_images import BASES, AbsentError, recipe
-from dev.release_install import SYSTEMS, Document, System, homeless, of_all, of_system, write
+from dev.release_install import SYSTEMS, Document, System, missing_namespaces, of_all, of_system, write
 from dev.release_sbom import sbom
 from devcluster import DevclusterError, system
 from devcluster.existing import kubectl_program
@@ -102,7 +102,7 @@ def documents(tree: Path, system: System) -> list[Document]:
 
 
 def _install(path: Path, objects: Sequence[Document], title: str) -> None:
-    if missing := homeless(objects):
+    if missing := missing_namespaces(objects):
         raise DevclusterError(
             f"{path.name} uses namespaces that it does not make: {', '.join(sorted(missing))}"
         )

@@ -142,7 +142,7 @@ def _ordered(items: Iterable[Document]) -> list[Document]:
     return sorted(items, key=lambda item: (ORDER.index(item["kind"]), identity(item)))
 
 
-def homeless(documents: Iterable[Document]) -> set[str]:
+def missing_namespaces(documents: Iterable[Document]) -> set[str]:
     """Returns the namespaces that objects use and no object creates."""
     found = list(documents)
     made = {item["metadata"]["name"] for item in found if item["kind"] == "Namespace"}

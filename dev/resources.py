@@ -34,12 +34,12 @@ def kubectl(cluster: Cluster, *arguments: str, stdin: str | None = None, limit: 
 
 def apply(cluster: Cluster, objects: Iterable[Mapping[str, Any]], *, namespace: str | None = None) -> None:
     """Applies the objects server-side; `namespace` is for objects without one."""
-    settled: list[Mapping[str, Any]] = []
-    homeless: list[Mapping[str, Any]] = []
+    placed: list[Mapping[str, Any]] = []
+    unplaced: list[Mapping[str, Any]] = []
     for item in objects:
-        (settled if item["metadata"].get("namespace") else homeless).append(item)
+        (placed if item["metadata"].get("namespace") else unplaced).append(item)
     # With --namespace kubectl refuses an object of another namespace, so there are two calls.
-    for items, words in ((settled, ()), (homeless, ("--namespace", namespace) if namespace else ())):
+    for items, words in ((placed, ()), (unplaced, ("--namespace", namespace) if namespace else ())):
         if items:
             text = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
             options = ("--server-side", "--force-conflicts", "--filename=-")

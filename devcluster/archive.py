@@ -31,7 +31,7 @@ class Recipe:
         stamps = {
             inside: [path.stat().st_size, path.stat().st_mtime_ns] for inside, path in self.files.items()
         }
-        told = [
+        settings = [
             self.tag,
             stamps,
             dict(self.links),
@@ -40,7 +40,7 @@ class Recipe:
             [*self.command],
             self.user,
         ]
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def write_image(recipe: Recipe, target: Path) -> None:

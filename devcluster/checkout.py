@@ -79,8 +79,8 @@ def around(command: Sequence[str], *, keep: bool, progress: Progress) -> int:
     with forwarding([process], [signal.SIGTERM, signal.SIGHUP], ignored=[signal.SIGINT]):
         code = process.wait()
     if keep:
-        if told := notice(records()):
-            progress.say(told)
+        if text := notice(records()):
+            progress.print(text)
     elif ended := end_all(progress):
-        progress.say(f"{ended} of this checkout's clusters ended.")
+        progress.print(f"{ended} of this checkout's clusters ended.")
     return code if code >= 0 else 128 - code

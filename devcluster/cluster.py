@@ -129,7 +129,7 @@ def start(spec: ClusterSpec, *, progress: Progress, recreate: bool = False) -> C
         if found is not None:
             running = healthy(found)
             if running and found.shape == shape and not recreate:
-                progress.say(f"Cluster {spec.name} is up already.")
+                progress.print(f"Cluster {spec.name} is up already.")
                 return Cluster(found)
             if running and not recreate:
                 raise DevclusterError(
@@ -137,7 +137,7 @@ def start(spec: ClusterSpec, *, progress: Progress, recreate: bool = False) -> C
                     hint=f"Add --recreate, or run `python -m devcluster down {spec.name}` first.",
                 )
             if not running:
-                progress.say(f"Cluster {spec.name} is there but not healthy: it is removed first.")
+                progress.print(f"Cluster {spec.name} is there but not healthy: it is removed first.")
             provider_of(found).down(found, progress)
         record = Record(spec=spec, shape=shape)
         record.save()
@@ -145,12 +145,12 @@ def start(spec: ClusterSpec, *, progress: Progress, recreate: bool = False) -> C
             provider_of(record).up(record, progress)
         except DevclusterError as error:
             if isinstance(error, NotSupportedError) or (not record.index and spec.provider != "kind"):
-                state.forget(spec.name)  # nothing was created, so no record is needed for a tear-down
+                state.remove(spec.name)  # nothing was created, so no record is needed for a tear-down
             raise
         except KeyboardInterrupt:
             provider_of(record).down(record, progress)
             raise
-        progress.say(f"Cluster {spec.name} is up: {record.kubeconfig}")
+        progress.print(f"Cluster {spec.name} is up: {record.kubeconfig}")
         return Cluster(record)
 
 

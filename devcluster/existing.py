@@ -47,8 +47,8 @@ class ExistingProvider:
         record.save()
 
     def down(self, record: Record, progress: Progress) -> None:
-        state.forget(record.spec.name)
-        progress.say(f"Forgot {record.spec.name}; the cluster itself and what is installed in it stay.")
+        state.remove(record.spec.name)
+        progress.print(f"Forgot {record.spec.name}; the cluster itself and what is installed in it stay.")
 
     def status(self, record: Record) -> list[ComponentStatus]:
         kubectl = Kubectl(kubectl_program(), record.kubeconfig)

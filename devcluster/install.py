@@ -63,7 +63,7 @@ def await_part(
         except ComponentFailedError:
             raise
         except Exception as error:
-            raise ComponentFailedError(part, str(error), log_tail=_pods_tell(kubectl, namespace)) from None
+            raise ComponentFailedError(part, str(error), log_tail=_diagnosis(kubectl, namespace)) from None
 
 
 def await_webhook(
@@ -77,7 +77,7 @@ def await_webhook(
     wait_until(f"{part} accepting objects", lambda: kubectl.accepts(probe), limit=limit, meanwhile=meanwhile)
 
 
-def _pods_tell(kubectl: Kubectl, namespace: str) -> str:
+def _diagnosis(kubectl: Kubectl, namespace: str) -> str:
     pods = kubectl.run("-n", namespace, "get", "pods", "-o", "wide", check=False).stdout
     events = kubectl.run("-n", namespace, "get", "events", "--sort-by=.lastTimestamp", check=False).stdout
     logs = kubectl.run(

@@ -33,7 +33,7 @@ def load_bridge_filter(progress: Progress, kernel: Kernel = Kernel()) -> bool:
     reason = _load() if kernel.modules.exists() else "this kernel takes no modules"
     if kernel.bridge.is_dir():
         return True
-    progress.say(
+    progress.print(
         f"  Note: the kernel has no {MODULE}, and it cannot be loaded: {reason}.\n"
         "  The cluster starts without it. Where a pod cannot reach a Service, DNS among them, load it on the "
         f"machine: modprobe {MODULE}"

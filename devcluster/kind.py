@@ -34,7 +34,7 @@ class KindProvider:
                 hint="Use --provider native for --profile control-plane, --controllers and --kueue-config.",
             )
         _require()
-        progress.say(f"Note: {UNVERIFIED}")
+        progress.print(f"Note: {UNVERIFIED}")
         with progress.step("Starting a cluster with kind", usual="60 s"):
             run(
                 [
@@ -63,7 +63,7 @@ class KindProvider:
         _require()
         with progress.step(f"Deleting kind's cluster {record.spec.name}"):
             run(["kind", "delete", "cluster", "--name", record.spec.name], limit=120)
-        state.forget(record.spec.name)
+        state.remove(record.spec.name)
 
     def status(self, record: Record) -> list[ComponentStatus]:
         if not record.kubeconfig.is_file() or not Kubectl(kubectl_program(), record.kubeconfig).answers(

@@ -82,8 +82,8 @@ def await_established(kubectl: Sequence[str], *, limit: float = 60.0) -> None:
     words = [*kubectl, "get", "customresourcedefinitions", "-o", f"jsonpath={path}"]
 
     def established() -> bool:
-        asked = run(words, limit=30, check=False)
-        return asked.returncode == 0 and set(asked.stdout.splitlines()) == {"True"}
+        result = run(words, limit=30, check=False)
+        return result.returncode == 0 and set(result.stdout.splitlines()) == {"True"}
 
     wait_until("definitions of resources established", established, limit=limit)
 

@@ -71,7 +71,7 @@ def start_holder(record: Record, network: Network, *, visible: Sequence[Path], o
     if not (directory / "var/run").is_symlink():
         (directory / "var/run").symlink_to("/run")
     if own_etc:
-        _furnish_etc(directory / "etc")
+        _fill_etc(directory / "etc")
     ready = directory / "namespaces-ready"
     ready.unlink(missing_ok=True)
     script = directory / "init.sh"
@@ -193,7 +193,7 @@ def find_marked(record_directory: Path) -> list[int]:
     return found
 
 
-def _furnish_etc(etc: Path) -> None:
+def _fill_etc(etc: Path) -> None:
     """Creates a minimal /etc: the files for name lookups, and the fixed directory of Kueue's manager."""
     etc.mkdir(parents=True, exist_ok=True)
     for name in ("passwd", "group", "nsswitch.conf", "hosts", "ld.so.cache", "localtime"):

@@ -36,7 +36,7 @@ class Progress:
         self._terminal = self._stream.isatty()
         self._lock = threading.Lock()
 
-    def say(self, text: str) -> None:
+    def print(self, text: str) -> None:
         if self._quiet:
             return
         with self._lock:
@@ -48,7 +48,7 @@ class Progress:
         """Prints `title` with the usual duration `usual`, then the actual duration or the failure."""
         step = Step(title)
         if usual:
-            self.say(f"  … {title} (usually {usual})")
+            self.print(f"  … {title} (usually {usual})")
         done = threading.Event()
         ticker = threading.Thread(target=self._tick, args=(step, done), daemon=True)
         ticker.start()
@@ -56,10 +56,10 @@ class Progress:
             yield step
         except BaseException:
             self._end(done, ticker)
-            self.say(f"  ✗ {title}, after {step.elapsed:.1f} s")
+            self.print(f"  ✗ {title}, after {step.elapsed:.1f} s")
             raise
         self._end(done, ticker)
-        self.say(f"  ✓ {title} ({step.elapsed:.1f} s)")
+        self.print(f"  ✓ {title} ({step.elapsed:.1f} s)")
 
     def _tick(self, step: Step, done: threading.Event) -> None:
         while not done.wait(_TICK_TERMINAL if self._terminal else _TICK_FILE):

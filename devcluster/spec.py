@@ -73,5 +73,5 @@ class ClusterSpec:
 
     def shape(self, sources: str) -> str:
         """A hash of all settings that distinguish clusters and of `sources`, which names the programs."""
-        told = json.dumps([self.to_json(), sources], sort_keys=True)
-        return hashlib.sha256(told.encode()).hexdigest()[:12]
+        text = json.dumps([self.to_json(), sources], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]

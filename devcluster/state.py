@@ -118,7 +118,7 @@ def names() -> list[str]:
     return sorted(entry.name for entry in root.iterdir() if (entry / _RECORD).is_file())
 
 
-def forget(name: str) -> None:
+def remove(name: str) -> None:
     """Removes the state directory of a cluster, and its parents if they are empty then."""
     directory = cluster_directory(name)
     shutil.rmtree(directory, ignore_errors=True)

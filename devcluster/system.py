@@ -163,10 +163,10 @@ def _private_go(private: Path) -> Path | None:
 def go_version(program: Path) -> tuple[int, int]:
     """Returns the major and minor version; (0, 0) if the program fails."""
     try:
-        told = run([program, "env", "GOVERSION"], limit=30).stdout
+        output = run([program, "env", "GOVERSION"], limit=30).stdout
     except (CommandFailedError, OSError):
         return (0, 0)
-    found = re.search(r"go(\d+)\.(\d+)", told)
+    found = re.search(r"go(\d+)\.(\d+)", output)
     return (int(found.group(1)), int(found.group(2))) if found else (0, 0)
 
 

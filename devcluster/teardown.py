@@ -28,7 +28,7 @@ def tear_down(record: Record) -> None:
             f"Cluster {record.spec.name}: could not remove {', '.join(left)}",
             hint=f"Run `python -m devcluster down {record.spec.name}` again in a moment.",
         )
-    state.forget(record.spec.name)
+    state.remove(record.spec.name)
 
 
 def leftovers(record: Record) -> list[str]:

@@ -102,8 +102,8 @@ class Hub:
             timeout=timeout,
         )
 
-    def until(self, look: Callable[[], Any], complaint: Callable[[], str], *, timeout: float = 60.0) -> Any:
-        return blocking_until(look, complaint, limit=timeout)
+    def until(self, look: Callable[[], Any], message: Callable[[], str], *, timeout: float = 60.0) -> Any:
+        return blocking_until(look, message, limit=timeout)
 
     def shutdown(self, name: str, how: str) -> None:
         """As the Fournos README says it."""

@@ -64,13 +64,13 @@ class FakeCluster:
             "metadata": {"name": name, "uid": name, "resourceVersion": str(self._revision)},
             **content,
         }
-        self._tell(kind, self._objects[key])
+        self._emit(kind, self._objects[key])
 
     def remove(self, name: str) -> None:
         self._revision += 1
         gone = self._objects.pop(Key("", name))
         metadata = {**gone["metadata"], "resourceVersion": str(self._revision)}
-        self._tell("DELETED", {**gone, "metadata": metadata})
+        self._emit("DELETED", {**gone, "metadata": metadata})
 
     def fail(self, failure: KubeError) -> None:
         self.failure = failure
@@ -85,7 +85,7 @@ class FakeCluster:
         """Watches that are open."""
         return len(self._watches)
 
-    def _tell(self, kind: EventType, obj: Obj) -> None:
+    def _emit(self, kind: EventType, obj: Obj) -> None:
         if not self.silent:
             for watch in self._watches:
                 watch.put_nowait(WatchEvent(kind, obj))

@@ -196,8 +196,8 @@ class FaultProxy:
         headers = {name: request.headers[name] for name in _PASSED_ON if name in request.headers}
         headers["Accept-Encoding"] = "identity"
         tls: ssl.SSLContext = self._own_tls
-        if theirs := request.headers.get("Authorization"):
-            headers["Authorization"] = theirs
+        if foreign := request.headers.get("Authorization"):
+            headers["Authorization"] = foreign
             tls = self._their_tls  # a client certificate of ours would win over their token
         elif self._target.token:
             headers["Authorization"] = f"Bearer {self._target.token}"

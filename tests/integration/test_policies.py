@@ -43,10 +43,10 @@ class As:
         status, message = await self(account, method, path, body, **kwargs)
         assert status in (200, 201), f"{account or 'the administrator'}: {message}"
 
-    async def may_not(self, account: str, method: str, path: str, body: Any, *told: str) -> None:
+    async def may_not(self, account: str, method: str, path: str, body: Any, *reported: str) -> None:
         status, message = await self(account, method, path, body)
         assert status in (403, 422) and "ValidatingAdmissionPolicy" in message, (status, message)
-        assert all(one in message for one in told), message
+        assert all(one in message for one in reported), message
 
 
 def job(name: str, **spec: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from dev.release import ROOT, Source, artifacts
-from dev.release_install import SYSTEMS, homeless
+from dev.release_install import SYSTEMS, missing_namespaces
 from devcluster.existing import kubectl_program
 
 _NOT_SOURCE = (".git", ".venv", "build", "dist", ".*_cache", "__pycache__", ".hypothesis", "*.egg-info")
@@ -56,7 +56,7 @@ def test_a_second_release_is_the_same_bytes(released: Path, tmp_path: Path) -> N
 def test_every_install_file_is_whole(released: Path) -> None:
     for path in released.glob("install*.yaml"):
         found = list(yaml.safe_load_all(path.read_text()))
-        assert homeless(found) == set(), path.name
+        assert missing_namespaces(found) == set(), path.name
         images = [
             container["image"]
             for item in found

@@ -30,8 +30,8 @@ class Group:
         executor = StepExecutor(self.api)
         self._members = []
         for index, controller in enumerate(controllers):
-            mine = blind is not None and (blind - 1) % len(controllers) == index
-            number = (blind - 1) // len(controllers) + 1 if mine and blind is not None else None
+            own = blind is not None and (blind - 1) % len(controllers) == index
+            number = (blind - 1) // len(controllers) + 1 if own and blind is not None else None
             member = Process(server, controller, lag=lag, blind=number)
             member.api, member.executor = self.api, executor
             self._members.append(member)

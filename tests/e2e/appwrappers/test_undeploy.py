@@ -45,11 +45,11 @@ def test_undeploy_install_run_and_uninstall(here: tuple[Stories, dict[str, str]]
     assert not hub.exists("mutatingwebhookconfiguration", "appwrapper-mutating-webhook-configuration")
 
     run("make", "install", **variables)
-    mine = wrapper("published", pod("published", "sleep 2"))
-    mine["metadata"]["labels"] = {}  # of no queue: Kueue has no part in it
-    mine["spec"]["suspend"] = False
+    own = wrapper("published", pod("published", "sleep 2"))
+    own["metadata"]["labels"] = {}  # of no queue: Kueue has no part in it
+    own["spec"]["suspend"] = False
     with running("make", "run", **variables):
-        hub.run("create", "-f", "-", stdin=yaml.safe_dump(mine))
+        hub.run("create", "-f", "-", stdin=yaml.safe_dump(own))
         hub.phase("published", "Succeeded")
         run("make", "uninstall", **variables)
     assert not hub.exists("crd", CRD)

@@ -145,7 +145,7 @@ class Person:
         conditions = (self.cluster(name).get("status") or {}).get("conditions") or ()
         return next((found for found in conditions if found["type"] == type_), {})
 
-    def until_says(self, name: str, type_: str, status: str, *, limit: float = 60.0) -> dict[str, Any]:
+    def until_condition(self, name: str, type_: str, status: str, *, limit: float = 60.0) -> dict[str, Any]:
         return self.hub.until(  # type: ignore[no-any-return]
             lambda: (found := self.condition(name, type_)).get("status") == status and found,
             lambda: f"{name} is not {type_}={status}: {json.dumps(self.cluster(name).get('status'))}",

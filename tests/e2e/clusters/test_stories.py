@@ -119,7 +119,7 @@ def test_a_node_that_changes_is_seen_at_once_and_one_empty_answer_changes_nothin
     amd.give(4)
     person.hub.until(lambda: gpus() == 4, lambda: f"{gpus()} GPUs", timeout=15)
     amd.give(0)
-    shrinking = person.until_says(amd.name, "GPUDiscovered", "True")
+    shrinking = person.until_condition(amd.name, "GPUDiscovered", "True")
     person.hub.until(
         lambda: person.condition(amd.name, "GPUDiscovered")["reason"] == "Shrinking", lambda: str(shrinking)
     )
@@ -153,18 +153,18 @@ def test_rotated_broken_and_healed(person: Person, targets: dict[str, Target]) -
     # Its token is withdrawn: nobody but a new Secret can help, and the status says so.
     nvidia.hub().run("delete", "serviceaccount", READER)
     nvidia.hub().kubectl("delete", "clusterrolebinding", READER)
-    lost = person.until_says(nvidia.name, "Reachable", "False")
+    lost = person.until_condition(nvidia.name, "Reachable", "False")
     assert lost["reason"] == "Unauthorized"
     assert person.cluster(nvidia.name)["status"]["kubeconfigStatus"] == "Invalid"
     person.hub.until(lambda: person.quotas()[nvidia.name][SLOT] == 0, lambda: "it still takes jobs")
     exchange(person, nvidia, good)
-    person.until_says(nvidia.name, "Reachable", "True")
+    person.until_condition(nvidia.name, "Reachable", "True")
 
     exchange(person, nvidia, b"]['")
-    refused = person.until_says(nvidia.name, "KubeconfigValid", "False")
+    refused = person.until_condition(nvidia.name, "KubeconfigValid", "False")
     assert refused["reason"] == "InvalidKubeconfig"
     exchange(person, nvidia, good)
-    person.until_says(nvidia.name, "KubeconfigValid", "True")
+    person.until_condition(nvidia.name, "KubeconfigValid", "True")
     person.hub.until(lambda: person.quotas()[nvidia.name][SLOT] == 100, lambda: "it takes no jobs again")
 
 
@@ -176,18 +176,20 @@ def test_a_job_for_a_cluster_that_cannot_be_reached_says_so_and_runs_when_it_hea
 ) -> None:
     amd, jobs = targets["oven-amd"], jobs_of(person)
     with dropped(amd):
-        lost = person.until_says(amd.name, "Reachable", "False")
+        lost = person.until_condition(amd.name, "Reachable", "False")
         assert lost["reason"] == "Timeout"
         status = person.cluster(amd.name)["status"]
         assert (status["kubeconfigStatus"], status["gpuSummary"]) == ("Unreachable", f"4x {amd.summary}")
         person.hub.until(lambda: person.quotas()[amd.name][SLOT] == 0, lambda: "it still takes jobs")
         submit(person, "patient", amd)
-        told = "Cluster oven-amd takes no jobs: it cannot be reached. Waiting until it does"
-        jobs.until(lambda: jobs.status("patient").get("message") == told, lambda: str(jobs.status("patient")))
+        expected = "Cluster oven-amd takes no jobs: it cannot be reached. Waiting until it does"
+        jobs.until(
+            lambda: jobs.status("patient").get("message") == expected, lambda: str(jobs.status("patient"))
+        )
         shown = person(f"fournos explain patient -n {JOBS}")
         assert "patient waits. Cluster oven-amd takes no jobs: it cannot be reached." in shown
         assert person.condition("oven-plain", "Reachable")["status"] == "True"
-    person.until_says(amd.name, "Reachable", "True")
+    person.until_condition(amd.name, "Reachable", "True")
     assert jobs.wait("patient")["phase"] == "Succeeded"
 
 

@@ -53,9 +53,9 @@ def run_pod(
             break
         assert time.monotonic() < deadline, kubectl(cluster, "-n", namespace, "describe", "pod", name)
         time.sleep(0.3)
-    said = kubectl(cluster, "-n", namespace, "logs", name)
-    assert phase == "Succeeded", said
-    return said
+    output = kubectl(cluster, "-n", namespace, "logs", name)
+    assert phase == "Succeeded", output
+    return output
 
 
 @pytest.fixture
@@ -99,26 +99,26 @@ def test_a_claim_binds_and_keeps_what_one_pod_wrote_for_the_next(node: Cluster, 
 
 
 def test_pods_find_services_by_name(node: Cluster, namespace: str) -> None:
-    said = run_pod(
+    output = run_pod(
         node,
         namespace,
         "nslookup kubernetes.default.svc.cluster.local; "
         "nslookup kueue-webhook-service.kueue-system.svc.cluster.local; "
         "kubectl version --output=json",
     )
-    assert "Address: 10.96.0.1\n" in said
-    assert said.count("10.96.0.10:53") == 2
+    assert "Address: 10.96.0.1\n" in output
+    assert output.count("10.96.0.10:53") == 2
 
 
 def test_a_pod_reaches_the_api_server_by_its_service_name(node: Cluster, namespace: str) -> None:
-    said = run_pod(
+    output = run_pod(
         node,
         namespace,
         "cd /var/run/secrets/kubernetes.io/serviceaccount; "
         "kubectl --server=https://kubernetes.default --certificate-authority=ca.crt --token=$(cat token) "
         "get --raw /version",
     )
-    assert json.loads(said)["gitVersion"].startswith("v1.")
+    assert json.loads(output)["gitVersion"].startswith("v1.")
 
 
 def test_a_deleted_namespace_goes(node: Cluster) -> None:

@@ -36,10 +36,10 @@ def submit(hub: Hub, name: str, *, seconds: int = 1, priority: str = "", **annot
 
 
 def succeeded(run: dict[str, Any]) -> tuple[str, str]:
-    said = next(
+    shown = next(
         (one for one in run.get("status", {}).get("conditions", ()) if one["type"] == "Succeeded"), {}
     )
-    return said.get("status", ""), said.get("reason", "")
+    return shown.get("status", ""), shown.get("reason", "")
 
 
 def wait(hub: Hub, name: str, *wanted: str, timeout: float = 180.0) -> dict[str, Any]:
@@ -89,8 +89,8 @@ def test_two_runs_take_turns(hub: Hub) -> None:
     first, second = (wait(hub, name, "Succeeded", "Completed") for name in ("first", "second"))
     assert second["status"]["startTime"] >= first["status"]["completionTime"]
     for name in ("first", "second"):
-        said = finished(hub, name)
-        assert said["reason"] == "Succeeded" and "Tasks Completed: 1" in said["message"]
+        message = finished(hub, name)
+        assert message["reason"] == "Succeeded" and "Tasks Completed: 1" in message["message"]
 
 
 def test_an_evicted_run_is_cancelled_and_says_why(hub: Hub) -> None:
@@ -107,8 +107,8 @@ def test_an_evicted_run_is_cancelled_and_says_why(hub: Hub) -> None:
     finally:
         stop("None")
     assert run["metadata"]["annotations"]["fournos.dev/stopped"].startswith("ClusterQueueStopped: ")
-    said = finished(hub, "drained")
-    assert said["reason"] == "Failed" and "ClusterQueueStopped" in said["message"]
+    message = finished(hub, "drained")
+    assert message["reason"] == "Failed" and "ClusterQueueStopped" in message["message"]
     hub.until(lambda: not pods_running(hub, "drained"), lambda: "its pod runs on", timeout=120)
 
 

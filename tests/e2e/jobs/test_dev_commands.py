@@ -21,21 +21,21 @@ from tests.e2e.hub import Hub
 def own(hub: Hub, operator_in_cluster: None) -> Iterator[tuple[Hub, dict[str, str]]]:
     """Namespaces and a DEV_CLUSTER that nobody has prepared."""
     suffix = uuid.uuid4().hex[:6]
-    mine = replace(hub, namespace=f"fournos-dev-{suffix}", secrets_namespace=f"psap-dev-{suffix}")
+    owned = replace(hub, namespace=f"fournos-dev-{suffix}", secrets_namespace=f"psap-dev-{suffix}")
     cluster = f"fournos-test-dev-{suffix}"
     yield (
-        mine,
+        owned,
         {
             "DEV_CLUSTER": cluster,
             "DEV_ARGS": f"--provider existing --kubeconfig {hub.kubeconfig} --resolve-image {MOCK_RESOLVE}",
-            "FOURNOS_NAMESPACE": mine.namespace,
-            "FOURNOS_SECRETS_NAMESPACE": mine.secrets_namespace,
+            "FOURNOS_NAMESPACE": owned.namespace,
+            "FOURNOS_SECRETS_NAMESPACE": owned.secrets_namespace,
         },
     )
-    state.forget(cluster)
-    for namespace in (mine.namespace, mine.secrets_namespace):
+    state.remove(cluster)
+    for namespace in (owned.namespace, owned.secrets_namespace):
         hub.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")
-    binding = f"fournos-queue-reader-{mine.namespace}"
+    binding = f"fournos-queue-reader-{owned.namespace}"
     hub.kubectl("delete", "clusterrolebinding", binding, "--ignore-not-found")
 
 

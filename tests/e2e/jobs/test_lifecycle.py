@@ -82,8 +82,8 @@ def test_an_exclusive_job_waits_for_the_cluster_and_says_for_whom(hub: Hub, slow
     hub.wait(first, ["Running"])
     second = hub.submit("exclusive-second", exclusive=True, hardware=None, cluster="cluster-2")
     hub.wait(second, ["Pending"])
-    told = f"Cluster cluster-2 is exclusively locked by job {first}, waiting for it to finish"
-    hub.until(lambda: hub.status(second).get("message") == told, lambda: str(hub.status(second)))
+    expected = f"Cluster cluster-2 is exclusively locked by job {first}, waiting for it to finish"
+    hub.until(lambda: hub.status(second).get("message") == expected, lambda: str(hub.status(second)))
     hub.shutdown(first, "Terminate")
     hub.wait(first)
     hub.wait(second, ["Admitted", "Running", "Succeeded"])

@@ -61,8 +61,8 @@ class Engine:
         path.write_text(yaml.safe_dump(config))
         self.hub = Hub(path, hub.namespace)
 
-    def writes(self, job: str, said: str) -> None:
-        patch = json.dumps({"status": {"engineStatus": {"said": said}}})
+    def writes(self, job: str, message: str) -> None:
+        patch = json.dumps({"status": {"engineStatus": {"said": message}}})
         self.hub.run("patch", "fournosjob", job, "--subresource=status", "--type=merge", "-p", patch)
 
     def is_refused(self, job: str, why: str) -> None:
@@ -73,19 +73,19 @@ class Engine:
 def test_a_pod_s_token_writes_its_own_job_and_no_other(
     hub: Hub, slow: None, webhook: None, tmp_path: Path
 ) -> None:
-    mine, other = hub.submit("own-mine"), hub.submit("own-other")
-    for name in (mine, other):
+    own, other = hub.submit("own-mine"), hub.submit("own-other")
+    for name in (own, other):
         hub.wait(name, ["Running"])
-    pod = hub.until(lambda: running_pod(hub, mine), lambda: f"no pod of {mine} runs")
+    pod = hub.until(lambda: running_pod(hub, own), lambda: f"no pod of {own} runs")
     engine = Engine(hub, tmp_path, hub.run("exec", pod, "--", "cat", TOKEN).strip())
 
-    hub.until(lambda: answers(engine, mine), lambda: "the webhook does not let a pod write its own job")
-    assert hub.status(mine)["engineStatus"] == {"said": "hello"}
+    hub.until(lambda: answers(engine, own), lambda: "the webhook does not let a pod write its own job")
+    assert hub.status(own)["engineStatus"] == {"said": "hello"}
     engine.is_refused(other, "may write the FournosJob of its own pod only")
     account = hub.run("create", "token", "default").strip()
-    Engine(hub, tmp_path, account).is_refused(mine, "the token is not a pod's")
-    assert hub.status(mine)["engineStatus"] == {"said": "hello"} and "engineStatus" not in hub.status(other)
-    for name in (mine, other):
+    Engine(hub, tmp_path, account).is_refused(own, "the token is not a pod's")
+    assert hub.status(own)["engineStatus"] == {"said": "hello"} and "engineStatus" not in hub.status(other)
+    for name in (own, other):
         hub.shutdown(name, "Terminate")
 
 

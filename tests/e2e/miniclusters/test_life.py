@@ -197,7 +197,7 @@ def test_many_pods(clusters: Clusters) -> None:
     affinity = {"disableAffinity": True}
     name = clusters.make("many", size=size, tasks=size, network=affinity, container={"command": "hostname"})
     assert clusters.reaches(name, "Finished", limit=400)["exitCode"] == 0
-    said = clusters.log(name).replace("\r", "").split()
-    assert sorted(said) == sorted(f"many-{index}" for index in range(size))
+    output = clusters.log(name).replace("\r", "").split()
+    assert sorted(output) == sorted(f"many-{index}" for index in range(size))
     print(yaml.safe_dump({"pods": size, "seconds": round(time.monotonic() - start, 1)}))
     clusters.run("delete", KIND, name, "--timeout=120s", timeout=130)

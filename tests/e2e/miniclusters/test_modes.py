@@ -52,7 +52,7 @@ MODES: dict[str, dict[str, Any]] = {
         ],
     },
 }
-SAID = {
+OUTPUT = {
     "submit": HELLO * 4,
     "launcher": "launched\nlaunched\n",
     "batch": "one\ntwo\n",
@@ -101,12 +101,12 @@ def test_mode(made: Clusters, name: str) -> None:
     status = made.reaches(name, "Finished")
     assert status["exitCode"] == (3 if name == "fails" else 0), made.explain(name)
     assert not made.alive(name)
-    if name in SAID:
-        said = made.log(name).replace("\r", "")
+    if name in OUTPUT:
+        output = made.log(name).replace("\r", "")
         # Errors of Flux itself go the same way: what the command prints is asked for.
         errors = ("flux-job:", "broker.err")
-        lines = [line for line in said.splitlines(keepends=True) if not line.startswith(errors)]
-        assert "".join(lines) == SAID[name]
+        lines = [line for line in output.splitlines(keepends=True) if not line.startswith(errors)]
+        assert "".join(lines) == OUTPUT[name]
 
 
 @pytest.mark.parametrize("name", ["script"])

@@ -53,16 +53,16 @@ async def fleet(clusters: dict[str, Cluster], tmp_path: Path) -> AsyncIterator[F
         )
         fleet = Fleet(sites[0], {"worker": sites[1]}, tmp_path)
         where = replace(WHERE, namespace=namespace, secrets_namespace=f"{namespace}-secrets")
-        await _furnish(fleet, where)
+        await _set_up(fleet, where)
         fleet.start(KEEP_FINISHED_SEC="5")
         await fleet.staff(SYSTEMS, FRAMEWORKS_KINDS="PipelineRun.v1.tekton.dev", **SHARED)
         yield fleet
-        await fleet.vanish()
+        await fleet.tear_down()
         await worker.delete(NAMESPACE, sites[1].key(where.secrets_namespace)._replace(namespace=""))
 
 
-async def _furnish(fleet: Fleet, where: Where) -> None:
-    await fleet.furnish(controller=names.CONTROLLER, cpu=2)
+async def _set_up(fleet: Fleet, where: Where) -> None:
+    await fleet.set_up(controller=names.CONTROLLER, cpu=2)
     for site in (fleet.manager, *fleet.workers.values()):
         for namespace in SHARED.values():
             await create(site.client, NAMESPACE, {"metadata": {"name": namespace}})

@@ -50,8 +50,8 @@ async def test_a_pipelinerun_and_its_status(fleet: Fleet) -> None:
         return [pod["status"]["phase"] for pod in await worker.all(POD)] == ["Succeeded"]
 
     await fleet.until(its_pod_ended, "its pod has not ended well")
-    mine = await fleet.manager.find(PIPELINE_RUN, "hello")
-    assert mine["status"]["childReferences"] == copy["status"]["childReferences"]
+    own = await fleet.manager.find(PIPELINE_RUN, "hello")
+    assert own["status"]["childReferences"] == copy["status"]["childReferences"]
     await finished(fleet, count=1)
 
     async def clean() -> bool:

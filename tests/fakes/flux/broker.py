@@ -145,12 +145,12 @@ class Broker:
             await asyncio.sleep(_PAUSE)
 
     async def _task(self, link: Link, message: dict[str, Any]) -> None:
-        async def tell(stream: str, line: str) -> None:
+        async def send_line(stream: str, line: str) -> None:
             await link.send(id=message["id"], stream=stream, line=line)
 
         env = {**os.environ, **message["env"], "FLUX_URI": self.attrs["local-uri"]}
         with contextlib.suppress(ConnectionError, OSError):
-            code = await self.processes.run(message["id"], message["words"], env, message["cwd"], tell)
+            code = await self.processes.run(message["id"], message["words"], env, message["cwd"], send_line)
             await link.send(id=message["id"], code=code)
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

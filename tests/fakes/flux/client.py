@@ -36,7 +36,7 @@ async def stream(command: str, op: str, **request: Any) -> AsyncIterator[dict[st
     die(command, "lost contact with the broker")
 
 
-def ask(command: str, op: str, **request: Any) -> dict[str, Any]:
+def rpc(command: str, op: str, **request: Any) -> dict[str, Any]:
     """The one answer."""
 
     async def first() -> dict[str, Any]:

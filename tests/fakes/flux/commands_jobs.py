@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from .client import ask, environment, follow, formatted, show
+from .client import environment, follow, formatted, rpc, show
 from .options import Parsed, die, parse, table
 
 _SUBMIT = """N,nodes= n,ntasks= c,cores-per-task= g,gpus-per-task= t,time-limit= o,setopt= S,setattr=
@@ -77,7 +77,7 @@ def submit(words: list[str], command: str = "submit") -> int:
     label = "label-io" in parsed or "l" in parsed
     verbose = len(parsed.all("verbose"))
     spec = _spec(command, parsed, parsed.rest)
-    id_ = ask(command, "submit", spec=spec)["id"]
+    id_ = rpc(command, "submit", spec=spec)["id"]
     if command == "submit" and "quiet" not in parsed:
         print(id_, flush=True)
     if verbose > 1:
@@ -112,7 +112,7 @@ def batch(words: list[str]) -> int:
     spec["output"] = spec["output"] or "flux-{{id}}.out"
     if not Path(spec["output"]).is_absolute():
         spec["output"] = f"{spec['cwd']}/{spec['output']}"
-    print(ask("batch", "submit", spec=spec)["id"], flush=True)
+    print(rpc("batch", "submit", spec=spec)["id"], flush=True)
     return 0
 
 
@@ -130,7 +130,7 @@ def _filter(name: str) -> set[str]:
 def jobs(words: list[str]) -> int:
     parsed = parse("jobs", words, _OPTIONS["jobs"])
     everything = "all" in parsed or "a" in parsed or "A" in parsed or "filter" in parsed
-    rows = ask("jobs", "jobs", all=everything)["jobs"]
+    rows = rpc("jobs", "jobs", all=everything)["jobs"]
     if "filter" in parsed:
         wanted = {word for name in parsed.get("filter").lower().split(",") for word in _filter(name)}
         rows = [row for row in rows if wanted & {row["state"].lower(), row["result"].lower()}]
@@ -153,7 +153,7 @@ def job(words: list[str]) -> int:
         parsed = parse("job wait", rest, table("a,all v,verbose"))
         if not parsed.rest and "all" not in parsed:
             die("job wait", "a job id, or --all", 2)
-        found = ask("job", "wait", id="" if "all" in parsed else parsed.rest[0])["jobs"]
+        found = rpc("job", "wait", id="" if "all" in parsed else parsed.rest[0])["jobs"]
         for one in found:
             if one["code"]:
                 print(
@@ -173,7 +173,7 @@ def job(words: list[str]) -> int:
     if what in ("cancel", "kill"):
         return cancel(rest)
     if what == "last":
-        rows = ask("job", "jobs", all=True)["jobs"]
+        rows = rpc("job", "jobs", all=True)["jobs"]
         if not rows:
             die("job", "No job history")
         print(rows[0]["id"])
@@ -193,9 +193,9 @@ def cancel(words: list[str]) -> int:
     if not parsed.rest and "all" not in parsed:
         die("cancel", "a job id, or --all", 2)
     if "all" in parsed:
-        ask("cancel", "cancel", all=True)
+        rpc("cancel", "cancel", all=True)
     for id_ in parsed.rest:
-        ask("cancel", "cancel", all=False, id=id_)
+        rpc("cancel", "cancel", all=False, id=id_)
     return 0
 
 
@@ -207,7 +207,7 @@ def queue(words: list[str]) -> int:
         die("queue", f"Unknown command: {words[0] if words else ''}", 2)
     known = table("t,timeout= q,quiet v,verbose a,all nocheckpoint m,message= n,no-header o,format=")
     parse("queue", words[1:], known)
-    found = ask("queue", "queue", what=words[0])
+    found = rpc("queue", "queue", what=words[0])
     if words[0] in ("status", "stop", "start", "enable", "disable"):
         print(f"Job submission is {'disabled' if found['disabled'] else 'enabled'}")
         print(f"Scheduling is {'stopped' if found['stopped'] else 'started'}")

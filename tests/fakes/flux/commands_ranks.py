@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from . import config, hostlist
-from .client import ask, formatted, show, socket_path
+from .client import formatted, rpc, show, socket_path
 from .options import die, parse, table
 
 _STATES = ("free", "allocated", "down", "drain")
 
 
 def _ranks() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = ask("resource", "ranks")["ranks"]
+    found: list[dict[str, Any]] = rpc("resource", "ranks")["ranks"]
     return found
 
 
@@ -89,7 +89,7 @@ def resource(words: list[str]) -> int:
         if what == "undrain" and not parsed.rest:
             die("resource", "undrain: TARGETS are missing", 2)
         reason = " ".join(parsed.rest[1:])
-        ask("resource", what, targets=parsed.rest[0], reason=reason, force="force" in parsed)
+        rpc("resource", what, targets=parsed.rest[0], reason=reason, force="force" in parsed)
         return 0
     elif what == "info":
         ranks = _ranks()
@@ -126,7 +126,7 @@ def overlay(words: list[str]) -> int:
             )
         return 0
     if what == "disconnect" and parsed.rest:
-        ask("overlay", "disconnect", targets=parsed.rest[0])
+        rpc("overlay", "disconnect", targets=parsed.rest[0])
         return 0
     if what == "lookup" and parsed.rest:
         size = len(ranks := _ranks())
@@ -143,20 +143,20 @@ def overlay(words: list[str]) -> int:
 def getattr_(words: list[str]) -> int:
     if len(words) != 1:
         die("getattr", "Usage: flux getattr name", 2)
-    print(ask("getattr", "attr", name=words[0])["attrs"][words[0]])
+    print(rpc("getattr", "attr", name=words[0])["attrs"][words[0]])
     return 0
 
 
 def setattr_(words: list[str]) -> int:
     if len(words) != 2:
         die("setattr", "Usage: flux setattr name value", 2)
-    ask("setattr", "attr", name=words[0], value=words[1], set=True)
+    rpc("setattr", "attr", name=words[0], value=words[1], set=True)
     return 0
 
 
 def lsattr(words: list[str]) -> int:
     parsed = parse("lsattr", words, table("v,values"))
-    for name, value in sorted(ask("lsattr", "attr")["attrs"].items()):
+    for name, value in sorted(rpc("lsattr", "attr")["attrs"].items()):
         print(f"{name:<40}{value}" if "values" in parsed else name)
     return 0
 
@@ -173,7 +173,7 @@ def uptime(words: list[str]) -> int:
 
 def dmesg(words: list[str]) -> int:
     parse("dmesg", words, table("C,clear c,read-clear n,new f,follow H,human L,color="))
-    print("\n".join(ask("dmesg", "dmesg")["lines"]))
+    print("\n".join(rpc("dmesg", "dmesg")["lines"]))
     return 0
 
 
@@ -181,7 +181,7 @@ def shutdown(words: list[str]) -> int:
     parsed = parse(
         "shutdown", words, table("background skip-gc gc dump= v,verbose quiet= q,quiet y,yes n,no")
     )
-    ask("shutdown", "shutdown", dump=parsed.get("dump"))
+    rpc("shutdown", "shutdown", dump=parsed.get("dump"))
     return 0
 
 
@@ -193,7 +193,7 @@ def dump(words: list[str]) -> int:
     )
     if len(parsed.rest) != 1:
         die("dump", "Usage: flux dump FILE", 2)
-    ask("dump", "dump", path=str(Path(parsed.rest[0]).resolve()))
+    rpc("dump", "dump", path=str(Path(parsed.rest[0]).resolve()))
     return 0
 
 
@@ -207,7 +207,7 @@ def proxy(words: list[str]) -> int:
         die("proxy", f"{uri}: unable to resolve", 1)
     socket_path(uri, "proxy")
     os.environ["FLUX_URI"] = uri
-    ask("proxy", "attr")  # the broker answers
+    rpc("proxy", "attr")  # the broker answers
     if len(command) == 1 and " " in command[0]:
         command = ["/bin/sh", "-c", command[0]]
     try:
@@ -254,7 +254,7 @@ def module(words: list[str]) -> int:
     """Modules are accepted and forgotten."""
     if not words or words[0] not in ("load", "remove", "reload", "list", "stats"):
         die("module", f"Unknown command: {words[0] if words else ''}", 2)
-    ask("module", "attr")
+    rpc("module", "attr")
     return 0
 
 
@@ -282,7 +282,7 @@ def cron(words: list[str]) -> int:
     """Only the listing: nothing is ever scheduled here."""
     if not words or words[0] not in _CRON:
         die("cron", f"Unknown command: {words[0] if words else ''}", 2)
-    ask("cron", "attr")
+    rpc("cron", "attr")
     if words[0] != "list":
         die("cron", f"{words[0]}: the stand-in schedules nothing")
     show([], [("ID", ""), ("NAME", ""), ("STATE", ""), ("#RUNS", "")])
@@ -332,9 +332,9 @@ def archive(words: list[str], command: str = "archive") -> int:
         "remove": "drop",
         "unmap": "drop",
     }
-    mine = {"archive": {"create", "extract", "list", "remove"}, "filemap": {"map", "get", "list", "unmap"}}
+    own = {"archive": {"create", "extract", "list", "remove"}, "filemap": {"map", "get", "list", "unmap"}}
     what, rest = (words[0], words[1:]) if words else ("", [])
-    if what not in mine[command]:
+    if what not in own[command]:
         die(command, f"Unknown command: {what}", 2)
     parsed = parse(
         f"{command} {what}",
@@ -350,7 +350,7 @@ def archive(words: list[str], command: str = "archive") -> int:
     files = _collected(directory, parsed.rest, command) if verbs[what] == "put" else {}
     if verbs[what] == "put" and not files:
         die(command, "nothing to archive")
-    kept = ask(command, "files", archive=name, what=verbs[what], files=files, more=more)["files"]
+    kept = rpc(command, "files", archive=name, what=verbs[what], files=files, more=more)["files"]
     if what == "list":
         print("\n".join(sorted(kept)))
     elif verbs[what] == "get":

@@ -145,7 +145,7 @@ class Change:
 
     condition: asyncio.Condition = field(default_factory=asyncio.Condition)
 
-    async def tell(self) -> None:
+    async def notify(self) -> None:
         async with self.condition:
             self.condition.notify_all()
 

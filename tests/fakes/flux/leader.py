@@ -30,7 +30,7 @@ _KEEPALIVE = ((socket.TCP_KEEPIDLE, 5), (socket.TCP_KEEPINTVL, 2), (socket.TCP_K
 _GOODBYE = 10.0
 """Seconds that rank 0 waits at its end for the other ranks to hang up."""
 
-Told = Callable[[str, str], Awaitable[None]]
+SendLine = Callable[[str, str], Awaitable[None]]
 
 
 class Leader:
@@ -48,7 +48,7 @@ class Leader:
         self.numbers = 0
         self.files: dict[str, dict[str, Any]] = {}
         """Archive -> path -> mode and content (base64)."""
-        self.running: dict[str, tuple[int, Told, asyncio.Future[int]]] = {}
+        self.running: dict[str, tuple[int, SendLine, asyncio.Future[int]]] = {}
         """Process id -> rank, who hears its lines, its exit code."""
         self.over = asyncio.Event()
         """Somebody has asked for a shutdown."""
@@ -92,7 +92,7 @@ class Leader:
         await link.send(uuid=self.broker.uuid)
         self.online[rank], self.since[rank] = link, time.time()
         self.log(6, f"rank {rank} ({self.members[rank].host}) is online")
-        await self.changed.tell()
+        await self.changed.notify()
         while (message := await link.receive()) is not None:
             found = self.running.get(message["id"])
             if found is None:
@@ -104,7 +104,7 @@ class Leader:
                 await found[1](message["stream"], message["line"])
         if self.online.get(rank) is link:
             self._lost(rank)
-            await self.changed.tell()
+            await self.changed.notify()
 
     def _lost(self, rank: int) -> None:
         self.online.pop(rank, None)
@@ -114,16 +114,16 @@ class Leader:
                 ended.set_exception(ConnectionError(f"lost contact with rank {rank}"))
 
     async def execute(
-        self, id_: str, rank: int, words: list[str], env: dict[str, str], cwd: str, tell: Told
+        self, id_: str, rank: int, words: list[str], env: dict[str, str], cwd: str, send_line: SendLine
     ) -> int:
         """One process on a rank.  Raises ConnectionError if the rank is not there, or goes."""
         if rank == 0:
             local = {**os.environ, **env, "FLUX_URI": self.broker.attrs["local-uri"]}
-            return await self.broker.processes.run(id_, words, local, cwd, tell)
+            return await self.broker.processes.run(id_, words, local, cwd, send_line)
         if rank not in self.online:
             raise ConnectionError("No route to host")
         ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self.running[id_] = (rank, tell, ended)
+        self.running[id_] = (rank, send_line, ended)
         try:
             await self.online[rank].send(do="run", id=id_, words=words, env=env, cwd=cwd)
             return await ended
@@ -148,7 +148,7 @@ class Leader:
         self.numbers += 1
         job = Job(self.numbers, spec, scope)
         queue.jobs.append(job)
-        await self.changed.tell()
+        await self.changed.notify()
         return job
 
     async def _schedule(self) -> None:
@@ -181,12 +181,12 @@ class Leader:
         queue.done(job)
         self.queues.pop(job.id, None) if spec["batch"] else None
         _to_files(job)
-        await self.changed.tell()
+        await self.changed.notify()
 
     async def _task(self, job: Job, task: int, common: dict[str, str]) -> None:
-        async def tell(stream: str, line: str) -> None:
+        async def send_line(stream: str, line: str) -> None:
             job.lines.append((stream, task, line))
-            await self.changed.tell()
+            await self.changed.notify()
 
         rank = job.tasks[task]
         env = {
@@ -195,7 +195,9 @@ class Leader:
             "FLUX_TASK_LOCAL_ID": str(job.tasks[:task].count(rank)),
         }
         try:
-            code = await self.execute(f"{job.id}.{task}", rank, job.spec["argv"], env, job.spec["cwd"], tell)
+            code = await self.execute(
+                f"{job.id}.{task}", rank, job.spec["argv"], env, job.spec["cwd"], send_line
+            )
             job.codes[task] = code
         except (ConnectionError, OSError) as error:
             job.exception = job.exception or f"node failure: {error}"
@@ -205,7 +207,7 @@ class Leader:
         job.exception = job.exception or "cancel"
         if job.state == "SCHED":
             job.state, job.ended = "INACTIVE", time.time()
-            await self.changed.tell()
+            await self.changed.notify()
         elif job.active:
             await self.kill(f"{job.id}.", signal.SIGTERM)
 
@@ -265,8 +267,8 @@ class Leader:
             return 127
         try:
             waited = asyncio.ensure_future(process.wait())
-            asked = asyncio.ensure_future(self.over.wait())
-            await asyncio.wait({waited, asked}, return_when=asyncio.FIRST_COMPLETED)
+            requested = asyncio.ensure_future(self.over.wait())
+            await asyncio.wait({waited, requested}, return_when=asyncio.FIRST_COMPLETED)
             if waited.done():
                 if code := code_of(waited.result()):
                     self.log(3, f"rc2.0: {words[0]} Exited (rc={code})")

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
-Tell = Callable[[str, str], Awaitable[None]]
+SendLine = Callable[[str, str], Awaitable[None]]
 """Takes ("stdout" or "stderr", a line with its end)."""
 
 
@@ -24,7 +24,9 @@ class Processes:
     def __init__(self) -> None:
         self._running: dict[str, asyncio.subprocess.Process] = {}
 
-    async def run(self, id_: str, words: Sequence[str], env: Mapping[str, str], cwd: str, tell: Tell) -> int:
+    async def run(
+        self, id_: str, words: Sequence[str], env: Mapping[str, str], cwd: str, send_line: SendLine
+    ) -> int:
         """Its exit code: 127 and 126 as shells have them."""
         try:
             process = await asyncio.create_subprocess_exec(
@@ -38,16 +40,16 @@ class Processes:
                 start_new_session=True,
             )
         except FileNotFoundError:
-            await tell("stderr", f"flux-shell: {words[0]}: No such file or directory\n")
+            await send_line("stderr", f"flux-shell: {words[0]}: No such file or directory\n")
             return 127
         except OSError as error:
-            await tell("stderr", f"flux-shell: {words[0]}: {error.strerror}\n")
+            await send_line("stderr", f"flux-shell: {words[0]}: {error.strerror}\n")
             return 126
         self._running[id_] = process
         try:
             assert process.stdout is not None and process.stderr is not None
             await asyncio.gather(
-                _lines(process.stdout, "stdout", tell), _lines(process.stderr, "stderr", tell)
+                _lines(process.stdout, "stdout", send_line), _lines(process.stderr, "stderr", send_line)
             )
             return code_of(await process.wait())
         finally:
@@ -61,6 +63,6 @@ class Processes:
                     os.killpg(process.pid, number)
 
 
-async def _lines(stream: asyncio.StreamReader, name: str, tell: Tell) -> None:
+async def _lines(stream: asyncio.StreamReader, name: str, send_line: SendLine) -> None:
     while line := await stream.readline():
-        await tell(name, line.decode(errors="replace"))
+        await send_line(name, line.decode(errors="replace"))

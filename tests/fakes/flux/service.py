@@ -116,7 +116,7 @@ async def _queue(leader: Leader, link: Link, request: dict[str, Any]) -> dict[st
     queue, what = leader.queue(request["scope"]), request["what"]
     if what in ("stop", "start"):
         queue.stopped = what == "stop"
-        await leader.changed.tell()
+        await leader.changed.notify()
     elif what in ("disable", "enable"):
         queue.closed = what == "disable"
     elif what == "drain":
@@ -141,12 +141,12 @@ async def _execute(leader: Leader, link: Link, request: dict[str, Any]) -> dict[
     prefix, failed = f"exec{leader.numbers}.", {}
 
     async def one(rank: int) -> int:
-        async def tell(stream: str, line: str) -> None:
+        async def send_line(stream: str, line: str) -> None:
             await link.send(stream=stream, task=rank, line=line)
 
         try:
             return await leader.execute(
-                f"{prefix}{rank}", rank, request["words"], request["env"], request["cwd"], tell
+                f"{prefix}{rank}", rank, request["words"], request["env"], request["cwd"], send_line
             )
         except ConnectionError as error:
             failed[rank] = str(error)
@@ -188,7 +188,7 @@ async def _drain(leader: Leader, link: Link, request: dict[str, Any]) -> None:
             raise AnswerError(f"rank {rank} already drained")
         if rank not in leader.drained or request["reason"]:
             leader.drained[rank] = request["reason"]
-    await leader.changed.tell()
+    await leader.changed.notify()
 
 
 async def _undrain(leader: Leader, link: Link, request: dict[str, Any]) -> None:
@@ -196,7 +196,7 @@ async def _undrain(leader: Leader, link: Link, request: dict[str, Any]) -> None:
         if rank not in leader.drained and not request["force"]:
             raise AnswerError(f"rank {rank} not drained")
         leader.drained.pop(rank, None)
-    await leader.changed.tell()
+    await leader.changed.notify()
 
 
 def _targets(leader: Leader, text: str) -> list[int]:

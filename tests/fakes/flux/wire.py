@@ -69,10 +69,10 @@ async def challenge(link: Link, secret: bytes) -> dict[str, Any] | None:
 
 async def introduce(link: Link, secret: bytes, **greeting: Any) -> dict[str, Any]:
     """The other side's answer.  Raises RefusedError, and ConnectionError if it hangs up."""
-    asked = await link.receive()
-    if asked is None:
+    requested = await link.receive()
+    if requested is None:
         raise ConnectionError("closed before the handshake")
-    await link.send(proof=_proof(secret, str(asked.get("nonce"))), **greeting)
+    await link.send(proof=_proof(secret, str(requested.get("nonce"))), **greeting)
     answer = await link.receive()
     if answer is None:
         raise ConnectionError("closed during the handshake")

@@ -89,7 +89,7 @@ async def test_all_combinations(server: Server, namespace: str) -> None:
     results = await asyncio.gather(*(compare(values) for values in itertools.product(*choices.values())))
     assert len(results) == 1296
     assert [result for result in results if result[1] != result[2]] == []
-    assert sum(not said for _, said, _ in results) > 50, "some pass"
+    assert sum(not message for _, message, _ in results) > 50, "some pass"
 
 
 async def with_phase(server: Server, namespace: str, name: str, spec: Mapping[str, Any], phase: str) -> str:

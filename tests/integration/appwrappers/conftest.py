@@ -45,17 +45,17 @@ def settings(workloads: str, *, namespace: str = "default") -> dict[str, str]:
 
 
 @pytest.fixture
-async def furnished(server: Server, client: Client, crds: None, namespace: str) -> AsyncIterator[Stage]:
+async def prepared(server: Server, client: Client, crds: None, namespace: str) -> AsyncIterator[Stage]:
     """Without an operator."""
     async with Kubelet(client, namespace).working() as kubelet:
         stage = Stage(namespace, client, server, kubelet)
-        await stage.furnish()
+        await stage.set_up()
         yield stage
     await client.delete(CLUSTER_QUEUE, Key("", namespace))
 
 
 @pytest.fixture
-async def stage(furnished: Stage, operator: Operator) -> Stage:
-    furnished.tail = operator.tail
+async def stage(prepared: Stage, operator: Operator) -> Stage:
+    prepared.tail = operator.tail
     await operator.ready()
-    return furnished
+    return prepared

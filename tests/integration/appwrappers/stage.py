@@ -34,7 +34,7 @@ class Stage:
 
     # --- what an administrator sets up ------------------------------------------------------------------
 
-    async def furnish(self, *, cpu: str = "4") -> None:
+    async def set_up(self, *, cpu: str = "4") -> None:
         """A ClusterQueue of the test's own: its usage and its stops are this test's alone."""
         flavor = self.whole("ResourceFlavor", FLAVOR, spec={"nodeLabels": {CLUSTER_NODE_LABEL: FLAVOR}})
         await self._server.apply(f"{KUEUE}/resourceflavors/{FLAVOR}", flavor)
@@ -120,7 +120,9 @@ class Stage:
             found = await self.get(APPWRAPPER, name)
             return (found.get("status") or {}).get("phase") in phases
 
-        await self.until(there, lambda: f"{name} is not {' or '.join(phases)}: {told(found)}", limit=limit)
+        await self.until(
+            there, lambda: f"{name} is not {' or '.join(phases)}: {messages_of(found)}", limit=limit
+        )
         return found
 
     async def workloads(self, name: str) -> list[Obj]:
@@ -166,11 +168,11 @@ class Stage:
                     return str(one["total"])
         return "0"
 
-    async def until(self, look: Callable[[], Any], complaint: Complaint, *, limit: float = 30) -> Any:
-        return await until(look, complaint, limit=limit, report=self.tail)
+    async def until(self, look: Callable[[], Any], message: Complaint, *, limit: float = 30) -> Any:
+        return await until(look, message, limit=limit, report=self.tail)
 
 
-def told(obj: Obj) -> str:
+def messages_of(obj: Obj) -> str:
     return json.dumps(obj.get("status"), indent=1)
 
 

@@ -104,9 +104,9 @@ async def user_of(server: Server, namespace: str) -> User:
 
 async def serve(replicas: Replicas, user: User, **settings: Any) -> None:
     """In the user's namespace alone; returns when the API server asks."""
-    mine = {"matchLabels": {"kubernetes.io/metadata.name": user.namespace}}
+    own = {"matchLabels": {"kubernetes.io/metadata.name": user.namespace}}
     hooks = [
-        replace(hook, namespaces=mine, configuration=f"appwrapper-{user.namespace}")
+        replace(hook, namespaces=own, configuration=f"appwrapper-{user.namespace}")
         for hook in appwrapper_webhooks(AppWrapperSettings(**settings))
     ]
     await replicas.start(hooks)

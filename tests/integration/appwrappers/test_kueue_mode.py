@@ -38,8 +38,8 @@ async def test_what_it_cannot_queue_is_refused_in_words(stage: Stage) -> None:
     await stage.submit("bare", run)
     found = await stage.phase("bare", "Failed")
     assert is_true(found, "Unhealthy")
-    told = next(one for one in found["status"]["conditions"] if one["type"] == "Unhealthy")
-    assert "FOURNOS_APPWRAPPER_WORKLOADS=own" in told["message"]
+    shown = next(one for one in found["status"]["conditions"] if one["type"] == "Unhealthy")
+    assert "FOURNOS_APPWRAPPER_WORKLOADS=own" in shown["message"]
 
 
 def groups() -> dict[str, Any]:

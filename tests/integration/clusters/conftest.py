@@ -155,12 +155,12 @@ async def gpu_node(client: Client, namespace: str) -> AsyncIterator[str]:
     await client.create(
         NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}}
     )
-    await tell_node(client, name, 2)
+    await set_gpus_of_node(client, name, 2)
     yield name
     await client.delete(NODE, Key("", name))
 
 
-async def tell_node(client: Client, name: str, gpus: int) -> None:
+async def set_gpus_of_node(client: Client, name: str, gpus: int) -> None:
     amounts = {"cpu": "8", "nvidia.com/gpu": str(gpus)}
     ready = [{"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}]
     status = {"capacity": amounts, "allocatable": amounts, "conditions": ready}

@@ -39,7 +39,7 @@ async def test_expired_certificates(hub: Hub, gpu_node: str, kubeconfig: Path, t
     async def becomes(cluster: str, status: str) -> bool:
         return (await hub.status(cluster)).get("kubeconfigStatus") == status
 
-    async def told(cluster: str, type_: str) -> tuple[str, str]:
+    async def reported(cluster: str, type_: str) -> tuple[str, str]:
         found = condition(await hub.cluster(cluster), type_) or {}
         return str(found.get("reason")), str(found.get("message"))
 
@@ -51,19 +51,19 @@ async def test_expired_certificates(hub: Hub, gpu_node: str, kubeconfig: Path, t
         gone = f"{hub.name}-gone"
         await hub.add(gone, of_client(good, tmp_path, until=past))
         await hub.until(lambda: becomes(gone, "Invalid"), "an expired certificate is not refused")
-        reason, message = await told(gone, "KubeconfigValid")
+        reason, message = await reported(gone, "KubeconfigValid")
         assert reason == "CertificateExpired"
         assert message.startswith("kubeconfig: its client certificate expired at 20")
-        assert (await told(gone, "Reachable"))[0] == "CertificateExpired"
+        assert (await reported(gone, "Reachable"))[0] == "CertificateExpired"
 
         # The client's expires while it is in use; its Secret heals it.
         ends = f"{hub.name}-ends"
         await hub.add(ends, of_client(good, tmp_path, until=datetime.now(UTC) + timedelta(seconds=6)))
         await hub.until(lambda: becomes(ends, "Valid"), "a certificate that is good is refused")
         status = await hub.status(ends)
-        assert status["connection"]["certificateExpires"] and (await told(ends, "KubeconfigValid"))[0] == (
-            "ExpiresSoon"
-        )
+        assert status["connection"]["certificateExpires"] and (await reported(ends, "KubeconfigValid"))[
+            0
+        ] == ("ExpiresSoon")
 
         async def slots(wanted: int) -> bool:
             return (await hub.quotas()).get(ends, {}).get(SLOT) == wanted
@@ -72,20 +72,20 @@ async def test_expired_certificates(hub: Hub, gpu_node: str, kubeconfig: Path, t
         took = await hub.until(lambda: becomes(ends, "Invalid"), "an expiry is not noticed")
         assert took < 15
         for type_ in ("Reachable", "KubeconfigValid"):
-            reason, message = await told(ends, type_)
+            reason, message = await reported(ends, type_)
             assert reason == "CertificateExpired" and "expired at 20" in message
         await hub.until(lambda: slots(0), "it still takes jobs")
         renewed = of_client(good, tmp_path, until=now + timedelta(days=90))
         body = {"data": {"kubeconfig": base64.b64encode(renewed).decode()}}
         await hub.client.patch(SECRET, Key(hub.secrets, f"kubeconfig-{ends}"), body)
         await hub.until(lambda: slots(100), "a new certificate heals nothing")
-        assert (await told(ends, "KubeconfigValid"))[0] == "Accepted"
+        assert (await reported(ends, "KubeconfigValid"))[0] == "Accepted"
 
         # The server's has expired: nothing in the Secret can help.
         served = f"{hub.name}-served"
         await hub.add(served, of_client(stale, tmp_path, until=now + timedelta(days=90)))
         await hub.until(lambda: becomes(served, "Unreachable"), "a stale server certificate is trusted")
-        reason, message = await told(served, "Reachable")
+        reason, message = await reported(served, "Reachable")
         assert reason == "ServerCertificateInvalid" and "certificate has expired" in message
         for name in (gone, ends, served):
             await hub.client.delete(FOURNOS_CLUSTER, Key(hub.name, name))

@@ -29,7 +29,7 @@ async def test_they_are_waited_for_and_who_waits_is_admitted_when_a_drain_ends(
     async def admitted(key: Key) -> bool:
         return is_true(await hub.client.get(WORKLOAD, key), "Admitted")
 
-    async def said(type_: str) -> str:
+    async def message(type_: str) -> str:
         return str((condition(await hub.cluster(name), type_) or {}).get("message"))
 
     # The lock of a drained cluster waits behind one, and says so; who comes later is kept out.
@@ -64,7 +64,7 @@ async def test_they_are_waited_for_and_who_waits_is_admitted_when_a_drain_ends(
     await hub.client.delete(FOURNOS_CLUSTER, Key(hub.name, name))
 
     async def named() -> bool:
-        return (await said("Draining")).endswith("end or delete them: first")
+        return (await message("Draining")).endswith("end or delete them: first")
 
     await hub.until(named, "the one that it waits for is not named")
     await hub.until(lambda: slots(0), "a deleted cluster in use has slots")

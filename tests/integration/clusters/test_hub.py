@@ -19,7 +19,7 @@ from fournos.kube.errors import ConflictError, InvalidError, NotFoundError
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from tests.integration.clusters.conftest import SLOT, Hub, tell_node
+from tests.integration.clusters.conftest import SLOT, Hub, set_gpus_of_node
 from tests.integration.kube.test_fleet import can_drop, dropped, proxied
 from tests.unit.clusters.cases import CREATIONS
 
@@ -60,7 +60,7 @@ async def test_the_life_of_a_cluster(hub: Hub, gpu_node: str, kubeconfig: Path) 
     assert is_true(queue, "Active")
 
     # A change of a node is seen at once.
-    await tell_node(hub.client, gpu_node, 4)
+    await set_gpus_of_node(hub.client, gpu_node, 4)
 
     async def four() -> bool:
         return (await hub.quotas())[name]["fournos/gpu-l40s"] == 4
@@ -81,11 +81,11 @@ async def test_the_life_of_a_cluster(hub: Hub, gpu_node: str, kubeconfig: Path) 
     blocked = Key(hub.name, "test-blocked-job")
     await hub.client.create(WORKLOAD, workload_of(blocked, name))
 
-    async def says_why() -> bool:
+    async def has_reason() -> bool:
         found = condition(await hub.client.get(WORKLOAD, blocked), "QuotaReserved") or {}
         return f"insufficient unused quota for {SLOT} in flavor {name}" in found.get("message", "")
 
-    await hub.until(says_why, "the blocked Workload does not say why")
+    await hub.until(has_reason, "the blocked Workload does not say why")
 
     # A restart changes nothing about the lock.
     before = await hub.status(name)
@@ -159,10 +159,10 @@ async def test_broken_kubeconfigs(hub: Hub, gpu_node: str, kubeconfig: Path) -> 
     key = Key(hub.secrets, f"kubeconfig-{hub.name}-garbage")
     await hub.client.patch(SECRET, key, {"stringData": {"kubeconfig": content_of(kubeconfig)}})
 
-    async def healed() -> bool:
+    async def recovered() -> bool:
         return (await hub.status(f"{hub.name}-garbage")).get("kubeconfigStatus") == "Valid"
 
-    await hub.until(healed, "a new kubeconfig heals nothing")
+    await hub.until(recovered, "a new kubeconfig heals nothing")
     await hub.client.delete(SECRET, key)
     await hub.until(lambda: hub.gone(f"{hub.name}-garbage"), "the cluster outlives its Secret")
 
@@ -226,38 +226,38 @@ async def test_a_dead_cluster_closes_and_heals(
     hub: Hub, gpu_node: str, kubeconfig: Path, tmp_path: Path
 ) -> None:
     """Packets vanish, nothing is refused; the other cluster notices nothing."""
-    dead, well = f"{hub.name}-dead", f"{hub.name}-well"
+    unreachable, well = f"{hub.name}-dead", f"{hub.name}-well"
     async with proxied(kubeconfig, content_of(kubeconfig).encode(), tmp_path) as (proxy, content):
         hub.start(enable="clusters")
-        await hub.add(dead, content)
+        await hub.add(unreachable, content)
         await hub.add(well, kubeconfig)
 
         async def slots(wanted: dict[str, int]) -> bool:
             found = await hub.quotas()
             return {name: found.get(name, {}).get(SLOT) for name in wanted} == wanted
 
-        await hub.until(lambda: slots({dead: 100, well: 100}), "not both take jobs")
+        await hub.until(lambda: slots({unreachable: 100, well: 100}), "not both take jobs")
         with dropped(proxy.url):
-            took = await hub.until(lambda: slots({dead: 0, well: 100}), "a dead cluster takes jobs")
+            took = await hub.until(lambda: slots({unreachable: 0, well: 100}), "a dead cluster takes jobs")
             assert took < 20
-            status = await hub.status(dead)
+            status = await hub.status(unreachable)
             assert status["kubeconfigStatus"] == "Unreachable"
             assert status["gpuSummary"] == "2x NVIDIA-L40S", "its inventory stands"
-            assert (await hub.quotas())[dead]["fournos/gpu-l40s"] == 2
+            assert (await hub.quotas())[unreachable]["fournos/gpu-l40s"] == 2
             # A node's change at the other cluster is seen at once all the same.
-            await tell_node(hub.client, gpu_node, 8)
+            await set_gpus_of_node(hub.client, gpu_node, 8)
 
             async def more() -> bool:
                 return (await hub.quotas())[well]["fournos/gpu-l40s"] == 8
 
             assert await hub.until(more, "the other cluster is not looked after") < 5
-        await hub.until(lambda: slots({dead: 100, well: 100}), "it does not heal")
+        await hub.until(lambda: slots({unreachable: 100, well: 100}), "it does not heal")
 
         # A discovery that finds nothing, once: the quota stands, and falls only if that lasts.
-        await tell_node(hub.client, gpu_node, 0)
+        await set_gpus_of_node(hub.client, gpu_node, 0)
         await asyncio.sleep(0.7)
         assert (await hub.quotas())[well]["fournos/gpu-l40s"] == 8
-        await tell_node(hub.client, gpu_node, 8)
+        await set_gpus_of_node(hub.client, gpu_node, 8)
         await asyncio.sleep(3)
         assert (await hub.quotas())[well]["fournos/gpu-l40s"] == 8
 

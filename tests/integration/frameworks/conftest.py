@@ -162,7 +162,7 @@ class Stage:
     def key(self, name: str) -> Key:
         return Key(self.namespace, name)
 
-    async def furnish(
+    async def set_up(
         self, *, cpus: int = 2, runs: int = 1, labels: Mapping[str, str] | None = None, **spec: Any
     ) -> None:
         quotas = [
@@ -231,7 +231,7 @@ class Stage:
         body = {"apiVersion": WORKFLOW.api_version, "kind": WORKFLOW.kind, "metadata": meta, "spec": spec}
         return await self.client.create(WORKFLOW, body)
 
-    async def say(self, name: str, status: str, reason: str, *, resource: Resource = RUN) -> None:
+    async def report(self, name: str, status: str, reason: str, *, resource: Resource = RUN) -> None:
         """Tekton's word on a run."""
         wanted = Condition("Succeeded", status, reason, f"{reason} it is")
         body = {"status": {"conditions": upsert((), wanted, now=SystemClock().now())}}
@@ -242,8 +242,8 @@ class Stage:
 
     # --- waiting -----------------------------------------------------------------------------------
 
-    async def until(self, look: Callable[[], Any], complaint: str, *, limit: float = 20.0) -> Any:
-        return await until(look, complaint, limit=limit, report=self.operator.tail)
+    async def until(self, look: Callable[[], Any], message: str, *, limit: float = 20.0) -> Any:
+        return await until(look, message, limit=limit, report=self.operator.tail)
 
     async def released(self, name: str) -> Obj:
         async def look() -> Obj | None:

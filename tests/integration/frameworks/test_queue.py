@@ -24,23 +24,23 @@ PENDING = "PipelineRunPending"
 
 
 async def test_two_runs_for_one_place(stage: Stage) -> None:
-    await stage.furnish()
+    await stage.set_up()
     first = await stage.run("first")
     assert first["spec"]["status"] == PENDING and first["metadata"]["annotations"][HELD_BY] == "queue"
     await stage.released("first")
     second = await stage.run("second")
     waiting = await stage.queued("second")
     assert second["spec"]["status"] == PENDING and not is_true(waiting, "Admitted")
-    await stage.say("first", "True", "Succeeded")
+    await stage.report("first", "True", "Succeeded")
     finished = await stage.finished("first")
     assert (finished["reason"], finished["message"]) == ("Succeeded", "Succeeded it is")
     await stage.released("second")
-    await stage.say("second", "False", "Failed")
+    await stage.report("second", "False", "Failed")
     assert (await stage.finished("second"))["reason"] == "Failed"
 
 
 async def test_nobody_lets_a_run_go_before_the_queue(stage: Stage) -> None:
-    await stage.furnish(runs=0)
+    await stage.set_up(runs=0)
     await stage.run("early")
     await stage.queued("early")
     with pytest.raises(InvalidError, match="has not admitted it yet"):
@@ -49,21 +49,21 @@ async def test_nobody_lets_a_run_go_before_the_queue(stage: Stage) -> None:
         await stage.client.patch(RUN, stage.key("early"), {"metadata": {"labels": {QUEUE: None}}})
     await stage.client.patch(RUN, stage.key("early"), {"metadata": {"labels": {"other": "x"}}})
     await stage.client.patch(RUN, stage.key("early"), {"spec": {"status": "Cancelled"}})
-    await stage.say("early", "False", "Cancelled")
+    await stage.report("early", "False", "Cancelled")
     assert (await stage.finished("early"))["reason"] == "Failed"
 
 
 async def test_a_users_own_hold_is_his(stage: Stage) -> None:
-    await stage.furnish()
+    await stage.set_up()
     body: dict[str, Any] = {"apiVersion": RUN.api_version, "kind": RUN.kind}
     body["metadata"] = {"name": "mine", "namespace": stage.namespace, "labels": {QUEUE: "lq"}}
     await stage.client.create(RUN, {**body, "spec": {"pipelineRef": {"name": "p"}, "status": PENDING}})
 
-    async def told() -> str | None:
+    async def reported() -> str | None:
         found = (await stage.get("mine"))["metadata"].get("annotations") or {}
         return found.get("fournos.dev/queue-warning")
 
-    assert (await stage.until(told, "nothing is told")).startswith("HeldByUser: ")
+    assert (await stage.until(reported, "nothing is told")).startswith("HeldByUser: ")
     assert await stage.workload("mine") is None
     after = await stage.client.patch(RUN, stage.key("mine"), {"spec": {"status": None}})
     assert after["spec"]["status"] == PENDING  # the queue holds it now
@@ -72,13 +72,13 @@ async def test_a_users_own_hold_is_his(stage: Stage) -> None:
 
 
 async def test_requests_that_cannot_be_read_are_refused(stage: Stage) -> None:
-    await stage.furnish()
+    await stage.set_up()
     with pytest.raises(InvalidError, match="'lots' is not a quantity"):
         await stage.run("greedy", annotations={"fournos.dev/requests": "cpu=lots"})
 
 
 async def test_a_run_is_placed_where_its_queue_leads(stage: Stage) -> None:
-    await stage.furnish(labels={"pool": "a"})
+    await stage.set_up(labels={"pool": "a"})
     run = await stage.run("placed")
     assert run["spec"]["taskRunTemplate"]["podTemplate"]["nodeSelector"] == {"pool": "a"}
     await stage.released("placed")
@@ -111,11 +111,11 @@ async def suspended(stage: Stage, name: str) -> bool:
 
 
 async def test_a_job_of_kueues_own_preempts_a_run(stage: Stage) -> None:
-    await stage.furnish()
+    await stage.set_up()
     low, high = await priority(stage, "low", 1), await priority(stage, "high", 100)
     await stage.run("victim", priority=low, annotations={"fournos.dev/requests": "cpu=2"})
     await stage.released("victim")
-    await stage.say("victim", "Unknown", "Running")
+    await stage.report("victim", "Unknown", "Running")
     await stage.client.create(JOB, job(stage, "urgent", high))
 
     async def cancelled() -> Obj | None:
@@ -125,7 +125,7 @@ async def test_a_job_of_kueues_own_preempts_a_run(stage: Stage) -> None:
     run = await stage.until(cancelled, "the run is not cancelled")
     assert run["metadata"]["annotations"]["fournos.dev/stopped"].startswith("Preempted: ")
     assert await suspended(stage, "urgent")  # the quota is the run's until it has ended
-    await stage.say("victim", "False", "Cancelled")
+    await stage.report("victim", "False", "Cancelled")
     assert (await stage.finished("victim"))["message"].startswith("Stopped by the queue: Preempted: ")
 
     async def goes() -> bool:
@@ -135,7 +135,7 @@ async def test_a_job_of_kueues_own_preempts_a_run(stage: Stage) -> None:
 
 
 async def test_a_run_preempts_a_job_and_is_made_anew_itself(stage: Stage) -> None:
-    await stage.furnish()
+    await stage.set_up()
     low, high = await priority(stage, "low", 1), await priority(stage, "high", 100)
     await stage.client.create(JOB, job(stage, "victim", low))
 
@@ -156,7 +156,7 @@ async def test_a_run_preempts_a_job_and_is_made_anew_itself(stage: Stage) -> Non
         return (await stage.get("urgent"))["spec"].get("status") == "Cancelled"
 
     await stage.until(cancelled, "the run is not cancelled")
-    await stage.say("urgent", "False", "Cancelled")
+    await stage.report("urgent", "False", "Cancelled")
     workload = await stage.queued("urgent-r2")
     assert not is_true(workload, "QuotaReserved")
     await stage.client.patch(CLUSTER_QUEUE, Key("", stage.namespace), {"spec": {"stopPolicy": "None"}})
@@ -168,7 +168,7 @@ async def test_a_run_preempts_a_job_and_is_made_anew_itself(stage: Stage) -> Non
 
 
 async def test_an_invented_kind_is_held_placed_stopped_and_let_go_again(stage: Stage) -> None:
-    await stage.furnish(labels={"pool": "a"})
+    await stage.set_up(labels={"pool": "a"})
     made = await stage.foo("foo", replicas=2)
     assert made["spec"]["suspend"] is True
 
@@ -209,7 +209,7 @@ async def test_an_invented_kind_is_held_placed_stopped_and_let_go_again(stage: S
 async def test_on_a_manager_a_run_has_its_workload_and_nothing_else(stage: Stage) -> None:
     check = stage.namespace
     await stage.add(ADMISSION_CHECK, check, {"controllerName": "fournos.dev/multikueue"})
-    await stage.furnish(admissionChecksStrategy={"admissionChecks": [{"name": check}]})
+    await stage.set_up(admissionChecksStrategy={"admissionChecks": [{"name": check}]})
     active = {"type": "Active", "status": "True", "reason": "Active", "message": ""}
     active["lastTransitionTime"] = "2030-01-01T00:00:00Z"
     body = {"status": {"conditions": [active]}}
@@ -217,11 +217,11 @@ async def test_on_a_manager_a_run_has_its_workload_and_nothing_else(stage: Stage
     run = await stage.run("far")
     assert (run["spec"]["managedBy"], run["spec"]["status"]) == ("kueue.x-k8s.io/multikueue", PENDING)
 
-    async def asked() -> Obj | None:
+    async def requested() -> Obj | None:
         found = await stage.workload("far")
         return found if found and (found.get("status") or {}).get("admissionChecks") else None
 
-    workload = await stage.until(asked, "nobody is asked")
+    workload = await stage.until(requested, "nobody is asked")
     ready = {"name": check, "state": "Ready", "message": "", "lastTransitionTime": "2030-01-01T00:00:00Z"}
     await stage.client.patch(
         WORKLOAD,
@@ -234,11 +234,11 @@ async def test_on_a_manager_a_run_has_its_workload_and_nothing_else(stage: Stage
         return is_true(await stage.queued("far"), "Admitted")
 
     await stage.until(admitted, "it is not admitted")
-    await stage.say("far", "False", "Cancelled")  # as it comes back from the worker
-    told = Condition("Finished", "True", "Failed", "over there")  # and as MultiKueue tells it
+    await stage.report("far", "False", "Cancelled")  # as it comes back from the worker
+    shown = Condition("Finished", "True", "Failed", "over there")  # and as MultiKueue tells it
     found = (await stage.queued("far"))["status"]["conditions"]
     assert not any(one["type"] == "Finished" for one in found)
-    body = {"status": {"conditions": upsert(found, told, now=SystemClock().now())}}
+    body = {"status": {"conditions": upsert(found, shown, now=SystemClock().now())}}
     await stage.client.patch(
         WORKLOAD, Key(stage.namespace, workload["metadata"]["name"]), body, subresource="status"
     )
@@ -247,7 +247,7 @@ async def test_on_a_manager_a_run_has_its_workload_and_nothing_else(stage: Stage
 
 
 async def test_on_a_worker_a_run_takes_the_workload_that_was_made_for_it(stage: Stage) -> None:
-    await stage.furnish()
+    await stage.set_up()
     requests = {"tekton.dev/pipelineruns": "1"}
     container = {"name": "main", "image": "main", "resources": {"requests": requests}}
     template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
@@ -261,7 +261,7 @@ async def test_on_a_worker_a_run_takes_the_workload_that_was_made_for_it(stage: 
     adopted = await stage.queued("mirror")
     assert adopted["metadata"]["name"] == "made-before"
     assert adopted["metadata"]["ownerReferences"][0]["controller"] is True
-    await stage.say("mirror", "True", "Succeeded")
+    await stage.report("mirror", "True", "Succeeded")
     assert (await stage.finished("mirror"))["reason"] == "Succeeded"
     found = condition(await stage.queued("mirror"), "Finished")
     assert found is not None
@@ -273,7 +273,7 @@ async def test_on_a_worker_a_run_takes_the_workload_that_was_made_for_it(stage: 
 
 async def test_a_kind_whose_crd_comes_later_is_picked_up(stage: Stage) -> None:
     """It was missing when the operator started, and stopped no other kind."""
-    await stage.furnish()
+    await stage.set_up()
     await stage.foo("late", resource=LATE, suspend=True)
 
     async def goes() -> bool:
@@ -284,7 +284,7 @@ async def test_a_kind_whose_crd_comes_later_is_picked_up(stage: Stage) -> None:
 
 async def test_argo_workflows_wait_for_their_queue(stage: Stage) -> None:
     """With Argo's own CRD, which has no status subresource; its controller is played."""
-    await stage.furnish()
+    await stage.set_up()
     for name in ("first", "second"):
         made = await stage.workflow(name)
         assert made["spec"]["suspend"] is True and made["metadata"]["annotations"][HELD_BY] == "queue"
@@ -316,7 +316,7 @@ async def test_an_argo_workflow_of_a_queue_that_leads_elsewhere_is_dispatched(st
     """Its CRD keeps spec.managedBy, and here it stays held."""
     await stage.add(ADMISSION_CHECK, stage.namespace, {"controllerName": "fournos.dev/multikueue"})
     check = {"admissionChecks": [{"name": stage.namespace}]}
-    await stage.furnish(admissionChecksStrategy=check)
+    await stage.set_up(admissionChecksStrategy=check)
     await stage.workflow("away")
     stored = await stage.get("away", WORKFLOW)
     assert stored["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue"

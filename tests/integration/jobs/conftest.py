@@ -38,7 +38,7 @@ def kubeconfig(cluster: Cluster) -> Path:
 async def stage(
     server: Server, client: Client, crds: None, namespace: str, kubeconfig: Path, tmp_path: Path
 ) -> AsyncIterator[Stage]:
-    await _furnish(server, namespace)
+    await _set_up(server, namespace)
     executors = Executors(client, namespace)
     async with FaultProxy(kubeconfig) as proxy, executors.working():
         stage = Stage(namespace, client, proxy, executors, tmp_path)
@@ -50,7 +50,7 @@ async def stage(
     await server("DELETE", f"/api/v1/namespaces/{namespace}-secrets")
 
 
-async def _furnish(server: Server, namespace: str) -> None:
+async def _set_up(server: Server, namespace: str) -> None:
     """A ClusterQueue of the test's own, so that its usage is this test's alone."""
     secrets = f"{namespace}-secrets"
     await server.apply(f"/api/v1/namespaces/{secrets}", _body("v1", "Namespace", secrets))

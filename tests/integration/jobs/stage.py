@@ -124,8 +124,8 @@ class Stage:
         await self.until(there, f"{name} is not {' or '.join(phases)}", limit=limit)
         return status
 
-    async def until(self, look: Callable[[], Any], complaint: str, *, limit: float = 30) -> Any:
-        return await until(look, complaint, limit=limit, report=self.report)
+    async def until(self, look: Callable[[], Any], message: str, *, limit: float = 30) -> Any:
+        return await until(look, message, limit=limit, report=self.report)
 
     def report(self) -> str:
         """What to read when a test has failed."""

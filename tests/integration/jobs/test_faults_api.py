@@ -17,7 +17,7 @@ from tests.integration.killing import WRITES
 
 READS = ("get", "list", "watch")
 STORM = 4.0
-CALM = 8.0
+SETTLE_SECONDS = 8.0
 OUTAGE = 20.0
 RECOVERY = 30.0
 
@@ -28,10 +28,10 @@ async def test_conflicts_with_another_writer_of_the_status(stage: Stage) -> None
     await stage.leading()
     name = await stage.submit()
     written = await _write_on(stage, name, 0)
-    await stage.phase(name, "Running", limit=CALM)
+    await stage.phase(name, "Running", limit=SETTLE_SECONDS)
     stage.executors.finish("job")
     written = await _write_on(stage, name, written)
-    await stage.phase(name, "Succeeded", limit=CALM)
+    await stage.phase(name, "Succeeded", limit=SETTLE_SECONDS)
     await stage.good_end({name: "Succeeded"}, runs=[name])
     conflicts = [call for call, code in stage.proxy.calls if call.resource == "fournosjobs" and code == 409]
     assert conflicts, "there was no conflict: the test shows nothing"

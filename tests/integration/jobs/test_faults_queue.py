@@ -49,7 +49,7 @@ async def test_kueue_deactivates_a_running_job(stage: Stage) -> None:
     name = await stage.submit()
     await stage.phase(name, "Running")
     await stage.patch(WORKLOAD, name, {"spec": {"active": False}})
-    await stage.until(lambda: _told_to_stop(stage, name), "the run is not told to stop")
+    await stage.until(lambda: _is_stop_requested(stage, name), "the run is not told to stop")
     await asyncio.sleep(1)
     assert is_true(await stage.get(WORKLOAD, name), "QuotaReserved"), "released before the run has ended"
     stage.executors.finish(name)
@@ -70,7 +70,7 @@ async def test_kueue_preempts_a_running_job(stage: Stage) -> None:
     await stage.submit("low", **alone)
     await stage.phase("low", "Running")
     await stage.submit("high", **alone, priority="faults-high")
-    await stage.until(lambda: _told_to_stop(stage, "low"), "the run is not told to stop")
+    await stage.until(lambda: _is_stop_requested(stage, "low"), "the run is not told to stop")
     await asyncio.sleep(1)
     assert await stage.used() == names.SLOTS_PER_CLUSTER
     assert (await stage.status("high"))["phase"] == "Pending", "runs beside one that has not stopped"
@@ -81,7 +81,7 @@ async def test_kueue_preempts_a_running_job(stage: Stage) -> None:
     await stage.good_end(dict.fromkeys(("low", "high"), "Succeeded"), runs=["high", "low", "low-r2"])
 
 
-async def _told_to_stop(stage: Stage, run: str) -> bool:
+async def _is_stop_requested(stage: Stage, run: str) -> bool:
     return bool((await stage.get(PIPELINE_RUN, run))["spec"].get("status") == "CancelledRunFinally")
 
 

@@ -39,10 +39,10 @@ class Watching:
     """A running fleet that watches the ConfigMaps of one namespace."""
 
     def __init__(self, namespace: str) -> None:
-        self.told: list[str] = []
+        self.changes: list[str] = []
         self.fleet = Fleet(
             watches=[FleetWatch(CONFIG_MAP, namespace=namespace, selector="fleet=yes")],
-            on_change=self.told.append,
+            on_change=self.changes.append,
             now=lambda: datetime.now(UTC),
             monotonic=time.monotonic,
             probe_interval=INTERVAL,
@@ -132,10 +132,10 @@ async def test_a_cluster_is_well_and_its_changes_arrive(
     store = run.fleet.store("a", CONFIG_MAP)
     assert store is not None
     await until(lambda: store.synced, limit=5)
-    run.told.clear()
+    run.changes.clear()
     await put(direct, namespace, "one")
     assert await seconds_until(lambda: run.names() == {"one"}, limit=5) < 2
-    await until(lambda: run.told == ["a"], limit=2)
+    await until(lambda: run.changes == ["a"], limit=2)
 
 
 @can_drop

@@ -131,9 +131,9 @@ async def test_a_held_request_waits_and_a_delayed_one_is_late(
 
 async def test_a_token_of_the_client_is_passed_on(proxy: FaultProxy, tmp_path: Path, namespace: str) -> None:
     path = proxy.write_kubeconfig(tmp_path / "config", token="not-a-token")
-    async with Client(load(path)) as stranger:
+    async with Client(load(path)) as unknown:
         with pytest.raises(ForbiddenError) as caught:
-            await stranger.list(MAPS, namespace=namespace)
+            await unknown.list(MAPS, namespace=namespace)
     assert caught.value.status == 401
 
 

@@ -90,7 +90,7 @@ def _fitting(schema: Mapping[str, Any]) -> st.SearchStrategy[Json]:
     return st.sampled_from(TEXTS) | st.sampled_from(NUMBERS)  # int-or-string
 
 
-def odd(crd: Mapping[str, Any], sound: Mapping[str, Any], horrors: list[Json], count: int) -> list[Json]:
+def odd(crd: Mapping[str, Any], sound: Mapping[str, Any], malformed: list[Json], count: int) -> list[Json]:
     """`count` objects: half of them sound ones with one or two fields replaced, as attackers do it."""
     spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
     fields = {name: values(child) for name, child in spec["properties"].items()}
@@ -112,4 +112,4 @@ def odd(crd: Mapping[str, Any], sound: Mapping[str, Any], horrors: list[Json], c
         found.append({"metadata": metadata, "spec": body})
 
     collect()
-    return [*({"metadata": {}, "spec": horror} for horror in horrors), *found][:count]
+    return [*({"metadata": {}, "spec": spec_} for spec_ in malformed), *found][:count]

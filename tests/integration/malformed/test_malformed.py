@@ -50,7 +50,7 @@ SOUND: dict[str, Any] = {
     "AppWrapper": {**wrapped(JOB), "suspend": True},
     "MiniCluster": {"size": 1, "containers": [{"image": "x", "command": "true"}]},
 }
-HORRORS: dict[str, list[Any]] = {
+MALFORMED: dict[str, list[Any]] = {
     "FournosJob": [{"cluster": "c", "executionEngine": {"forge": nested(depth)}} for depth in (50, 100, 200)]
     + [{"cluster": "c", "executionEngine": {"forge": {"x" * 1000: "y" * 900_000}}}]
     + [{"cluster": "c", "executionEngine": {}, "env": {f"E{n}": "x" * 1000 for n in range(500)}}],
@@ -178,7 +178,7 @@ async def test_no_malformed_object_harms_anybody(
     kind = definition.resource
     (rules,) = (rules for found, rules in KINDS if found is definition)
     sound = SOUND[kind.kind]
-    objects = odd(crd(definition, rules=rules), sound, HORRORS[kind.kind], COUNT)
+    objects = odd(crd(definition, rules=rules), sound, MALFORMED[kind.kind], COUNT)
     head = {"apiVersion": kind.api_version, "kind": kind.kind}
 
     def named(obj: Any, name: str) -> Any:
@@ -201,11 +201,11 @@ async def test_no_malformed_object_harms_anybody(
         def ours(obj: Obj) -> bool:
             return (obj.get("spec") or {}).get("managedBy") in MANAGED_BY_US[kind.kind]
 
-        async def unsaid() -> list[str]:
+        async def unreported() -> list[str]:
             found = (await client.list(kind, namespace=namespace)).items
             return [one["metadata"]["name"] for one in found if ours(one) and not one.get("status")]
 
-        await until_none(unsaid, "nothing is said of")
+        await until_none(unreported, "nothing is said of")
         others = [one for one in (await client.list(kind, namespace=namespace)).items if not ours(one)]
         assert not [one["metadata"]["name"] for one in others if one.get("status")], "another controller's"
         for name in ("sound", "without-spec", *(f"odd-{number}" for number in taken)):
@@ -250,7 +250,7 @@ async def test_an_object_nested_too_deep_to_be_read_hides_no_other(
     async def there() -> list[Obj]:
         return list((await client.list(resource, namespace=namespace)).items)
 
-    async def unsaid() -> list[str]:
+    async def unreported() -> list[str]:
         return [one["metadata"]["name"] for one in await there() if not one.get("status")]
 
     await add("listed", deep(kind, 9000))
@@ -258,7 +258,7 @@ async def test_an_object_nested_too_deep_to_be_read_hides_no_other(
         for levels in (300, 900, 1500, 9000):
             await add(f"watched-{levels}", deep(kind, levels))
         await add("sound", orjson.dumps(SOUND[kind] | ({"owner": "o"} if kind == "FournosJob" else {})))
-        await until_none(unsaid, "nothing is said of")
+        await until_none(unreported, "nothing is said of")
         for one in await there():
             await client.delete(resource, key_of(one))
         await until_none(there, "not gone")

@@ -30,7 +30,7 @@ def refused(answer: Mapping[str, Any]) -> set[str]:
     return found
 
 
-def said(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> set[str]:
+def violations(new: Mapping[str, Any], old: Mapping[str, Any] | None = None) -> set[str]:
     return {violation.rule for violation in check(new, old)}
 
 
@@ -38,7 +38,7 @@ async def test_creations(server: Server, namespace: str) -> None:
     for case in CREATIONS:
         status, answer = await server("POST", path(namespace), case.bad, dryRun="All")
         assert status == 422, case
-        assert refused(answer) == said(case.bad), case
+        assert refused(answer) == violations(case.bad), case
         assert case.rule in refused(answer), case
         status, answer = await server("POST", path(namespace), case.good, dryRun="All")
         assert status == 201, (case, answer)
@@ -59,7 +59,7 @@ async def test_changes(server: Server, namespace: str, change: Change) -> None:
     old = await store(server, namespace, change.spec, change.maximum)
     status, answer = await server.patch(path(namespace, "flux-sample"), {"spec": change.patch})
     assert status == 422, answer
-    assert refused(answer) == said(merged(old, {"spec": change.patch}), old)
+    assert refused(answer) == violations(merged(old, {"spec": change.patch}), old)
     assert change.rule in refused(answer)
 
 

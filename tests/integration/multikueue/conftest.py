@@ -126,7 +126,7 @@ class Site:
         crds = (FOO_CRD, *(crd(definition, rules=rules) for definition, rules in KINDS))
         await asyncio.gather(*(create(self.client, CUSTOM_RESOURCE_DEFINITION, one) for one in crds))
 
-    async def furnish(self, *, cpu: int, check: str = "") -> None:
+    async def set_up(self, *, cpu: int, check: str = "") -> None:
         """Namespace and queue; `check` names the AdmissionCheck of the ClusterQueue."""
         await self.define()
         await create(self.client, NAMESPACE, {"metadata": {"name": self.namespace}})
@@ -154,7 +154,7 @@ class Site:
         body = {"spec": {"stopPolicy": policy}}
         await self.client.patch(CLUSTER_QUEUE, Key("", self.namespace), body)
 
-    async def vanish(self) -> None:
+    async def tear_down(self) -> None:
         """After a restart of the cluster Kueue's conversion webhook comes back a little later."""
         async with asyncio.timeout(60):
             while True:
@@ -195,10 +195,10 @@ class Fleet:
     def cluster_name(self, worker: str) -> str:
         return f"{self.namespace}-{worker}"
 
-    async def furnish(self, *, controller: str, cpu: int = 60) -> None:
+    async def set_up(self, *, controller: str, cpu: int = 60) -> None:
         await asyncio.gather(
-            self.manager.furnish(cpu=2 * cpu, check=self.check),
-            *(worker.furnish(cpu=cpu) for worker in self.workers.values()),
+            self.manager.set_up(cpu=2 * cpu, check=self.check),
+            *(worker.set_up(cpu=cpu) for worker in self.workers.values()),
         )
         client = self.manager.client
         for name, worker in self.workers.items():
@@ -220,12 +220,14 @@ class Fleet:
         except AlreadyExistsError:
             await self.manager.client.patch(SECRET, Key(KUEUE, name), {"stringData": body["stringData"]})
 
-    async def vanish(self) -> None:
+    async def tear_down(self) -> None:
         self.stop()
         for operator in self.operators:
             operator.stop()
         client = self.manager.client
-        await asyncio.gather(self.manager.vanish(), *(worker.vanish() for worker in self.workers.values()))
+        await asyncio.gather(
+            self.manager.tear_down(), *(worker.tear_down() for worker in self.workers.values())
+        )
         for resource in (ADMISSION_CHECK, MULTIKUEUE_CONFIG):
             await client.delete(resource, Key("", self.check))
         for name in self.workers:
@@ -258,11 +260,11 @@ class Fleet:
     async def active(self) -> None:
         """Returns when the operator has found a worker that can be used."""
 
-        async def told() -> bool:
+        async def reported() -> bool:
             check = await self.manager.client.get(ADMISSION_CHECK, Key("", self.check))
             return is_true(check, "Active")
 
-        await self.until(told, "no worker can be used", limit=60)
+        await self.until(reported, "no worker can be used", limit=60)
 
     def stop(self, *, kill: bool = False) -> None:
         if self._process is not None:
@@ -306,13 +308,13 @@ def hired(clusters: Mapping[str, Cluster], logs: Path, systems: str, **more: str
     """An operator on each cluster for kinds of all namespaces: to start one takes longer than most tests."""
     namespace = f"mk-staff-{uuid.uuid4().hex[:6]}"
 
-    async def furnish(cluster: Cluster) -> None:
+    async def set_up(cluster: Cluster) -> None:
         async with Client(load(cluster.kubeconfig_path)) as client:
             await Site("", cluster, client, namespace).define()
             await client.create(NAMESPACE, {"metadata": {"name": namespace}})
 
     async def start() -> list[Operator]:
-        await asyncio.gather(*map(furnish, clusters.values()))
+        await asyncio.gather(*map(set_up, clusters.values()))
         found = [operator(cluster, logs, namespace, systems, **more) for cluster in clusters.values()]
         await asyncio.gather(*(one.ready() for one in found))
         return found
@@ -366,17 +368,17 @@ async def sites(clusters: dict[str, Cluster], tmp_path: Path) -> AsyncIterator[F
 @pytest.fixture
 async def fleet(sites: Fleet) -> AsyncIterator[Fleet]:
     """With our adapter's AdmissionCheck; the operator is not started yet."""
-    await sites.furnish(controller=names.CONTROLLER)
+    await sites.set_up(controller=names.CONTROLLER)
     yield sites
-    await sites.vanish()
+    await sites.tear_down()
 
 
 @pytest.fixture
 async def built_in(sites: Fleet) -> AsyncIterator[Fleet]:
     """With the AdmissionCheck of Kueue's own adapter."""
-    await sites.furnish(controller=names.MULTIKUEUE)
+    await sites.set_up(controller=names.MULTIKUEUE)
     yield sites
-    await sites.vanish()
+    await sites.tear_down()
 
 
 def insecure(kubeconfig: str) -> str:

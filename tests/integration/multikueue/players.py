@@ -97,20 +97,20 @@ class Players:
             await site.client.patch(WORKLOAD, key, body)
         elif is_true(workload, "Evicted"):
             if phase == "Running":
-                await tell(site, kind, name, phase="Stopped")
+                await report_status(site, kind, name, phase="Stopped")
             elif is_true(workload, "QuotaReserved"):
                 patch = release_quota(workload, datetime.now(UTC))
                 await site.client.patch(WORKLOAD, patch.key, patch.body, subresource="status")
         elif is_true(workload, "Admitted") and phase in (None, "Stopped"):
-            await tell(site, kind, name, phase="Running", where=site.name)
+            await report_status(site, kind, name, phase="Running", where=site.name)
         elif phase == "Running" and name in self.ends:
-            await tell(site, kind, name, phase="Succeeded")
+            await report_status(site, kind, name, phase="Succeeded")
         elif phase == "Succeeded":
             done = finish_patch(workload, "Succeeded", "all done", datetime.now(UTC))
             await site.client.patch(WORKLOAD, key, done.body, subresource="status")
 
 
-async def tell(site: Site, kind: Resource, name: str, **status: Any) -> None:
+async def report_status(site: Site, kind: Resource, name: str, **status: Any) -> None:
     await site.client.patch(kind, Key(site.namespace, name), {"status": status}, subresource="status")
 
 

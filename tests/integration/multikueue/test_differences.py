@@ -68,7 +68,7 @@ async def w1_reserves_only(fleet: Fleet) -> Any:
     return submitted
 
 
-async def forget_check(fleet: Fleet) -> None:
+async def remove_check(fleet: Fleet) -> None:
     client = fleet.workers["w1"].client
     await client.patch(CLUSTER_QUEUE, Key("", fleet.namespace), {"spec": {"admissionChecksStrategy": None}})
     await client.delete(ADMISSION_CHECK, Key("", fleet.check))
@@ -78,7 +78,7 @@ async def test_kueue_takes_the_first_with_quota(built_in: Fleet) -> None:
     async with Players(built_in, [FOO]).working():
         submitted = await w1_reserves_only(built_in)
         await wins(built_in, submitted, "w1")
-        await forget_check(built_in)
+        await remove_check(built_in)
 
 
 async def test_ours_takes_the_first_that_admits(fleet: Fleet) -> None:
@@ -88,7 +88,7 @@ async def test_ours_takes_the_first_that_admits(fleet: Fleet) -> None:
         assert await winner(fleet, submitted) == ""
         await fleet.workers["w2"].stop_policy("None")
         await wins(fleet, submitted, "w2")
-        await forget_check(fleet)
+        await remove_check(fleet)
 
 
 # --- what travels --------------------------------------------------------------------------------------
@@ -161,8 +161,8 @@ async def test_kueue_keeps_what_its_worker_evicts(built_in: Fleet) -> None:
             return is_true(found, "Evicted") and await phase(built_in.workers[on], "a") == "Stopped"
 
         await built_in.until(stopped, "it is not evicted on its worker")
-        mine = await workload(built_in, submitted)
-        assert is_true(mine, "Admitted") and not is_true(mine, "Evicted")
+        own = await workload(built_in, submitted)
+        assert is_true(own, "Admitted") and not is_true(own, "Evicted")
         assert await winner(built_in, submitted) == on and await stands("Running")
         await wins(built_in, submitted, "w2" if on == "w1" else "w1")  # after workerLostTimeout
 
@@ -173,9 +173,9 @@ async def test_kueue_keeps_what_its_worker_evicts(built_in: Fleet) -> None:
 async def foreign(fleet: Fleet) -> Any:
     """On w1; w2 is held."""
     await fleet.workers["w2"].stop_policy("Hold")
-    theirs = typed(FOO, "b", spec={"theirs": True})
-    theirs["metadata"]["namespace"] = fleet.namespace
-    await fleet.workers["w1"].client.create(FOO, theirs)
+    others = typed(FOO, "b", spec={"theirs": True})
+    others["metadata"]["namespace"] = fleet.namespace
+    await fleet.workers["w1"].client.create(FOO, others)
     return await submit(fleet, "b")
 
 

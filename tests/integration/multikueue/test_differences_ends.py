@@ -14,7 +14,7 @@ from fournos.kube.kinds import EVENT, JOB
 from fournos.multikueue import names
 from fournos.queueing.kinds import WORKLOAD
 from tests.integration.multikueue.conftest import Fleet, typed
-from tests.integration.multikueue.players import Players, tell
+from tests.integration.multikueue.players import Players, report_status
 from tests.integration.multikueue.test_differences import twin
 from tests.integration.multikueue.test_dispatch import job, phase, submit, where, workload
 from tests.integration.multikueue.test_faults import runs
@@ -46,16 +46,16 @@ async def changes(fleet: Fleet) -> tuple[bool, float]:
     await submit(fleet, "a")
     on = fleet.workers[await runs(fleet, "a")]
     audited = {"type": AUDITED, "status": "True", "reason": "Seen", "message": ""}
-    await tell(fleet.manager, FOO, "a", conditions=[audited])
+    await report_status(fleet.manager, FOO, "a", conditions=[audited])
     took = []
     for number in range(4):
         began = time.monotonic()
-        await tell(on, FOO, "a", round=number)
+        await report_status(on, FOO, "a", round=number)
 
-        async def told(number: int = number) -> bool:
+        async def reported(number: int = number) -> bool:
             return bool((await job(fleet, "a"))["status"].get("round") == number)
 
-        await fleet.until(told, "the worker's status does not come")
+        await fleet.until(reported, "the worker's status does not come")
         took.append(time.monotonic() - began)
     return is_true(await job(fleet, "a"), AUDITED), min(took)
 
@@ -86,8 +86,8 @@ async def ends(fleet: Fleet, players: Players) -> tuple[Any, str, datetime]:
         found = await workload(fleet, submitted)
         return condition(found, "Finished")
 
-    told = await fleet.until(finished, "it does not finish")
-    return submitted, on, parse_time(told["lastTransitionTime"])
+    reported = await fleet.until(finished, "it does not finish")
+    return submitted, on, parse_time(reported["lastTransitionTime"])
 
 
 async def test_kueue_deletes_what_has_finished(built_in: Fleet) -> None:
@@ -150,9 +150,9 @@ async def test_ours_leaves_jobs_to_kueue(fleet: Fleet) -> None:
 
     await fleet.until(refused, "it is not refused")
 
-    async def told() -> bool:
+    async def reported() -> bool:
         notes = [str(one.get("note")) for one in await fleet.manager.all(EVENT)]
         return any("No multikueue adapter found for owner kind batch/v1, Kind=Job" in one for one in notes)
 
-    await fleet.until(told, "nobody says why")
+    await fleet.until(reported, "nobody says why")
     assert not any([await site.all(JOB) for site in fleet.workers.values()])

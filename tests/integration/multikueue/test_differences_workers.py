@@ -30,7 +30,7 @@ from tests.integration.multikueue.conftest import ROOT, Fleet, Site, create, typ
 from tests.integration.multikueue.players import Players, workload_of
 from tests.integration.multikueue.test_differences import wins
 from tests.integration.multikueue.test_dispatch import submit, where, workload
-from tests.integration.multikueue.test_faults import other, revive, runs, says
+from tests.integration.multikueue.test_faults import active_condition, other, revive, runs
 from tests.integration.multikueue.test_wrapped import minicluster
 from tests.integration.multikueue.test_wrapped import submit as submit_any
 
@@ -118,14 +118,14 @@ async def faults(fleet: Fleet, *kinds: str) -> dict[str, str]:
 async def test_ours_takes_other_kinds_there(fleet: Fleet) -> None:
     fleet.start()
 
-    async def told() -> bool:
-        return await says(fleet, f"{names.WORKER_CONDITION}{fleet.cluster_name('w2')}") == (
+    async def reported() -> bool:
+        return await active_condition(fleet, f"{names.WORKER_CONDITION}{fleet.cluster_name('w2')}") == (
             "True",
             "SomeKinds",
         )
 
     async with without_miniclusters(fleet, "w2"), Players(fleet, [FOO]).working():
-        await fleet.until(told, "nobody says what w2 lacks")
+        await fleet.until(reported, "nobody says what w2 lacks")
         assert await faults(fleet, "MiniCluster.v1alpha2.flux-framework.org", "Foo.v1.example.com") == {
             fleet.cluster_name("w2"): "install the CRD that serves MiniCluster.v1alpha2.flux-framework.org"
         }
@@ -195,8 +195,8 @@ async def given_up(fleet: Fleet, submitted: Any) -> datetime:
     """When it was evicted on the manager."""
 
     async def found() -> datetime | None:
-        told = condition(await workload(fleet, submitted), "Evicted") or {}
-        return parse_time(told["lastTransitionTime"]) if told.get("status") == "True" else None
+        shown = condition(await workload(fleet, submitted), "Evicted") or {}
+        return parse_time(shown["lastTransitionTime"]) if shown.get("status") == "True" else None
 
     return cast(datetime, await fleet.until(found, "it is never given up"))
 
@@ -230,8 +230,8 @@ async def test_kueue_counts_from_its_last_look(built_in: Fleet) -> None:
         await built_in.until(ready, "it is not admitted anew")
         two.stop_component("kube-apiserver")
         await asyncio.sleep(KUEUES_TIMEOUT + 3)
-        mine = await workload(built_in, submitted)
-        assert is_true(mine, "Admitted") and not is_true(mine, "Evicted")
+        own = await workload(built_in, submitted)
+        assert is_true(own, "Admitted") and not is_true(own, "Evicted")
 
 
 async def test_ours_counts_from_the_loss(fleet: Fleet) -> None:
@@ -247,7 +247,7 @@ async def test_ours_counts_from_the_loss(fleet: Fleet) -> None:
         lost = f"{names.WORKER_CONDITION}{fleet.cluster_name(first)}"
 
         async def noticed() -> bool:
-            return (await says(fleet, lost))[0] == "False"
+            return (await active_condition(fleet, lost))[0] == "False"
 
         await fleet.until(noticed, "the loss is not noticed")
         began = await since(fleet, lost)

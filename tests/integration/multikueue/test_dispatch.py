@@ -71,23 +71,23 @@ async def test_ours(fleet: Fleet) -> None:
         await fleet.until(runs, "no status came back")
         on = await where(fleet, "a")
         assert len(on) == 1
-        mine = await workload(fleet, submitted)
+        own = await workload(fleet, submitted)
 
         async def admitted() -> bool:
             return is_true(await workload(fleet, submitted), "Admitted")
 
         await fleet.until(admitted, "not admitted here")
-        mine = await workload(fleet, submitted)
-        assert mine["status"]["clusterName"] == fleet.cluster_name(on[0])
-        assert not mine["status"].get("nominatedClusterNames")
+        own = await workload(fleet, submitted)
+        assert own["status"]["clusterName"] == fleet.cluster_name(on[0])
+        assert not own["status"].get("nominatedClusterNames")
         players.ends.add("a")
 
         async def finished() -> bool:
             return is_true(await workload(fleet, submitted), "Finished")
 
         await fleet.until(finished, "it does not finish")
-        mine = await workload(fleet, submitted)
-        ended = condition(mine, "Finished") or {}
+        own = await workload(fleet, submitted)
+        ended = condition(own, "Finished") or {}
         assert (ended["reason"], ended["message"]) == ("Succeeded", "all done")
         assert await phase(fleet.manager, "a") == "Succeeded"
 

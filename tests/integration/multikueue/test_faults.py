@@ -60,7 +60,7 @@ async def runs(fleet: Fleet, name: str) -> str:
     return str(await fleet.until(found, f"{name} does not run"))
 
 
-async def says(fleet: Fleet, type_: str) -> tuple[str, str]:
+async def active_condition(fleet: Fleet, type_: str) -> tuple[str, str]:
     check = await fleet.manager.client.get(ADMISSION_CHECK, Key("", fleet.check))
     found = condition(check, type_) or {}
     return str(found.get("status") or ""), str(found.get("reason") or "")
@@ -143,7 +143,7 @@ async def test_a_cut_line(fleet: Fleet) -> None:
             assert await runs_on(fleet, "b", other(first))
 
             async def noticed() -> bool:
-                return (await says(fleet, lost))[0] == "False"
+                return (await active_condition(fleet, lost))[0] == "False"
 
             await fleet.until(noticed, "the cut is not noticed")
             assert is_true(await workload(fleet, submitted), "Admitted"), "a short cut evicts nothing"
@@ -156,7 +156,10 @@ async def test_a_cut_line(fleet: Fleet) -> None:
         players.deaf.clear()
 
         async def alone() -> bool:
-            return await where(fleet, "a") == [other(first)] and (await says(fleet, lost))[0] == "True"
+            return (
+                await where(fleet, "a") == [other(first)]
+                and (await active_condition(fleet, lost))[0] == "True"
+            )
 
         await fleet.until(alone, "what a lost worker had left is still there")
         assert before["metadata"]["uid"] == (await workload(fleet, submitted))["metadata"]["uid"]
@@ -181,7 +184,7 @@ async def test_a_rotated_kubeconfig(fleet: Fleet) -> None:
         condition_ = f"{names.WORKER_CONDITION}{fleet.cluster_name(first)}"
 
         async def refused() -> bool:
-            return await says(fleet, condition_) == ("False", "Unusable")
+            return await active_condition(fleet, condition_) == ("False", "Unusable")
 
         await fleet.until(refused, "the kubeconfig is not refused")
         check = await fleet.manager.client.get(ADMISSION_CHECK, Key("", fleet.check))
@@ -189,17 +192,17 @@ async def test_a_rotated_kubeconfig(fleet: Fleet) -> None:
         players.ends.add("a")
         await fleet.rotate(first, good + "\n")
         await finishes(fleet, submitted)
-        assert (await says(fleet, "Active"))[0] == "True"
+        assert (await active_condition(fleet, "Active"))[0] == "True"
 
 
 async def test_orphans_and_foreign_objects(fleet: Fleet) -> None:
     """What a job that was deleted unseen has left goes; what is not ours stays, whatever its name."""
     fleet.start()
     players = Players(fleet, [FOO])
-    theirs = typed(FOO, "b", spec={"theirs": True})
-    theirs["metadata"]["namespace"] = fleet.namespace
+    foreign = typed(FOO, "b", spec={"theirs": True})
+    foreign["metadata"]["namespace"] = fleet.namespace
     for site in fleet.workers.values():
-        await site.client.create(FOO, theirs)
+        await site.client.create(FOO, foreign)
     async with players.working():
         submitted = await submit(fleet, "a")
         await runs(fleet, "a")
@@ -242,7 +245,9 @@ async def test_a_worker_restarts(fleet: Fleet) -> None:
         cluster.stop_component("kube-apiserver")
 
         async def noticed() -> bool:
-            return (await says(fleet, f"{names.WORKER_CONDITION}{fleet.cluster_name(first)}"))[0] == "False"
+            return (await active_condition(fleet, f"{names.WORKER_CONDITION}{fleet.cluster_name(first)}"))[
+                0
+            ] == "False"
 
         await fleet.until(noticed, "the outage is not noticed")
         cluster.start_component("kube-apiserver")

@@ -59,19 +59,19 @@ BY_OURS = pytest.mark.parametrize("fleet", ["ours"], indirect=True)
 async def fleet(request: pytest.FixtureRequest, sites: Fleet) -> AsyncIterator[Fleet]:
     """With the operator for FournosJobs on every cluster."""
     ours = request.param == "ours"
-    await sites.furnish(controller=names.CONTROLLER if ours else names.MULTIKUEUE)
+    await sites.set_up(controller=names.CONTROLLER if ours else names.MULTIKUEUE)
     for site in sites.workers.values():
-        await furnish(site)
+        await set_up(site)
     if ours:
         sites.start()
     await sites.staff("jobs")
     yield sites
-    await sites.vanish()
+    await sites.tear_down()
     for site in sites.workers.values():
         await site.client.delete(NAMESPACE, Key("", f"{site.namespace}-secrets"))
 
 
-async def furnish(site: Site) -> None:
+async def set_up(site: Site) -> None:
     """What a job needs where it is resolved: a pipeline, and the kubeconfig of its cluster."""
     secrets = f"{site.namespace}-secrets"
     await create(site.client, NAMESPACE, {"metadata": {"name": secrets}})

@@ -20,10 +20,10 @@ from tests.integration.multikueue.conftest import KUEUE, Fleet, insecure, typed
 @pytest.fixture
 async def fleet(sites: Fleet) -> AsyncIterator[Fleet]:
     """Its FournosClusters and their Secrets are in its namespace."""
-    await sites.furnish(controller=names.CONTROLLER)
+    await sites.set_up(controller=names.CONTROLLER)
     sites.start()
     yield sites
-    await sites.vanish()
+    await sites.tear_down()
 
 
 async def found(fleet: Fleet, name: str) -> Any:
@@ -34,8 +34,8 @@ async def found(fleet: Fleet, name: str) -> Any:
 
 
 async def active(fleet: Fleet, name: str) -> tuple[str, str]:
-    said = condition(await found(fleet, name) or {}, "Active") or {}
-    return str(said.get("status") or ""), str(said.get("reason") or "")
+    shown = condition(await found(fleet, name) or {}, "Active") or {}
+    return str(shown.get("status") or ""), str(shown.get("reason") or "")
 
 
 async def copy(fleet: Fleet, name: str) -> Any:
@@ -59,11 +59,11 @@ async def test_it_becomes_a_worker_and_ceases_to_be(fleet: Fleet) -> None:
     member["metadata"] |= {"namespace": fleet.namespace, "labels": {names.OPT_IN: "true"}}
     await client.create(FOURNOS_CLUSTER, member)
 
-    async def told() -> bool:
+    async def reported() -> bool:
         events = (await client.list(EVENT, namespace=fleet.namespace)).items
         return any("not a worker" in str(one.get("note")) for one in events)
 
-    await fleet.until(told, "nobody says why its kubeconfig is refused")
+    await fleet.until(reported, "nobody says why its kubeconfig is refused")
     assert await found(fleet, name) is None and await copy(fleet, name) is None
     await client.patch(SECRET, fleet.manager.key("its-kubeconfig"), {"stringData": {"kubeconfig": good}})
 

@@ -28,10 +28,10 @@ class Tekton(Executors):
     """Ends every run at once that is not held back."""
 
     def _move(self, run: Obj) -> dict[str, Any] | None:
-        asked = run["spec"].get("status")
-        if over(run) or asked == "PipelineRunPending":
+        requested = run["spec"].get("status")
+        if over(run) or requested == "PipelineRunPending":
             return None
-        if asked:
+        if requested:
             return ended_run("False", "Cancelled", "was cancelled")
         if run["metadata"]["name"] == FAILING:
             return ended_run("False", "Failed", "Tasks Completed: 1 (Failed: 1)")
@@ -40,11 +40,11 @@ class Tekton(Executors):
 
 @pytest.fixture
 async def fleet(sites: Fleet) -> AsyncIterator[Fleet]:
-    await sites.furnish(controller=names.CONTROLLER, cpu=20)
+    await sites.set_up(controller=names.CONTROLLER, cpu=20)
     sites.start()
     await sites.staff("frameworks")
     yield sites
-    await sites.vanish()
+    await sites.tear_down()
 
 
 async def submit(fleet: Fleet, name: str) -> None:

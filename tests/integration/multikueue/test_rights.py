@@ -179,10 +179,10 @@ async def test_the_shipped_identity_renews_its_tokens_and_no_other_s(
         before[name] = answer["status"]["token"]
     renew = executors(SystemClock(), dial_over_http)[Renew]
 
-    async def renewed(name: str, asking: str) -> bytes:
+    async def renewed(name: str, authority: str) -> bytes:
         key = Key("kueue-system", name)
         version = (await client.get(SECRET, key))["metadata"]["resourceVersion"]
-        await renew(Renew(key, Key("kueue-system", asking), version), client)
+        await renew(Renew(key, Key("kueue-system", authority), version), client)
         return content_of(await client.get(SECRET, key))
 
     try:

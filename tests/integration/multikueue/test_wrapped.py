@@ -38,12 +38,12 @@ def staff(clusters: dict[str, Cluster], tmp_path_factory: pytest.TempPathFactory
 async def fleet(request: pytest.FixtureRequest, sites: Fleet, staff: list[Operator]) -> AsyncIterator[Fleet]:
     """With the operator for both kinds on every cluster."""
     sites.shared = staff
-    await sites.furnish(controller=request.param)
+    await sites.set_up(controller=request.param)
     if request.param == names.CONTROLLER:
         sites.start()
         await sites.active()
     yield sites
-    await sites.vanish()
+    await sites.tear_down()
 
 
 async def submit(fleet: Fleet, resource: Resource, name: str, **spec: Any) -> None:
@@ -211,11 +211,11 @@ async def test_a_minicluster_that_is_evicted(fleet: Fleet) -> None:
     await manager.stop_policy("HoldAndDrain")
     await clean(fleet, MINICLUSTER, JOB)
 
-    async def told() -> bool:
+    async def reported() -> bool:
         found = await status(manager, MINICLUSTER, "a")
         return found.get("phase") == "Waiting" and not found.get("maximumSize")
 
-    await fleet.until(told, "its last status does not come back")
+    await fleet.until(reported, "its last status does not come back")
     await manager.stop_policy("None")
     site, job = await the_job(fleet)
     await site.client.patch(JOB, key_of(job), {"status": completed_job()}, subresource="status")

@@ -42,7 +42,7 @@ async def stage(kubeconfig: Path, crds: None, namespace: str, tmp_path: Path) ->
             await client.create(NAMESPACE, body)
             await operator.ready()
             found = Stage(client, namespace, operator)
-            await found.furnish()
+            await found.set_up()
             yield found
     finally:
         operator.stop()
@@ -71,20 +71,23 @@ async def test_a_run_says_that_its_pods_are_queued_twice(stage: Stage) -> None:
     pod = await owned(stage, POD, "run-t-pod", task, containers=[container])
     assert pod["metadata"]["labels"][MANAGED] == "true", "Kueue holds it, too"
 
-    async def told() -> str:
+    async def reported() -> str:
         found = (await stage.get("run"))["metadata"]["annotations"]
         return str(found.get("fournos.dev/queue-warning") or "")
 
-    said = await stage.until(told, "nothing is said of the second queueing")
-    assert said.startswith("PodsQueuedTwice: ") and "PipelineRun.v1.tekton.dev, TaskRun.v1.tekton.dev" in said
+    message = await stage.until(reported, "nothing is said of the second queueing")
+    assert (
+        message.startswith("PodsQueuedTwice: ")
+        and "PipelineRun.v1.tekton.dev, TaskRun.v1.tekton.dev" in message
+    )
     # Of a kind that is listed, Kueue leaves the pods alone.
     foo = await stage.foo("foo")
-    mine = await owned(stage, POD, "foo-pod", foo, containers=[container])
-    assert MANAGED not in mine["metadata"]["labels"]
+    own = await owned(stage, POD, "foo-pod", foo, containers=[container])
+    assert MANAGED not in own["metadata"]["labels"]
     # Kueue lets no pod of its own go before it is deleted.
     await stage.client.delete(POD, Key(stage.namespace, "run-t-pod"))
-    await stage.until(lambda: _silent(told), "the warning stays")
+    await stage.until(lambda: _is_empty(reported), "the warning stays")
 
 
-async def _silent(told: Any) -> bool:
-    return not await told()
+async def _is_empty(reported: Any) -> bool:
+    return not await reported()

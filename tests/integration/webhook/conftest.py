@@ -103,14 +103,14 @@ class Replicas:
         *,
         leads: bool = True,
         terms: Terms = TERMS,
-        asking: Api | None = None,
+        answering_api: Api | None = None,
     ) -> CertRotator:
-        """One more.  Returns when the API server can ask it; `asking` answers its questions."""
+        """One more.  Returns when the API server can ask it; `answering_api` answers its questions."""
         port = free_port()
         leading = asyncio.Event()
         if leads:
             leading.set()
-        server = WebhookServer(asking or self.api, webhooks, metrics=self.metrics, linger=0)
+        server = WebhookServer(answering_api or self.api, webhooks, metrics=self.metrics, linger=0)
         rotator = CertRotator(
             self.api,
             webhooks,

@@ -97,5 +97,5 @@ async def test_a_process_serves_counts_and_ends(server: Server, namespace: str, 
     assert 'fournos_webhook_reviews_total{verdict="changed",webhook="mappwrapper.kb.io"}' in metrics
     process.process.send_signal(signal.SIGTERM)
     assert await asyncio.to_thread(process.process.wait, 60) == 0
-    said = process.log.read_text()
-    assert "Traceback" not in said and "PRIVATE KEY" not in said
+    output = process.log.read_text()
+    assert "Traceback" not in output and "PRIVATE KEY" not in output

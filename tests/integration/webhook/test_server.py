@@ -207,7 +207,7 @@ async def test_a_slow_answer_is_a_refusal_for_now_and_says_so(
         return Review((Violation("data", "try again", "unknown"),), transient=True)
 
     slow = Slow(client._transport._credentials)
-    await replicas.start([webhook(namespace, curious, timeout=4)], asking=slow)
+    await replicas.start([webhook(namespace, curious, timeout=4)], answering_api=slow)
     started = time.monotonic()
     answer = await settled(server, namespace, 503)
     assert answer["message"].endswith("denied the request: data: try again")

@@ -97,7 +97,7 @@ def test_what_a_field_becomes(annotation: Any, field: Any, wanted: dict[str, Any
 
 
 @pytest.mark.parametrize(
-    ("annotation", "field", "complaint"),
+    ("annotation", "field", "message"),
     [
         (str | None, described("", maxLength=1), "spec.x: no description"),
         (str | None, described("D."), "spec.x: a string that CEL may look at needs maxLength"),
@@ -122,8 +122,8 @@ def test_what_a_field_becomes(annotation: Any, field: Any, wanted: dict[str, Any
     ],
     ids=str,
 )
-def test_what_a_crd_cannot_say(annotation: Any, field: Any, complaint: str) -> None:
-    with pytest.raises(InexpressibleError, match=complaint):
+def test_what_a_crd_cannot_say(annotation: Any, field: Any, message: str) -> None:
+    with pytest.raises(InexpressibleError, match=message):
         of_field(annotation, field)
 
 

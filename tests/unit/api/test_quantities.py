@@ -108,7 +108,7 @@ def test_labels_annotations_and_templates_hold_any_text() -> None:
         return {"name": "main", "template": {"spec": {"containers": containers}}}
 
     odd = "0" * 100 + "1"  # which Kubernetes takes
-    mine = [PodSet("main", 1, pod_set(odd)["template"])]
+    own = [PodSet("main", 1, pod_set(odd)["template"])]
     for stored, same in ((odd, True), ("1", False)):
         workload = {"spec": {"podSets": [{**pod_set(stored), "count": 1}]}}
-        assert equivalent(mine, None, workload, suspended=True) is same
+        assert equivalent(own, None, workload, suspended=True) is same

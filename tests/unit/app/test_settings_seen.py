@@ -40,7 +40,7 @@ WEBHOOK, METRICS, VAULT = (
     f"tests/unit/{name}/test_settings.py" for name in ("runtime/webhook", "runtime/metrics_server", "vault")
 )
 REGISTERED = (WEBHOOK, "test_the_service_and_the_secret")
-ASKED = (WEBHOOK, "test_where_it_listens_and_whom_it_answers")
+ADDRESSES = (WEBHOOK, "test_where_it_listens_and_whom_it_answers")
 TERMS = (WEBHOOK, "test_the_terms_of_the_certificate")
 SCRAPED = (METRICS, "test_where_metrics_are_and_how_long_an_answer_is_kept")
 SOURCE = (VAULT, "test_the_address_the_token_and_the_path")
@@ -157,9 +157,9 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
     WebhookSettings: {
         "service": REGISTERED,
         "url": (WEBHOOK, "test_the_url"),
-        "port": ASKED,
-        "host": ASKED,
-        "client_authorities": ASKED,
+        "port": ADDRESSES,
+        "host": ADDRESSES,
+        "client_authorities": ADDRESSES,
         "secret": REGISTERED,
         "certificate_lifetime": TERMS,
         "certificate_renewal": TERMS,

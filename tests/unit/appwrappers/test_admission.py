@@ -48,7 +48,7 @@ CHECKED = AppWrapperSettings()
 
 
 def refusals(new: dict[str, Any], old: dict[str, Any] | None = None) -> list[str]:
-    return [one.rule for one in reviewed(asked(new, old)).problems]
+    return [one.rule for one in reviewed(request_for(new, old)).problems]
 
 
 def reviewed(
@@ -67,7 +67,7 @@ def reviewed(
     return found
 
 
-def asked(new: dict[str, Any], old: dict[str, Any] | None = None) -> Request:
+def request_for(new: dict[str, Any], old: dict[str, Any] | None = None) -> Request:
     name = new["metadata"].get("name", "")
     return Request("UPDATE" if old else "CREATE", ALICE, Key(NS, name), new, old)
 
@@ -115,7 +115,7 @@ def test_creation(new: dict[str, Any], expected: list[str]) -> None:
 
 
 def test_two_components_of_one_name_are_named() -> None:
-    (problem,) = reviewed(asked(wrapper(job_template("j"), job_template("j")))).problems
+    (problem,) = reviewed(request_for(wrapper(job_template("j"), job_template("j")))).problems
     assert problem.field == "spec.components[1].template.metadata.name"
     assert problem.message.startswith("spec.components[0] is Job j, too")
 
@@ -123,18 +123,20 @@ def test_two_components_of_one_name_are_named() -> None:
 def test_fields_that_would_be_dropped_are_named() -> None:
     new = wrapper(job_template("j"), job_template("k"))
     path = "spec.template.spec.containers[0].comand"
-    first, second = reviewed(asked(new), unknown=(path,)).warnings
+    first, second = reviewed(request_for(new), unknown=(path,)).warnings
     assert first == (
         f"spec.components[0].template.{path} is no field of a Job of batch/v1 and is dropped: "
         "correct or remove it"
     )
     assert second.startswith(f"spec.components[1].template.{path}")
-    assert len(reviewed(asked(new), unknown=("x",) * 1000).warnings) == 20
+    assert len(reviewed(request_for(new), unknown=("x",) * 1000).warnings) == 20
     # It is a creation, if only a trial: for kinds that are there, in the namespace, when the user may.
-    need = attempt(review, asked(new), Facts(), settings=CHECKED)
+    need = attempt(review, request_for(new), Facts(), settings=CHECKED)
     assert isinstance(need, Need) and not any(isinstance(one, UnknownFields) for one in need.questions)
     for there in (Absent(no_kind=True), Unknown("no", forbidden=True), Unknown("slow")):
-        assert not any(path in line for line in reviewed(asked(new), there=there, unknown=(path,)).warnings)
+        assert not any(
+            path in line for line in reviewed(request_for(new), there=there, unknown=(path,)).warnings
+        )
 
 
 def groups(workers: int) -> dict[str, Any]:
@@ -160,7 +162,7 @@ def test_documented_pod_sets_are_taken_and_quota_is_asked_for_what_is_made(
 ) -> None:
     """The published operator infers nothing of this kind, so that any count was accepted."""
     new = groups(workers)
-    found = reviewed(asked(new))
+    found = reviewed(request_for(new))
     assert not found.problems and "spec" not in patch(new)
     leaders, others = pod_sets_of(new["spec"]["components"][0])
     assert (leaders.replicas, others.replicas) == (2, counted)
@@ -196,7 +198,7 @@ def test_every_rule_is_refused_somewhere() -> None:
 
 def test_the_user_must_be_entitled_to_every_resource() -> None:
     new = wrapper(pod_template("p"), pod_template("q"), SERVICE)
-    need = attempt(review, asked(new), Facts(), settings=CHECKED)
+    need = attempt(review, request_for(new), Facts(), settings=CHECKED)
     assert isinstance(need, Need)
     rights = [one for one in need.questions if isinstance(one, MayCreate)]
     assert rights[0] == MayCreate(ALICE, POD, NS) and len(rights) == 2
@@ -204,10 +206,10 @@ def test_the_user_must_be_entitled_to_every_resource() -> None:
     def verdict(*answers: Answer) -> Review:
         known: dict[Question, Answer] = dict.fromkeys(need.questions, Absent())
         known.update(zip(rights, answers, strict=True))
-        found = attempt(review, asked(new), Facts(known), settings=CHECKED)
+        found = attempt(review, request_for(new), Facts(known), settings=CHECKED)
         if isinstance(found, Need):
             known |= dict.fromkeys(found.questions, Present(()))
-            found = attempt(review, asked(new), Facts(known), settings=CHECKED)
+            found = attempt(review, request_for(new), Facts(known), settings=CHECKED)
         assert isinstance(found, Review)
         return found
 
@@ -258,8 +260,8 @@ def test_whatever_a_template_holds_there_is_a_verdict(kind: WrappedKind, spec: A
     meta = {"metadata": {"name": "t"}}
     template = {"apiVersion": resource.api_version, "kind": resource.kind, **meta, "spec": spec}
     new = wrapper(template)
-    assert isinstance(reviewed(asked(new)), Review)
-    assert isinstance(attempt(default, asked(new), Facts(), settings=FREE), Review)
+    assert isinstance(reviewed(request_for(new)), Review)
+    assert isinstance(attempt(default, request_for(new), Facts(), settings=FREE), Review)
 
 
 @pytest.mark.parametrize(
@@ -267,7 +269,7 @@ def test_whatever_a_template_holds_there_is_a_verdict(kind: WrappedKind, spec: A
 )
 def test_what_the_schema_will_refuse_is_left_to_it(spec: Any) -> None:
     new = {**wrapper(pod_template("p")), "spec": spec}
-    found = default(asked(new), Facts(), settings=FREE)
+    found = default(request_for(new), Facts(), settings=FREE)
     assert isinstance(found, Review) and "spec" not in found.patch
 
 
@@ -292,7 +294,7 @@ def patch(
         LiveGet(CLUSTER_QUEUE, Key("", "cq")): Present({"spec": checks}),
         LiveGet(ADMISSION_CHECK, Key("", "check")): Present({"spec": {"controllerName": check}}),
     }
-    found = default(asked(new), Facts(answers), settings=AppWrapperSettings(**changes))
+    found = default(request_for(new), Facts(answers), settings=AppWrapperSettings(**changes))
     assert isinstance(found, Review) and not found.problems
     return found.patch
 
@@ -338,7 +340,7 @@ def test_the_queue_and_whether_it_waits(
     assert (found["metadata"]["labels"].get(QUEUE), found.get("spec", {}).get("suspend")) == expected
 
 
-@pytest.mark.parametrize("said", [None, MANAGER, "somebody.example/else"])
+@pytest.mark.parametrize("expected", [None, MANAGER, "somebody.example/else"])
 @pytest.mark.parametrize(
     ("check", "workloads", "elsewhere"),
     [
@@ -350,28 +352,28 @@ def test_the_queue_and_whether_it_waits(
     ],
 )
 def test_a_queue_that_leads_to_other_clusters_sets_managed_by(
-    check: str, workloads: str, elsewhere: bool, said: str | None
+    check: str, workloads: str, elsewhere: bool, expected: str | None
 ) -> None:
     new = wrapper(pod_template("p"))
-    new["spec"] |= {"managedBy": said} if said else {}
+    new["spec"] |= {"managedBy": expected} if expected else {}
     found = patch(new, check=check, workloads=workloads).get("spec", {})
-    wanted = elsewhere and said != "somebody.example/else"
+    wanted = elsewhere and expected != "somebody.example/else"
     assert found.get("managedBy") == ("kueue.x-k8s.io/multikueue" if wanted else None)
 
 
 def test_what_cannot_be_learnt_about_the_queue_is_asked_again() -> None:
     new, own = wrapper(pod_template("p")), AppWrapperSettings(workloads="own")
-    need = attempt(default, asked(new), Facts(), settings=own)
+    need = attempt(default, request_for(new), Facts(), settings=own)
     assert isinstance(need, Need)
-    found = default(asked(new), Facts({need.questions[0]: Unknown("down")}), settings=own)
+    found = default(request_for(new), Facts({need.questions[0]: Unknown("down")}), settings=own)
     assert isinstance(found, Review) and found.transient and "other clusters" in found.problems[0].message
 
 
 def test_a_default_queue_that_cannot_be_looked_for_is_no_way_past_the_queues() -> None:
     own = AppWrapperSettings(workloads="own")
-    need = attempt(default, asked(unqueued()), Facts(), settings=own)
+    need = attempt(default, request_for(unqueued()), Facts(), settings=own)
     assert isinstance(need, Need)
-    found = default(asked(unqueued()), Facts({need.questions[0]: Unknown("down")}), settings=own)
+    found = default(request_for(unqueued()), Facts({need.questions[0]: Unknown("down")}), settings=own)
     assert isinstance(found, Review) and found.transient and found.problems
 
 
@@ -406,31 +408,31 @@ def test_pod_sets_are_written_where_kueue_knows_none() -> None:
 
 
 def test_what_is_probably_not_meant_is_said() -> None:
-    def said(
+    def message(
         name: str = "w",
         template: Any = None,
         there: Answer = Absent(),  # noqa: B008
     ) -> list[str]:
         new = wrapper(template or pod_template("p"), name=name)
-        found = reviewed(asked(new), there=there)
+        found = reviewed(request_for(new), there=there)
         assert not found.problems
         return list(found.warnings)
 
-    assert "cannot be queued" in said("a.b")[0] and "cannot be queued" in said("n" * 62)[0]
+    assert "cannot be queued" in message("a.b")[0] and "cannot be queued" in message("n" * 62)[0]
     job = job_template("j")
-    (line,) = said(template={**job, "spec": {**job["spec"], "suspend": True}})
+    (line,) = message(template={**job, "spec": {**job["spec"], "suspend": True}})
     assert "never runs" in line
-    (line,) = said(there=Absent(no_kind=True))
+    (line,) = message(there=Absent(no_kind=True))
     assert line.startswith("spec.components[0]: this cluster serves no Pod of v1: install its Custom")
-    (line,) = said(there=Unknown("no", forbidden=True))
+    (line,) = message(there=Unknown("no", forbidden=True))
     assert "the operator has no right to get pods: grant get, list, watch, create and delete" in line
     assert 'label workload.codeflare.dev/wrapped: "true"' in line
-    (line,) = said(there=Present({}))
+    (line,) = message(there=Present({}))
     assert "there is a Pod p already" in line
-    assert said(there=Unknown("slow")) == []
+    assert message(there=Unknown("slow")) == []
     generated = {**pod_template("p"), "metadata": {"generateName": "p-"}}
-    assert said(template=generated, there=Present({})) == []
-    (line,) = said(template=generated, there=Absent(no_kind=True))
+    assert message(template=generated, there=Present({})) == []
+    (line,) = message(template=generated, there=Absent(no_kind=True))
 
 
 def test_mutating_first_and_both_firm() -> None:

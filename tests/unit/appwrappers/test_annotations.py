@@ -17,7 +17,7 @@ from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key
 from fournos.runtime.webhook.types import Review
 from tests.unit.appwrappers.actors import NS, Controllers, job_template, phase, pod_template, submit, wrapper
-from tests.unit.appwrappers.test_admission import asked, reviewed
+from tests.unit.appwrappers.test_admission import request_for, reviewed
 from tests.unit.appwrappers.test_lifecycle import scenario
 from tests.world.harness import run
 from tests.world.kueue import holding
@@ -33,7 +33,7 @@ def read(**annotations: str) -> Tolerance:
 
 
 def created(**annotations: str) -> Review:
-    return reviewed(asked(wrapper(pod_template("p"), **annotations)))
+    return reviewed(request_for(wrapper(pod_template("p"), **annotations)))
 
 
 USABLE: list[tuple[str, str, str, Any]] = [
@@ -73,9 +73,9 @@ def test_what_cannot_be_used_is_refused_and_counts_as_absent(name: str, text: st
     assert read(**{name: text}) == DEFAULTS
     # Whoever changes an AppWrapper so is warned; one that has it already may change in all other ways.
     before, after = wrapper(pod_template("p")), wrapper(pod_template("p"), **{name: text})
-    (line,) = reviewed(asked(after, before)).warnings
+    (line,) = reviewed(request_for(after, before)).warnings
     assert name in line and "until then the default counts" in line
-    assert reviewed(asked(after, after)) == Review()
+    assert reviewed(request_for(after, after)) == Review()
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_cannot_be_used_is_refused_and_counts_as_absent(name: str, text: st
 def test_the_longest_execution_is_a_number_of_seconds(text: str, refused: int) -> None:
     made = wrapper(pod_template("p"))
     made["metadata"]["labels"]["kueue.x-k8s.io/max-exec-time-seconds"] = text
-    found = reviewed(asked(made)).problems
+    found = reviewed(request_for(made)).problems
     assert len(found) == refused and all("write seconds" in one.message for one in found)
 
 
@@ -135,7 +135,7 @@ async def test_a_spec_that_nothing_can_be_made_of_is_refused_ends_and_goes(
 ) -> None:
     """Whether a webhook stands before it or not."""
     made = {**wrapper(queue=queue), "spec": {"suspend": queue is not None, "components": [change]}}
-    problems = reviewed(asked(made)).problems
+    problems = reviewed(request_for(made)).problems
     assert problems and len(str(problems[0])) < 1500
 
     def setup(server: Server) -> None:

@@ -36,7 +36,7 @@ def refusing(error: KubeError, at: Resource = JOB) -> Callable[[Server], None]:
     return setup
 
 
-def told(done: Run) -> str:
+def message_of(done: Run) -> str:
     found = condition(get(done.server), "Unhealthy") or {}
     assert (phase(done.server), found.get("reason")) == ("Failed", "CreateFailed")
     return str(found["message"])
@@ -77,8 +77,8 @@ NO_QUOTA = ForbiddenError('jobs.batch "second" is forbidden: exceeded quota: sma
 )
 async def test_it_says_what_is_wrong_and_the_cure(error: KubeError, text: str) -> None:
     done = await run(scenario(refusing(error)))
-    assert told(done) == f"error creating components: {text}"
-    assert "404" not in told(done)
+    assert message_of(done) == f"error creating components: {text}"
+    assert "404" not in message_of(done)
 
 
 @pytest.mark.parametrize("error", [MISSING, NO_RIGHT, InvalidError("bad", status=422)])
@@ -95,7 +95,7 @@ async def test_only_what_was_made_has_been_deleted(error: KubeError) -> None:
 async def test_without_an_answer_it_may_be_there() -> None:
     """The request may have been carried out: that is looked up before anything is declared."""
     done = await run(scenario(refusing(ConnectionLostError("reset"))))
-    assert told(done) == "error creating components: reset"
+    assert message_of(done) == "error creating components: reset"
     assert reasons(done) == [
         ("False", "ComponentDeleted"),
         ("False", "ComponentNotCreated"),

@@ -68,7 +68,7 @@ def deleted(server: Server) -> None:
     server.collect_garbage()
 
 
-def says(wanted: Condition) -> Callable[[Server], None]:
+def reports(wanted: Condition) -> Callable[[Server], None]:
     def act(server: Server) -> None:
         set_conditions(server, WIDGET, server.get(WIDGET, Key(NS, "w")), wanted)
 
@@ -92,8 +92,8 @@ def story(*fate: Callable[[Server], None], endless: bool = True, **options: Any)
 STORIES: dict[str, Scenario] = {
     "ends with its pods": story(endless=False),
     "is lost": story(deleted),
-    "fails by its own word": story(says(BROKEN)),
-    "is done and takes its pods away": story(says(DONE), without_pods),
+    "fails by its own word": story(reports(BROKEN)),
+    "is done and takes its pods away": story(reports(DONE), without_pods),
 }
 
 
@@ -113,19 +113,19 @@ async def test_its_end_is_seen_by_its_event_alone() -> None:
     lost = await run(story(deleted, horizon=0))
     assert phase(lost.server) == "Failed"
     assert unhealthy(lost)[0] == "MissingComponent" and "Widget w" in unhealthy(lost)[1]
-    broken = await run(story(says(BROKEN), horizon=0))
+    broken = await run(story(reports(BROKEN), horizon=0))
     assert phase(broken.server) == "Failed"
     assert unhealthy(broken) == (
         "FailedComponent",
         "Found 1 failed components: w: Broken: a cog is missing",
     )
-    done = await run(story(says(DONE), without_pods, horizon=0))
+    done = await run(story(reports(DONE), without_pods, horizon=0))
     assert phase(done.server) == "Succeeded"
 
 
 async def test_what_says_that_it_is_done_and_runs_on_is_not_done() -> None:
     """Such as a rollout, which is complete when everything runs."""
-    done = await run(story(says(DONE), horizon=3600))
+    done = await run(story(reports(DONE), horizon=3600))
     assert phase(done.server) == "Running" and len(pods_of(done.server)) == 1
 
 

@@ -25,8 +25,7 @@ from fournos.queueing.podsets import PodSetInfo, PodSetInfoError
 from fournos.runtime.decision import Facts, Present
 from fournos.runtime.steps import Delete
 from tests.unit.appwrappers.actors import NS, OWN, phase, pod_template, submit, wrapper
-from tests.unit.appwrappers.test_admission import asked as asked_for
-from tests.unit.appwrappers.test_admission import reviewed
+from tests.unit.appwrappers.test_admission import request_for, reviewed
 from tests.unit.appwrappers.test_lifecycle import scenario
 from tests.world.harness import DISTURBED, Scenario, run
 from tests.world.server import Server
@@ -54,7 +53,7 @@ def obj(kind: str, spec: Any = None, **annotations: str) -> dict[str, Any]:
     return {"apiVersion": groups[kind], "kind": kind, "metadata": meta, "spec": spec or {}}
 
 
-def asked(template: dict[str, Any]) -> list[tuple[int, dict[str, str]]]:
+def requests_of(template: dict[str, Any]) -> list[tuple[int, dict[str, str]]]:
     """Pods, and the requests of each one's first container."""
     found = []
     for one in infer(template):
@@ -65,7 +64,7 @@ def asked(template: dict[str, Any]) -> list[tuple[int, dict[str, str]]]:
 
 A100 = {"hardware": {"gpuType": "a100", "gpuCount": 8}}
 TWO_CPUS = {"trainer": {"resourcesPerNode": {"limits": {"cpu": "2"}}}}
-ASKED = {
+REQUESTS = {
     "a run is one run": (obj("PipelineRun"), [(1, {"tekton.dev/pipelineruns": "1"})]),
     "an annotation says more": (
         obj("PipelineRun", requests="cpu=4,memory=8Gi"),
@@ -152,19 +151,19 @@ def test_a_mini_cluster_asks_for_its_containers_and_what_the_annotation_adds(
     ("requests", "lines"), [("fournos/cluster-slot=0,fournos/gpu-a100=1", 1), ("cpu=1", 0)]
 )
 def test_an_annotation_without_effect_is_warned_of(requests: str, lines: int) -> None:
-    found = reviewed(asked_for(wrapper(obj("FournosJob", A100, requests=requests))), OWN_UNCHECKED)
+    found = reviewed(request_for(wrapper(obj("FournosJob", A100, requests=requests))), OWN_UNCHECKED)
     assert not found.problems
     assert len([one for one in found.warnings if "asks for no more than the spec states" in one]) == lines
 
 
-@pytest.mark.parametrize("case", ASKED)
+@pytest.mark.parametrize("case", REQUESTS)
 def test_what_is_asked_for(case: str) -> None:
-    template, expected = ASKED[case]
-    assert asked(template) == expected
+    template, expected = REQUESTS[case]
+    assert requests_of(template) == expected
 
 
 @pytest.mark.parametrize(
-    ("template", "told"),
+    ("template", "expected"),
     [
         (obj("PipelineRun", requests="cpu"), "annotation fournos.dev/requests: 'cpu' is no request"),
         (obj("PipelineRun", requests="pods=1"), "Kueue counts them itself"),
@@ -181,10 +180,10 @@ def test_what_is_asked_for(case: str) -> None:
         (obj("MiniCluster", {"size": 2}), "no containers"),
     ],
 )
-def test_what_cannot_be_read_is_refused(template: dict[str, Any], told: str) -> None:
-    with pytest.raises(InferenceError, match=told):
+def test_what_cannot_be_read_is_refused(template: dict[str, Any], expected: str) -> None:
+    with pytest.raises(InferenceError, match=expected):
         infer(template)
-    assert [told in one.message for one in problems(wrapper(template))] == [True]
+    assert [expected in one.message for one in problems(wrapper(template))] == [True]
 
 
 def test_other_paths_lead_nowhere() -> None:

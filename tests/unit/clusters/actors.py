@@ -189,12 +189,12 @@ def kueue(server: Server) -> None:
         if free.get(cluster, 0) - used.get(cluster, 0) >= spec["slots"]:
             used[cluster] = used.get(cluster, 0) + spec["slots"]
             assignment = {"name": "launcher", "flavors": {SLOT: cluster}}
-            told = (
+            shown = (
                 Condition("QuotaReserved", "True", "QuotaReserved", "Quota reserved"),
                 Condition("Admitted", "True", "Admitted", "The workload is admitted"),
             )
             status = {
-                "conditions": conditions_of(server, workload, *told),
+                "conditions": conditions_of(server, workload, *shown),
                 "admission": {"clusterQueue": "fournos-queue", "podSetAssignments": [assignment]},
             }
             server.patch(WORKLOAD, key_of(workload), {"status": status}, subresource="status")
@@ -275,7 +275,7 @@ def cluster(server: Server, name: str = "c1") -> Any:
     return server.get(FOURNOS_CLUSTER, Key(HUB, name))
 
 
-def says(server: Server, type_: str, name: str = "c1") -> tuple[str, str]:
+def condition_of(server: Server, type_: str, name: str = "c1") -> tuple[str, str]:
     found = condition(cluster(server, name), type_) or {}
     return str(found.get("status") or ""), str(found.get("reason") or "")
 

@@ -53,7 +53,7 @@ def passes(seen: Observed, times: int = 1) -> tuple[Observed, Decision]:
     return seen, decision
 
 
-def said(seen: Observed) -> tuple[str, str]:
+def connection_of(seen: Observed) -> tuple[str, str]:
     found = condition(seen.cluster, "KubeconfigValid") or {}
     return found["status"], found["reason"]
 
@@ -70,17 +70,17 @@ def said(seen: Observed) -> tuple[str, str]:
 )
 def test_each_thing_is_said_once(probe: Verdict, expected: tuple[str, str]) -> None:
     seen, first = passes(replace(SEEN, probe=probe))
-    assert said(seen) == expected
+    assert connection_of(seen) == expected
     assert [note.reason for note in first.events].count(expected[1]) >= 1
     seen, second = passes(seen)
-    assert said(seen) == expected and second.events == ()
+    assert connection_of(seen) == expected and second.events == ()
 
 
 def test_after_a_restart_what_was_found_stands_until_the_next_probe_and_it_is_probed() -> None:
     for probe in (REVOKED, Verdict(True, certificate_expires=SOON)):
         before, _ = passes(replace(SEEN, probe=probe))
         after, decision = passes(replace(before, connected=None, probe=None))
-        assert said(after) == said(before)
+        assert connection_of(after) == connection_of(before)
         assert any(isinstance(step, Connect) for step in decision.steps)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fournos.api.conditions import is_true
 from fournos.queueing.kinds import CLUSTER_QUEUE, WORKLOAD
 from tests.unit.clusters import actors
-from tests.unit.clusters.actors import QUEUE, SLOT, cluster, foreign, hub, quotas, says
+from tests.unit.clusters.actors import QUEUE, SLOT, cluster, condition_of, foreign, hub, quotas
 from tests.unit.clusters.test_lifecycle import FOREIGN, deleted, one, owned, scenario
 from tests.world.harness import Scenario, run
 from tests.world.server import Server
@@ -15,9 +15,9 @@ async def test_somebody_else_s_workload_keeps_a_deleted_cluster_and_is_named_and
     server = (await run(scenario(one, foreign, owned(drain="Stop"), deleted))).server
     assert is_true(server.get(WORKLOAD, FOREIGN), "Admitted")
     assert cluster(server)["status"]["decommission"] == "Draining" and "c1" in quotas(server)
-    assert says(server, "Draining") == ("True", "Waiting")
-    (said,) = [c for c in cluster(server)["status"]["conditions"] if c["type"] == "Draining"]
-    assert said["message"].endswith("end or delete them: test-blocked-job")
+    assert condition_of(server, "Draining") == ("True", "Waiting")
+    (shown,) = [c for c in cluster(server)["status"]["conditions"] if c["type"] == "Draining"]
+    assert shown["message"].endswith("end or delete them: test-blocked-job")
 
 
 async def test_quota_that_kueue_counts_for_another_namespace_keeps_a_deleted_cluster() -> None:
@@ -35,7 +35,7 @@ async def test_quota_that_kueue_counts_for_another_namespace_keeps_a_deleted_clu
     story = Scenario(first, begin, others=others, script=(used, deleted), horizon=300.0)
     server = (await run(story)).server
     assert cluster(server)["status"]["decommission"] == "Draining" and "c1" in quotas(server)
-    assert says(server, "QuotaSynced") == ("False", "InUse")
+    assert condition_of(server, "QuotaSynced") == ("False", "InUse")
 
 
 async def test_a_lock_behind_somebody_else_s_workload_names_it() -> None:

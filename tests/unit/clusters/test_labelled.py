@@ -9,7 +9,7 @@ import pytest
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import WORKLOAD
-from tests.unit.clusters.actors import NS, cluster, says
+from tests.unit.clusters.actors import NS, cluster, condition_of
 from tests.unit.clusters.test_lifecycle import LOCK, one, owned, scenario
 from tests.world.harness import run
 from tests.world.server import Server
@@ -37,11 +37,11 @@ def labelled(name: str, **spec: Any) -> Any:
 async def test_a_drain_waits_for_it(name: str, spec: dict[str, Any]) -> None:
     server = (await run(scenario(one, labelled(name, **spec), owned(drain="Wait")))).server
     assert cluster(server)["status"]["runningJobs"] == 1
-    assert says(server, "Draining")[1] == "Waiting"
+    assert condition_of(server, "Draining")[1] == "Waiting"
 
 
 async def test_it_is_no_lock_and_gets_no_lock_s_priority() -> None:
     server = (await run(scenario(one, labelled(LOCK.name), owned(owner="ann")))).server
     assert cluster(server)["status"]["locked"] is False
-    assert says(server, "Locked") == ("False", "NameTaken")
+    assert condition_of(server, "Locked") == ("False", "NameTaken")
     assert server.get(WORKLOAD, Key(NS, LOCK.name))["spec"].get("priority", 0) == 0

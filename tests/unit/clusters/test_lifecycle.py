@@ -23,13 +23,13 @@ from tests.unit.clusters.actors import (
     SECRETS,
     SLOT,
     cluster,
+    condition_of,
     edit,
     finish,
     foreign,
     hub,
     node,
     quotas,
-    says,
     secret,
     submit,
     target,
@@ -175,7 +175,7 @@ def foreign_ends(server: Server) -> None:
     server.delete(WORKLOAD, FOREIGN)
 
 
-def asked(server: Server) -> None:
+def request_discovery(server: Server) -> None:
     body = {"metadata": {"annotations": {"fournos.dev/discover": "now"}}}
     server.patch(FOURNOS_CLUSTER, Key(HUB, "c1"), body)
 
@@ -202,7 +202,7 @@ STORIES: dict[str, Scenario] = {
     ),
     "its Secret goes": scenario(two, secret_deleted),
     "its label goes": scenario(one, unlabelled),
-    "is looked at anew": scenario(one, asked),
+    "is looked at anew": scenario(one, request_discovery),
     "refused": scenario(lambda s: secret(s, "c1", content="exec: rm")),
 }
 
@@ -238,8 +238,8 @@ async def test_a_labelled_secret_is_all_it_takes() -> None:
         "c2": {SLOT: 100, "fournos/gpu-l40s": 0, "fournos/gpu-mi210": 8},
     }
     for type_ in ("KubeconfigValid", "Reachable", "GPUDiscovered", "QuotaSynced"):
-        assert says(server, type_)[0] == "True", type_
-    assert says(server, "Locked") == ("False", "NoOwner")
+        assert condition_of(server, type_)[0] == "True", type_
+    assert condition_of(server, "Locked") == ("False", "NoOwner")
 
 
 async def test_discovery_again_and_again_bumps_no_generation() -> None:
@@ -283,7 +283,7 @@ async def test_a_ttl_is_counted_from_the_first_sight_of_the_owner_and_clears_it_
     done = await run(STORIES["lock expires"])
     found = cluster(done.server)
     assert found["spec"]["owner"] == "" and "lock" not in found["status"]
-    assert found["status"]["locked"] is False and says(done.server, "Locked") == ("False", "Expired")
+    assert found["status"]["locked"] is False and condition_of(done.server, "Locked") == ("False", "Expired")
     assert done.server.find(FOURNOS_JOB, LOCK) is None
 
 
@@ -299,12 +299,12 @@ async def test_an_expiry_while_the_operator_was_down_is_honoured_and_a_restart_c
 
 async def test_a_drained_cluster_gives_nothing_and_then_all() -> None:
     done = await run(scenario(one, busy, owned(drain="Wait"), lambda s: submit(s, "job-3")))
-    assert says(done.server, "Draining") == ("True", "Waiting")
+    assert condition_of(done.server, "Draining") == ("True", "Waiting")
     assert quotas(done.server)["c1"][SLOT] == 0
-    assert says(done.server, "QuotaSynced") == ("True", "BelowUse")
+    assert condition_of(done.server, "QuotaSynced") == ("True", "BelowUse")
     assert not is_true(done.server.get(WORKLOAD, Key(NS, "job-3")), "Admitted")
     server = (await run(STORIES["drained"])).server
-    assert quotas(server)["c1"][SLOT] == 100 and says(server, "Draining") == ("False", "NotAsked")
+    assert quotas(server)["c1"][SLOT] == 100 and condition_of(server, "Draining") == ("False", "NotAsked")
 
 
 async def test_a_deleted_cluster_leaves_nothing_and_stays_away_until_its_secret_changes() -> None:
@@ -324,7 +324,7 @@ async def test_a_deleted_cluster_leaves_nothing_and_stays_away_until_its_secret_
 async def test_jobs_keep_a_deleted_cluster_until_they_end() -> None:
     server = (await run(scenario(one, busy, deleted))).server
     assert cluster(server)["status"]["decommission"] == "Draining"
-    assert "c1" in quotas(server) and says(server, "Draining") == ("True", "Waiting")
+    assert "c1" in quotas(server) and condition_of(server, "Draining") == ("True", "Waiting")
 
 
 async def test_a_refused_kubeconfig_says_why_and_waits_for_another() -> None:
@@ -333,10 +333,10 @@ async def test_a_refused_kubeconfig_says_why_and_waits_for_another() -> None:
 
     server = (await run(STORIES["refused"])).server
     assert cluster(server)["status"]["kubeconfigStatus"] == "Invalid"
-    assert says(server, "KubeconfigValid") == ("False", "ExecNotAllowed")
+    assert condition_of(server, "KubeconfigValid") == ("False", "ExecNotAllowed")
     assert quotas(server)["c1"][SLOT] == 0
-    healed = await run(scenario(no_nodes, rotated))
-    assert cluster(healed.server)["status"]["kubeconfigStatus"] == "Valid"
+    recovered = await run(scenario(no_nodes, rotated))
+    assert cluster(recovered.server)["status"]["kubeconfigStatus"] == "Valid"
 
 
 async def test_a_gpu_that_no_resource_can_be_named_after_is_left_out_and_named() -> None:
@@ -351,12 +351,12 @@ async def test_a_gpu_that_no_resource_can_be_named_after_is_left_out_and_named()
         secret(server, "c2")
 
     server = (await run(scenario(setup))).server
-    assert says(server, "GPUDiscovered") == ("True", "SomeLeftOut")
+    assert condition_of(server, "GPUDiscovered") == ("True", "SomeLeftOut")
     found = condition(cluster(server, "c1"), "GPUDiscovered") or {}
     assert "A" * 40 + "-MIG-1" in found["message"]
     assert quotas(server)["c1"][f"fournos/gpu-{'a' * 40}"] == 4
     assert quotas(server)["c2"]["fournos/gpu-mi210"] == 8
-    assert says(server, "QuotaSynced") == ("True", "Synced")
+    assert condition_of(server, "QuotaSynced") == ("True", "Synced")
 
 
 async def test_a_cluster_of_many_models_has_as_many_as_its_status_holds() -> None:
@@ -366,11 +366,11 @@ async def test_a_cluster_of_many_models_has_as_many_as_its_status_holds() -> Non
 
     server = (await run(scenario(setup))).server
     assert len(cluster(server)["status"]["hardware"]["gpus"]) == 64
-    assert says(server, "GPUDiscovered") == ("True", "SomeLeftOut")
+    assert condition_of(server, "GPUDiscovered") == ("True", "SomeLeftOut")
 
 
 async def test_a_new_look_is_taken_when_somebody_asks() -> None:
-    server = (await run(scenario(one, lambda s: s.clock.advance(60), asked))).server
+    server = (await run(scenario(one, lambda s: s.clock.advance(60), request_discovery))).server
     status = cluster(server)["status"]
     assert status["discoverRequested"] == "now" and status["kubeconfigStatus"] == "Valid"
     assert status["hardware"]["lastDiscovery"] == "2030-01-01T00:01:00Z"

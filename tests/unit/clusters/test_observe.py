@@ -78,8 +78,8 @@ async def test_a_cluster_without_a_spec_is_told_what_it_lacks_and_can_be_deleted
     await run_to_quiescence(group, [actors.kueue], horizon=300.0)
     found = cluster(server)
     assert found["status"]["kubeconfigStatus"] == "Missing"
-    said = condition(found, "KubeconfigValid") or {}
-    assert said["message"].startswith("spec.kubeconfigSecret is not set")
+    shown = condition(found, "KubeconfigValid") or {}
+    assert shown["message"].startswith("spec.kubeconfigSecret is not set")
     server.delete(FOURNOS_CLUSTER, C1)
     await run_to_quiescence(group, [actors.kueue], horizon=300.0)
     assert server.find(FOURNOS_CLUSTER, C1) is None

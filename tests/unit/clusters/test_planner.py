@@ -224,9 +224,9 @@ def test_gpus_that_no_resource_can_be_named_after_cost_the_others_nothing(short:
     assert plan(members, flavors_of(*members), after, prefix=PREFIX).queue is None
     found = syncs(members, flavors_of(*members), after)
     assert found["good"].status == "True"
-    told = found["bad"]
-    assert (told.status, told.reason) == ("False", "ResourceNameInvalid")
-    assert f"{PREFIX}{short}" in told.message
+    reported = found["bad"]
+    assert (reported.status, reported.reason) == ("False", "ResourceNameInvalid")
+    assert f"{PREFIX}{short}" in reported.message
 
 
 def test_the_longest_name_that_fits() -> None:

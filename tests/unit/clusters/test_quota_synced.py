@@ -6,7 +6,7 @@ from fournos.api.conditions import is_true
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.queueing.kinds import CLUSTER_QUEUE
 from tests.unit.clusters import actors
-from tests.unit.clusters.actors import SLOT, edit, hub, node, says, target
+from tests.unit.clusters.actors import SLOT, condition_of, edit, hub, node, target
 from tests.unit.clusters.test_lifecycle import one
 from tests.world.group import Group
 from tests.world.harness import run_to_quiescence
@@ -28,7 +28,7 @@ async def test_it_is_true_only_when_the_queue_has_what_the_status_says() -> None
     ):
         change()
         await run_to_quiescence(group, [actors.kueue], horizon=300.0)
-        assert says(server, "QuotaSynced")[0] == "True"
+        assert condition_of(server, "QuotaSynced")[0] == "True"
 
     seen: set[tuple[int, int]] = set()
     quota: dict[str, int] = {}

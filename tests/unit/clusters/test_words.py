@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fournos.queueing.kinds import CLUSTER_QUEUE
 from tests.unit.clusters import actors
-from tests.unit.clusters.actors import QUEUE, cluster, edit, hub, says
+from tests.unit.clusters.actors import QUEUE, cluster, condition_of, edit, hub
 from tests.unit.clusters.test_lifecycle import one
 from tests.world.harness import Scenario, run
 from tests.world.server import Server
@@ -19,7 +19,7 @@ async def test_without_a_clusterqueue_its_name_and_setting_are_named() -> None:
     first, *others = actors.controllers()
     server = (await run(Scenario(first, one, others=others, horizon=100.0))).server
     assert server.find(CLUSTER_QUEUE, QUEUE) is None
-    assert says(server, "QuotaSynced") == ("False", "NoClusterQueue")
+    assert condition_of(server, "QuotaSynced") == ("False", "NoClusterQueue")
     assert message(server, "QuotaSynced") == (
         "there is no ClusterQueue fournos-queue to give it quota (HEARTH_KUEUE_CLUSTER_QUEUE_NAME)"
     )
@@ -34,6 +34,6 @@ async def test_a_lock_that_no_operator_of_jobs_looks_at_says_so() -> None:
     script = (lambda server: edit(server, owner="ann"),)
     story = Scenario(first, begin, others=others, actors=[actors.kueue], script=script, horizon=100.0)
     server = (await run(story)).server
-    assert says(server, "Locked") == ("False", "Requested")
+    assert condition_of(server, "Locked") == ("False", "Requested")
     expected = "waits for an operator of FournosJobs to queue psap-automation/cluster-lock-c1"
     assert message(server, "Locked") == expected

@@ -18,7 +18,7 @@ from devcluster import DevclusterError, upstream
 from devcluster import kubectl as kubectl_module
 
 ROOT = Path(__file__).parents[3]
-MINE = {
+OWN = {
     "clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1:6443"}}],
     "users": [{"name": "u", "user": {"token": "t"}}],
 }
@@ -34,11 +34,11 @@ OTHER = {
 
 def test_a_cluster_becomes_the_current_context_beside_what_is_there(tmp_path: Path) -> None:
     target = tmp_path / "kube" / "config"
-    appwrapper.merge(target, MINE, "devcluster-x")
+    appwrapper.merge(target, OWN, "devcluster-x")
     assert stat.S_IMODE(target.stat().st_mode) == 0o600
     target.write_text(yaml.safe_dump(OTHER))
     for _ in range(2):  # a second time changes nothing
-        appwrapper.merge(target, MINE, "devcluster-x")
+        appwrapper.merge(target, OWN, "devcluster-x")
         found = yaml.safe_load(target.read_text())
         assert found["current-context"] == "devcluster-x"
         assert [one["name"] for one in found["clusters"]] == ["other", "devcluster-x"]
@@ -102,11 +102,11 @@ def test_a_deployment_is_done_when_kueue_sees_appwrappers(
     monkeypatch: pytest.MonkeyPatch, after: int, seen: bool
 ) -> None:
     """And where it never does, the words say what to change; the probe is gone either way."""
-    said: list[str] = []
+    messages: list[str] = []
     waited: list[float] = []
 
     def kubectl(*arguments: str, stdin: str | None = None, show: bool = True) -> str:
-        said.append(" ".join(arguments))
+        messages.append(" ".join(arguments))
         if "api-versions" in arguments:
             return "kueue.x-k8s.io/v1beta2\n"
         return "workload/probe\n" if "get" in arguments and len(waited) >= after else ""
@@ -119,7 +119,7 @@ def test_a_deployment_is_done_when_kueue_sees_appwrappers(
         with pytest.raises(DevclusterError, match=r"workload\.codeflare\.dev/appwrapper under integrations"):
             appwrapper.await_kueue(wait=waited.append)
         assert len(waited) == appwrapper.KUEUE_PATIENCE
-    assert said[1].startswith("apply") and "delete appwrapper deployment-probe" in said[-1]
+    assert messages[1].startswith("apply") and "delete appwrapper deployment-probe" in messages[-1]
 
 
 def test_without_kueue_nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,11 +139,11 @@ def test_kueue_is_installed_where_it_is_missing(
     monkeypatch: pytest.MonkeyPatch, served: bool, named: str, applied: list[str]
 ) -> None:
     """By its API, in whatever namespace it runs; the queues come when its webhook answers."""
-    said: list[str] = []
+    messages: list[str] = []
 
     def kubectl(*arguments: str, stdin: str | None = None, show: bool = True) -> str:
-        said.append(arguments[-1])
-        if said.count("samples/queues.yaml") == 1 and said[-1] == "samples/queues.yaml":
+        messages.append(arguments[-1])
+        if messages.count("samples/queues.yaml") == 1 and messages[-1] == "samples/queues.yaml":
             raise DevclusterError("failed calling webhook")
         return "kueue.x-k8s.io/v1beta2\n" if served and "api-versions" in arguments else "v1\n"
 
@@ -151,7 +151,7 @@ def test_kueue_is_installed_where_it_is_missing(
     monkeypatch.setattr(kubectl_module.time, "sleep", lambda seconds: None)
     monkeypatch.setenv("KUEUE_MANIFESTS", named)
     appwrapper.deploy_kueue()
-    assert said == ["api-versions", *applied, "samples/queues.yaml", "samples/queues.yaml"]
+    assert messages == ["api-versions", *applied, "samples/queues.yaml", "samples/queues.yaml"]
 
 
 def test_a_kueue_that_cannot_be_installed_says_how(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -175,8 +175,8 @@ def test_with_kind_nothing_native_is_built(nothing_native: Path, monkeypatch: py
         "docker.io/library/fournos-mock-resolve",
         "docker.io/local/fournos",
     ]
-    said = (nothing_native / "kind-calls").read_text()
-    assert said.count("load image-archive") == 2
+    output = (nothing_native / "kind-calls").read_text()
+    assert output.count("load image-archive") == 2
 
 
 def test_kind_without_an_engine_is_refused_before_anything_is_made(

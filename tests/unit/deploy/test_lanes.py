@@ -54,10 +54,8 @@ def test_there_is_one_exit_code(codes: tuple[int, int], expected: int) -> None:
 def test_the_lanes_run_at_the_same_time_and_to_their_ends(tmp_path: Path) -> None:
     """Each waits for the other's file."""
     pair = {
-        mine: sh(
-            f"touch {tmp_path}/{mine}; until test -e {tmp_path}/{other}; do sleep 0.01; done; exit {code}"
-        )
-        for mine, other, code in (("a", "b", 0), ("b", "a", 3))
+        own: sh(f"touch {tmp_path}/{own}; until test -e {tmp_path}/{other}; do sleep 0.01; done; exit {code}")
+        for own, other, code in (("a", "b", 0), ("b", "a", 3))
     }
     out = io.StringIO()
     assert run(pair, tmp_path / "logs", out) == 3
@@ -181,5 +179,5 @@ def test_the_lanes_of_make_test_share_no_cluster() -> None:
     assert integration & e2e == set()
     assert integration & imported("tests/e2e", "tests.integration") == set()
     openings = tuple(name for name in integration | e2e if name.endswith("-"))
-    for mine, theirs in ((integration, e2e), (e2e, integration)):
-        assert not [name for name in mine if name.startswith(tuple(set(openings) & theirs))]
+    for own, foreign in ((integration, e2e), (e2e, integration)):
+        assert not [name for name in own if name.startswith(tuple(set(openings) & foreign))]

@@ -17,7 +17,15 @@ import yaml
 from dev import release, release_images
 from dev.engine import Engine
 from dev.release_images import BASES, PUBLIC_BASE, AbsentError, recipe
-from dev.release_install import LOCKS_NAMESPACE, SYSTEMS, homeless, namespace, of_all, of_system, write
+from dev.release_install import (
+    LOCKS_NAMESPACE,
+    SYSTEMS,
+    missing_namespaces,
+    namespace,
+    of_all,
+    of_system,
+    write,
+)
 from dev.release_sbom import pins, sbom
 from devcluster import DevclusterError
 from devcluster.errors import CommandFailedError
@@ -114,8 +122,8 @@ def test_namespaces_are_made_first_and_webhooks_last() -> None:
         "Deployment",
         "ValidatingWebhookConfiguration",
     ]
-    assert homeless(found) == set()
-    assert homeless([deployment("a", "x")]) == {LOCKS_NAMESPACE}
+    assert missing_namespaces(found) == set()
+    assert missing_namespaces([deployment("a", "x")]) == {LOCKS_NAMESPACE}
 
 
 def test_all_in_one_locks_clusters_where_its_jobs_run() -> None:

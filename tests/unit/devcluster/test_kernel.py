@@ -34,7 +34,7 @@ class Machine:
         return kernel.load_bridge_filter(Progress(self.stream), Kernel(self.bridge, self.modules))
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.stream.getvalue()
 
 
@@ -49,7 +49,7 @@ def test_what_the_kernel_has_is_not_loaded(machine: Machine) -> None:
     machine.has_modprobe("exit 1")
     assert machine.load()
     assert not machine.called.exists()
-    assert machine.said == ""
+    assert machine.output == ""
 
 
 def test_what_it_lacks_is_loaded(machine: Machine) -> None:
@@ -57,28 +57,28 @@ def test_what_it_lacks_is_loaded(machine: Machine) -> None:
     machine.has_modprobe(f"/bin/mkdir {machine.bridge}")
     assert machine.load()
     assert machine.called.read_text() == "br_netfilter\n"
-    assert machine.said == ""
+    assert machine.output == ""
 
 
 def test_a_machine_that_refuses_is_said_and_no_failure(machine: Machine) -> None:
     machine.modules.touch()
     machine.has_modprobe("echo 'Operation not permitted' >&2; exit 1")
     assert not machine.load()
-    assert "Operation not permitted" in machine.said
-    assert "modprobe br_netfilter" in machine.said
+    assert "Operation not permitted" in machine.output
+    assert "modprobe br_netfilter" in machine.output
 
 
 def test_a_machine_without_modprobe_is_said_and_no_failure(machine: Machine) -> None:
     machine.modules.touch()
     assert not machine.load()
-    assert "modprobe is not installed" in machine.said
+    assert "modprobe is not installed" in machine.output
 
 
 def test_a_kernel_without_modules_is_not_asked_to_load_one(machine: Machine) -> None:
     machine.has_modprobe("exit 0")
     assert not machine.load()
     assert not machine.called.exists()
-    assert "takes no modules" in machine.said
+    assert "takes no modules" in machine.output
 
 
 def test_modprobe_is_among_the_packages_of_a_node() -> None:

@@ -90,7 +90,7 @@ def test_to_forget_leaves_no_file(tmp_path: Path) -> None:
     record = Record(spec=ClusterSpec(name="a"), shape="s")
     record.save()
     (record.directory / "log").mkdir()
-    state.forget("a")
+    state.remove("a")
     assert not record.directory.exists()
     assert state.load("a") is None
 

@@ -42,11 +42,11 @@ def test_a_server_with_our_certificate_passes_a_strict_handshake(tmp_path: Path)
     pki.issue(ca, "server", hosts=["localhost"]).write(tmp_path, "tls")
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
-    asking = ssl.create_default_context(cadata=ca.certificate_pem.decode())
-    asking.verify_flags |= ssl.VERIFY_X509_STRICT
+    client_context = ssl.create_default_context(cadata=ca.certificate_pem.decode())
+    client_context.verify_flags |= ssl.VERIFY_X509_STRICT
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     server = serving.wrap_bio(to_server, to_client, server_side=True)
-    client = asking.wrap_bio(to_client, to_server, server_hostname="localhost")
+    client = client_context.wrap_bio(to_client, to_server, server_hostname="localhost")
     for _ in range(4):
         for side in (client, server):
             try:
@@ -244,25 +244,25 @@ def test_an_image_that_was_never_built_is_said(tmp_path: Path, monkeypatch: pyte
 
 
 def test_help_teaches_the_first_steps() -> None:
-    told = CliRunner().invoke(cli.app, ["--help"]).output
+    result = CliRunner().invoke(cli.app, ["--help"]).output
     for word in ("up demo", "down demo", "KUBECONFIG", "status", "logs", "load", "build", "image"):
-        assert word in told
+        assert word in result
 
 
 def test_the_list_of_no_clusters_is_a_heading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOURNOS_STATE", str(tmp_path))
-    told = CliRunner().invoke(cli.app, ["list"])
-    assert told.exit_code == 0
-    assert told.output.split() == ["NAME", "PROFILE", "PROVIDER", "STATE", "KUBECONFIG"]
+    result = CliRunner().invoke(cli.app, ["list"])
+    assert result.exit_code == 0
+    assert result.output.split() == ["NAME", "PROFILE", "PROVIDER", "STATE", "KUBECONFIG"]
 
 
 def test_a_cluster_that_is_not_there_can_be_taken_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FOURNOS_STATE", str(tmp_path))
-    told = CliRunner().invoke(cli.app, ["down", "absent"])
-    assert told.exit_code == 0
-    assert "no cluster absent" in told.output
+    result = CliRunner().invoke(cli.app, ["down", "absent"])
+    assert result.exit_code == 0
+    assert "no cluster absent" in result.output
 
 
 def test_the_limit_of_inotify_instances_is_raised_and_never_lowered(tmp_path: Path) -> None:

@@ -45,11 +45,11 @@ class Tekton:
                 return
 
     def _moved(self, server: Server, run: Any) -> bool:
-        said, wish = condition(run, "Succeeded") or {}, run["spec"].get("status")
-        if said.get("status") in ("True", "False") or wish == "PipelineRunPending" or is_terminating(run):
+        shown, request = condition(run, "Succeeded") or {}, run["spec"].get("status")
+        if shown.get("status") in ("True", "False") or request == "PipelineRunPending" or is_terminating(run):
             return False
         name = run["metadata"]["name"]
-        if wish == "Cancelled":
+        if request == "Cancelled":
             text = f'PipelineRun "{name}" was cancelled'
             set_conditions(server, RUN, run, Condition("Succeeded", "False", "Cancelled", text))
         elif not (run.get("status") or {}).get("startTime"):
@@ -103,7 +103,7 @@ def pipeline_run(
     name: str = "run", *, held: bool = True, pending: bool = True, queue: str = "lq", **annotations: str
 ) -> dict[str, Any]:
     """As the webhook leaves it."""
-    mine = {f"fournos.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    own = {f"fournos.dev/{key.replace('_', '-')}": value for key, value in annotations.items()}
     return {
         "apiVersion": RUN.api_version,
         "kind": RUN.kind,
@@ -111,7 +111,7 @@ def pipeline_run(
             "name": name,
             "namespace": NS,
             "labels": {"kueue.x-k8s.io/queue-name": queue},
-            "annotations": {**({"fournos.dev/held": "queue"} if held else {}), **mine},
+            "annotations": {**({"fournos.dev/held": "queue"} if held else {}), **own},
         },
         "spec": {"pipelineRef": {"name": "p"}, **({"status": "PipelineRunPending"} if pending else {})},
     }
@@ -145,8 +145,8 @@ def get(server: Server, name: str = "run", resource: Resource = RUN) -> Any:
 
 
 def ended(server: Server, name: str = "run") -> tuple[str, str]:
-    said = condition(get(server, name), "Succeeded") or {}
-    return str(said.get("status")), str(said.get("reason"))
+    shown = condition(get(server, name), "Succeeded") or {}
+    return str(shown.get("status")), str(shown.get("reason"))
 
 
 def workload_of(server: Server, name: str = "run") -> Any:

@@ -170,8 +170,8 @@ def test_managed_by_is_set_where_the_queue_leads_to_other_clusters(controller: s
     world = queue(flavor("f", {"pool": "a"}), checks={"other": "example.com/x", "mk": controller})
     patch = world.review(plain()).patch
     assert patch["spec"] == {"status": "PipelineRunPending", "managedBy": "kueue.x-k8s.io/multikueue"}
-    mine = queue(checks={"mk": controller}).review(plain(managedBy="tekton.dev/pipeline")).patch
-    assert "managedBy" not in mine["spec"]
+    own = queue(checks={"mk": controller}).review(plain(managedBy="tekton.dev/pipeline")).patch
+    assert "managedBy" not in own["spec"]
 
 
 def test_managed_by_is_left_alone_elsewhere() -> None:
@@ -203,13 +203,13 @@ def test_what_runs_on_its_owners_quota_is_not_held() -> None:
     ):
         annotations = {"fournos.dev/component": f"tekton.dev/v1/PipelineRun/{component}"}
         pod_set = {"name": "p", "template": {"metadata": {"annotations": annotations}}}
-        theirs = {**workload(*conditions)[1], "spec": {"podSets": [pod_set]}}
-        theirs["metadata"] = {**theirs["metadata"], "ownerReferences": [owner]}
+        foreign = {**workload(*conditions)[1], "spec": {"podSets": [pod_set]}}
+        foreign["metadata"] = {**foreign["metadata"], "ownerReferences": [owner]}
         nested = queue()
-        nested.objects[(WORKLOAD, Key(NS, "w"))] = theirs
+        nested.objects[(WORKLOAD, Key(NS, "w"))] = foreign
         assert nested.review(run).patch == hold
         changed = queue()
-        changed.objects[(WORKLOAD, Key(NS, "w"))] = theirs
+        changed.objects[(WORKLOAD, Key(NS, "w"))] = foreign
         waiting = clone(held())
         waiting["metadata"] |= {"uid": "u2", "ownerReferences": [owner]}
         assert bool(changed.review(released(waiting), waiting).problems) == bool(hold)
@@ -287,10 +287,10 @@ def test_another_s_admission_lets_nothing_go() -> None:
     for uid, refused in (("u9", True), ("u1", False)):
         resource, found = workload(ADMITTED)
         owner = {"uid": uid, "controller": True, "kind": "PipelineRun", "name": "run"}
-        theirs = {**found, "metadata": {**found["metadata"], "ownerReferences": [owner]}}
+        foreign = {**found, "metadata": {**found["metadata"], "ownerReferences": [owner]}}
         run = held()
         run["metadata"]["labels"] |= {"kueue.x-k8s.io/prebuilt-workload-name": "w"}
-        assert bool(World((resource, theirs)).review(released(run), run).problems) == refused
+        assert bool(World((resource, foreign)).review(released(run), run).problems) == refused
 
 
 def test_it_may_be_cancelled_at_any_time() -> None:

@@ -34,7 +34,7 @@ def comes_back(server: Server) -> None:
     set_conditions(server, RUN, get(server, "far"), body, startTime="2030-01-01T00:00:00Z")
 
 
-def is_told(server: Server) -> None:
+def mirrors_status(server: Server) -> None:
     """MultiKueue tells the end."""
     (workload,) = server.list(WORKLOAD)
     finished = Condition("Finished", "True", "Succeeded", "over there")
@@ -104,7 +104,7 @@ def with_gated_pod(server: Server) -> None:
 
 
 STORIES: dict[str, Scenario] = {
-    "on the manager": scenario(on_manager, script=[comes_back, is_told]),
+    "on the manager": scenario(on_manager, script=[comes_back, mirrors_status]),
     "stopped on the worker": scenario(on_manager, script=[is_stopped_there]),
     "evicted on the manager": scenario(
         on_manager, kueue=lambda: Kueue(evict={"far": "Preempted"}, when_ready=False)
@@ -172,15 +172,16 @@ async def test_inside_a_queued_job_it_runs_on_its_quota() -> None:
     assert [one["metadata"]["name"] for one in server.list(WORKLOAD)] == ["aw"]
     assert ended(server) == ("True", "Done")
     alone = (await run(STORIES["inside one without a queue"])).server
-    (mine,) = alone.list(WORKLOAD)
-    assert is_true(mine, "Finished") and mine["metadata"]["name"].startswith("pipelinerun-run-")
+    (own,) = alone.list(WORKLOAD)
+    assert is_true(own, "Finished") and own["metadata"]["name"].startswith("pipelinerun-run-")
 
 
 async def test_pods_that_are_queued_twice_are_told() -> None:
     server = (await run(STORIES["pods are queued twice"])).server
-    said = get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"]
-    assert said.startswith("PodsQueuedTwice: ")
+    message = get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"]
+    assert message.startswith("PodsQueuedTwice: ")
     assert (
-        "list PipelineRun.v1.tekton.dev, TaskRun.v1.tekton.dev under integrations.externalFrameworks" in said
+        "list PipelineRun.v1.tekton.dev, TaskRun.v1.tekton.dev under integrations.externalFrameworks"
+        in message
     )
     assert server.get(POD, Key(NS, "run-t-pod"))

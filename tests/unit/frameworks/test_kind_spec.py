@@ -25,7 +25,7 @@ def written(tmp_path: Path, *rows: Any) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "expected"),
     [
         (
             "PipelineRun.tekton.dev",
@@ -38,10 +38,10 @@ def written(tmp_path: Path, *rows: Any) -> str:
         ("Pipeline-Run.v1.tekton.dev", "'Pipeline-Run' is no kind"),
     ],
 )
-def test_wrong_names_are_refused_with_the_reason_and_the_fix(name: str, said: str) -> None:
+def test_wrong_names_are_refused_with_the_reason_and_the_fix(name: str, expected: str) -> None:
     with pytest.raises(ValidationError, match=r"is no Kind\.version\.group") as caught:
         FrameworkSettings(kinds=(name,))
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_without_a_file_there_is_pipelinerun() -> None:
@@ -54,19 +54,19 @@ def test_without_a_file_there_is_pipelinerun() -> None:
 
 
 def test_a_file_adds_and_replaces(tmp_path: Path) -> None:
-    mine = {
+    own = {
         "name": "PipelineRun.v1beta1.tekton.dev",
         "hold": {"path": "spec.x"},
         "finished": [{"condition": "C"}],
     }
-    found = load(written(tmp_path, FOO_ROW, mine))
+    found = load(written(tmp_path, FOO_ROW, own))
     assert [one.name for one in found] == ["PipelineRun.v1beta1.tekton.dev", "Foo.v1.example.com"]
     settings = FrameworkSettings(file=written(tmp_path, FOO_ROW), kinds="Foo.v1.example.com")  # type: ignore[arg-type]
     assert [str(one.resource) for one in settings.frameworks()] == ["foos.example.com"]
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "expected"),
     [
         ({}, "frameworks[0].name: Field required"),
         ({**FOO_ROW, "name": "Foo.example.com"}, "frameworks[0].name: 'Foo.example.com' is no Kind"),
@@ -78,10 +78,10 @@ def test_a_file_adds_and_replaces(tmp_path: Path) -> None:
         ({**FOO_ROW, "requests": {"default": {"cpu": "much"}}}, "'much' is not a quantity"),
     ],
 )
-def test_a_wrong_row_is_told_with_its_place(tmp_path: Path, row: Any, said: str) -> None:
+def test_a_wrong_row_is_told_with_its_place(tmp_path: Path, row: Any, expected: str) -> None:
     with pytest.raises(TableError) as caught:
         load(written(tmp_path, row))
-    assert said in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_a_kind_stands_in_a_file_once(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_requests() -> None:
             parse_requests(text)
 
 
-def said(type_: str, status: str) -> dict[str, Any]:
+def with_condition(type_: str, status: str) -> dict[str, Any]:
     return {"conditions": [{"type": type_, "status": status}]}
 
 
@@ -118,11 +118,11 @@ PHASE = {"path": "status.phase", "succeeded": ["Done"], "failed": ["Bad"]}
 @pytest.mark.parametrize(
     ("rules", "status", "wanted"),
     [
-        ([FAILED, COMPLETE], said("Complete", "True"), True),
-        ([FAILED, COMPLETE], said("Failed", "True"), False),
-        ([FAILED, COMPLETE], said("Failed", "False"), None),
-        ([{"condition": "Succeeded"}], said("Succeeded", "False"), False),
-        ([{"condition": "Succeeded"}], said("Succeeded", "Unknown"), None),
+        ([FAILED, COMPLETE], with_condition("Complete", "True"), True),
+        ([FAILED, COMPLETE], with_condition("Failed", "True"), False),
+        ([FAILED, COMPLETE], with_condition("Failed", "False"), None),
+        ([{"condition": "Succeeded"}], with_condition("Succeeded", "False"), False),
+        ([{"condition": "Succeeded"}], with_condition("Succeeded", "Unknown"), None),
         ([PHASE], {"phase": "Done"}, True),
         ([PHASE], {"phase": "Bad"}, False),
         ([PHASE], {}, None),

@@ -297,8 +297,8 @@ async def test_a_run_that_was_never_held_goes_on_and_says_so() -> None:
 async def test_a_flavor_that_a_run_cannot_follow_is_refused() -> None:
     server = (await run(STORIES["a flavor it cannot follow"])).server
     assert ended(server) == ("False", "Cancelled")
-    said = get(server)["metadata"]["annotations"]["fournos.dev/stopped"]
-    assert said.startswith("FailedToStart: the assigned flavor needs nodeSelector pool=a")
+    message = get(server)["metadata"]["annotations"]["fournos.dev/stopped"]
+    assert message.startswith("FailedToStart: the assigned flavor needs nodeSelector pool=a")
     assert (await run(STORIES["a flavor it follows"])).server.get(RUN, Key(NS, "run"))["spec"].get(
         "status"
     ) is None
@@ -306,8 +306,8 @@ async def test_a_flavor_that_a_run_cannot_follow_is_refused() -> None:
 
 async def test_requests_that_cannot_be_read_are_told() -> None:
     server = (await run(STORIES["requests that are none"])).server
-    said = get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"]
-    assert said.startswith("InvalidRequests: annotation fournos.dev/requests: 'cpu' is no request")
+    message = get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"]
+    assert message.startswith("InvalidRequests: annotation fournos.dev/requests: 'cpu' is no request")
     assert server.list(WORKLOAD) == []
 
 

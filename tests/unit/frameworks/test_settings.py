@@ -47,9 +47,9 @@ async def test_max_attempts_of_an_object_that_is_made_anew(
     monkeypatch.setenv(f"{PREFIX}KINDS", "PipelineRun.v1.tekton.dev")
     (controller,) = framework_controllers(FrameworkSettings())
     tried = ("again", "again-r2", "again-r3", "again-r4")
-    told = Scenario(
+    case = Scenario(
         controller,
         submitted(pipeline_run("again", on_eviction="recreate")),
         cast=(preempting(*tried), endless(*tried)),
     )
-    assert len((await run(told)).server.list(RUN)) == attempts
+    assert len((await run(case)).server.list(RUN)) == attempts

@@ -152,7 +152,7 @@ class Tekton:
     def _step(self, server: Server, run: Any) -> bool:
         name, status = run["metadata"]["name"], run.get("status") or {}
         now = server.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-        asked = run["spec"].get("status")
+        requested = run["spec"].get("status")
         if status.get("completionTime"):
             return False
         if not status:
@@ -163,12 +163,12 @@ class Tekton:
                 server.patch(
                     POD, Key(NS, f"{name}-pod"), {"status": {"phase": "Running"}}, subresource="status"
                 )
-            told = Condition("Succeeded", "Unknown", "Running", "Tasks Completed: 0, Incomplete: 1")
-            set_conditions(server, PIPELINE_RUN, run, told, startTime=now)
+            shown = Condition("Succeeded", "Unknown", "Running", "Tasks Completed: 0, Incomplete: 1")
+            set_conditions(server, PIPELINE_RUN, run, shown, startTime=now)
             return True
         if name in self.deaf:
             return False
-        if asked:
+        if requested:
             ended = Condition("Succeeded", "False", "Cancelled", f'PipelineRun "{name}" was cancelled')
         elif name in self.endless:
             return False

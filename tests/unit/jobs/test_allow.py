@@ -87,8 +87,8 @@ async def test_a_vault_entry_that_lets_another_namespace_in() -> None:
 async def test_a_cluster_that_lets_another_owner_in_gets_no_run_and_keeps_no_quota() -> None:
     server = await play(annotated("kubeconfig-cluster-1", owners="bob"))
     assert phase(server) == "Failed"
-    told = job(server)["status"]["message"]
-    assert told.startswith(
+    status = job(server)["status"]["message"]
+    assert status.startswith(
         "Failed to copy kubeconfig: Secret 'kubeconfig-cluster-1' does not let this job in"
     )
     assert server.list(SECRET, namespace=NS) == [] and server.list(PIPELINE_RUN) == []

@@ -35,12 +35,12 @@ def scenario(setup: Any, *script: Any, resolver: Any = Resolver, tekton: Any = T
         begin,
         cast=(resolver, Kueue, tekton),
         script=script,
-        invariants=[the_last_word_comes_first],
+        invariants=[the_last_status_comes_first],
         end=end,
     )
 
 
-def the_last_word_comes_first(server: Server) -> None:
+def the_last_status_comes_first(server: Server) -> None:
     """A manager may take a Workload's end for the sign that the job's status is the last one."""
     twin = server.find(WORKLOAD, Key(NS, "made-by-the-manager"))
     if twin is not None and is_true(twin, "Finished") and server.find(FOURNOS_JOB, Key(NS, "job")):
@@ -149,8 +149,8 @@ MANAGER: dict[str, tuple[Scenario, Any]] = {
 
 @pytest.mark.parametrize("story", MANAGER)
 async def test_the_manager_makes_a_workload_and_nothing_else(story: str) -> None:
-    told, workloads = MANAGER[story]
-    server = (await run(told)).server
+    case, workloads = MANAGER[story]
+    server = (await run(case)).server
     assert end(server) == ("", workloads, 0, 0)
     assert "status" not in job(server) and not job(server)["metadata"].get("finalizers")
 
@@ -162,8 +162,8 @@ async def test_the_manager_survives(story: str, disturbed: str) -> None:
 
 
 async def test_what_the_manager_asks_for_is_what_the_spec_says() -> None:
-    told = scenario(lambda server: managed(server, hardware=GPUS))
-    server = (await run(told)).server
+    case = scenario(lambda server: managed(server, hardware=GPUS))
+    server = (await run(case)).server
     (pod_set,) = server.list(WORKLOAD)[0]["spec"]["podSets"]
     requests = pod_set["template"]["spec"]["containers"][0]["resources"]["requests"]
     assert requests == {"fournos/cluster-slot": "100", "fournos/gpu-a100": "2"}
@@ -200,7 +200,7 @@ def failing() -> Tekton:
     return Tekton(fails={"job"}, pods=True)
 
 
-def asks_for_gpus() -> Resolver:
+def requests_gpus() -> Resolver:
     return Resolver({"hardware": {"gpuType": "a100", "gpuCount": 4}})
 
 
@@ -216,7 +216,7 @@ WORKER: dict[str, tuple[Scenario, Any]] = {
         ("Failed", {"made-by-the-manager": (True, "Failed", True)}, 1, 1),
     ),
     "its resolver wants more than was queued": (
-        scenario(sent, resolver=asks_for_gpus),
+        scenario(sent, resolver=requests_gpus),
         ("Failed", {"made-by-the-manager": (True, "OutOfSync", True)}, 1, 0),
     ),
     "its resolver fails": (
@@ -228,8 +228,8 @@ WORKER: dict[str, tuple[Scenario, Any]] = {
 
 @pytest.mark.parametrize("story", WORKER)
 async def test_the_worker_resolves_and_runs_it(story: str) -> None:
-    told, wanted = WORKER[story]
-    server = (await run(told)).server
+    case, wanted = WORKER[story]
+    server = (await run(case)).server
     assert end(server) == wanted
     assert "managedBy" not in job(server)["spec"]
 

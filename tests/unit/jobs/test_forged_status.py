@@ -62,9 +62,9 @@ async def test_a_run_that_goes_on_keeps_its_cluster(status: dict[str, Any]) -> N
     server = (await run(attacked(forged(status)))).server
     assert (phase(server, "victim"), phase(server, "thief")) == ("Running", "Pending")
     assert live_runs(server) == ["victim"]
-    told = job(server, "victim")["status"]
-    assert (told["attempt"], told["cluster"], told["pipelineRun"]) == (1, "cluster-1", "victim")
-    assert "outcome" not in told["attempts"][-1]
+    shown = job(server, "victim")["status"]
+    assert (shown["attempt"], shown["cluster"], shown["pipelineRun"]) == (1, "cluster-1", "victim")
+    assert "outcome" not in shown["attempts"][-1]
 
 
 async def test_deleted_in_a_phase_that_was_written_by_somebody_else_it_stops_first() -> None:
@@ -123,8 +123,8 @@ async def test_a_workload_of_somebody_else_s_making_must_ask_for_what_the_job_ne
 
     def make(server: Server) -> None:
         submit(server, "thief")
-        mine = {"apiVersion": FOURNOS_JOB.api_version, "kind": FOURNOS_JOB.kind, "name": "thief"}
-        owner = {**mine, "uid": uid_of(job(server, "thief")), "controller": True}
+        own = {"apiVersion": FOURNOS_JOB.api_version, "kind": FOURNOS_JOB.kind, "name": "thief"}
+        owner = {**own, "uid": uid_of(job(server, "thief")), "controller": True}
         pod = {"containers": [{"resources": {"requests": {"fournos/cluster-slot": "0"}}}]}
         server.create(
             WORKLOAD,
@@ -173,9 +173,9 @@ async def test_a_retry_whose_name_is_taken_gets_another(taken: tuple[Resource, .
     invariants = INVARIANTS if taken == (FOURNOS_JOB,) else ()
     story = replace(scenario(take, tekton=lambda: tekton, kueue=Kueue), invariants=invariants)
     server = (await run(story)).server
-    told = job(server, "victim")["status"]
-    assert told["phase"] == "Succeeded", told["message"]
-    name = told["pipelineRun"]
-    assert name.startswith("victim-r2-") and told["attempts"][-1]["pipelineRun"] == name
+    status = job(server, "victim")["status"]
+    assert status["phase"] == "Succeeded", status["message"]
+    name = status["pipelineRun"]
+    assert name.startswith("victim-r2-") and status["attempts"][-1]["pipelineRun"] == name
     (made,) = (one for one in server.list(PIPELINE_RUN) if one["metadata"]["name"] == name)
     assert made["metadata"]["labels"]["fournos.dev/attempt"] == "2"

@@ -79,9 +79,9 @@ async def test_what_was_made_a_moment_ago_is_spared_at_first_and_gone_within_hal
 async def test_what_is_collected_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     await left(lambda s: [child(s, resource) for resource in CHILDREN])
-    told = [record.getMessage() for record in caplog.records if record.name == "fournos.runtime.act"]
+    reported = [record.getMessage() for record in caplog.records if record.name == "fournos.runtime.act"]
     why = "garbage: FournosJob gone does not exist"
-    assert told == [f"deleted {resource.kind} {NS}/gone: {why}" for resource in CHILDREN]
+    assert reported == [f"deleted {resource.kind} {NS}/gone: {why}" for resource in CHILDREN]
 
 
 async def test_the_api_server_s_word_counts_not_the_cache_s() -> None:

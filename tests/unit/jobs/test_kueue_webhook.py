@@ -15,21 +15,21 @@ from tests.world.server import Server
 
 
 async def test_a_resolve_job_that_kueue_holds_up_names_the_cure() -> None:
-    told: list[str] = []
+    messages: list[str] = []
 
     def setup(server: Server) -> None:
         submit(server)
 
         def refuse(verb: str, resource: Any, body: Any) -> Any:
-            if (verb, resource) != ("create", JOB) or told:
+            if (verb, resource) != ("create", JOB) or messages:
                 return None
             found = condition(job(server), "Retrying") or {}
-            told.extend([found["message"]] if found else [])
+            messages.extend([found["message"]] if found else [])
             return ServerError(SILENT, status=500)
 
         server.refusals.append(refuse)
 
     done = await run(scenario(setup))
     assert phase(done.server) == "Succeeded"
-    (message,) = told
+    (message,) = messages
     assert SILENT in message and message.endswith("kubectl apply --server-side -k deploy/kueue)")

@@ -223,14 +223,14 @@ async def test_a_deaf_run_is_deleted_with_its_pods_before_quota_goes() -> None:
 
 
 async def test_terminate_says_that_nothing_is_waited_for_but_the_end_of_the_run() -> None:
-    told: dict[str, str] = {}
+    status: dict[str, str] = {}
     for how in ("Stop", "Terminate"):
 
         def look(server: Server, how: str = how) -> None:
-            told[how] = job(server)["status"]["message"]
+            status[how] = job(server)["status"]["message"]
 
         await run(scenario(tekton=lambda: Tekton(deaf={"job"}), script=[shutdown(how), look], horizon=30))
-    assert told == {
+    assert status == {
         "Stop": "Stopping, waiting for cleanup: Tasks Completed: 0, Incomplete: 1",
         "Terminate": "Terminating: Tasks Completed: 0, Incomplete: 1",
     }

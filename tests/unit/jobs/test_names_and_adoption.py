@@ -164,10 +164,10 @@ async def test_every_name_that_a_secret_can_have_may_be_referred_to() -> None:
 
 async def test_a_foreign_secret_of_a_copy_s_name_is_neither_read_nor_changed() -> None:
     """Job "a" with entry "b-c" and job "a-b" with entry "c" would share a name: the second one fails."""
-    theirs = {"metadata": {"name": "job-kubeconfig", "namespace": NS}, "data": {"kubeconfig": "eA=="}}
+    foreign = {"metadata": {"name": "job-kubeconfig", "namespace": NS}, "data": {"kubeconfig": "eA=="}}
 
     def setup(server: Server) -> None:
-        server.create(SECRET, theirs)
+        server.create(SECRET, foreign)
         submit(server)
 
     server = await play(setup)
@@ -187,17 +187,17 @@ def test_both_names_of_the_namespace_setting(variable: str, monkeypatch: pytest.
 
 
 async def test_a_deletion_says_that_the_run_is_stopped_first() -> None:
-    said: list[str] = []
+    messages: list[str] = []
 
     def delete(server: Server) -> None:
         server.delete(FOURNOS_JOB, Key(NS, "job"))
 
     def look(server: Server) -> None:
-        said.append(message(server))
+        messages.append(message(server))
 
     tekton = Tekton(deaf={"job"})
     await play(submit, tekton=tekton, script=[delete, look], horizon=30)
-    assert said == ["Deletion requested, waiting for the run to stop"]
+    assert messages == ["Deletion requested, waiting for the run to stop"]
 
 
 # --- the resolver's image ------------------------------------------------------------------------------
@@ -243,8 +243,8 @@ async def test_the_deadline_of_a_resolver_without_image_names_it_too() -> None:
         server.patch(JOB, Key(NS, "job-resolve"), {"status": {"conditions": [over]}}, subresource="status")
 
     server = await play(submit, resolver=resolver, script=[delete_pod, deadline], horizon=45)
-    told = f"Resolution failed: Job was active longer than its deadline\n{IMAGE}"
-    assert (phase(server), message(server)) == ("Failed", told)
+    expected = f"Resolution failed: Job was active longer than its deadline\n{IMAGE}"
+    assert (phase(server), message(server)) == ("Failed", expected)
 
 
 async def test_an_image_that_comes_after_all_is_good() -> None:

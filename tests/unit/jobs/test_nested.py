@@ -104,15 +104,15 @@ async def test_survives(disturbed: str) -> None:
 async def test_it_waits_for_the_admission_of_its_owner() -> None:
     server = (await run(replace(story(admitted=False), end=lambda one: phase(one) == "Pending"))).server
     assert server.list(PIPELINE_RUN) == []
-    told = condition(server.get(FOURNOS_JOB, Key(NS, "job")), "WorkloadAdmitted")
-    assert told is not None and told["reason"] == "OwnerNotAdmitted"
+    shown = condition(server.get(FOURNOS_JOB, Key(NS, "job")), "WorkloadAdmitted")
+    assert shown is not None and shown["reason"] == "OwnerNotAdmitted"
 
 
 SHARED: dict[str, Any] = {"exclusive": False, "hardware": {"gpuType": "a100", "gpuCount": 8}}
 
 
 @pytest.mark.parametrize(
-    ("amounts", "spec", "told"),
+    ("amounts", "spec", "expected"),
     [
         ({"cpu": "1m"}, {}, "request fournos/cluster-slot"),
         ({"cpu": "1m"}, {"cluster": None, **SHARED}, "request fournos/cluster-slot"),
@@ -124,11 +124,11 @@ SHARED: dict[str, Any] = {"exclusive": False, "hardware": {"gpuType": "a100", "g
     ],
 )
 async def test_it_gets_no_more_than_its_owner_was_granted(
-    amounts: dict[str, str], spec: dict[str, Any], told: str
+    amounts: dict[str, str], spec: dict[str, Any], expected: str
 ) -> None:
     server = (await run(attacked(wrapped(amounts=amounts, **spec)))).server
     assert phase(server) == "Failed"
-    assert told in job(server)["status"]["message"]
+    assert expected in job(server)["status"]["message"]
     assert server.list(PIPELINE_RUN) == []
 
 

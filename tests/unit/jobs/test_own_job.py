@@ -61,7 +61,7 @@ def world() -> World:
     return deepcopy(found)
 
 
-def ask(
+def review_of(
     pod: str,
     there: World,
     *,
@@ -93,13 +93,13 @@ def ask(
 
 @pytest.mark.parametrize("pod", ["victim-run-pod", "resolve-pod"])
 def test_a_pod_of_the_job_may_write_it(pod: str) -> None:
-    assert ask(pod, world()) == Review()
+    assert review_of(pod, world()) == Review()
 
 
 def test_a_pod_of_another_job_may_not() -> None:
     other = obj(FJOB, "other", status={"attempts": [{"number": 1, "pipelineRun": "victim"}]})
     for pod in ("victim-run-pod", "resolve-pod"):
-        (problem,) = ask(pod, world(), job=other).problems
+        (problem,) = review_of(pod, world(), job=other).problems
         assert "the FournosJob of its own pod only" in problem.message
 
 
@@ -165,25 +165,26 @@ FORGED: dict[str, tuple[str, Callable[[World], Any], str]] = {
 
 @pytest.mark.parametrize("case", FORGED)
 def test_a_pod_that_only_names_owners_may_not(case: str) -> None:
-    pod, forge, told = FORGED[case]
+    pod, forge, scene = FORGED[case]
     there = world()
     forge(there)
-    (problem,) = ask(pod, there).problems
-    assert told in problem.message
+    (problem,) = review_of(pod, there).problems
+    assert scene in problem.message
 
 
 def test_a_token_without_a_pod_or_of_another_namespace_may_not() -> None:
-    assert "the token is not a pod's" in ask("victim-run-pod", world(), extra={}).problems[0].message
+    assert "the token is not a pod's" in review_of("victim-run-pod", world(), extra={}).problems[0].message
     assert (
-        "the token is not a pod's" in ask("x", world(), extra={POD_NAME: "resolve-pod"}).problems[0].message
+        "the token is not a pod's"
+        in review_of("x", world(), extra={POD_NAME: "resolve-pod"}).problems[0].message
     )
-    stranger = ask("victim-run-pod", world(), account="system:serviceaccount:other:default")
-    assert "another namespace" in stranger.problems[0].message
-    assert "is not there" in ask("resolve-pod", world(), uid="older").problems[0].message
+    unknown = review_of("victim-run-pod", world(), account="system:serviceaccount:other:default")
+    assert "another namespace" in unknown.problems[0].message
+    assert "is not there" in review_of("resolve-pod", world(), uid="older").problems[0].message
 
 
 def test_what_cannot_be_learnt_is_refused_for_now() -> None:
-    found = ask("resolve-pod", world(), unknown=True)
+    found = review_of("resolve-pod", world(), unknown=True)
     assert found.problems and found.transient
 
 

@@ -85,8 +85,8 @@ def pipeline_run(server: Server, **spec: Any) -> None:
     made = owned(
         server, PIPELINE_RUN, "job", metadata={"annotations": annotations}, spec={**spec, "old": True}
     )
-    told = Condition("Succeeded", "Unknown", "Running", "Tasks Completed: 0, Incomplete: 1")
-    set_conditions(server, PIPELINE_RUN, made, told, startTime="2030-01-01T00:00:00Z")
+    shown = Condition("Succeeded", "Unknown", "Running", "Tasks Completed: 0, Incomplete: 1")
+    set_conditions(server, PIPELINE_RUN, made, shown, startTime="2030-01-01T00:00:00Z")
 
 
 def resolving(server: Server) -> None:

@@ -97,9 +97,9 @@ def test_a_waiting_one_that_does_not_fit_is_rewritten_and_one_with_quota_goes() 
     assert pod["nodeSelector"] == {"fournos.dev/cluster": "b"}
     assert patch.body["spec"]["priorityClassRef"] is patch.body["spec"]["priority"] is None
     unfit = queued(workload(QUOTA, ADMITTED), cluster="b")
-    asked = attempt(queue, unfit.ctx)
-    assert asked == Need((LiveGet(FOURNOS_JOB, Key(NS, "job")),))
-    seen = Facts({asked.questions[0]: Present(unfit.obj)})
+    requested = attempt(queue, unfit.ctx)
+    assert requested == Need((LiveGet(FOURNOS_JOB, Key(NS, "job")),))
+    seen = Facts({requested.questions[0]: Present(unfit.obj)})
     (gone,) = queue(queued(workload(QUOTA, ADMITTED), cluster="b", facts=seen).ctx).steps
     assert isinstance(gone, Delete) and gone.uid == "w1"
 

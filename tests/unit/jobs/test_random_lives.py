@@ -120,7 +120,7 @@ class Lives(RuleBasedStateMachine):
     # --- the others ----------------------------------------------------------------------------------
 
     @rule(moves=st.lists(st.sampled_from(("resolver", "kueue", "tekton")), min_size=1, max_size=4))
-    def others_work(self, moves: list[str]) -> None:
+    def actors_work(self, moves: list[str]) -> None:
         for move in moves:
             getattr(self, move)(self.server)
 
@@ -138,7 +138,7 @@ class Lives(RuleBasedStateMachine):
             set_conditions(self.server, WORKLOAD, workload, Condition("Evicted", "True", reason, "evicted"))
 
     @rule(kind=st.sampled_from((WORKLOAD, PIPELINE_RUN, JOB)), data=st.data())
-    def a_stranger_deletes_a_child(self, kind: Any, data: st.DataObject) -> None:
+    def another_client_deletes_a_child(self, kind: Any, data: st.DataObject) -> None:
         children = self.server.list(kind)
         if children:
             child = data.draw(st.sampled_from(children))

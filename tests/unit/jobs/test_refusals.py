@@ -159,8 +159,8 @@ async def test_fails_at_once_and_says_so(case: str) -> None:
 async def test_a_missing_kubeconfig_fails_and_releases_quota() -> None:
     server = await finished(without(SECRET, "kubeconfig-cluster-1", "psap-secrets"))
     assert phase(server) == "Failed"
-    told = "Failed to copy kubeconfig: Secret 'kubeconfig-cluster-1' not found in namespace psap-secrets"
-    assert status(server)["message"] == told
+    expected = "Failed to copy kubeconfig: Secret 'kubeconfig-cluster-1' not found in namespace psap-secrets"
+    assert status(server)["message"] == expected
     assert condition(job(server), "PipelineRunReady")["reason"] == "KubeconfigNotFound"  # type: ignore[index]
     assert server.list(WORKLOAD) == []
 
@@ -325,8 +325,8 @@ async def test_who_holds_the_cluster_is_said() -> None:
         submit(server)
 
     server = await finished(setup, tekton=Tekton(endless={"first"}))
-    told = "Cluster cluster-1 is exclusively locked by job first, waiting for it to finish"
-    assert (phase(server), status(server)["message"]) == ("Pending", told)
+    expected = "Cluster cluster-1 is exclusively locked by job first, waiting for it to finish"
+    assert (phase(server), status(server)["message"]) == ("Pending", expected)
 
 
 async def test_the_holder_that_is_said_is_the_one_that_holds() -> None:
@@ -343,8 +343,8 @@ async def test_the_holder_that_is_said_is_the_one_that_holds() -> None:
 
     server = await finished(setup, tekton=Tekton(endless={"first", "urgent"}), script=[end_first])
     assert phase(server, "first") == "Stopped"
-    told = "Cluster cluster-1 is exclusively locked by job urgent, waiting for it to finish"
-    assert (phase(server), status(server)["message"]) == ("Pending", told)
+    expected = "Cluster cluster-1 is exclusively locked by job urgent, waiting for it to finish"
+    assert (phase(server), status(server)["message"]) == ("Pending", expected)
 
 
 async def test_a_long_queue_is_not_written_again_for_every_job_that_ends() -> None:

@@ -182,19 +182,19 @@ def delete(server: Server) -> None:
 )
 async def test_how_long_an_end_may_take(setting: str, ending: Any, kueue: Kueue) -> None:
     """A run that does not end is cancelled at once after the grace, and deleted terminate_grace_sec later."""
-    asked: dict[str, float] = {}
+    requested: dict[str, float] = {}
 
     def watch(server: Server) -> None:
         found = server.find(PIPELINE_RUN, Key(NS, "job"))
-        if found or "Cancelled" in asked:
+        if found or "Cancelled" in requested:
             how = found["spec"].get("status", "") if found else "deleted"
-            asked.setdefault(str(how), server.clock.monotonic())
+            requested.setdefault(str(how), server.clock.monotonic())
 
     actors = [Resolver(), kueue, Tekton(deaf={"job"}), watch]
     graces = {setting: 50.0, "terminate_grace_sec": 7.0}
     await play(actors=actors, script=[ending] if ending else [], **graces)
-    assert asked["Cancelled"] - asked["CancelledRunFinally"] == pytest.approx(50, abs=2)
-    assert asked["deleted"] - asked["Cancelled"] == pytest.approx(7, abs=2)
+    assert requested["Cancelled"] - requested["CancelledRunFinally"] == pytest.approx(50, abs=2)
+    assert requested["deleted"] - requested["Cancelled"] == pytest.approx(7, abs=2)
 
 
 async def test_the_wait_before_a_retry() -> None:
@@ -284,9 +284,9 @@ async def test_the_connectivity_check_has_the_pipelines_image_or_the_settings(im
 async def test_slots_that_nobody_holds_are_not_called_locked() -> None:
     server = await play(actors=[Resolver(), Kueue(slots={"cluster-1": 50}), Tekton()])
     assert phase(server) == "Pending"
-    told = job(server)["status"]["message"]
-    assert told.startswith("Waiting for admission: couldn't assign flavors")
-    assert "locked" not in told
+    status = job(server)["status"]["message"]
+    assert status.startswith("Waiting for admission: couldn't assign flavors")
+    assert "locked" not in status
 
 
 async def test_admitted_without_a_cluster_fails_and_gives_back() -> None:

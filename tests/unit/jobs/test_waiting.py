@@ -18,7 +18,7 @@ ELSEWHERE = "flavor c4 doesn't match node affinity"
 SPOT = "untolerated taint {instance spot NoSchedule <nil>} in flavor c5"
 
 
-def says(*reasons: str, cluster: str | None = None) -> str:
+def message_for(*reasons: str, cluster: str | None = None) -> str:
     """As Kueue joins them (its flavor assigner sorts the reasons)."""
     seen = SimpleNamespace(exclusive_holders=(), holders=(), all_locked=False)
     ctx: Any = SimpleNamespace(observed=seen, spec=SimpleNamespace(cluster=cluster, exclusive=False))
@@ -40,18 +40,18 @@ def says(*reasons: str, cluster: str | None = None) -> str:
 def test_the_wanted_cluster_takes_no_jobs(word: str, text: str) -> None:
     reason = DRAINED.replace("draining", word)
     expected = f"Cluster c1 takes no jobs: {text}. Waiting until it does"
-    assert says(reason, cluster="c1") == expected
-    assert says(reason, LOST, ELSEWHERE, cluster="c1") == expected
+    assert message_for(reason, cluster="c1") == expected
+    assert message_for(reason, LOST, ELSEWHERE, cluster="c1") == expected
 
 
 def test_another_cluster_s_trouble_is_not_the_reason() -> None:
-    assert says(DRAINED, LOST, SHORT, cluster="c3") == f"Waiting for admission: {PREFIX}{SHORT}"
-    assert says(SHORT, LOST, cluster="c3") == f"Waiting for admission: {PREFIX}{SHORT}"
+    assert message_for(DRAINED, LOST, SHORT, cluster="c3") == f"Waiting for admission: {PREFIX}{SHORT}"
+    assert message_for(SHORT, LOST, cluster="c3") == f"Waiting for admission: {PREFIX}{SHORT}"
 
 
 def test_none_of_the_clusters_takes_jobs() -> None:
-    assert says(DRAINED) == "Cluster c1 takes no jobs: it is being drained. Waiting until one does"
-    assert says(DRAINED, LOST) == (
+    assert message_for(DRAINED) == "Cluster c1 takes no jobs: it is being drained. Waiting until one does"
+    assert message_for(DRAINED, LOST) == (
         "No cluster takes jobs: c1: it is being drained; c2.lab: it cannot be reached. Waiting until one does"
     )
 
@@ -60,9 +60,9 @@ def test_some_take_jobs_and_have_no_room() -> None:
     expected = (
         f"Waiting for admission: {PREFIX}{SHORT} (c1: it is being drained; c2.lab: it cannot be reached)"
     )
-    assert says(DRAINED, LOST, SHORT) == expected
+    assert message_for(DRAINED, LOST, SHORT) == expected
 
 
 def test_other_people_s_taints_are_kueue_s_business() -> None:
-    assert says(SPOT) == f"Waiting for admission: {PREFIX}{SPOT}"
-    assert says(DRAINED, SPOT) == f"Waiting for admission: {PREFIX}{SPOT} (c1: it is being drained)"
+    assert message_for(SPOT) == f"Waiting for admission: {PREFIX}{SPOT}"
+    assert message_for(DRAINED, SPOT) == f"Waiting for admission: {PREFIX}{SPOT} (c1: it is being drained)"

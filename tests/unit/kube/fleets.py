@@ -25,7 +25,7 @@ class Running:
     fleet: Fleet
     clusters: FakeClusters
     clock: LoopClock
-    told: list[tuple[float, str]]
+    changes: list[tuple[float, str]]
 
     def probe(self, name: str) -> Probe:
         found = self.fleet.probe(name)
@@ -37,10 +37,10 @@ class Running:
         assert store is not None
         return sorted(obj["metadata"]["name"] for obj in store)
 
-    def told_of(self, name: str) -> int:
+    def changes_of(self, name: str) -> int:
         """How often, since asked last."""
-        count = sum(1 for _, told in self.told if told == name)
-        self.told[:] = [entry for entry in self.told if entry[1] != name]
+        count = sum(1 for _, reported in self.changes if reported == name)
+        self.changes[:] = [entry for entry in self.changes if entry[1] != name]
         return count
 
 
@@ -49,16 +49,16 @@ async def running(
     clusters: FakeClusters, watches: Sequence[FleetWatch] = (FleetWatch(NODE),)
 ) -> AsyncIterator[Running]:
     clock = LoopClock()
-    told: list[tuple[float, str]] = []
+    messages: list[tuple[float, str]] = []
     fleet = Fleet(
         watches=watches,
-        on_change=lambda name: told.append((clock.monotonic(), name)),
+        on_change=lambda name: messages.append((clock.monotonic(), name)),
         now=clock.now,
         monotonic=clock.monotonic,
         dial=clusters.dial,
         rng=random.Random(5),
     )
-    run = Running(fleet, clusters, clock, told)
+    run = Running(fleet, clusters, clock, messages)
     before = asyncio.all_tasks()
     task = asyncio.create_task(fleet.run())
     await asyncio.sleep(0)

@@ -204,11 +204,11 @@ async def test_the_guard_is_asked_after_the_wait_for_a_token() -> None:
 
 async def test_the_guard_is_asked_again_before_a_write_is_sent_a_second_time() -> None:
     """aiohttp repeats a DELETE whose kept connection was closed; by then the lease may be another's."""
-    asked = 0
+    requested = 0
 
     def guard() -> None:
-        nonlocal asked
-        asked += 1
+        nonlocal requested
+        requested += 1
         if server.seen and server.seen[-1].method == "DELETE":
             raise NotLeaderError("lease lost")
 
@@ -222,7 +222,7 @@ async def test_the_guard_is_asked_again_before_a_write_is_sent_a_second_time() -
         with pytest.raises(NotLeaderError):
             await client.delete(JOBS, X)
     assert [seen.method for seen in server.seen] == ["GET", "DELETE"]
-    assert asked == 3
+    assert requested == 3
 
 
 # --- faults ------------------------------------------------------------------------------------------
@@ -365,11 +365,11 @@ async def test_version_and_raw_paths() -> None:
 
 
 async def test_the_observer_hears_of_every_request_and_of_those_without_answer() -> None:
-    heard: list[tuple[str, str, int]] = []
+    received: list[tuple[str, str, int]] = []
 
     def observer(verb: str, resource: str, code: int, seconds: float) -> None:
         assert seconds >= 0
-        heard.append((verb, resource, code))
+        received.append((verb, resource, code))
 
     answers = [ok(OBJ), status(409, "Conflict"), stream()]
     async with ScriptedServer(answers) as server, server.client(observer=observer) as client:
@@ -378,12 +378,12 @@ async def test_the_observer_hears_of_every_request_and_of_those_without_answer()
             await client.patch(JOBS, X, {})
         async for _ in client.watch(JOBS, resource_version="1"):
             pass
-    dead = Credentials("http://127.0.0.1:1", FixedIdentity(Proof()))
-    async with Client(dead, observer=observer) as client:
+    unreachable = Credentials("http://127.0.0.1:1", FixedIdentity(Proof()))
+    async with Client(unreachable, observer=observer) as client:
         with suppress(ConnectionLostError):
             await client.raw_get("/readyz")
     jobs = "fournosjobs.fournos.dev"
-    assert heard == [("get", jobs, 200), ("patch", jobs, 409), ("watch", jobs, 200), ("get", "", 0)]
+    assert received == [("get", jobs, 200), ("patch", jobs, 409), ("watch", jobs, 200), ("get", "", 0)]
 
 
 async def test_no_body_and_no_token_reaches_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -28,7 +28,7 @@ class DeafServer:
         self._answer = answer
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"https://127.0.0.1:{self._listener.getsockname()[1]}"
-        self.asked = threading.Event()
+        self.requested = threading.Event()
         self.closed = threading.Event()
         """Set when the client has closed the TCP connection."""
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -40,7 +40,7 @@ class DeafServer:
             tls.settimeout(20)
             tls.recv(4096)
             tls.sendall(self._answer)
-            self.asked.set()
+            self.requested.set()
             # The socket below TLS: only the end of TCP counts, not the client's end of TLS.
             with socket.socket(fileno=os.dup(tls.fileno())) as raw, contextlib.suppress(TimeoutError):
                 raw.settimeout(20)
@@ -65,7 +65,7 @@ async def test_a_connection_that_is_given_up_is_closed_at_once(server: DeafServe
     credentials = Credentials(server.url, FixedIdentity(Proof()), ca=AUTHORITY.certificate)
     async with Client(credentials) as client:
         request = asyncio.create_task(client.list(JOBS))
-        assert await asyncio.to_thread(server.asked.wait, 20)
+        assert await asyncio.to_thread(server.requested.wait, 20)
         request.cancel()
         await asyncio.gather(request, return_exceptions=True)
         assert await asyncio.to_thread(server.closed.wait, 10)

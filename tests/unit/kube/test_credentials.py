@@ -326,8 +326,8 @@ def answer(**status: Any) -> str:
 async def test_a_plugins_token_is_kept_until_it_expires(tmp_path: Path) -> None:
     clock = Clock()
     log = tmp_path / "runs"
-    said = answer(token="tok", expirationTimestamp=(START + timedelta(minutes=5)).isoformat())
-    identity = ExecPlugin(plugin(tmp_path, f"echo run >> {log}\necho '{said}'"), now=clock)
+    message = answer(token="tok", expirationTimestamp=(START + timedelta(minutes=5)).isoformat())
+    identity = ExecPlugin(plugin(tmp_path, f"echo run >> {log}\necho '{message}'"), now=clock)
     for minutes, runs in ((0, 1), (4, 1), (5, 2)):
         clock.now = START + timedelta(minutes=minutes)
         assert (await identity.proof()).token == "tok"
@@ -353,8 +353,8 @@ async def test_a_plugin_is_told_what_it_may_know(tmp_path: Path) -> None:
 
 
 async def test_a_plugin_may_give_a_certificate(tmp_path: Path) -> None:
-    said = answer(clientCertificateData=PAIR.certificate.decode(), clientKeyData=PAIR.key.decode())
-    (tmp_path / "said").write_text(said)
+    message = answer(clientCertificateData=PAIR.certificate.decode(), clientKeyData=PAIR.key.decode())
+    (tmp_path / "said").write_text(message)
     identity = ExecPlugin(plugin(tmp_path, f"cat {tmp_path}/said"))
     proof = await identity.proof()
     assert (proof.token, proof.certificate, proof.key) == (None, PAIR.certificate, PAIR.key)

@@ -81,12 +81,12 @@ async def test_a_forgotten_cluster_is_silent_and_closed(caplog: pytest.LogCaptur
     async with running(clusters) as run:
         run.fleet.connect("a", kubeconfig(ONE), version="1")
         await asyncio.sleep(1)
-        run.told_of("a")
+        run.changes_of("a")
         cluster.put("n2")
         await asyncio.sleep(0.05)
         run.fleet.disconnect("a")
         await asyncio.sleep(100)
-        assert run.told_of("a") == 0
+        assert run.changes_of("a") == 0
         assert caplog.text == ""
         assert cluster.open == 0
         assert len(cluster.times_of("version")) == 1
@@ -112,13 +112,13 @@ async def test_a_change_that_was_about_to_be_told_is_told_after_a_renewal() -> N
     async with running(clusters) as run:
         run.fleet.connect("a", kubeconfig(ONE), version="1")
         await asyncio.sleep(1)
-        run.told_of("a")
+        run.changes_of("a")
         cluster.put("n2")
         await asyncio.sleep(0.05)
         cluster.silent = True
         run.fleet.connect("a", kubeconfig(ONE, token="new"), version="2")
         await asyncio.sleep(0.5)
-        assert run.told_of("a") == 1
+        assert run.changes_of("a") == 1
         assert run.names("a") == ["n1", "n2"]
 
 

@@ -34,7 +34,7 @@ async def test_a_good_cluster_is_probed_and_its_objects_are_there() -> None:
         assert run.names("a") == ["n1", "n2"]
         assert run.fleet.names() == ("a",)
         assert run.fleet.version_of("a") == "1"
-        assert run.told_of("a") == 1, "what comes at once is told once"
+        assert run.changes_of("a") == 1, "what comes at once is told once"
 
 
 async def test_clusters_may_be_connected_before_the_fleet_runs() -> None:
@@ -73,11 +73,11 @@ async def test_a_line_that_is_cut_later_is_found_out_within_interval_and_timeout
         run.fleet.connect("a", kubeconfig(ONE), version="1")
         await asyncio.sleep(100)
         cluster.silent = True
-        run.told_of("a")
+        run.changes_of("a")
         await asyncio.sleep(30 * 1.1 + 10 + 0.2)
         assert not run.probe("a").reachable
         assert run.probe("a").version == "v1.34.4", "what it was is not forgotten"
-        assert run.told_of("a") == 1
+        assert run.changes_of("a") == 1
         assert run.names("a") == ["n1"], "what was last seen stays"
 
 
@@ -100,7 +100,7 @@ async def test_a_watch_that_breaks_alone_is_no_loss() -> None:
         cluster.failure = None
         await asyncio.sleep(5)
         assert run.probe("a").reachable
-        assert run.told_of("a") <= 3
+        assert run.changes_of("a") <= 3
         assert len(cluster.times_of("version")) == 2
         assert len(cluster.times_of("list nodes")) == 1, "the watch goes on from where it was"
 
@@ -169,7 +169,7 @@ async def test_failed_probes_back_off_with_jitter_up_to_the_interval() -> None:
         assert max(waits) <= 30
         assert len({round(wait, 3) for wait in waits}) > len(waits) / 2
         assert len(times) < 90, "a dead cluster costs little"
-        assert run.told_of("a") == 1, "the same failure again is no change"
+        assert run.changes_of("a") == 1, "the same failure again is no change"
 
 
 async def test_an_api_server_that_refuses_our_credentials_is_not_reachable() -> None:

@@ -24,15 +24,15 @@ async def test_a_change_is_told_once_settled() -> None:
         await asyncio.sleep(1)
         store = run.fleet.store("a", NODE)
         assert store is not None and store.synced
-        run.told_of("a")
+        run.changes_of("a")
         for number in range(50):
             cluster.put(f"n{number}")
         await asyncio.sleep(0.2)
         assert len(run.names("a")) == 50
-        assert run.told_of("a") == 1
+        assert run.changes_of("a") == 1
         cluster.remove("n0")
         await asyncio.sleep(0.2)
-        assert run.told_of("a") == 1
+        assert run.changes_of("a") == 1
 
 
 async def test_a_change_that_the_projection_hides_is_not_told() -> None:
@@ -44,13 +44,13 @@ async def test_a_change_that_the_projection_hides_is_not_told() -> None:
         cluster.put("n1", gpus=8, heartbeat=1)
         run.fleet.connect("a", kubeconfig(ONE), version="1")
         await asyncio.sleep(1)
-        run.told_of("a")
+        run.changes_of("a")
         cluster.put("n1", gpus=8, heartbeat=2)
         await asyncio.sleep(1)
-        assert run.told_of("a") == 0
+        assert run.changes_of("a") == 0
         cluster.put("n1", gpus=4, heartbeat=3)
         await asyncio.sleep(1)
-        assert run.told_of("a") == 1
+        assert run.changes_of("a") == 1
 
 
 async def test_after_a_loss_everything_is_listed_anew() -> None:
@@ -82,11 +82,11 @@ async def test_a_right_that_is_lacking_is_told_and_leaves_the_rest_alone() -> No
         assert run.names("a") == ["n1"]
         assert isinstance(run.fleet.watch_error("a", POD), ForbiddenError)
         assert run.fleet.watch_error("a", NODE) is None
-        run.told_of("a")
+        run.changes_of("a")
         del cluster.refused[POD]
         await asyncio.sleep(40)
         assert run.fleet.watch_error("a", POD) is None
-        assert run.told_of("a") == 1
+        assert run.changes_of("a") == 1
 
 
 async def test_what_is_not_known_is_none() -> None:

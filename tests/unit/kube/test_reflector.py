@@ -311,10 +311,10 @@ async def test_the_echo_of_an_assumed_write_is_no_change() -> None:
 async def test_a_fault_of_whoever_listens_costs_no_event(caplog: pytest.LogCaptureFixture) -> None:
     script = Script([listing(10, x=5)], [[ev("ADDED", "y", 11), Open()]])
     store = Store()
-    heard: list[str] = []
+    received: list[str] = []
 
     def on_change(kind: str, _: Obj | None, __: Obj | None) -> None:
-        heard.append(kind)
+        received.append(kind)
         raise ZeroDivisionError
 
     api: Api = script  # type: ignore[assignment]
@@ -322,7 +322,7 @@ async def test_a_fault_of_whoever_listens_costs_no_event(caplog: pytest.LogCaptu
     await asyncio.sleep(1)
     assert not task.done()
     task.cancel()
-    assert heard == ["ADDED", "ADDED"]
+    assert received == ["ADDED", "ADDED"]
     assert len(store) == 2
     assert "could not be handed on" in caplog.text
 

@@ -24,7 +24,7 @@ def owner(kind: str, uid: str) -> list[dict[str, Any]]:
 
 def job(*conditions: tuple[str, str, str], size: int = 2, **spec: Any) -> dict[str, Any]:
     """Of the MiniCluster below; conditions as (type, reason, message)."""
-    told = [{"type": t, "status": "True", "reason": r, "message": m} for t, r, m in conditions]
+    shown = [{"type": t, "status": "True", "reason": r, "message": m} for t, r, m in conditions]
     return {
         "metadata": {
             "name": "flux",
@@ -33,7 +33,7 @@ def job(*conditions: tuple[str, str, str], size: int = 2, **spec: Any) -> dict[s
             "ownerReferences": owner("MiniCluster", "mc"),
         },
         "spec": {"parallelism": size, **spec},
-        "status": {"conditions": told},
+        "status": {"conditions": shown},
     }
 
 

@@ -28,8 +28,8 @@ def alive(server: Server) -> list[dict[str, Any]]:
 def quota_covers_every_live_pod(server: Server) -> None:
     for one in server.list(MINICLUSTER):
         name = one["metadata"]["name"]
-        mine = [pod for pod in alive(server) if pod["metadata"]["labels"][names.MINICLUSTER_LABEL] == name]
-        if not mine or not (one["metadata"].get("labels") or {}):
+        own = [pod for pod in alive(server) if pod["metadata"]["labels"][names.MINICLUSTER_LABEL] == name]
+        if not own or not (one["metadata"].get("labels") or {}):
             continue
         held = holding(server, name)
         assert held, f"{name} runs without quota"
@@ -37,7 +37,7 @@ def quota_covers_every_live_pod(server: Server) -> None:
             one["name"]: one["count"] for one in (held[0].get("status") or {}).get("reclaimablePods") or ()
         }
         count = held[0]["spec"]["podSets"][0]["count"] - given.get("main", 0)
-        main = [pod for pod in mine if names.COMPLETION_INDEX_LABEL in pod["metadata"]["labels"]]
+        main = [pod for pod in own if names.COMPLETION_INDEX_LABEL in pod["metadata"]["labels"]]
         assert len(main) <= count, f"{name} has more pods than quota"
 
 
@@ -57,8 +57,8 @@ def finished_means_over(server: Server) -> None:
     for one in server.list(MINICLUSTER):
         if (one.get("status") or {}).get("phase") == "Finished":
             name = one["metadata"]["name"]
-            mine = [p for p in alive(server) if p["metadata"]["labels"][names.MINICLUSTER_LABEL] == name]
-            assert not mine
+            own = [p for p in alive(server) if p["metadata"]["labels"][names.MINICLUSTER_LABEL] == name]
+            assert not own
 
 
 def story(

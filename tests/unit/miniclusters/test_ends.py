@@ -85,8 +85,8 @@ async def test_a_failure_beside_flux_is_a_condition_and_no_result() -> None:
     failed = set_status(1, status("Running", container("flux"), container("side", 4)))
     server = (await run(story(failed, setup=with_side))).server
     found = get(server)["status"]
-    told = condition({"status": found}, "JobSidecarFailed") or {}
-    assert told["message"] == "Failed beside Flux: container side of pod flux-1 with exit code 4"
+    shown = condition({"status": found}, "JobSidecarFailed") or {}
+    assert shown["message"] == "Failed beside Flux: container side of pod flux-1 with exit code 4"
     assert (found["phase"], found["ready"]) == ("Ready", 2)
 
 
@@ -197,8 +197,8 @@ def _completed(server: Server, *, at: datetime, message: str = "") -> None:
     set_status(1, status("Succeeded", ended))(server)
 
 
-@pytest.mark.parametrize(("told", "again"), [(-1, True), (0, True), (1, False)])
-async def test_when_the_broker_of_a_worker_ended_counts_not_its_container(told: int, again: bool) -> None:
+@pytest.mark.parametrize(("expected", "again"), [(-1, True), (0, True), (1, False)])
+async def test_when_the_broker_of_a_worker_ended_counts_not_its_container(expected: int, again: bool) -> None:
     """Seconds between the begin of the lead and the end of the broker; code of the user's ran on after it."""
     seen: list[str] = []
 
@@ -206,7 +206,7 @@ async def test_when_the_broker_of_a_worker_ended_counts_not_its_container(told: 
         seen.append(uid_of(server.list(JOB)[0]))
         server.clock.advance(60)
         now = server.clock.now()
-        _completed(server, at=now + timedelta(seconds=30), message=str(int(now.timestamp()) + told))
+        _completed(server, at=now + timedelta(seconds=30), message=str(int(now.timestamp()) + expected))
         server.delete(POD, Key(NS, "flux-0"))
 
     server = (await run(story(killed))).server
@@ -260,9 +260,9 @@ def warned(name: str, note: str, at: str, *, kind: Any = POD, uid: str = "") -> 
     def act(server: Server) -> None:
         meta = {"namespace": NS, "name": f"{name}.{note}"}
         regarding = {"name": name, "uid": uid or uid_of(server.get(kind, Key(NS, name)))}
-        said = {"reason": "FailedMount", "note": note, "type": "Warning"}
+        message = {"reason": "FailedMount", "note": note, "type": "Warning"}
         server.create(
-            EVENT, {"metadata": meta, "regarding": regarding, "deprecatedLastTimestamp": at, **said}
+            EVENT, {"metadata": meta, "regarding": regarding, "deprecatedLastTimestamp": at, **message}
         )
 
     return act

@@ -26,8 +26,8 @@ def test_a_worker_starts_its_broker_again_until_it_ends_well(stage: Stage) -> No
 def test_a_worker_tells_when_its_broker_ended_not_its_container(stage: Stage) -> None:
     before = int(time.time())
     assert ran(stage, {"commands": {"post": 'date +%s >"$STAGE/after"; sleep 2'}}, size=2, index=1).code == 0
-    told, after = int((stage.root / "termination").read_text()), int((stage.root / "after").read_text())
-    assert before <= told <= after < time.time() - 1
+    output, after = int((stage.root / "termination").read_text()), int((stage.root / "after").read_text())
+    assert before <= output <= after < time.time() - 1
 
 
 def test_a_failing_post_of_a_worker_fails_nothing(stage: Stage) -> None:
@@ -150,9 +150,9 @@ def test_a_flux_that_is_too_old_is_found_out(stage: Stage, release: str, fits: b
     stage.put()
     found = stage.run(FLUX_VERSION=release)
     assert (found.code == 0) is fits
-    said = f"Flux {release} is too old: use an image with version 0.61 or a newer one"
-    assert (said in found.err) is not fits
-    assert ((stage.root / "termination").read_text() == said) is not fits
+    expected = f"Flux {release} is too old: use an image with version 0.61 or a newer one"
+    assert (expected in found.err) is not fits
+    assert ((stage.root / "termination").read_text() == expected) is not fits
 
 
 def test_an_image_without_flux_is_found_out(stage: Stage) -> None:
@@ -315,10 +315,10 @@ esac
 
 
 @pytest.mark.parametrize(
-    ("answers", "asked"),
+    ("answers", "requested"),
     [(["0-1"], 1), (["0,3", "[2-4]", "4-7"], 3), ([""], 1), (["3", "0\n1-3"], 2)],
 )
-def test_it_waits_for_its_tasks(stage: Stage, answers: list[str], asked: int) -> None:
+def test_it_waits_for_its_tasks(stage: Stage, answers: list[str], requested: int) -> None:
     stage.put({"lifeCycle": {"preStopExec": "echo bye"}}, size=4)
     stage.executable("flux", _DRAIN)
     stage.executable("sleep", "#!/bin/bash\n")
@@ -332,4 +332,4 @@ def test_it_waits_for_its_tasks(stage: Stage, answers: list[str], asked: int) ->
     assert found.out == "bye\n"
     calls = (stage.root / "drained").read_text().splitlines()
     assert calls[:2] == ["getattr rank", "resource drain 3 taken away"]
-    assert len([call for call in calls if call.startswith("jobs")]) == asked
+    assert len([call for call in calls if call.startswith("jobs")]) == requested

@@ -73,16 +73,16 @@ def test_an_end_without_a_time_is_one_of_now() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reason", "message", "told"),
+    ("reason", "message", "expected"),
     [
         ("", "", "The Job failed: Failed"),
         ("DeadlineExceeded", "too long", "The Job failed: DeadlineExceeded: too long"),
     ],
 )
-def test_the_words_of_the_job_are_those_of_the_end(reason: str, message: str, told: str) -> None:
+def test_the_words_of_the_job_are_those_of_the_end(reason: str, message: str, expected: str) -> None:
     failed = job(("Failed", reason, message))
     end = end_of(ctx(job=failed), failed)
-    assert isinstance(end, End) and end.message == told
+    assert isinstance(end, End) and end.message == expected
 
 
 def test_what_kept_flux_from_starting_is_in_the_end() -> None:
@@ -94,8 +94,8 @@ def test_what_kept_flux_from_starting_is_in_the_end() -> None:
 
 @pytest.mark.parametrize(("code", "kind"), [(0, "Normal"), (1, "Warning"), (None, "Warning")])
 def test_an_end_that_is_no_success_is_a_warning(code: int | None, kind: str) -> None:
-    told = {"phase": "Running", "exitCode": code, "message": "over", "finishedAt": "2026-01-01T11:00:00Z"}
-    one = ctx(job=COMPLETE, status=told, live=Present(()))
+    message = {"phase": "Running", "exitCode": code, "message": "over", "finishedAt": "2026-01-01T11:00:00Z"}
+    one = ctx(job=COMPLETE, status=message, live=Present(()))
     (note,) = finishing(one).events
     assert (note.reason, note.message, note.type) == ("Finished", "over", kind)
     assert one.draft.phase == "Finished"
@@ -119,7 +119,7 @@ def test_a_claim_says_what_is_yet_to_come() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pods", "phase", "told"),
+    ("pods", "phase", "expected"),
     [
         ((), "Waiting", (True, True, False, False)),
         ((runs(1),), "Waiting", (True, True, False, False)),
@@ -127,12 +127,12 @@ def test_a_claim_says_what_is_yet_to_come() -> None:
         ((runs(0), runs(1)), "Ready", (True, False, True, True)),
     ],
 )
-def test_how_it_does(pods: Any, phase: str, told: tuple[bool, ...]) -> None:
+def test_how_it_does(pods: Any, phase: str, expected: tuple[bool, ...]) -> None:
     one = ctx(*pods, job=job())
     survey(one, job(), "")
     types = ("JobRequested", "JobWaitingForResources", "JobRunning", "JobMiniClusterReady")
     assert one.draft.phase == phase
-    assert tuple(one.draft.is_true(type_) for type_ in types) == told
+    assert tuple(one.draft.is_true(type_) for type_ in types) == expected
 
 
 def test_a_pod_that_goes_is_not_up() -> None:
@@ -146,8 +146,8 @@ def test_a_pod_that_goes_is_not_up() -> None:
 def test_a_failure_beside_flux_is_told_whatever_flux_does(state: dict[str, Any]) -> None:
     side = {"name": "side", "state": {"terminated": {"exitCode": 4}}}
     one = pod(1, containerStatuses=[{"name": "flux", "state": state}, side])
-    told = "Failed beside Flux: container side of pod flux-1 with exit code 4"
-    assert failed_sidecars(ctx(one, job=job())) == told
+    expected = "Failed beside Flux: container side of pod flux-1 with exit code 4"
+    assert failed_sidecars(ctx(one, job=job())) == expected
 
 
 def test_a_certificate_that_cannot_be_looked_for_is_not_made_again() -> None:

@@ -199,9 +199,9 @@ def test_a_script_is_run_by_the_interpreter_that_it_names(stage: Stage) -> None:
 
 def test_a_log_begins_with_what_runs_unless_it_is_quiet(stage: Stage) -> None:
     loud = ran(stage)
-    said = "\n".join(loud.banner)
-    assert "Flux 0.61.0 on flux-sample-0, as user " in said
-    assert "-Slog-stderr-level=6" in said and "Command: flux submit" in said
+    expected = "\n".join(loud.banner)
+    assert "Flux 0.61.0 on flux-sample-0, as user " in expected
+    assert "-Slog-stderr-level=6" in expected and "Command: flux submit" in expected
     (stage.mount / "flux-operator-result").unlink()
     quiet = ran(stage, logging=QUIET)
     assert quiet.banner == []

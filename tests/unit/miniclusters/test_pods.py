@@ -211,12 +211,12 @@ def test_what_typed_clients_say_without_meaning_it_is_as_not_said() -> None:
         "resources": {},
     }
     assert check_manifest({**minicluster(container, **empty), "metadata": {"name": "flux-sample"}}) == []
-    said, unsaid = made(container, **empty), made()
-    for objects in (said, unsaid):
+    message, unreported = made(container, **empty), made()
+    for objects in (message, unreported):
         pod_ = objects["Job/flux-sample"]["spec"]["template"]["spec"]
         pod_.pop("securityContext", None)
         pod_["containers"][0].pop("securityContext", None)
-    assert said == unsaid
+    assert message == unreported
 
 
 # --- volumes -----------------------------------------------------------------------------------------

@@ -102,7 +102,7 @@ class Lives(RuleBasedStateMachine):
     # --- the others ----------------------------------------------------------------------------------
 
     @rule(moves=st.lists(st.sampled_from(("kueue", "cluster")), min_size=1, max_size=6))
-    def others_work(self, moves: list[str]) -> None:
+    def actors_work(self, moves: list[str]) -> None:
         for move in moves:
             getattr(self, move)(self.server)
 
@@ -118,12 +118,12 @@ class Lives(RuleBasedStateMachine):
                 set_conditions(self.server, WORKLOAD, workload, evicted)
 
     @rule(name=st.sampled_from(NAMES), size=st.integers(1, 3))
-    def somebody_resizes(self, name: str, size: int) -> None:
+    def a_user_resizes(self, name: str, size: int) -> None:
         if self.server.find(MINICLUSTER, Key(NS, name)):
             change(self.server, name, size=size)
 
     @rule(value=st.booleans())
-    def somebody_suspends(self, value: bool) -> None:
+    def a_user_suspends(self, value: bool) -> None:
         if self.server.find(MINICLUSTER, Key(NS, "plain")):
             change(self.server, "plain", suspend=value)
 

@@ -38,6 +38,6 @@ async def test_how_long_containers_beside_flux_may_take_to_end(
     seconds: str, expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FOURNOS_MINICLUSTER_END_GRACE_SEC", seconds)
-    told = story(world=ends_with(0, beside=True), settings=MiniClusterSettings())
-    finished = condition(get((await run(told)).server), "JobFinished") or {}
+    case = story(world=ends_with(0, beside=True), settings=MiniClusterSettings())
+    finished = condition(get((await run(case)).server), "JobFinished") or {}
     assert (finished["reason"], finished["lastTransitionTime"]) == ("Succeeded", f"2030-01-01T{expected}Z")

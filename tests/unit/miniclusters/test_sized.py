@@ -20,7 +20,7 @@ RECLAIMED = {**RESERVED, "reclaimablePods": [{"name": "main", "count": 2}]}
 
 
 @pytest.mark.parametrize(
-    ("asked", "now", "more", "quota", "size", "refused"),
+    ("requested", "now", "more", "quota", "size", "refused"),
     [
         (3, 2, {}, None, 3, ""),
         (9, 2, {}, None, 4, "size 9 is more than the 4 hosts that Flux began with"),
@@ -43,13 +43,13 @@ RECLAIMED = {**RESERVED, "reclaimablePods": [{"name": "main", "count": 2}]}
     ],
 )
 def test_which_size_it_may_have(
-    asked: int, now: int, more: dict[str, Any], quota: Any, size: int, refused: str
+    requested: int, now: int, more: dict[str, Any], quota: Any, size: int, refused: str
 ) -> None:
     one = job(size=now)
     one["metadata"] |= more
     inputs = QueueInputs(workloads=(_workload(quota),)) if quota else None
     found = resize.allowed(
-        ctx(job=one, status={"maximumSize": 4, "size": now}, inputs=inputs, size=asked), one
+        ctx(job=one, status={"maximumSize": 4, "size": now}, inputs=inputs, size=requested), one
     )
     assert found.size == size
     assert found.refused.startswith(refused) and bool(found.refused) is bool(refused)
@@ -75,7 +75,7 @@ def _workload(status: dict[str, Any]) -> dict[str, Any]:
     ids=["gone", "the cache is late", "still there", "unknown", "not shrunk"],
 )
 def test_quota_is_given_back_once_pods_are_gone(size: int, cached: Any, live: Any, given: int) -> None:
-    told = {"maximumSize": 4, "size": 2}
+    reported = {"maximumSize": 4, "size": 2}
     inputs = QueueInputs(workloads=(_workload(RESERVED),))
-    one = ctx(*cached, job=job(size=size), status=told, live=live, inputs=inputs)
+    one = ctx(*cached, job=job(size=size), status=reported, live=live, inputs=inputs)
     assert resize.given_back(one) == given

@@ -152,9 +152,9 @@ async def test_before_0_69_options_go_through_o(
 
 async def test_a_low_log_level_hides_why_a_broker_ends(cluster: Cluster) -> None:
     (cluster.folder / "curve.cert").chmod(0o644)
-    for level, said in (("0", False), ("3", True)):
+    for level, message in (("0", False), ("3", True)):
         code, _, err = await _ended(await cluster.start(1, attrs=(f"log-stderr-level={level}",)))
-        assert code == 1 and ("readable by other than owner" in err) is said
+        assert code == 1 and ("readable by other than owner" in err) is message
 
 
 async def test_another_certificate_is_not_let_in(cluster: Cluster) -> None:
@@ -188,7 +188,7 @@ async def _until(cluster: Cluster, rank: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "expected"),
     [
         (["submit", "--nope", "true"], "unrecognized option '--nope'"),
         (["start", "-Sno.such=1", "true"], "no such attribute"),
@@ -198,12 +198,12 @@ async def _until(cluster: Cluster, rank: int, text: str) -> None:
         (["R", "encode"], "must specify"),
     ],
 )
-async def test_what_it_does_not_know_it_refuses(cluster: Cluster, words: list[str], said: str) -> None:
+async def test_what_it_does_not_know_it_refuses(cluster: Cluster, words: list[str], expected: str) -> None:
     process = await asyncio.create_subprocess_exec(
         cluster.flux, *words, stdin=asyncio.subprocess.DEVNULL, stdout=PIPE, stderr=PIPE
     )
     code, _, err = await _ended(process)
-    assert code and said in err
+    assert code and expected in err
 
 
 async def test_a_worker_that_is_taken_away_finds_itself_and_comes_back(cluster: Cluster) -> None:

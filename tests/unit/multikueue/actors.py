@@ -104,12 +104,12 @@ def kueue(server: Server) -> None:
             if state == "Ready" and not is_true(workload, "Admitted") and not is_true(workload, "Evicted"):
                 set_conditions(server, WORKLOAD, workload, Condition("Admitted", "True", "Admitted", ""))
         elif workload["spec"]["active"]:
-            told = Condition("QuotaReserved", "True", "QuotaReserved", "")
+            shown = Condition("QuotaReserved", "True", "QuotaReserved", "")
             set_conditions(
                 server,
                 WORKLOAD,
                 workload,
-                told,
+                shown,
                 Condition("Evicted", "False", "QuotaReserved", ""),
                 admission={},
             )
@@ -186,11 +186,11 @@ def worker_controller(server: Server) -> None:
                 if phase == "Running":
                     _status(server, jobs, job, phase="Stopped", where=worker)
                 elif holds_quota(workload):
-                    told = (
+                    shown = (
                         Condition("QuotaReserved", "False", "Pending", ""),
                         Condition("Admitted", "False", "NoReservation", ""),
                     )
-                    set_conditions(server, workloads, workload, *told)
+                    set_conditions(server, workloads, workload, *shown)
             elif is_true(workload, "Admitted") and phase in (None, "Stopped"):
                 _status(server, jobs, job, phase="Running", where=worker)
             elif phase == "Running" and line_of(server, worker).get("finish"):
@@ -240,6 +240,6 @@ def twins(server: Server) -> list[tuple[str, str]]:
     ]
 
 
-def says(server: Server, type_: str) -> tuple[str, str]:
+def condition_of(server: Server, type_: str) -> tuple[str, str]:
     found = condition(server.get(ADMISSION_CHECK, Key("", CHECK)), type_) or {}
     return str(found.get("status") or ""), str(found.get("reason") or "")

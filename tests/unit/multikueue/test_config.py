@@ -54,7 +54,7 @@ def test_a_configuration_without_the_section_says_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("{", "not YAML"),
         ("[]", "a map is expected"),
@@ -66,8 +66,8 @@ def test_a_configuration_without_the_section_says_nothing() -> None:
         ("multiKueue: {origin: 3}", "multiKueue.origin must be text"),
     ],
 )
-def test_what_cannot_be_used_is_refused(text: str, said: str) -> None:
-    with pytest.raises(BadConfigError, match=said):
+def test_what_cannot_be_used_is_refused(text: str, expected: str) -> None:
+    with pytest.raises(BadConfigError, match=expected):
         read(text)
 
 
@@ -83,15 +83,15 @@ def test_names_of_kinds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "expected"),
     [
         ("PipelineRun.tekton.dev", "write the version, as PipelineRun.v1.tekton.dev"),
         ("Foo.v1.example.com=Foos", "plural"),
         ("Job.v1.batch", "left to Kueue's adapter"),
     ],
 )
-def test_wrong_names_say_why(name: str, said: str) -> None:
-    with pytest.raises(BadNameError, match=said):
+def test_wrong_names_say_why(name: str, expected: str) -> None:
+    with pytest.raises(BadNameError, match=expected):
         parse(name)
 
 
@@ -113,14 +113,14 @@ def test_the_file_and_the_variables(tmp_path: Path) -> None:
     found = MultiKueueSettings(config_file=str(path), external_frameworks="Foo.v1.example.com")
     assert [kind.kind for kind in found.kinds] == ["Foo", "PipelineRun", "Workflow"]
     assert (found.the_origin, found.the_dispatcher, found.worker_lost) == ("east", "incremental", 300)
-    mine = MultiKueueSettings(
+    own = MultiKueueSettings(
         config_file=str(path), origin="west", dispatcher="all-at-once", worker_lost_timeout_sec=7
     )
-    assert (mine.the_origin, mine.the_dispatcher, mine.worker_lost) == ("west", "all-at-once", 7)
+    assert (own.the_origin, own.the_dispatcher, own.worker_lost) == ("west", "all-at-once", 7)
 
 
 @pytest.mark.parametrize(
-    ("variables", "said"),
+    ("variables", "expected"),
     [
         ({}, "no kinds: name them in FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS"),
         ({"EXTERNAL_FRAMEWORKS": "pipelinerun.v1.tekton.dev"}, "kinds start with a capital"),
@@ -129,12 +129,15 @@ def test_the_file_and_the_variables(tmp_path: Path) -> None:
     ],
 )
 def test_the_operator_refuses_to_start(
-    variables: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    variables: dict[str, str],
+    expected: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for name, value in variables.items():
         monkeypatch.setenv(f"FOURNOS_MULTIKUEUE_{name}", value)
     assert main(enable=("multikueue",)) == 2
-    assert said in capsys.readouterr().err
+    assert expected in capsys.readouterr().err
 
 
 def test_an_external_dispatcher_is_not_ours(tmp_path: Path) -> None:

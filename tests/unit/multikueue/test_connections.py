@@ -117,7 +117,7 @@ async def test_a_rotated_secret_connects_anew_and_a_removed_cluster_is_forgotten
 
 
 @pytest.mark.parametrize(
-    ("source", "content", "said"),
+    ("source", "content", "expected"),
     [
         ({"kubeConfig": {"location": "/etc/x", "locationType": "Path"}}, b"good", "locationType Path"),
         ({"clusterProfileRef": {"name": "p"}}, b"good", "clusterProfileRef is not supported"),
@@ -125,7 +125,7 @@ async def test_a_rotated_secret_connects_anew_and_a_removed_cluster_is_forgotten
         ({}, b"exec", "it runs a program"),
     ],
 )
-async def test_what_cannot_be_used_says_why(source: Any, content: bytes | None, said: str) -> None:
+async def test_what_cannot_be_used_says_why(source: Any, content: bytes | None, expected: str) -> None:
     def setup(server: Server) -> None:
         named(server, "w1")
         cluster(server, "w1", **source)
@@ -133,7 +133,7 @@ async def test_what_cannot_be_used_says_why(source: Any, content: bytes | None, 
             secret(server, "w1-secret", KUEUE, content)
 
     workers = await linked(setup)
-    assert said in workers.refusals["w1"][1] and workers.versions == {}
+    assert expected in workers.refusals["w1"][1] and workers.versions == {}
 
 
 # --- FournosClusters ---------------------------------------------------------------------------------
@@ -193,11 +193,11 @@ async def test_a_cluster_that_opts_in_becomes_a_worker() -> None:
     "script", [(rotate,), (rotate, opt_out), (remove,)], ids=["rotate", "opt out", "remove"]
 )
 async def test_it_follows_its_cluster_whatever_fails(script: tuple[Any, ...]) -> None:
-    told = members(*script, setup=one)
+    case = members(*script, setup=one)
     for disturbed in DISTURBED.values():
-        assert await disturbed(told) > 0
+        assert await disturbed(case) > 0
     wanted = ({"c1": True}, ["fournos-c1-kubeconfig"]) if script == (rotate,) else ({}, [])
-    assert made((await run(told)).server) == wanted
+    assert made((await run(case)).server) == wanted
 
 
 async def test_a_kubeconfig_that_kueue_would_refuse_is_not_copied() -> None:

@@ -73,8 +73,8 @@ def remote(name: str, *conditions: dict[str, Any], there: bool = True) -> Remote
     return Remote(name, listed=True, usable=True, workload=twin(name, *conditions) if there else None)
 
 
-def observed(mine: Obj | None, *remotes: Remote) -> Observed:
-    return Observed(KEY, mine, CHECK, TOY, JOB, remotes)
+def observed(own: Obj | None, *remotes: Remote) -> Observed:
+    return Observed(KEY, own, CHECK, TOY, JOB, remotes)
 
 
 def decided(around: Observed, answers: dict[LiveGet, Answer] | None = None) -> Decision:
@@ -123,12 +123,12 @@ def test_an_admission_that_is_being_taken_back_wins_nothing(ends: dict[str, Any]
 # --- other checks ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("state", "asked"), [("Pending", False), ("Retry", False), ("Ready", True)])
-def test_workers_are_asked_only_after_the_other_checks(state: str, asked: bool) -> None:
-    mine = workload()
-    mine["status"]["admissionChecks"].append({"name": "provisioning", "state": state})
-    decision = decided(observed(mine, remote("a", there=False)))
-    assert orders(decision) == ([("a", Create)] if asked else [])
+@pytest.mark.parametrize(("state", "requested"), [("Pending", False), ("Retry", False), ("Ready", True)])
+def test_workers_are_asked_only_after_the_other_checks(state: str, requested: bool) -> None:
+    own = workload()
+    own["status"]["admissionChecks"].append({"name": "provisioning", "state": state})
+    decision = decided(observed(own, remote("a", there=False)))
+    assert orders(decision) == ([("a", Create)] if requested else [])
 
 
 # --- before a deletion -----------------------------------------------------------------------------
@@ -167,7 +167,7 @@ def test_a_cache_alone_deletes_nothing(cached: Obj | None, answer: Answer, goes:
 
 
 def test_the_status_of_a_worker_comes_back_with_this_clusters_generation() -> None:
-    theirs: Obj = {
+    foreign: Obj = {
         "metadata": {"generation": 9},
         "status": {
             "observedGeneration": 9,
@@ -179,7 +179,7 @@ def test_the_status_of_a_worker_comes_back_with_this_clusters_generation() -> No
             ],
         },
     }
-    status = mirrored_status(JOB, theirs)
+    status = mirrored_status(JOB, foreign)
     assert (status["phase"], status["observedGeneration"]) == ("Running", 3)
     by_type = {one["type"]: one for one in status["conditions"]}
     assert by_type["Ready"]["observedGeneration"] == 3
@@ -188,12 +188,12 @@ def test_the_status_of_a_worker_comes_back_with_this_clusters_generation() -> No
 
 
 def test_an_outdated_status_is_not_declared_current() -> None:
-    theirs: Obj = {"metadata": {"generation": 9}, "status": {"observedGeneration": 8, "phase": "Running"}}
-    assert mirrored_status(JOB, theirs) == {"phase": "Running"}
+    foreign: Obj = {"metadata": {"generation": 9}, "status": {"observedGeneration": 8, "phase": "Running"}}
+    assert mirrored_status(JOB, foreign) == {"phase": "Running"}
 
 
 def test_qualified_conditions_of_the_manager_stay_unless_the_worker_has_them() -> None:
-    mine = {
+    own = {
         "conditions": [
             {"type": "example.com/Audited", "status": "True"},
             {"type": "example.com/Both", "status": "True"},
@@ -201,16 +201,16 @@ def test_qualified_conditions_of_the_manager_stay_unless_the_worker_has_them() -
         ],
         "phase": "Old",
     }
-    theirs: Obj = {
+    foreign: Obj = {
         "metadata": {"generation": 1},
         "status": {"conditions": [{"type": "example.com/Both", "status": "False"}]},
     }
-    assert mirrored_status({**JOB, "status": mine}, theirs) == {
+    assert mirrored_status({**JOB, "status": own}, foreign) == {
         "conditions": [
             {"type": "example.com/Both", "status": "False"},
             {"type": "example.com/Audited", "status": "True"},
         ]
     }
-    assert mirrored_status({**JOB, "status": mine}, {"metadata": {}}) == {
-        "conditions": mine["conditions"][:2]  # type: ignore[index]
+    assert mirrored_status({**JOB, "status": own}, {"metadata": {}}) == {
+        "conditions": own["conditions"][:2]  # type: ignore[index]
     }

@@ -45,8 +45,8 @@ STATUS = st.dictionaries(st.text(), ANYTHING, max_size=3) | st.fixed_dictionarie
 
 
 def meta(name: str, **more: Any) -> dict[str, Any]:
-    mine = {names.ATTEMPT: f"{AT}/0", names.WORKER: "w1", **more.pop("annotations", {})}
-    return {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "7", "annotations": mine, **more}
+    own = {names.ATTEMPT: f"{AT}/0", names.WORKER: "w1", **more.pop("annotations", {})}
+    return {"name": name, "namespace": "ns", "uid": name, "resourceVersion": "7", "annotations": own, **more}
 
 
 @pytest.mark.parametrize("claim", ["", "w1"])
@@ -69,7 +69,7 @@ def test_no_decision_raises(claim: str, twin: Any, copy: Any, spec: Any) -> None
         "status": status,
     }
     job = {"metadata": meta("a"), "spec": {"managedBy": names.MULTIKUEUE}}
-    theirs = {
+    foreign = {
         "metadata": meta("foo-a", annotations={names.WORKLOAD_UID: "foo-a"}),
         "spec": spec,
         "status": twin,
@@ -79,7 +79,7 @@ def test_no_decision_raises(claim: str, twin: Any, copy: Any, spec: Any) -> None
         "w1",
         listed=True,
         usable=True,
-        workload=project_remote_workload(theirs),
+        workload=project_remote_workload(foreign),
         jobs=((FOO, project_remote_job(mirror)),),
         last_read="7",
     )

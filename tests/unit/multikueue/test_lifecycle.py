@@ -16,7 +16,17 @@ from fournos.multikueue import names
 from fournos.multikueue.kinds import MULTIKUEUE_CONFIG
 from fournos.queueing.kinds import WORKLOAD
 from tests.unit.multikueue import actors, workers
-from tests.unit.multikueue.actors import fleet, job, line, mirrors, says, state, submit, twins, workload
+from tests.unit.multikueue.actors import (
+    condition_of,
+    fleet,
+    job,
+    line,
+    mirrors,
+    state,
+    submit,
+    twins,
+    workload,
+)
 from tests.unit.multikueue.workers import FOO, NS, WORKERS, at
 from tests.world.harness import DISTURBED, Scenario, run
 from tests.world.server import Server
@@ -97,12 +107,12 @@ def outcome(server: Server) -> Any:
     found = {}
     for one in server.list(FOO, namespace=NS):
         name = one["metadata"]["name"]
-        mine = server.find(WORKLOAD, Key(NS, f"foo-{name}")) or {}
-        status = mine.get("status") or {}
+        own = server.find(WORKLOAD, Key(NS, f"foo-{name}")) or {}
+        status = own.get("status") or {}
         found[name] = (
             {key: value for key, value in (one.get("status") or {}).items() if key != "where"},
-            (condition(mine, "Finished") or {}).get("reason"),
-            is_true(mine, "Admitted"),
+            (condition(own, "Finished") or {}).get("reason"),
+            is_true(own, "Admitted"),
             [check["state"] for check in status.get("admissionChecks") or ()],
             bool(status.get("clusterName")),
         )
@@ -197,8 +207,8 @@ def runs_anywhere(server: Server) -> None:
 def after_the_cut(server: Server) -> None:
     """The lost worker's leftovers wait for it to come back."""
     assert ("w2", "a") in mirrors(server) and job(server)["status"]["where"] == "w2"
-    assert says(server, "workers.fournos.dev/w1") == ("False", "Unusable")
-    assert says(server, "Active") == ("True", "SomeActiveClusters")
+    assert condition_of(server, "workers.fournos.dev/w1") == ("False", "Unusable")
+    assert condition_of(server, "Active") == ("True", "SomeActiveClusters")
 
 
 def is_rejected(server: Server) -> None:
@@ -219,8 +229,8 @@ STORIES: dict[str, tuple[Scenario, Callable[[Server], None]]] = {
 
 @pytest.mark.parametrize("story", STORIES)
 async def test_story(story: str) -> None:
-    told, check = STORIES[story]
-    check((await run(told)).server)
+    case, check = STORIES[story]
+    check((await run(case)).server)
 
 
 @pytest.mark.parametrize("disturbed", DISTURBED)
@@ -284,8 +294,8 @@ async def test_owner_finalizers_and_bookkeeping_stay() -> None:
 
 async def test_the_managers_own_facts_survive() -> None:
     def audit(server: Server) -> None:
-        mine = {"type": "example.com/Audited", "status": "True"}
-        server.patch(FOO, Key(NS, "a"), {"status": {"conditions": [mine]}}, subresource="status")
+        own = {"type": "example.com/Audited", "status": "True"}
+        server.patch(FOO, Key(NS, "a"), {"status": {"conditions": [own]}}, subresource="status")
 
     server = (await run(scenario(audit, finish))).server
     assert [one["type"] for one in job(server)["status"]["conditions"]] == ["example.com/Audited"]
@@ -319,22 +329,22 @@ async def test_a_worker_without_the_crd_is_left_out_for_this_kind_alone() -> Non
 
     server = (await run(scenario(setup=setup))).server
     runs_on("w2")(server)
-    assert says(server, "workers.fournos.dev/w1") == ("True", "SomeKinds")
+    assert condition_of(server, "workers.fournos.dev/w1") == ("True", "SomeKinds")
 
 
 async def test_what_a_worker_lacks_is_told_and_once_it_is_there_the_job_runs() -> None:
-    told: list[str] = []
+    messages: list[str] = []
 
     def setup(server: Server) -> None:
         line(server, "w1", bare=True)
         on_first(server)
 
-    def heard(server: Server) -> None:
-        told.append(workload(server)["status"]["admissionChecks"][0]["message"])
+    def received(server: Server) -> None:
+        messages.append(workload(server)["status"]["admissionChecks"][0]["message"])
         line(server, "w1", bare=None)
 
-    runs_on("w1")((await run(scenario(heard, setup=setup))).server)
-    assert told == [
+    runs_on("w1")((await run(scenario(received, setup=setup))).server)
+    assert messages == [
         'waits for quota on "w1", "w2"; "w1" does not take it yet: namespaces "jobs" not found',
     ]
 
@@ -346,13 +356,13 @@ async def test_no_worker_at_all() -> None:
         submit(server)
 
     server = (await run(scenario(setup=setup))).server
-    assert says(server, "Active") == ("False", "NoUsableClusters")
+    assert condition_of(server, "Active") == ("False", "NoUsableClusters")
     assert "cannot be reached" in workload(server)["status"]["admissionChecks"][0]["message"]
 
 
 async def test_incremental_asks_one_after_the_other() -> None:
     settings = workers.SETTINGS.model_copy(update={"dispatcher": "incremental", "incremental_step": 1})
-    asked: list[tuple[float, list[tuple[str, str]]]] = []
+    requested: list[tuple[float, list[tuple[str, str]]]] = []
 
     def setup(server: Server) -> None:
         line(server, "w1", full=True)
@@ -360,13 +370,16 @@ async def test_incremental_asks_one_after_the_other() -> None:
         submit(server)
 
     def watch(server: Server) -> None:
-        if not asked or asked[-1][1] != twins(server):
-            asked.append((server.clock.monotonic(), twins(server)))
+        if not requested or requested[-1][1] != twins(server):
+            requested.append((server.clock.monotonic(), twins(server)))
 
-    told = scenario(setup=setup, settings=settings)
-    server = (await run(replace(told, actors=(*actors.ACTORS, watch)))).server
-    assert [found for _, found in asked if found] == [[("w1", "foo-a")], [("w1", "foo-a"), ("w2", "foo-a")]]
-    assert 299 <= asked[-1][0] <= 302
+    case = scenario(setup=setup, settings=settings)
+    server = (await run(replace(case, actors=(*actors.ACTORS, watch)))).server
+    assert [found for _, found in requested if found] == [
+        [("w1", "foo-a")],
+        [("w1", "foo-a"), ("w2", "foo-a")],
+    ]
+    assert 299 <= requested[-1][0] <= 302
     assert workload(server)["status"]["nominatedClusterNames"] == ["w1", "w2"]
 
 
@@ -386,8 +399,8 @@ async def test_orphans_go_and_what_is_not_ours_stays() -> None:
             }
             server.create(at("w1", WORKLOAD), {"metadata": meta, "spec": {"podSets": []}})
 
-    told = scenario(setup=leftovers)
-    server = (await run(replace(told, invariants=()))).server
+    case = scenario(setup=leftovers)
+    server = (await run(replace(case, invariants=()))).server
     assert [one["metadata"]["name"] for one in server.list(at("w1", FOO))] == ["other"]
     assert [one["metadata"]["name"] for one in server.list(at("w1", WORKLOAD))] == ["foo-other"]
 
@@ -403,8 +416,8 @@ async def test_two_names_of_one_cluster_do_not_take_from_each_other() -> None:
             }
             server.create(at("w2", FOO), {"metadata": meta, "spec": {}})
 
-    told = scenario(setup=leftovers)
-    server = (await run(replace(told, invariants=()))).server
+    case = scenario(setup=leftovers)
+    server = (await run(replace(case, invariants=()))).server
     assert [one["metadata"]["name"] for one in server.list(at("w2", FOO))] == ["alias"]
 
 
@@ -413,14 +426,14 @@ async def test_equal_workers_share_the_load() -> None:
         for number in range(12):
             submit(server, f"j{number}")
 
-    told = scenario(setup=many)
-    server = (await run(replace(told, invariants=()))).server
+    case = scenario(setup=many)
+    server = (await run(replace(case, invariants=()))).server
     counts = [sum(worker == found for found, _ in mirrors(server)) for worker in WORKERS]
     assert sum(counts) == 12 and min(counts) >= 2
 
 
 async def test_what_cannot_be_deleted_on_one_worker_does_not_keep_the_job_from_the_others() -> None:
-    heard: dict[str, float] = {}
+    received: dict[str, float] = {}
 
     def stuck(server: Server) -> None:
         server.patch(at("w1", FOO), Key(NS, "a"), {"metadata": {"finalizers": ["example.com/gone"]}})
@@ -430,16 +443,16 @@ async def test_what_cannot_be_deleted_on_one_worker_does_not_keep_the_job_from_t
     def listen(server: Server) -> None:
         checks = ((server.find(WORKLOAD, Key(NS, "foo-a")) or {}).get("status") or {}).get("admissionChecks")
         for check in checks or ():
-            heard.setdefault(str(check.get("message")), server.clock.monotonic())
+            received.setdefault(str(check.get("message")), server.clock.monotonic())
 
-    told = scenario(stuck, setup=on_first, horizon=3000.0)
-    server = (await run(replace(told, actors=(*actors.ACTORS, listen), invariants=()))).server
+    case = scenario(stuck, setup=on_first, horizon=3000.0)
+    server = (await run(replace(case, actors=(*actors.ACTORS, listen), invariants=()))).server
     assert ("w2", "a") in mirrors(server) and workload(server)["status"]["clusterName"] == "w2"
     assert job(server)["status"]["where"] == "w2" and state(server) == "Ready"
-    (waits,) = [text for text in heard if text.startswith("waits for an earlier attempt to go")]
+    (waits,) = [text for text in received if text.startswith("waits for an earlier attempt to go")]
     assert '"w1" still has Foo jobs/a (its finalizers stay)' in waits
-    others = [heard[text] for text in heard if 'reservation on "w2"' in text]
-    assert 0 < others[-1] - heard[waits] <= 310
+    others = [received[text] for text in received if 'reservation on "w2"' in text]
+    assert 0 < others[-1] - received[waits] <= 310
 
 
 async def test_a_finished_job_is_told_though_its_copy_stays() -> None:

@@ -58,19 +58,19 @@ def story(worker: Worker, *script: Any, hours: float = 0.5, made: Any = source, 
     )
 
 
-async def lived(told: Scenario) -> Server:
+async def lived(reported: Scenario) -> Server:
     """So long after each action; a renewal falls into every such time."""
     server = Server(VirtualClock())
-    told.setup(server)
-    group = Group(server, [told.controller, *told.others])
-    for action in (lambda server: None, *told.script):
+    reported.setup(server)
+    group = Group(server, [reported.controller, *reported.others])
+    for action in (lambda server: None, *reported.script):
         action(server)
-        await run_to_quiescence(group, horizon=told.horizon)
+        await run_to_quiescence(group, horizon=reported.horizon)
     return server
 
 
-async def ended(told: Scenario) -> Server:
-    return (await run(told)).server
+async def ended(reported: Scenario) -> Server:
+    return (await run(reported)).server
 
 
 async def test_the_token_in_a_copy_is_replaced_before_it_ends() -> None:
@@ -91,10 +91,10 @@ async def test_it_is_replaced_whatever_fails() -> None:
         begun = server.clock.now().timestamp() - 4 * 86400
         return kubeconfig(SERVER, token=jwt(ACCOUNT, server.clock.now(), iat=begun, exp=begun + 7 * 86400))
 
-    told = story(Worker(), made=week, end=good, hours=0.1)
+    case = story(Worker(), made=week, end=good, hours=0.1)
     for disturbed in DISTURBED.values():
-        assert await disturbed(told) > 0
-    assert good(await ended(told)) == (True, "true")
+        assert await disturbed(case) > 0
+    assert good(await ended(case)) == (True, "true")
 
 
 async def test_a_change_of_labels_brings_no_old_token_back() -> None:

@@ -44,8 +44,8 @@ async def played(*script: Any, setup: Any = submit, watch: Any = lambda server: 
         setup(server)
 
     first, *others = workers.controllers(MultiKueueSettings())
-    told = Scenario(first, begin, others=others, actors=(*actors.ACTORS, watch), script=script)
-    return (await run(told)).server
+    case = Scenario(first, begin, others=others, actors=(*actors.ACTORS, watch), script=script)
+    return (await run(case)).server
 
 
 class Times:

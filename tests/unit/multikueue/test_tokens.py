@@ -34,9 +34,9 @@ LIFE = 1200
 
 
 def jwt(account: str, issued: datetime, life: float = LIFE, **more: Any) -> str:
-    told = {"sub": f"system:serviceaccount:{KUEUE}:{account}", "iat": issued.timestamp()}
-    told["exp"] = (issued + timedelta(seconds=life)).timestamp()
-    return encoded_jwt({**told, **more})
+    reported = {"sub": f"system:serviceaccount:{KUEUE}:{account}", "iat": issued.timestamp()}
+    reported["exp"] = (issued + timedelta(seconds=life)).timestamp()
+    return encoded_jwt({**reported, **more})
 
 
 def encoded_jwt(claims: Any) -> str:
@@ -48,7 +48,7 @@ class Worker:
     """Gives tokens to whoever asks with a token that has not ended, and remembers what it was asked."""
 
     clock: VirtualClock = field(default_factory=VirtualClock)
-    asked: list[tuple[str, Obj]] = field(default_factory=list)
+    requests: list[tuple[str, Obj]] = field(default_factory=list)
     identities: list[str] = field(default_factory=list)
     failures: list[KubeError] = field(default_factory=list)
     answer: Any = None
@@ -69,7 +69,7 @@ class Worker:
         token = token_of(headers["Authorization"].removeprefix("Bearer "))
         assert token.ends > self.clock.now(), "asked with a token that has ended"
         self.identities.append(token.account.name)
-        self.asked.append((resource.path(namespace=obj["metadata"]["namespace"]), obj["spec"]))
+        self.requests.append((resource.path(namespace=obj["metadata"]["namespace"]), obj["spec"]))
         if self.failures:
             raise self.failures.pop(0)
         if self.answer is not None:
@@ -92,7 +92,7 @@ def held(server: Server, name: str) -> bytes:
     return base64.b64decode(server.get(SECRET, Key(KUEUE, name))["data"][names.KUBECONFIG])
 
 
-def asks(server: Server, name: str = "w1", token: str = "", **labels: str) -> None:
+def add_secret(server: Server, name: str = "w1", token: str = "", **labels: str) -> None:
     """A Secret that asks for renewal."""
     content = kubeconfig(SERVER, token=token or jwt(ACCOUNT, server.clock.now()))
     secret(server, name, content, **{names.RENEW: "true"}, **labels)
@@ -122,10 +122,10 @@ def good(server: Server) -> bool:
 
 async def lived(worker: Worker, setup: Any, *, hours: float = 1.0) -> Server:
     """The manager after so long."""
-    told = scenario(worker, setup, hours=hours)
+    case = scenario(worker, setup, hours=hours)
     server = Server(VirtualClock())
-    told.setup(server)
-    await run_to_quiescence(Process(server, told.controller), horizon=told.horizon)
+    case.setup(server)
+    await run_to_quiescence(Process(server, case.controller), horizon=case.horizon)
     return server
 
 
@@ -141,11 +141,11 @@ class Now:
 
 async def test_a_token_is_replaced_at_half_of_its_life_again_and_again() -> None:
     worker = Worker()
-    server = await lived(worker, asks)
+    server = await lived(worker, add_secret)
     path = f"/api/v1/namespaces/{KUEUE}/serviceaccounts/{ACCOUNT}/token"
     # An hour, half a life of 600 s: the sixth falls on its end.
-    assert len(worker.asked) in (5, 6) and worker.closed == len(worker.asked)
-    assert worker.asked[0] == (path, {"expirationSeconds": LIFE})
+    assert len(worker.requests) in (5, 6) and worker.closed == len(worker.requests)
+    assert worker.requests[0] == (path, {"expirationSeconds": LIFE})
     assert token_in(held(server, "w1")).ends > server.clock.now() + timedelta(seconds=LIFE / 2 - 1)
     assert worker.warned == []
 
@@ -153,12 +153,12 @@ async def test_a_token_is_replaced_at_half_of_its_life_again_and_again() -> None
 async def test_no_crash_lost_event_or_failed_write_lets_it_end() -> None:
     def due(server: Server) -> None:
         """And the next one is due long after the run."""
-        asks(server, token=jwt(ACCOUNT, server.clock.now() - timedelta(days=6), 7 * 86400))
+        add_secret(server, token=jwt(ACCOUNT, server.clock.now() - timedelta(days=6), 7 * 86400))
 
-    told = scenario(Worker(), due, hours=1)
+    case = scenario(Worker(), due, hours=1)
     for disturbed in DISTURBED.values():
-        assert await disturbed(told) > 0
-    assert good((await run(told)).server)
+        assert await disturbed(case) > 0
+    assert good((await run(case)).server)
 
 
 async def test_only_the_token_changes() -> None:
@@ -173,7 +173,7 @@ async def test_what_does_not_ask_for_it_is_left_alone() -> None:
     worker = Worker()
     content = kubeconfig(SERVER, token=jwt(ACCOUNT, datetime(2020, 1, 1, tzinfo=UTC)))
     server = await lived(worker, lambda server: secret(server, "w1", content))
-    assert worker.asked == [] and held(server, "w1") == content and worker.warned == []
+    assert worker.requests == [] and held(server, "w1") == content and worker.warned == []
 
 
 async def test_the_token_for_logs_is_asked_for_with_the_worker_s_own_identity() -> None:
@@ -181,12 +181,12 @@ async def test_the_token_for_logs_is_asked_for_with_the_worker_s_own_identity() 
 
     def setup(server: Server) -> None:
         # Older than half of its life, and it has ended: the other identity is what counts.
-        asks(server, "w1-logs", jwt(LOGS, datetime(2020, 1, 1, tzinfo=UTC)), **{names.LOGS_OF: "w1"})
-        asks(server)
+        add_secret(server, "w1-logs", jwt(LOGS, datetime(2020, 1, 1, tzinfo=UTC)), **{names.LOGS_OF: "w1"})
+        add_secret(server)
 
     server = await lived(worker, setup, hours=0.1)
     assert worker.identities == [ACCOUNT]
-    assert worker.asked[0][0].endswith(f"/serviceaccounts/{LOGS}/token")
+    assert worker.requests[0][0].endswith(f"/serviceaccounts/{LOGS}/token")
     assert token_in(held(server, "w1-logs")).account == Key(KUEUE, LOGS)
 
 
@@ -194,16 +194,16 @@ async def test_a_token_is_shown_to_no_other_server() -> None:
     worker = Worker()
 
     def setup(server: Server) -> None:
-        asks(server, "w1-logs", jwt(LOGS, datetime(2020, 1, 1, tzinfo=UTC)), **{names.LOGS_OF: "w1"})
+        add_secret(server, "w1-logs", jwt(LOGS, datetime(2020, 1, 1, tzinfo=UTC)), **{names.LOGS_OF: "w1"})
         secret(server, "w1", kubeconfig("https://w2.example.com", token=jwt(ACCOUNT, server.clock.now())))
 
     await lived(worker, setup, hours=0.1)
-    assert worker.asked == []
+    assert worker.requests == []
     assert set(worker.warned) == {"its server is not that of Secret kueue-system/w1"}
 
 
 @pytest.mark.parametrize(
-    ("failure", "said"),
+    ("failure", "expected"),
     [
         (ForbiddenError("no", status=403), "does not allow create on serviceaccounts/token of kueue-system/"),
         (ForbiddenError("no", status=401), "refuses the credentials (401)"),
@@ -211,17 +211,17 @@ async def test_a_token_is_shown_to_no_other_server() -> None:
     ],
 )
 async def test_a_worker_that_gives_none_is_asked_again_and_an_event_says_so(
-    failure: KubeError, said: str
+    failure: KubeError, expected: str
 ) -> None:
     worker = Worker(failures=[failure] * 3)
-    server = await lived(worker, asks, hours=0.25)
-    (told,) = set(worker.warned)
-    assert said in told and told.startswith(SERVER)
+    server = await lived(worker, add_secret, hours=0.25)
+    (messages,) = set(worker.warned)
+    assert expected in messages and messages.startswith(SERVER)
     assert token_in(held(server, "w1")).ends > server.clock.now(), "the fourth answer came in time"
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "expected"),
     [
         (lambda now: {}, "answers without a token"),
         (lambda now: {"status": {"token": ["x"]}}, "answers without a token"),
@@ -235,21 +235,23 @@ async def test_a_worker_that_gives_none_is_asked_again_and_an_event_says_so(
         (lambda now: {"status": {"token": jwt(ACCOUNT, now, exp=None)}}, "its token has no end"),
     ],
 )
-async def test_a_hostile_answer_changes_nothing_and_costs_a_request_a_minute(answer: Any, said: str) -> None:
+async def test_a_hostile_answer_changes_nothing_and_costs_a_request_a_minute(
+    answer: Any, expected: str
+) -> None:
     before: list[bytes] = []
 
     def setup(server: Server) -> None:
-        asks(server)
+        add_secret(server)
         before.append(held(server, "w1"))
 
     worker = Worker(answer=answer)
     server = await lived(worker, setup, hours=LIFE / 3600 - 0.01)
     assert held(server, "w1") == before[0]
-    assert said in worker.warned[0] and 0 < len(worker.asked) <= LIFE / 2 / 60 + 1
+    assert expected in worker.warned[0] and 0 < len(worker.requests) <= LIFE / 2 / 60 + 1
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "expected"),
     [
         (kubeconfig(SERVER, token="opaque"), "its token is none of a ServiceAccount"),
         (
@@ -263,11 +265,11 @@ async def test_a_hostile_answer_changes_nothing_and_costs_a_request_a_minute(ans
         (b"[", "is not YAML"),
     ],
 )
-async def test_what_cannot_be_renewed_is_left_alone_and_says_why(content: bytes, said: str) -> None:
+async def test_what_cannot_be_renewed_is_left_alone_and_says_why(content: bytes, expected: str) -> None:
     worker = Worker()
     server = await lived(worker, lambda server: secret(server, "w1", content, **{names.RENEW: "true"}))
-    assert worker.asked == [] and held(server, "w1") == content
-    assert [said in one for one in worker.warned] == [True]
+    assert worker.requests == [] and held(server, "w1") == content
+    assert [expected in one for one in worker.warned] == [True]
 
 
 async def test_nothing_of_the_content_is_kept() -> None:

@@ -142,11 +142,11 @@ class FakeWorkers:
             del self.failures[key]
         stores = _Stores(self.caches, name)
 
-        async def read(asked: Read, _: Api) -> None:
-            found = server.find(at(name, asked.resource), asked.key)
+        async def read(requested: Read, _: Api) -> None:
+            found = server.find(at(name, requested.resource), requested.key)
             if found is not None:
-                stores.assume(asked.resource, found)
-            self.reads[key] = asked.since
+                stores.assume(requested.resource, found)
+            self.reads[key] = requested.since
 
         executor = StepExecutor(_There(api, name))  # type: ignore[arg-type]
         acted = await executor.act((there,), stores, executors={Read: read})  # type: ignore[arg-type]
@@ -171,25 +171,25 @@ class FakeWorkers:
 
 def controllers(settings: MultiKueueSettings = SETTINGS) -> list[Controller[Any]]:
     """That of the Workloads, which sees the workers' objects as the fleet would, and that of the checks."""
-    mine, theirs = FakeWorkers(), FakeWorkers()
-    dispatch = workloads(settings, mine)
-    checks = admission_checks(settings, theirs)
+    own, foreign = FakeWorkers(), FakeWorkers()
+    dispatch = workloads(settings, own)
+    checks = admission_checks(settings, foreign)
 
     def seen(caches: Caches, key: Key) -> Any:
-        mine.life(caches)
+        own.life(caches)
         return dispatch.observe(caches, key)
 
     def checked(caches: Caches, key: Key) -> Any:
-        theirs.life(caches)
+        foreign.life(caches)
         return checks.observe(caches, key)
 
     def collect(caches: Caches) -> Any:
-        mine.life(caches)
+        own.life(caches)
         assert dispatch.collect is not None
         return dispatch.collect(caches)
 
     def everybody(obj: Obj, caches: Caches) -> Any:
-        mine.life(caches)
+        own.life(caches)
         assert dispatch.collect is not None
         return (*(key_of(one) for one in caches[WORKLOAD]), *dispatch.collect(caches))
 

@@ -219,8 +219,8 @@ def test_a_released_one_is_left_alone() -> None:
 def test_the_end_is_written_into_the_workload(succeeded: bool, reason: str) -> None:
     job = Toy(ended=Ended(succeeded, "over"))
     workload = made(job, QUOTA, ADMITTED)
-    told = condition(patch_of(go(job, workload)).body, "Finished")
-    assert told is not None and (told["reason"], told["message"]) == (reason, "over")
+    shown = condition(patch_of(go(job, workload)).body, "Finished")
+    assert shown is not None and (shown["reason"], shown["message"]) == (reason, "over")
     own = condition(patch_of(go(Toy(ended=Ended(succeeded, "over", "Own")), workload)).body, "Finished")
     assert own is not None and own["reason"] == "Own"
     done = made(job, QUOTA, ADMITTED, Condition("Finished", "True", reason, "over"))
@@ -300,11 +300,11 @@ def test_a_prebuilt_workload_is_taken_over_or_out_of_sync() -> None:
     free = made(Toy(), ownerReferences=[], name="pre")
     taken = patch_of(go(job, prebuilt=free))
     assert taken.body["metadata"]["ownerReferences"][0]["uid"] == "u1"
-    mine = made(Toy(), name="pre")
-    assert not go(job, prebuilt=mine).steps
+    own = made(Toy(), name="pre")
+    assert not go(job, prebuilt=own).steps
     other = Toy(labels=labels, cpu="9")
-    told = condition(patch_of(go(other, prebuilt=mine)).body, "Finished")
-    assert told is not None and told["reason"] == "OutOfSync"
+    shown = condition(patch_of(go(other, prebuilt=own)).body, "Finished")
+    assert shown is not None and shown["reason"] == "OutOfSync"
 
 
 def test_a_prebuilt_workload_of_another_owner_is_never_written() -> None:
@@ -312,8 +312,8 @@ def test_a_prebuilt_workload_of_another_owner_is_never_written() -> None:
     owner = {"apiVersion": "example.com/v1", "kind": "Toy", "name": "other", "uid": "u2", "controller": True}
     for job in (Toy(labels=labels), Toy(labels=labels, cpu="9"), Toy(labels=labels, ended=Ended(True, ""))):
         for conditions in ((), (QUOTA, ADMITTED)):
-            theirs = made(Toy(), *conditions, name="pre", ownerReferences=[owner])
-            outcome = go(job, prebuilt=theirs)
+            foreign = made(Toy(), *conditions, name="pre", ownerReferences=[owner])
+            outcome = go(job, prebuilt=foreign)
             assert not [step for step in outcome.steps if getattr(step, "resource", None) == WORKLOAD]
             assert outcome.verdict is not Verdict.STARTING
 
@@ -335,7 +335,7 @@ def test_a_nested_job_runs_while_its_ancestor_is_admitted() -> None:
 
 
 def test_readiness_is_told_with_the_reasons_that_kueue_reads() -> None:
-    def told(job: Toy, *conditions: Condition) -> tuple[str, str]:
+    def reported(job: Toy, *conditions: Condition) -> tuple[str, str]:
         patch = patch_of(go(job, made(job, QUOTA, ADMITTED, *conditions)))
         found = condition(patch.body, "PodsReady")
         assert found is not None
@@ -344,10 +344,10 @@ def test_readiness_is_told_with_the_reasons_that_kueue_reads() -> None:
     running = {"suspended": False, "active": True}
     waiting = Toy(ready=False, **running)
     assert go(waiting, made(waiting, QUOTA, ADMITTED)).steps == ()  # to Kueue it has not started
-    assert told(Toy(ready=True, **running)) == ("True", "Started")
-    assert told(Toy(ready=False, **running), READY) == ("False", "WaitForRecovery")
+    assert reported(Toy(ready=True, **running)) == ("True", "Started")
+    assert reported(Toy(ready=False, **running), READY) == ("False", "WaitForRecovery")
     lost = Condition("PodsReady", "False", "WaitForRecovery", "")
-    assert told(Toy(ready=True, **running), lost) == ("True", "Recovered")
+    assert reported(Toy(ready=True, **running), lost) == ("True", "Recovered")
     again = patch_of(go(Toy(ready=True), made(Toy(), READY)))
     assert (condition(again.body, "PodsReady") or {})["reason"] == "WaitForStart", "of the next admission"
 

@@ -116,11 +116,11 @@ async def test_one_that_is_being_deleted_is_waited_for(bench: Bench, ours: bool)
 
 
 async def test_one_of_nobody_is_foreign_and_stays_untouched(bench: Bench) -> None:
-    theirs = bench.server.create(THING, bench.thing(ownerReferences=[]))
+    foreign = bench.server.create(THING, bench.thing(ownerReferences=[]))
     failure = failure_of(await bench.act(Create(THING, bench.thing()), failures=2))
     assert (failure.error, failure.transient, failure.count) == ("ForeignObject", False, 3)
     assert failure.message == "Thing ns/toy exists already and belongs to no controller"
-    assert bench.server.list(THING) == [theirs]
+    assert bench.server.list(THING) == [foreign]
     assert bench.caches[THING].get(THING_KEY) is None
 
 
@@ -304,16 +304,16 @@ async def test_a_step_decides_itself_whose_a_taken_name_is(
 ) -> None:
     """Here an object without a controller, which is foreign by the rule for all others."""
     bench.server.create(THING, bench.thing(ownerReferences=[]))
-    asked: list[tuple[Step, str]] = []
+    requested: list[tuple[Step, str]] = []
 
     def name_taken(step: Create, live: Obj) -> NameTaken | None:
-        asked.append((step, uid_of(live)))
+        requested.append((step, uid_of(live)))
         return rule
 
     step = Create(THING, bench.thing(), name_taken=name_taken)
     acted = await bench.act(step)
     live = bench.server.get(THING, THING_KEY)
-    assert asked == [(step, uid_of(live))]
+    assert requested == [(step, uid_of(live))]
     if stopped is None:
         assert acted.stopped is None and uid_of(bench.caches[THING].get(THING_KEY) or {}) == uid_of(live)
     else:

@@ -30,7 +30,7 @@ HOUR = 3600.0
 class Replica:
     def __init__(self, api: Connection, publish: Callable[[Kept], Awaitable[None]] | None = None) -> None:
         self.shown: list[Pair] = []
-        self.keeper = CertRotator(
+        self.rotator = CertRotator(
             api,
             KEY,
             hosts=HOSTS,
@@ -43,7 +43,7 @@ class Replica:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[Replica]:
-        task = asyncio.create_task(self.keeper.run())
+        task = asyncio.create_task(self.rotator.run())
         await asyncio.sleep(5)
         try:
             yield self

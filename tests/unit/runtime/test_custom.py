@@ -52,14 +52,14 @@ async def test_its_failure_is_a_fact_like_any_other() -> None:
 async def test_a_label_makes_an_object_ours_that_can_have_no_controller() -> None:
     server = Server()
     body = {"metadata": {"namespace": "ns", "name": "lock", "labels": {"lock-of": "c1"}}}
-    mine = Create(CONFIG_MAP, body, own_label="lock-of")
+    own = Create(CONFIG_MAP, body, own_label="lock-of")
     server.create(CONFIG_MAP, body)
     caches = Caches({CONFIG_MAP: Store()})
     executor = StepExecutor(Connection(server))
-    acted = await executor.act([mine], caches)
+    acted = await executor.act([own], caches)
     assert acted.stopped is None and acted.news
     assert caches[CONFIG_MAP].get(Key("ns", "lock")) is not None
     other = {"metadata": {**body["metadata"], "labels": {"lock-of": "c2"}}}  # type: ignore[dict-item]
-    for foreign in (replace(mine, body=other), replace(mine, own_label="")):
+    for foreign in (replace(own, body=other), replace(own, own_label="")):
         acted = await executor.act([foreign], caches)
         assert isinstance(acted.stopped, StepFailure) and acted.stopped.error == "ForeignObject"

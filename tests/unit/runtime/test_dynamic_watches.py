@@ -117,12 +117,12 @@ async def test_a_standby_keeps_it_too(bench: Bench) -> None:
     assert len(manager.caches("t")[THING]) == 1
 
 
-@pytest.mark.parametrize("trouble", ["not served", "no right"])
+@pytest.mark.parametrize("failure", ["not served", "no right"])
 async def test_what_cannot_be_watched_holds_up_nobody(
-    bench: Bench, trouble: str, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, failure: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And once it can be, who needs it looks again: what had gone by then makes no event."""
-    refused = {THING} if trouble == "no right" else set()
+    refused = {THING} if failure == "no right" else set()
     allowed = bench.api.list
 
     async def listed(resource: Resource, **options: Any) -> Listing:
@@ -131,7 +131,7 @@ async def test_what_cannot_be_watched_holds_up_nobody(
         return await allowed(resource, **options)
 
     monkeypatch.setattr(bench.api, "list", listed)
-    if trouble == "not served":
+    if failure == "not served":
         bench.server.unserved.add(THING)
     seen = Seen()
     manager = bench.manager(seen.controller())

@@ -41,7 +41,7 @@ def server() -> Server:
     return server
 
 
-async def ask(server: Server, question: Question) -> Answer:
+async def answer_to(server: Server, question: Question) -> Answer:
     return (await answer(Connection(server), [question]))[question]
 
 
@@ -53,12 +53,12 @@ def make_pod(server: Server, name: str, *containers: str, **annotations: str) ->
 
 async def test_objects_and_lists(server: Server) -> None:
     toy = server.get(TOY, TOY_KEY)
-    assert await ask(server, LiveGet(TOY, TOY_KEY)) == Present(toy)
-    assert await ask(server, LiveList(TOY, "ns")) == Present((toy,))
-    assert await ask(server, LiveList(TOY, "elsewhere")) == Present(())
-    assert await ask(server, LiveGet(TOY, Key("ns", "none"))) == Absent()
+    assert await answer_to(server, LiveGet(TOY, TOY_KEY)) == Present(toy)
+    assert await answer_to(server, LiveList(TOY, "ns")) == Present((toy,))
+    assert await answer_to(server, LiveList(TOY, "elsewhere")) == Present(())
+    assert await answer_to(server, LiveGet(TOY, Key("ns", "none"))) == Absent()
     server.unserved.add(TOY)
-    assert await ask(server, LiveGet(TOY, TOY_KEY)) == Absent(no_kind=True)
+    assert await answer_to(server, LiveGet(TOY, TOY_KEY)) == Absent(no_kind=True)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ async def test_what_cannot_be_learnt_is_unknown(error: KubeError, expected: Unkn
 async def test_a_secret_s_shape_has_no_bytes(server: Server) -> None:
     metadata = {"namespace": "ns", "name": "s", "labels": {"a": "b"}, "ownerReferences": [{"uid": "uid-o"}]}
     server.create(SECRET, {"metadata": metadata, "data": {"z": "c2VjcmV0", "a": "c2VjcmV0"}})
-    found = await ask(server, SecretShape(Key("ns", "s")))
+    found = await answer_to(server, SecretShape(Key("ns", "s")))
     assert found == Present(SecretFacts("uid-2", frozenset({"uid-o"}), {"a": "b"}, ("a", "z")))
     assert "c2VjcmV0" not in repr(found)
 
@@ -91,7 +91,7 @@ async def test_the_newest_pod_s_last_lines_without_secrets(server: Server) -> No
     make_pod(server, "new", "main")
     server.logs[Key("ns", "old")] = ["old"]
     server.logs[Key("ns", "new")] = ["first", "password=hunter2", "x" * 5000]
-    found = await ask(server, LogTail("ns", "job=x", lines=2))
+    found = await answer_to(server, LogTail("ns", "job=x", lines=2))
     assert found == Present("password=<hidden>\n" + "x" * MAX_LINE)
 
 
@@ -104,20 +104,20 @@ async def test_a_key_of_many_lines_is_one_secret(server: Server) -> None:
         "-----END RSA PRIVATE KEY-----",
     ]
     server.logs[Key("ns", "p")] = ["first", *key, "last"]
-    whole = await ask(server, LogTail("ns", "job=x", lines=20))
+    whole = await answer_to(server, LogTail("ns", "job=x", lines=20))
     assert whole == Present("first\n<hidden>\nlast")
-    cut = await ask(server, LogTail("ns", "job=x", lines=3))
+    cut = await answer_to(server, LogTail("ns", "job=x", lines=3))
     assert cut == Present("<hidden>\nlast")
 
 
 async def test_no_pod_is_absent_and_a_pod_without_log_unknown(server: Server) -> None:
-    assert await ask(server, LogTail("ns", "job=x")) == Absent()
+    assert await answer_to(server, LogTail("ns", "job=x")) == Absent()
     make_pod(server, "p", "main")
-    assert isinstance(await ask(server, LogTail("ns", "job=x")), Unknown)
+    assert isinstance(await answer_to(server, LogTail("ns", "job=x")), Unknown)
 
 
 @pytest.mark.parametrize(
-    ("asked", "annotations", "expected"),
+    ("requested", "annotations", "expected"),
     [
         (None, {}, "first"),
         (None, {"kubectl.kubernetes.io/default-container": "second"}, "second"),
@@ -125,7 +125,7 @@ async def test_no_pod_is_absent_and_a_pod_without_log_unknown(server: Server) ->
     ],
 )
 async def test_the_container_is_the_one_asked_for_or_the_main_one(
-    server: Server, asked: str | None, annotations: dict[str, str], expected: str
+    server: Server, requested: str | None, annotations: dict[str, str], expected: str
 ) -> None:
     containers: list[str | None] = []
 
@@ -138,7 +138,7 @@ async def test_the_container_is_the_one_asked_for_or_the_main_one(
 
     make_pod(server, "p", "first", "second", **annotations)
     server.logs[Key("ns", "p")] = []
-    question = LogTail("ns", "job=x", container=asked)
+    question = LogTail("ns", "job=x", container=requested)
     await answer(Listening(server), [question])
     assert containers == [expected]
 

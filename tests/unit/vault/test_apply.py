@@ -17,10 +17,10 @@ SETTINGS = VaultSettings(addr="https://vault.test", token="t", secret_path="team
 
 
 async def sync(secrets: Secrets, *reads: Read, dry_run: bool = False) -> tuple[Outcome, str]:
-    said: list[str] = []
+    messages: list[str] = []
     intake = take_in(reads, SETTINGS)
-    outcome = await synchronize(secrets, intake, SETTINGS, dry_run=dry_run, report=said.append)  # type: ignore[arg-type]
-    return outcome, "\n".join(said)
+    outcome = await synchronize(secrets, intake, SETTINGS, dry_run=dry_run, report=messages.append)  # type: ignore[arg-type]
+    return outcome, "\n".join(messages)
 
 
 def value(secrets: Secrets, name: str, key: str) -> str:
@@ -62,14 +62,14 @@ async def test_a_second_sync_writes_nothing() -> None:
 
 async def test_a_dry_run_writes_nothing_and_shows_lengths_only() -> None:
     secrets = Secrets(secret("vault-old", {"k": "before"}), secret("vault-absent", {"k": "v"}))
-    outcome, said = await sync(
+    outcome, message = await sync(
         secrets, Entry("new", {"password": "hush-hush"}), Entry("old", {"k": "ünï"}), dry_run=True
     )
     assert secrets.writes == []
-    assert "password: <9 chars>" in said
-    assert "k: <3 chars>" in said
-    assert "delete  vault-absent" in said
-    assert "hush" not in said and "ünï" not in said and "before" not in said
+    assert "password: <9 chars>" in message
+    assert "k: <3 chars>" in message
+    assert "delete  vault-absent" in message
+    assert "hush" not in message and "ünï" not in message and "before" not in message
     assert outcome.summary(dry_run=True).startswith("Dry run, nothing was changed")
 
 
@@ -90,11 +90,11 @@ async def test_a_failed_write_deletes_nothing_and_lets_the_others_through(failur
             raise failure
 
     secrets.before_write = fail
-    outcome, said = await sync(secrets, Entry("bad", {"k": "hush-hush"}), Entry("good", {"k": "v"}))
+    outcome, message = await sync(secrets, Entry("bad", {"k": "hush-hush"}), Entry("good", {"k": "v"}))
     assert sorted(secrets.stored) == ["vault-absent", "vault-good"]
     assert (outcome.created, outcome.deleted, len(outcome.problems)) == (1, 0, 1)
-    assert "Not deleted" in said and "vault-absent" in said
-    assert "hush" not in said + outcome.problems[0].text
+    assert "Not deleted" in message and "vault-absent" in message
+    assert "hush" not in message + outcome.problems[0].text
 
 
 async def test_an_unreadable_entry_deletes_nothing() -> None:

@@ -22,13 +22,13 @@ def _bare_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_missing_variable_is_named_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["-n", "psap-secrets"]) == USAGE
-    said = capsys.readouterr().err
+    output = capsys.readouterr().err
     for name in ("VAULT_ADDR", "VAULT_TOKEN", "VAULT_SECRET_PATH"):
-        assert f"{name} is not set. For example: export {name}=" in said
+        assert f"{name} is not set. For example: export {name}=" in output
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "expected"),
     [
         ("VAULT_ADDR", "vault.example.com", "VAULT_ADDR must be a URL"),
         ("VAULT_TOKEN", "", "VAULT_TOKEN is not set"),
@@ -37,7 +37,7 @@ def test_every_missing_variable_is_named_at_once(capsys: pytest.CaptureFixture[s
     ],
 )
 def test_a_wrong_setting_is_named_and_nothing_is_tried(
-    name: str, value: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, value: str, expected: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("VAULT_ADDR", "https://vault.test")
     monkeypatch.setenv("VAULT_TOKEN", "s.hush")
@@ -45,7 +45,7 @@ def test_a_wrong_setting_is_named_and_nothing_is_tried(
     monkeypatch.setenv(name, value)
     assert main([]) == USAGE
     output = capsys.readouterr()
-    assert said in output.err
+    assert expected in output.err
     assert "hush" not in output.err + output.out
 
 

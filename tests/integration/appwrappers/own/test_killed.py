@@ -78,8 +78,8 @@ class FaultStage:
         with contextlib.suppress(NotFoundError):
             await self.stage.client.delete(LEASE, Key(self.stage.namespace, "appwrappers"))
 
-    async def until(self, look: Callable[[], Any], complaint: str, *, limit: float = 30) -> Any:
-        return await self.stage.until(look, complaint, limit=limit)
+    async def until(self, look: Callable[[], Any], message: str, *, limit: float = 30) -> Any:
+        return await self.stage.until(look, message, limit=limit)
 
     def one(self, resource: Any) -> Obj:
         """{} while there is none."""
@@ -90,8 +90,8 @@ class FaultStage:
 
 
 @pytest.fixture
-async def faults(furnished: Stage, kubeconfig: Path, tmp_path: Path) -> AsyncIterator[FaultStage]:
-    async with FaultProxy(kubeconfig) as proxy, FaultStage(furnished, proxy, tmp_path).looking() as found:
+async def faults(prepared: Stage, kubeconfig: Path, tmp_path: Path) -> AsyncIterator[FaultStage]:
+    async with FaultProxy(kubeconfig) as proxy, FaultStage(prepared, proxy, tmp_path).looking() as found:
         yield found
         for operator in found.operators:
             operator.kill()

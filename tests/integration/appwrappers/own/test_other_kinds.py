@@ -15,7 +15,7 @@ from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.errors import NotFoundError
 from fournos.kube.kinds import JOB, NAMESPACE
 from fournos.kube.resource import Key
-from tests.integration.appwrappers.stage import QUEUE, Stage, job, pod, told
+from tests.integration.appwrappers.stage import QUEUE, Stage, job, messages_of, pod
 from tests.integration.jobs.operator import Operator
 
 HIGH, MID, LOW = (f"appwrappers-{level}" for level in ("high", "mid", "low"))
@@ -51,7 +51,7 @@ async def job_phase(stage: Stage, name: str, *phases: str) -> dict[str, Any]:
             found.update(await stage.get(FOURNOS_JOB, name))
         return (found.get("status") or {}).get("phase") in phases
 
-    await stage.until(there, lambda: f"{name} is not {' or '.join(phases)}: {told(found)}")
+    await stage.until(there, lambda: f"{name} is not {' or '.join(phases)}: {messages_of(found)}")
     return found
 
 

@@ -74,8 +74,8 @@ async def test_its_end_is_heard_of_by_its_own_event(gadgets: Stage) -> None:
     await stage.client.delete(GADGET, Key(stage.namespace, "lost"))
     found = await stage.phase("lost", "Failed", limit=20)
     assert (condition(found, "Unhealthy") or {})["reason"] == "MissingComponent"
-    told = {"type": "Failed", "status": "True", "reason": "Broken", "message": "a cog is missing"}
-    await stage.patch(GADGET, "broken", {"status": {"conditions": [told]}}, subresource="status")
+    status = {"type": "Failed", "status": "True", "reason": "Broken", "message": "a cog is missing"}
+    await stage.patch(GADGET, "broken", {"status": {"conditions": [status]}}, subresource="status")
     found = await stage.phase("broken", "Failed", limit=20)
     assert "broken: Broken: a cog is missing" in (condition(found, "Unhealthy") or {})["message"]
     await stage.gone(GADGET, "broken")

@@ -39,8 +39,8 @@ def staff(clusters: dict[str, Cluster], tmp_path_factory: pytest.TempPathFactory
 async def fleet(sites: Fleet, staff: list[Operator]) -> AsyncIterator[Fleet]:
     """With our adapter."""
     sites.shared = staff
-    await sites.furnish(controller=names.CONTROLLER)
+    await sites.set_up(controller=names.CONTROLLER)
     sites.start()
     await sites.active()
     yield sites
-    await sites.vanish()
+    await sites.tear_down()

@@ -40,8 +40,8 @@ async def the_workload(fleet: Fleet) -> Obj:
 async def test_it_runs_on_the_worker(fleet: Fleet) -> None:
     async with kubelet(fleet) as node:
         await start(fleet)
-        mine = await the_workload(fleet)
-        assert mine["metadata"]["ownerReferences"][0]["kind"] == "AppWrapper"
+        own = await the_workload(fleet)
+        assert own["metadata"]["ownerReferences"][0]["kind"] == "AppWrapper"
         assert not await fleet.manager.all(POD), "nothing is made on the manager"
         copy = await fleet.workers["w1"].find(APPWRAPPER, "a")
         assert "managedBy" not in copy["spec"] and copy["spec"]["suspend"] is False
@@ -80,8 +80,8 @@ async def test_a_lost_worker_gives_its_place_back(fleet: Fleet) -> None:
         await fleet.rotate("w1", unreachable(good))
 
         async def queued() -> bool:
-            mine = await the_workload(fleet)
-            return is_true(mine, "Evicted") and not is_true(mine, "QuotaReserved")
+            own = await the_workload(fleet)
+            return is_true(own, "Evicted") and not is_true(own, "QuotaReserved")
 
         await fleet.until(queued, "it keeps its quota")
         assert (await status(fleet.manager, APPWRAPPER, "a"))["phase"] == "Running", "nobody has said else"

@@ -31,14 +31,14 @@ class Reviewer:
         self.now = 0.0
         self.users: dict[str, dict[str, Any]] = {"good": PROMETHEUS, "poor": {"username": "nobody"}}
         self.may = {PROMETHEUS["username"]}
-        self.asked: list[tuple[Resource, Obj]] = []
+        self.requests: list[tuple[Resource, Obj]] = []
         self.error: KubeError | None = None
         self.open = asyncio.Event()
         self.open.set()
 
     async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
         assert obj["metadata"] == {}  # the client reads the namespace there
-        self.asked.append((resource, obj))
+        self.requests.append((resource, obj))
         await self.open.wait()
         if self.error is not None:
             raise self.error
@@ -110,7 +110,7 @@ async def test_an_answer_is_kept_for_its_time_and_no_longer() -> None:
     for second in (0.0, 30.0, LIFETIME - 1):
         reviewer.now = second
         assert await authorizer.authorize("Bearer good") is Verdict.ALLOWED
-    assert [resource for resource, _ in reviewer.asked] == [TOKEN_REVIEW, SUBJECT_ACCESS_REVIEW]
+    assert [resource for resource, _ in reviewer.requests] == [TOKEN_REVIEW, SUBJECT_ACCESS_REVIEW]
     reviewer.may.clear()
     reviewer.now = LIFETIME
     assert await authorizer.authorize("Bearer good") is Verdict.FORBIDDEN
@@ -124,7 +124,7 @@ async def test_with_no_lifetime_every_request_is_reviewed() -> None:
     authorizer = reviewer.authorizer(0.0)
     for _ in range(3):
         await authorizer.authorize("Bearer good")
-    assert len(reviewer.asked) == 6
+    assert len(reviewer.requests) == 6
 
 
 @pytest.mark.parametrize("error", [ForbiddenError("no right", status=403), ServerError("down", status=500)])
@@ -151,7 +151,7 @@ async def test_a_flood_of_tokens_is_turned_away_and_those_who_may_stay_in() -> N
     for number in range(KEPT + 10):
         assert await authorizer.authorize(f"Bearer {number}") is Verdict.UNKNOWN
     assert len(authorizer._kept) == KEPT
-    before = len(reviewer.asked)
+    before = len(reviewer.requests)
     reviewer.open.clear()
     flood = [asyncio.create_task(authorizer.authorize(f"Bearer new-{number}")) for number in range(50)]
     await asyncio.sleep(0)
@@ -159,7 +159,7 @@ async def test_a_flood_of_tokens_is_turned_away_and_those_who_may_stay_in() -> N
     reviewer.open.set()
     verdicts = await asyncio.gather(*flood)
     assert verdicts.count(Verdict.TOO_MANY) == 50 - AT_ONCE
-    assert len(reviewer.asked) == before + AT_ONCE
+    assert len(reviewer.requests) == before + AT_ONCE
 
 
 async def test_a_known_token_is_reviewed_again_during_a_flood_and_a_forgotten_one_is_not() -> None:

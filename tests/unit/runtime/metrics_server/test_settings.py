@@ -62,8 +62,8 @@ class Api(Connection):
         self.reviewer = Reviewer()
 
     async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
-        asked = resource in (TOKEN_REVIEW, SUBJECT_ACCESS_REVIEW)
-        return await (self.reviewer.create(resource, obj) if asked else super().create(resource, obj))
+        requested = resource in (TOKEN_REVIEW, SUBJECT_ACCESS_REVIEW)
+        return await (self.reviewer.create(resource, obj) if requested else super().create(resource, obj))
 
 
 class Clock(SystemClock):
@@ -90,15 +90,15 @@ async def test_where_metrics_are_and_how_long_an_answer_is_kept(monkeypatch: pyt
     (secret,) = api.server.list(SECRET)
     assert key_of(secret) == Key("ns", "gauges-cert")
     trust = ssl.create_default_context(cadata=base64.b64decode(secret["data"][BUNDLE]).decode())
-    asked = []
+    requested = []
     async with aiohttp.ClientSession(headers={"Authorization": "Bearer good"}) as session:
         for ahead in (0.0, 6 * 60.0, 8 * 60.0):
             clock.ahead = ahead
             url, name = f"https://{host}:{port}/metrics", "gauges.ns.svc"
             async with session.get(url, ssl=trust, server_hostname=name) as answer:
                 assert answer.status == 200
-            asked.append(sum(resource == TOKEN_REVIEW for resource, _ in api.reviewer.asked))
-    assert asked == [1, 1, 2]
+            requested.append(sum(resource == TOKEN_REVIEW for resource, _ in api.reviewer.asked))
+    assert requested == [1, 1, 2]
     for task in going:
         task.cancel()
     await asyncio.gather(*going, return_exceptions=True)

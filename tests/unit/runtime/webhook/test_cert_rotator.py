@@ -233,10 +233,10 @@ async def test_another_version_s_table_is_left_to_the_leader() -> None:
 @pytest.mark.parametrize(("labels", "words"), [({}, "is not ours"), ({LABEL: "x"}, "of the operator in x")])
 async def test_somebody_else_s_configuration_is_left_alone(labels: dict[str, str], words: str) -> None:
     server = Server()
-    theirs = server.create(VALIDATING_WEBHOOKS, {"metadata": {"name": NAME.name, "labels": labels}})
+    foreign = server.create(VALIDATING_WEBHOOKS, {"metadata": {"name": NAME.name, "labels": labels}})
     async with Replica(server).running(leads=True) as replica:
         await asyncio.sleep(300)
-        assert stored(server) == theirs
+        assert stored(server) == foreign
         (problem,) = replica.rotator.problems()
         assert words in problem
         server.delete(VALIDATING_WEBHOOKS, NAME)

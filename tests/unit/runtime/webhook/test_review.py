@@ -25,7 +25,7 @@ NEW: dict[str, Any] = {"apiVersion": "x.dev/v1", "kind": "Toy", "metadata": {"na
 ALICE = {"username": "alice", "uid": "u", "groups": ["dev"], "extra": {"scopes": ["a", "b"]}}
 
 
-def asked(**changes: Any) -> bytes:
+def review_body(**changes: Any) -> bytes:
     request = {
         "uid": "1",
         "operation": "CREATE",
@@ -40,14 +40,14 @@ def asked(**changes: Any) -> bytes:
 
 
 def request() -> Request:
-    return parse(asked())[1]
+    return parse(review_body())[1]
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
 def test_a_request_is_read() -> None:
-    uid, found = parse(asked(dryRun=True))
+    uid, found = parse(review_body(dryRun=True))
     assert (uid, found.key, found.operation, found.old, found.dry_run) == (
         "1", Key("ns", "a"), "CREATE", None, True
     )  # fmt: skip
@@ -144,7 +144,7 @@ async def test_a_review_that_never_stops_asking_is_a_fault() -> None:
 async def test_rights_are_asked_for_the_user_in_full(status: dict[str, Any], expected: Answer) -> None:
     sent: list[Obj] = []
 
-    class Asking(Connection):
+    class Reviewer(Connection):
         async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
             sent.append(obj)
             return {**obj, "status": status}
@@ -153,7 +153,7 @@ async def test_rights_are_asked_for_the_user_in_full(status: dict[str, Any], exp
         assert facts.require(MayCreate(request.user, TOY, "ns")) == expected
         return Review()
 
-    await decide(webhook(review), request(), Asking(Server()), seconds=1)
+    await decide(webhook(review), request(), Reviewer(Server()), seconds=1)
     (body,) = sent
     assert body["spec"] == {
         "user": "alice",
@@ -190,11 +190,11 @@ async def test_each_webhook_has_a_path_and_every_outcome_is_counted() -> None:
     served.accepted_paths.expect({""})
     async with TestClient(TestServer(served.app())) as client:
         for path, body, code in (
-            ("/toys", asked(), 200),
+            ("/toys", review_body(), 200),
             ("/toys", b"?", 400),
-            ("/faulty", asked(), 500),
-            ("/setting", asked(), 200),
-            ("/elsewhere", asked(), 404),
+            ("/faulty", review_body(), 500),
+            ("/setting", review_body(), 200),
+            ("/elsewhere", review_body(), 404),
         ):
             async with client.post(f"{path}?timeout=10s", data=body) as answer:
                 assert answer.status == code, path

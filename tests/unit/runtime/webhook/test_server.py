@@ -41,7 +41,7 @@ async def serving(server: WebhookServer, port: int) -> asyncio.Task[None]:
     return task
 
 
-async def ask(session: aiohttp.ClientSession, port: int) -> str | None:
+async def post(session: aiohttp.ClientSession, port: int) -> str | None:
     async with session.post(f"https://{HOST}:{port}/toys", data=b"?") as answer:
         assert answer.status == 400
         return answer.headers.get("Connection")
@@ -55,10 +55,10 @@ async def test_a_new_certificate_is_shown_without_cutting_off_who_is_connected()
     port = free_port()
     task = await serving(server, port)
     async with trusting(first) as old, trusting(second) as new:
-        await ask(old, port)
+        await post(old, port)
         server.show(second)
-        await ask(new, port)
-        await ask(old, port)  # on the connection that it has
+        await post(new, port)
+        await post(old, port)  # on the connection that it has
     task.cancel()
     await asyncio.wait([task])
 
@@ -86,10 +86,10 @@ async def test_at_its_end_it_is_not_ready_any_more() -> None:
 
 async def test_only_who_knows_the_path_is_answered() -> None:
     """Else any pod could ask what any user may create."""
-    asked: list[str] = []
+    requested: list[str] = []
 
     def review(request: Request, facts: Facts) -> Review:
-        asked.append(request.user.name)
+        requested.append(request.user.name)
         return Review()
 
     server = WebhookServer(Connection(Server()), [webhook(review)], metrics=Metrics(), linger=0)
@@ -106,9 +106,9 @@ async def test_only_who_knows_the_path_is_answered() -> None:
         server.accepted_paths.expect({first})
         guesses = ("/toys", f"/{second}/toys", f"/{first[:-1]}/toys", f"/{first}x/toys", f"/x/{first}/toys")
         assert [await status(path) for path in guesses] == [404] * len(guesses)
-        assert not asked
+        assert not requested
         assert await status(f"/{first}/toys") == 200
-        assert asked == ["joe"]
+        assert requested == ["joe"]
 
 
 def test_the_earlier_path_is_answered_for_a_while() -> None:
@@ -140,13 +140,13 @@ async def test_a_client_certificate_may_be_asked_for(tmp_path: Path) -> None:
     for authority, taken in ((ours, True), (Authority("other"), False), (None, False)):
         context = client_context(ca=found.authority)
         if authority is not None:
-            mine = authority.issue("client")
-            context = client_context(ca=found.authority, certificate=mine.certificate, key=mine.key)
+            own = authority.issue("client")
+            context = client_context(ca=found.authority, certificate=own.certificate, key=own.key)
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
             if taken:
-                await ask(session, port)
+                await post(session, port)
             else:
                 with pytest.raises((aiohttp.ClientError, OSError)):
-                    await ask(session, port)
+                    await post(session, port)
     task.cancel()
     await asyncio.wait([task])

@@ -112,11 +112,11 @@ async def test_where_it_listens_and_whom_it_answers(tmp_path: Path, monkeypatch:
             await asyncio.open_connection("127.0.0.1", port)
         kept = read(server.list(SECRET)[0]["data"])
         for authority, taken in ((ours, True), (Authority("other"), False), (None, False)):
-            mine = authority.issue("client") if authority is not None else None
+            own = authority.issue("client") if authority is not None else None
             context = client_context(
                 ca=kept.bundle,
-                certificate=mine.certificate if mine else None,
-                key=mine.key if mine else None,
+                certificate=own.certificate if own else None,
+                key=own.key if own else None,
             )
             async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
                 if taken:

@@ -17,7 +17,7 @@ SERVICE = Service("ns", "hooks")
 ADDRESS = Address("https://192.0.2.7:9443")
 
 
-def ask_for_another(request: Request, facts: Facts) -> Review:
+def require_another(request: Request, facts: Facts) -> Review:
     """Only where an object called other is."""
     found = facts.require(LiveGet(TOY, Key(request.key.namespace, "other")))
     if isinstance(found, Present):
@@ -25,7 +25,7 @@ def ask_for_another(request: Request, facts: Facts) -> Review:
     return Review((Violation("spec", type(found).__name__, "other"),))
 
 
-def webhook(review: Any = ask_for_another, **changes: Any) -> Webhook:
+def webhook(review: Any = require_another, **changes: Any) -> Webhook:
     fields: dict[str, Any] = {
         "kind": "validating",
         "name": "toys.fournos.dev",
