@@ -88,6 +88,28 @@ def _problem(user: User, key: Key, job: Obj, facts: Facts) -> str | Unknown:
     return f"pod {name} is neither of a run nor of a resolver"
 
 
+def job_of_pod(user: User, facts: Facts) -> Obj | str | Unknown:
+    """Returns the FournosJob whose run the calling pod is part of, or the reason why there is none.
+
+    `user`: the reviewed user of the pod's token.  Five rounds of live reads.
+    """
+    extra = dict(user.extra)
+    namespace, _, _ = user.name.removeprefix(_ACCOUNT).partition(":")
+    step: dict[str, Any] | str | Unknown = _get(
+        POD, Key(namespace, "".join(extra.get(POD_NAME, ())[:1])), "".join(extra.get(POD_UID, ())[:1]), facts
+    )
+    for resource in (TASK_RUN, PIPELINE_RUN, FOURNOS_JOB):
+        if not isinstance(step, dict):
+            return step
+        owner = controller_of(step) or {}
+        if owner.get("kind") != resource.kind:
+            return f"{step['metadata']['name']} is of no {resource.kind}"
+        step = _get(resource, Key(namespace, owner["name"]), owner["uid"], facts)
+    if not isinstance(step, dict):
+        return step
+    return _problem(user, Key(namespace, step["metadata"]["name"]), step, facts) or step
+
+
 def _get(resource: Resource, key: Key, uid: str, facts: Facts) -> dict[str, Any] | str | Unknown:
     """Returns the object if it has this UID, otherwise the reason why not.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
 
 import orjson
 
@@ -24,19 +24,24 @@ from fournos.kube.store import LAST_APPLIED
 from fournos.runtime.decision import (
     Absent,
     Answer,
+    Facts,
     LiveGet,
     LiveList,
     LogTail,
     MayCreate,
+    Need,
     Present,
     Question,
     SecretFacts,
     SecretShape,
     Unknown,
     UnknownFields,
+    attempt,
 )
 from fournos.runtime.redact import redact
 from fournos.runtime.reviews import access_review, allowed
+
+T = TypeVar("T")
 
 MAX_LINE = 1000
 """Characters kept of each log line, because a tail ends up in a status message."""
@@ -49,6 +54,26 @@ async def answer(api: Api, questions: Iterable[Question]) -> dict[Question, Answ
     return dict(
         zip(distinct, await asyncio.gather(*(_one(api, question) for question in distinct)), strict=True)
     )
+
+
+async def answered(decide: Callable[[Facts], T], api: Api, *, seconds: float, rounds: int) -> T:
+    """Returns the result of a decision whose questions are answered within `seconds`.
+
+    A question without an answer by then is Unknown.  Raises LookupError if the decision requires new facts
+    after so many rounds, and any error of a faulty decision.
+    """
+    deadline = asyncio.get_running_loop().time() + seconds
+    answers: dict[Question, Answer] = {}
+    for _ in range(rounds + 1):
+        result = attempt(decide, Facts(answers))
+        if not isinstance(result, Need):
+            return result
+        try:
+            async with asyncio.timeout_at(deadline):
+                answers |= await answer(api, result.questions)
+        except TimeoutError:
+            answers |= {question: Unknown("no answer in time") for question in result.questions}
+    raise LookupError(f"the decision still asks after {rounds} rounds")
 
 
 async def _one(api: Api, question: Question) -> Answer:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.jobs.own_job import POD_NAME, POD_UID, job_webhooks, review
+from fournos.jobs.own_job import POD_NAME, POD_UID, job_of_pod, job_webhooks, review
 from fournos.jobs.settings import JobSettings
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, Resource
@@ -196,3 +196,44 @@ def test_who_is_asked_about() -> None:
     assert entry["rules"][0]["resources"] == ["fournosjobs", "fournosjobs/status"]
     assert entry["namespaceSelector"] == {"matchLabels": {"kubernetes.io/metadata.name": NS}}
     assert entry["failurePolicy"] == "Fail"
+
+
+def job_found(pod: str, there: World, *, namespace: str = NS, uid: str = "") -> Any:
+    claims = {POD_NAME: pod, POD_UID: uid or f"uid-{pod}"} if pod else {}
+    user = User(
+        f"system:serviceaccount:{namespace}:default",
+        extra=tuple((key, (value,)) for key, value in claims.items()),
+    )
+    facts = Facts()
+    while isinstance(found := attempt(job_of_pod, user, facts), Need):
+        answers = dict(facts.answers)
+        for question in found.questions:
+            assert isinstance(question, LiveGet)
+            value = there.get((question.resource, question.key.name))
+            here = value is not None and question.key.namespace == NS
+            answers[question] = Present(value) if here else Absent()
+        facts = Facts(answers)
+    return found
+
+
+def with_job() -> World:
+    return {**world(), (FJOB, "victim"): deepcopy(VICTIM)}
+
+
+def test_the_job_of_a_pod_is_found_from_its_token() -> None:
+    assert job_found("victim-run-pod", with_job()) == VICTIM
+
+
+@pytest.mark.parametrize(("pod", "because"), [("resolve-pod", "is of no TaskRun"), ("", "is not there")])
+def test_a_pod_of_no_run_has_no_job(pod: str, because: str) -> None:
+    assert because in job_found(pod, with_job())
+    assert "is not there" in job_found("victim-run-pod", with_job(), uid="earlier")
+    assert "is not there" in job_found("victim-run-pod", with_job(), namespace="other")
+
+
+@pytest.mark.parametrize("case", sorted(FORGED))
+def test_a_forged_chain_has_no_job(case: str) -> None:
+    pod, forge, _ = FORGED[case]
+    there = with_job()
+    forge(there)
+    assert not isinstance(job_found(pod, there), dict)

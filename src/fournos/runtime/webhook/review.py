@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -13,8 +13,8 @@ from fournos.api.rules import Violation
 from fournos.kube.api import Api
 from fournos.kube.patches import json_patch
 from fournos.kube.resource import Key
-from fournos.runtime.decision import MAX_ROUNDS, Answer, Facts, Question, Unknown, User, attempt
-from fournos.runtime.fetch_facts import answer
+from fournos.runtime.decision import MAX_ROUNDS, User
+from fournos.runtime.fetch_facts import answered
 from fournos.runtime.webhook.types import Request, Review, Webhook
 
 API_VERSION: Final = "admission.k8s.io/v1"
@@ -60,18 +60,7 @@ async def decide(webhook: Webhook, request: Request, api: Api, *, seconds: float
     A question without an answer by then is Unknown.  Raises LookupError if the review requires new facts
     after MAX_ROUNDS rounds, and any error of a faulty review.
     """
-    deadline = asyncio.get_running_loop().time() + seconds
-    answers: dict[Question, Answer] = {}
-    for _ in range(MAX_ROUNDS + 1):
-        result = attempt(webhook.review, request, Facts(answers))
-        if isinstance(result, Review):
-            return result
-        try:
-            async with asyncio.timeout_at(deadline):
-                answers |= await answer(api, result.questions)
-        except TimeoutError:
-            answers |= {question: Unknown("no answer in time") for question in result.questions}
-    raise LookupError(f"{webhook.name} still asks after {MAX_ROUNDS} rounds")
+    return await answered(partial(webhook.review, request), api, seconds=seconds, rounds=MAX_ROUNDS)
 
 
 def verdict(review: Review) -> str:
