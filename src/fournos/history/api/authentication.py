@@ -90,29 +90,34 @@ class Authenticator:
         self._kept: TtlCache[bytes, User | str] = TtlCache(KEPT, monotonic=monotonic)
         self._room = asyncio.Semaphore(AT_ONCE)
 
-    async def user(self, request: web.Request) -> User:
-        """Raises UnauthorizedError, TooManyRequestsError, UnavailableError."""
+    async def user(self, request: web.Request, *, audience: str = "") -> User:
+        """`audience`: for whom the token must be; empty: for the API server.
+
+        Raises UnauthorizedError, TooManyRequestsError, UnavailableError.
+        """
         if self._front_proxy is not None and (user := self._front_proxy.user(request)) is not None:
             return user
         token = bearer(request.headers.get("Authorization", ""))
         if not token:
             raise UnauthorizedError("a bearer token of this cluster is needed")
-        digest = hashlib.sha256(token.encode()).digest()
+        digest = hashlib.sha256(f"{audience} {token}".encode()).digest()
         found = self._kept.get(digest)
         if found is None:
             if self._room.locked():
                 raise TooManyRequestsError("too many tokens are being reviewed", retry_after=1)
             async with self._room:
-                found = await self._review(digest, token)
+                found = await self._review(digest, token, audience)
         if isinstance(found, str):
             raise UnauthorizedError(found)
         return found
 
-    async def _review(self, digest: bytes, token: str) -> User | str:
+    async def _review(self, digest: bytes, token: str, audience: str) -> User | str:
+        review = token_review(token, audiences=(audience,) if audience else ())
         try:
-            found = user_of(await self._api.create(TOKEN_REVIEW, token_review(token)))
+            found = user_of(await self._api.create(TOKEN_REVIEW, review))
         except KubeError as error:
             raise UnavailableError("the API server cannot review the token now", retry_after=2) from error
         if found is None:
-            return self._kept.put(digest, "the token is not valid in this cluster", UNKNOWN)
+            where = f"for {audience}" if audience else "in this cluster"
+            return self._kept.put(digest, f"the token is not valid {where}", UNKNOWN)
         return self._kept.put(digest, found, KNOWN)

@@ -15,7 +15,12 @@ _VARIABLES: Final = {
     "namespace": "Namespace of the run.",
     "run": "UID or name of the run.",
     "document": "Name of the document.",
+    "path": "Path of the artifact.",
 }
+_OWN: Final = (
+    "For the pods of a FournosJob's run, with a token whose audience is history.fournos.dev, or through the "
+    "Kubernetes API server with the pod's own token."
+)
 _STATUS: Final = {
     "type": "object",
     "description": "An error, as a Kubernetes Status.",
@@ -56,8 +61,9 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {
         "operationId": route.name,
         "summary": route.summary,
-        "description": f"Needs the right to {route.access.verb} {route.access.resource} "
-        "of history.fournos.dev.",
+        "description": _OWN
+        if route.own
+        else f"Needs the right to {route.access.verb} {route.access.resource} of history.fournos.dev.",
         "tags": [route.tag],
         "parameters": [*_variables(route.path), *_query(route.parameters)],
         "responses": {

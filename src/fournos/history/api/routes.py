@@ -6,8 +6,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from aiohttp import web
+
 from fournos.history.api.authorization import Access, Scope
 from fournos.history.api.parameters import NoParameters, Parameters
+from fournos.kube.resource import Obj
 from fournos.runtime.decision import User
 
 
@@ -24,6 +27,10 @@ class Call:
     """The variables of the path."""
     body: Any = None
     """The parsed body; None for a route without one."""
+    request: web.Request | None = None
+    """The request itself, for routes that stream."""
+    own: Obj | None = None
+    """The FournosJob of the calling pod, for a route with `own`."""
 
 
 Handler = Callable[[Any, Call], Awaitable[Any]]
@@ -48,3 +55,7 @@ class Route:
     body: Any = None
     """The type of the request's body; None for none."""
     tag: str = "runs"
+    own: bool = False
+    """The caller is a pod of a FournosJob's run and acts on that job, without any other right."""
+    stream: bool = False
+    """The handler reads the body itself, or returns a response of its own."""

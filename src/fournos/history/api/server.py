@@ -14,7 +14,7 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from fournos.history.api.authentication import Authenticator
-from fournos.history.api.authorization import Authorizer
+from fournos.history.api.authorization import Authorizer, Scope
 from fournos.history.api.errors import (
     ApiError,
     BadRequestError,
@@ -23,9 +23,11 @@ from fournos.history.api.errors import (
     UnavailableError,
 )
 from fournos.history.api.openapi import document
+from fournos.history.api.own_job import AUDIENCE, own_job
 from fournos.history.api.parameters import read
 from fournos.history.api.routes import Call, Route
 from fournos.history.api.wire import adapter, body, etag
+from fournos.kube.api import Api
 from fournos.runtime.decision import User
 from fournos.runtime.serving_certificate import ServingCertificate
 
@@ -49,6 +51,7 @@ class HistoryServer:
         self,
         routes: Iterable[Route],
         service: Any,
+        api: Api,
         authenticator: Authenticator,
         authorizer: Authorizer,
         *,
@@ -56,13 +59,14 @@ class HistoryServer:
         unavailable: tuple[type[Exception], ...] = (),
         refused: tuple[type[Exception], ...] = (),
     ) -> None:
-        """`service` is handed to the handlers.
+        """`service` is handed to the handlers.  `api` reads the owners of a pod that sends to its own job.
 
         `unavailable`: the errors of a store that does not answer.  `refused`: those of a query that is not
         valid; their text is for the caller.
         """
         self._routes = tuple(routes)
         self._service = service
+        self._api = api
         self._authenticator = authenticator
         self._authorizer = authorizer
         self._unavailable = unavailable
@@ -76,7 +80,8 @@ class HistoryServer:
         for prefix in (PREFIX, AGGREGATED):
             app.router.add_get(f"{prefix}/openapi.json", self._openapi)
             for route in self._routes:
-                app.router.add_route(route.method, prefix + route.path, partial(self._answer, route))
+                path = prefix + route.path.replace("{path}", "{path:.+}")
+                app.router.add_route(route.method, path, partial(self._answer, route))
         app.router.add_get(AGGREGATED, _discovery)
         return app
 
@@ -102,15 +107,19 @@ class HistoryServer:
         return web.Response(body=self._document, content_type="application/json", headers=_HEADERS)
 
     async def _answer(self, route: Route, request: web.Request) -> web.StreamResponse:
-        user = await self._authenticator.user(request)
         path = dict(request.match_info)
         namespace = path.pop("namespace", "")
-        scope = await self._authorizer.scope(user, route.access, namespace)
+        if route.own:
+            user = await self._authenticator.user(request, audience=AUDIENCE)
+            job = await own_job(user, self._api)
+            namespace, scope = job["metadata"]["namespace"], Scope(())
+        else:
+            user = await self._authenticator.user(request)
+            job, scope = None, await self._authorizer.scope(user, route.access, namespace)
         parameters = read(route.parameters, request.query)
-        given = await _body(request, route.body) if route.body is not None else None
-        result = await route.handler(
-            self._service, Call(user, scope, parameters, namespace=namespace, path=path, body=given)
-        )
+        given = await _body(request, route.body) if route.body is not None and not route.stream else None
+        call = Call(user, scope, parameters, namespace, path, given, request, job)
+        result = await route.handler(self._service, call)
         if route.method != "GET":
             _audit(route, user, request)
         if isinstance(result, web.StreamResponse):

@@ -75,6 +75,7 @@ async def test_headers_count_only_with_the_certificate_of_the_api_server(
     server = HistoryServer(
         ROUTES,
         Service(store),
+        reviews,  # type: ignore[arg-type]
         Authenticator(reviews, monotonic=lambda: 0.0, front_proxy=proxy),  # type: ignore[arg-type]
         Authorizer(reviews, store, monotonic=lambda: 0.0),  # type: ignore[arg-type]
         version="1",

@@ -1,0 +1,122 @@
+"""The routes of artifacts: sent by the run itself or by a person, listed, downloaded."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any, Final, Protocol
+from urllib.parse import quote
+
+from aiohttp import ClientError, web
+
+from fournos.history.api.authorization import Access
+from fournos.history.api.errors import BadRequestError, ConflictError, InvalidError, NotFoundError
+from fournos.history.api.routes import Call, Route
+from fournos.history.api.runs import Which, found
+from fournos.history.artifacts.archive import Artifacts, BusyError, NoRunError
+from fournos.history.artifacts.rules import Artifact, ArtifactError
+from fournos.history.records import Identity
+from fournos.kube.resource import key_of, uid_of
+
+
+class Service(Protocol):
+    """What the handlers of this module use, beside what `runs.found` does."""
+
+    @property
+    def artifacts(self) -> Artifacts: ...
+
+    @property
+    def cluster(self) -> str: ...
+
+    def now(self) -> datetime: ...
+
+
+async def put_own(service: Service, call: Call) -> Artifact:
+    """Receives a file from a pod of the run."""
+    assert call.own is not None
+    identity = Identity(service.cluster, key_of(call.own).namespace, uid_of(call.own))
+    return await _receive(service, call, identity)
+
+
+async def put(service: Any, call: Call) -> Artifact:
+    return await _receive(service, call, (await found(service, call)).identity)
+
+
+async def _receive(service: Service, call: Call, identity: Identity) -> Artifact:
+    request = call.request
+    assert request is not None
+    size = request.content_length
+    if size is None:
+        raise BadRequestError("Content-Length: the size of the file is needed")
+    try:
+        return await service.artifacts.receive(
+            identity,
+            call.path["path"],
+            _pieces(request),
+            size=size,
+            sha256=request.headers.get("X-Content-SHA256", ""),
+            now=service.now(),
+        )
+    except ArtifactError as error:
+        raise InvalidError(str(error)) from None
+    except BusyError as error:
+        raise ConflictError(str(error), retry_after=2) from None
+    except NoRunError:
+        raise NotFoundError(
+            "the history has no record of this run yet; send it again", name=identity.uid
+        ) from None
+
+
+async def _pieces(request: web.Request) -> AsyncIterator[bytes]:
+    try:
+        async for piece in request.content.iter_chunked(2**18):
+            yield piece
+    except ClientError as error:
+        raise ArtifactError("the connection was lost") from error
+
+
+async def list_artifacts(service: Any, call: Call) -> list[Artifact]:
+    run = await found(service, call)
+    return sorted(await service.store.artifacts(run.identity), key=lambda one: one.path)
+
+
+async def download(service: Any, call: Call) -> web.StreamResponse:
+    """Sends a file.  A browser saves it and never shows it: its content is anybody's."""
+    run, path, request = await found(service, call), call.path["path"], call.request
+    assert request is not None
+    artifact = await service.artifacts.find(run.identity, path)
+    if artifact is None:
+        raise NotFoundError(f"{run.name} has no artifact {path}", name=path)
+    tag = f'"{artifact.sha256}"'
+    name = quote(path.rpartition("/")[2], safe="")
+    headers = {
+        "Content-Type": "application/octet-stream",
+        "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
+        "Content-Length": str(artifact.size),
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+        "X-Content-Type-Options": "nosniff",
+        "Cache-Control": "private, no-cache",
+        "ETag": tag,
+    }
+    if tag in request.headers.get("If-None-Match", ""):
+        return web.Response(status=304, headers={"ETag": tag})
+    response = web.StreamResponse(headers=headers)
+    await response.prepare(request)
+    async for chunk in service.artifacts.read(run.identity, artifact):
+        await response.write(chunk)
+    await response.write_eof()
+    return response
+
+
+_RUN: Final = "/namespaces/{namespace}/runs/{run}/artifacts"
+
+ROUTES: Final = (
+    Route("GET", _RUN, "listArtifacts", "The artifacts of a run", Access("get", "runs/artifacts"),
+          list_artifacts, list[Artifact], Which, tag="artifacts"),
+    Route("GET", _RUN + "/{path}", "getArtifact", "The content of an artifact",
+          Access("get", "runs/artifacts"), download, Any, Which, tag="artifacts", stream=True),
+    Route("PUT", _RUN + "/{path}", "putArtifact", "Store an artifact of a run",
+          Access("create", "runs/artifacts"), put, Artifact, Which, tag="artifacts", stream=True),
+    Route("PUT", "/own/artifacts/{path}", "putOwnArtifact", "Store an artifact of the run that calls",
+          Access("create", "own/artifacts"), put_own, Artifact, tag="artifacts", own=True, stream=True),
+)  # fmt: skip

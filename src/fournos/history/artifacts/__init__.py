@@ -1,0 +1,1 @@
+"""Artifacts: the files that a run leaves behind."""
