@@ -8,7 +8,7 @@ run, because the framework has no time limits and messages for it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from fournos.api.conditions import is_true
@@ -68,6 +68,8 @@ class QueuedFournosJob:
     """GenericJob of a FournosJob; the framework detects its optional capabilities by method."""
 
     ctx: Context
+    _requests: dict[Priority | None, WorkloadRequest] = field(default_factory=dict, compare=False)
+    """The requested Workload by priority: built once, read several times a pass."""
 
     resource: ClassVar[Resource] = FOURNOS_JOB
 
@@ -116,16 +118,19 @@ class QueuedFournosJob:
     # --- the requested Workload ---
 
     def workload_request(self, priority: Priority | None) -> WorkloadRequest:
-        ctx = self.ctx
-        return build.workload_request(
-            ctx.job,
-            ctx.spec,
-            hardware=ctx.hardware,
-            priority=priority,
-            attempt=ctx.draft.attempt + 1,
-            name_taken=name_is_taken(ctx),
-            settings=ctx.settings,
-        )
+        found = self._requests.get(priority)
+        if found is None:
+            ctx = self.ctx
+            found = self._requests[priority] = build.workload_request(
+                ctx.job,
+                ctx.spec,
+                hardware=ctx.hardware,
+                priority=priority,
+                attempt=ctx.draft.attempt + 1,
+                name_taken=name_is_taken(ctx),
+                settings=ctx.settings,
+            )
+        return found
 
     def workload_priority_class(self) -> str:
         """Returns the requested class, or "" while the Workload holds quota.

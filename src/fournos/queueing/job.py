@@ -1,14 +1,15 @@
 """The interface of a job kind to the framework: a small mandatory protocol and optional capabilities.
 
-An implementation wraps one observed object.  It does no I/O and keeps no state.  The optional protocols are
-recognized by their methods, as in Kueue's own jobframework.
+An implementation wraps one observed object.  It does no I/O and keeps no state.  The optional capabilities
+are recognized by their methods, as in Kueue's own jobframework.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 from fournos.kube.resource import Obj, Resource, uid_of
 from fournos.queueing.podsets import PodSetInfo
@@ -50,10 +51,22 @@ class GenericJob(Protocol):
     def pods_ready(self) -> bool: ...
 
 
-@runtime_checkable
-class JobWithStartPatch(Protocol):
+class Capability(ABC):  # noqa: B024 - its methods are those of the classes below
+    """Base of the optional capabilities: a class has a capability if it has all of its methods.
+
+    Not a runtime-checkable protocol: up to Python 3.11 each isinstance collects a protocol's members again,
+    and each pass checks several capabilities.
+    """
+
+    @classmethod
+    def __subclasshook__(cls, other: type) -> bool:
+        return all(callable(getattr(other, name, None)) for name in cls.__abstractmethods__)
+
+
+class JobWithStartPatch(Capability):
     """A kind that is placed and unsuspended by one patch of the job, and suspended by another."""
 
+    @abstractmethod
     def start(self, infos: Sequence[PodSetInfo]) -> Obj:
         """Returns the merge patch that places and unsuspends the job.
 
@@ -61,15 +74,16 @@ class JobWithStartPatch(Protocol):
         """
         ...
 
+    @abstractmethod
     def stop(self, infos: Sequence[PodSetInfo] | None) -> Obj:
         """Returns the merge patch that suspends the job and removes the infos (None: Workload unknown)."""
         ...
 
 
-@runtime_checkable
-class JobWithCustomStart(Protocol):
+class JobWithCustomStart(Capability):
     """A kind whose pods are created from objects of its own, not by a patch of the job."""
 
+    @abstractmethod
     def start_steps(self, workload: Obj) -> Sequence[Step]:
         """Returns the steps of the start.
 
@@ -78,67 +92,69 @@ class JobWithCustomStart(Protocol):
         ...
 
 
-@runtime_checkable
-class JobWithCustomWorkload(Protocol):
+class JobWithCustomWorkload(Capability):
     """A kind whose spec and settings decide what labels decide for others.
 
     These are name, queue, labels and priority class of the Workload, and when the Workload still matches.
     """
 
+    @abstractmethod
     def workload_request(self, priority: Priority | None) -> WorkloadRequest: ...
 
+    @abstractmethod
     def workload_priority_class(self) -> str:
         """ "" for none, or for a class that must not change any more."""
         ...
 
+    @abstractmethod
     def fits(self, workload: Obj) -> bool:
         """True if the Workload requests what the job needs."""
         ...
 
 
-@runtime_checkable
-class JobWithReclaimablePods(Protocol):
+class JobWithReclaimablePods(Capability):
     """A kind whose pods can end before the job and then need no quota."""
 
+    @abstractmethod
     def reclaimable_pods(self) -> Mapping[str, int]:
         """Returns the number of ended pods by pod set."""
         ...
 
 
-@runtime_checkable
-class JobWithCustomStop(Protocol):
+class JobWithCustomStop(Capability):
     """A kind that is not stopped by a single patch."""
 
+    @abstractmethod
     def stop_steps(self, infos: Sequence[PodSetInfo] | None, reason: str, message: str) -> Sequence[Step]:
         """Returns the steps that stop the job; empty once it has stopped."""
         ...
 
 
-@runtime_checkable
-class JobWithFinalize(Protocol):
+class JobWithFinalize(Capability):
     """A kind with objects to delete when its Workload is no longer needed."""
 
+    @abstractmethod
     def finalize_steps(self) -> Sequence[Step]: ...
 
 
-@runtime_checkable
-class JobWithPriorityClass(Protocol):
+class JobWithPriorityClass(Capability):
     """A kind with a pod priority class of its own, for jobs without the label."""
 
+    @abstractmethod
     def priority_class(self) -> str: ...
 
 
-@runtime_checkable
-class JobWithCustomWorkloadActivation(Protocol):
+class JobWithCustomWorkloadActivation(Capability):
     """A kind that can take its Workload out of the queue for a time (`spec.active: false`)."""
 
+    @abstractmethod
     def held_back(self) -> bool: ...
 
 
-@runtime_checkable
-class JobWithManagedBy(Protocol):
+class JobWithManagedBy(Capability):
     """A kind with `spec.managedBy`, the name of the controller that runs the job after its admission."""
 
+    @abstractmethod
     def managed_by(self) -> str | None: ...
 
 
