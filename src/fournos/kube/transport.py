@@ -8,7 +8,6 @@ import os
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import TypeAlias
 
 import aiohttp
@@ -132,8 +131,8 @@ class Transport:
                 raise InvalidError(f"{request}: the object is nested too deeply to be written") from error
             headers = {**headers, "Content-Type": request.content_type}
         loop = asyncio.get_running_loop()
-        # The fence: checked after all waiting, so that no write is sent with an expired lease.  `_fence`
-        # checks again once there is a connection.
+        # The fence: checked after all waiting, so that no write is sent with an expired lease.  The
+        # connector checks again once there is a connection.
         if self._guard is not None and request.method != "GET":
             self._guard()
         started = loop.time()
@@ -149,7 +148,6 @@ class Transport:
                 server_hostname=self._credentials.server_name,
                 timeout=aiohttp.ClientTimeout(total=limit, sock_connect=CONNECT_TIMEOUT),
                 allow_redirects=False,  # the token must not be sent to another server
-                trace_request_ctx=request.method,
             )
             status = response.status
             return response
@@ -172,25 +170,15 @@ class Transport:
             self._bucket.pause(min(error.retry_after, LONGEST_PAUSE))
         return error
 
-    async def _fence(self, _: aiohttp.ClientSession, trace: SimpleNamespace, __: object) -> None:
-        """Checks the fence again immediately before a write is sent.
-
-        Connecting takes time, and aiohttp itself repeats a PUT or DELETE when a kept connection turns out to
-        be closed.
-        """
-        if self._guard is not None and trace.trace_request_ctx != "GET":
-            self._guard()
-
     def _connected(self) -> aiohttp.ClientSession:
         if self._closed:
             raise ConnectionLostError("the connection was closed; ask for the present one")
         if self._session is None:
-            fence = aiohttp.TraceConfig()
-            fence.on_connection_create_end.append(self._fence)
-            fence.on_connection_reuseconn.append(self._fence)
             self._session = aiohttp.ClientSession(
                 # No connection limit: the token bucket is the limit, and watches hold connections.
-                connector=Connector(limit=0, keepalive_timeout=60, resolver=self._resolver),
+                connector=Connector(
+                    guard=self._guard, limit=0, keepalive_timeout=60, resolver=self._resolver
+                ),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 # Compression would cost both sides more CPU than the saved bytes are worth in a cluster.
                 headers={
@@ -201,7 +189,6 @@ class Transport:
                 # Responses are never decompressed: a few KiB could become gigabytes.
                 auto_decompress=False,
                 read_bufsize=2**18,
-                trace_configs=[fence] if self._guard is not None else None,
             )
         return self._session
 
