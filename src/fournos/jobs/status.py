@@ -25,12 +25,18 @@ class StatusDraft(Draft):
 
     def __init__(self, job: Obj, now: datetime) -> None:
         super().__init__(job, now)
+        self._parsed: dict[str, tuple[Any, FournosJobStatus]] = {}
+        """Field → its JSON value and the parsed status, because a pass reads a field often."""
         self._display_name = display_name(job)
 
     # --- reading: each field by its own type, so that an invalid field does not affect the others ---
 
-    def _read(self, *names: str) -> FournosJobStatus:
-        return read(FournosJobStatus, self._status, *names)
+    def _read(self, name: str) -> FournosJobStatus:
+        value = self._status.get(name)
+        found = self._parsed.get(name)
+        if found is None or found[0] is not value:  # a changed field is a new object
+            found = self._parsed[name] = (value, read(FournosJobStatus, self._status, name))
+        return found[1]
 
     @property
     def attempt(self) -> int:
