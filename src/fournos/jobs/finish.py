@@ -85,9 +85,10 @@ def fail_attempt(ctx: Context, message: str) -> Decision:
 def after_end(ctx: Context) -> Decision:
     """Cleans up after a terminal phase: leftovers, the finalizer, then the job itself after `spec.ttl`."""
     steps = [*release(ctx), *(queue(ctx).steps if prebuilt_name(ctx.job) else ()), *ctx.finalizer(on=False)]
-    if steps:
-        return Decision(steps=tuple(steps))
     expiry = _expiry(ctx)
+    if steps:
+        # The deletions of a Workload and a resolve Job are events; a prebuilt Workload may need more steps.
+        return Decision(tuple(steps), wake_at=expiry, settled=not prebuilt_name(ctx.job))
     if expiry is None:
         return Decision()
     if ctx.now >= expiry:

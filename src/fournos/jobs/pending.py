@@ -85,7 +85,8 @@ def in_queue(ctx: Context, message: str) -> Decision:
         return _admitted(ctx, outcome.workload)
     elif not outcome.steps and not outcome.retry:
         _record_reason(ctx, view(workload))
-    return ctx.decision(outcome.steps, wake_at=_pending_deadline(ctx), retry=outcome.retry)
+    made = workload is None and bool(outcome.steps)  # Kueue's verdict on it is an event
+    return ctx.decision(outcome.steps, wake_at=_pending_deadline(ctx), retry=outcome.retry, settled=made)
 
 
 def adopt(ctx: Context) -> Decision:

@@ -173,7 +173,7 @@ def _launch(ctx: Context) -> Decision:
             "correct FOURNOS_RESOLVE_JOB_TEMPLATE and restart the operator",
         )
     body = build.resolve_job(ctx.job, template=ctx.template.body, image=image, settings=ctx.settings)
-    return ctx.decision([Create(JOB, body)])
+    return ctx.decision([Create(JOB, body)], wake_at=ctx.now + _LOOK_EVERY, settled=True)
 
 
 def _image(pipeline: Obj) -> str | None:

@@ -123,7 +123,7 @@ def _launch(ctx: Context) -> Decision:
         settings=ctx.settings,
     )
     steps.append(Create(PIPELINE_RUN, run))
-    return ctx.decision(steps, wake_at=ctx.now + _STARTED_WITHIN)
+    return ctx.decision(steps, wake_at=ctx.now + _STARTED_WITHIN, settled=True)
 
 
 def _launch_failed(ctx: Context, failure: StepFailure) -> Decision:

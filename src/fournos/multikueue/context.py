@@ -154,7 +154,12 @@ class Context(PassContext):
         self.deadlines.append(when)
 
     def decision(
-        self, steps: Sequence[Step] = (), *, wake_at: datetime | None = None, retry: bool = False
+        self,
+        steps: Sequence[Step] = (),
+        *,
+        wake_at: datetime | None = None,
+        retry: bool = False,
+        settled: bool = False,
     ) -> Decision:
         """Returns the decision with these steps and deadlines and those that the pass has collected."""
         return Decision(
@@ -163,6 +168,7 @@ class Context(PassContext):
             events=tuple(self.draft.events),
             wake_at=min((*self.deadlines, *filter(None, (wake_at,))), default=None),
             retry=retry,
+            settled=settled,
         )
 
 

@@ -63,6 +63,8 @@ class Acted:
     """Seconds to wait as the API server asked (Retry-After); 0.0 without such a request."""
     news: bool = False
     """True if a response changed a cache.  Its watch event enqueues no key, so this key must run again."""
+    unforeseen: bool = False
+    """True if such a response shows more than this pass's own write, such as an object that existed."""
 
 
 class _WaitError(Exception):
@@ -105,18 +107,18 @@ class StepExecutor:
         Raises ConflictError (a patched object has changed: observe it again) and NotLeaderError.
         """
         done: list[tuple[Step, Obj | None]] = []
-        news = False
+        news = unforeseen = False
         for step in steps:
             try:
-                answer, fresh = await self._carry_out(step, caches, executors or {})
+                answer, fresh, own = await self._carry_out(step, caches, executors or {})
             except (ConflictError, NotLeaderError):
                 raise
             except _WaitError as error:
-                return Acted(tuple(done), Waiting(step, str(error)), news=news)
+                return Acted(tuple(done), Waiting(step, str(error)), news=news, unforeseen=unforeseen)
             except (_ForeignError, _NotAllowedError) as error:
                 word = "ForeignObject" if isinstance(error, _ForeignError) else "NotAllowed"
                 failure = StepFailure(step, word, str(error), transient=False, count=failures + 1)
-                return Acted(tuple(done), failure, news=news)
+                return Acted(tuple(done), failure, news=news, unforeseen=unforeseen)
             except KubeError as error:
                 failure = StepFailure(
                     step,
@@ -127,41 +129,47 @@ class StepExecutor:
                     reason=error.reason,
                 )
                 retry_after = error.retry_after if isinstance(error, ServerError) else None
-                return Acted(tuple(done), failure, retry_after or 0.0, news=news)
+                return Acted(tuple(done), failure, retry_after or 0.0, news=news, unforeseen=unforeseen)
             done.append((step, answer))
             news = news or fresh
-        return Acted(tuple(done), news=news)
+            unforeseen = unforeseen or (fresh and not own)
+        return Acted(tuple(done), news=news, unforeseen=unforeseen)
 
     async def _carry_out(
         self, step: Step, caches: Caches, executors: Mapping[type[Custom], Executor]
-    ) -> tuple[Obj | None, bool]:
-        """Returns the API server's response, and True if it changed a cache."""
+    ) -> tuple[Obj | None, bool, bool]:
+        """Returns the API server's response, if it changed a cache, and if only by this step's own write."""
         match step:
             case Create():
-                answer = await self._create(step, caches)
+                answer, own = await self._create(step, caches)
             case Patch():
+                # Without the precondition the response may also show another client's change.
+                own = "resourceVersion" in (step.body.get("metadata") or {})
                 answer = await self.api.patch(
                     step.resource, step.key, step.body, subresource=step.subresource
                 )
             case Delete():
                 await self._delete(step)
-                return None, False
+                return None, False, True
             case Custom():
                 await executors[type(step)](step, self.api)
-                return None, True  # what the step changed is read by the next observation
+                return None, True, False  # what the step changed is read by the next observation
             case CopySecret():
                 copy = await self._copy_secret(step, caches)
-                return None, caches.assume(SECRET, copy)  # the response holds the secret: not kept
-        return answer, caches.assume(step.resource, answer)
+                fresh = caches.assume(SECRET, copy)
+                return None, fresh, False  # the response holds the secret: not kept
+        return answer, caches.assume(step.resource, answer), own
 
-    async def _create(self, step: Create, caches: Caches) -> Obj:
+    async def _create(self, step: Create, caches: Caches) -> tuple[Obj, bool]:
+        """Returns the object, and True if this request created it."""
         try:
-            return await self.api.create(step.resource, step.body)
+            return await self.api.create(step.resource, step.body), True
         except AlreadyExistsError:
             # The object may be our own: from a pass that crashed, or from a request with a lost response.
             if step.name_taken is not None:
-                return await self._created(step, step.name_taken)
-            return await _ours(step.resource, step.body, self.api, caches, own_label=step.own_label)
+                return await self._created(step, step.name_taken), False
+            found = await _ours(step.resource, step.body, self.api, caches, own_label=step.own_label)
+            return found, False
 
     async def _created(self, step: Create, name_taken: Callable[[Create, Obj], NameTaken | None]) -> Obj:
         """Returns the live object if `name_taken` accepts it; else raises _WaitError or _ForeignError."""

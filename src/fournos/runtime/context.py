@@ -64,7 +64,12 @@ class PassContext:
         return isinstance(answer, Present) and answer.value["metadata"]["resourceVersion"] == version
 
     def decision(
-        self, steps: Sequence[Step] = (), *, wake_at: datetime | None = None, retry: bool = False
+        self,
+        steps: Sequence[Step] = (),
+        *,
+        wake_at: datetime | None = None,
+        retry: bool = False,
+        settled: bool = False,
     ) -> Decision:
         """Returns a decision with these steps and with the status and events of the draft."""
         return Decision(
@@ -73,4 +78,5 @@ class PassContext:
             events=tuple(self.draft.events),
             wake_at=wake_at,
             retry=retry,
+            settled=settled,
         )

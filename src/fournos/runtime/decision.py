@@ -244,7 +244,9 @@ class Decision:
 
     `status` is the whole wanted status (None: leave it).  Only keys that differ are written, with the
     observed resourceVersion as a precondition.  `wake_at` runs the key again at that time.  `retry` runs it
-    again with backoff, for a fact that changes without a watch event.
+    again with backoff, for a fact that changes without a watch event.  `settled`: when the steps are done,
+    nothing remains to be decided before the next watch event or `wake_at`, so that the objects which they
+    have made start no pass.
     """
 
     steps: tuple[Step, ...] = ()
@@ -252,6 +254,7 @@ class Decision:
     events: tuple[EventRecord, ...] = ()
     wake_at: datetime | None = None
     retry: bool = False
+    settled: bool = False
 
 
 Observed_contra = TypeVar("Observed_contra", contravariant=True)

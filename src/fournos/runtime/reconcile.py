@@ -122,6 +122,7 @@ class _Pass(Generic[Observed]):
         self.answers: dict[Question, Answer] = {}
         self.done: list[tuple[Step, Obj | None]] = []
         self.news = False
+        self.unforeseen = False
 
     async def run(self) -> Outcome:
         observed = self.controller.observe(self.caches, self.key)
@@ -176,6 +177,7 @@ class _Pass(Generic[Observed]):
         )
         self.done += acted.done
         self.news = self.news or acted.news
+        self.unforeseen = self.unforeseen or acted.unforeseen
         if isinstance(acted.stopped, StepFailure):
             # Transient failures come in large numbers; the manager logs the outage once for all of them.
             expected = acted.stopped.transient or self.is_gone(acted.stopped)
@@ -224,7 +226,8 @@ class _Pass(Generic[Observed]):
                 error=error,
             )
         # The written status is input of the next decision, and its own watch event enqueues no key.
-        again = self.news or (written is not None and self.kept(written, decision))
+        news = self.unforeseen if decision.settled and failure is None else self.news
+        again = news or (written is not None and self.kept(written, decision))
         # A step that failed is retried after the backoff, even if earlier steps have changed a cache.
         retry = transient or (decision.retry and (failure is not None or not again))
         return Outcome(

@@ -283,6 +283,44 @@ async def test_a_decision_that_created_runs_once_more_since_its_event_is_an_echo
     assert not (await bench.run(always(Decision(steps=(Create(THING, thing_of(bench.toy)),))))).again
 
 
+def touched(**metadata: str) -> Patch:
+    return Patch(TOY, TOY_KEY, {"metadata": {"labels": {"a": "b"}, **metadata}})
+
+
+@pytest.mark.parametrize(
+    ("step", "existed", "status", "again"),
+    [
+        ("create", False, None, False),
+        ("create", True, None, True),  # adopted: it may have gone on since it was made
+        ("create", False, {"phase": "Running"}, True),  # the next decision reads the status
+        ("guarded patch", False, None, False),
+        ("patch", False, None, True),  # the response may show another client's change
+    ],
+)
+async def test_a_settled_decision_runs_again_for_what_it_has_not_foreseen_only(
+    bench: Bench, step: str, existed: bool, status: Obj | None, again: bool
+) -> None:
+    if existed:
+        bench.server.create(THING, thing_of(bench.toy))
+    steps: dict[str, Step] = {
+        "create": Create(THING, thing_of(bench.toy)),
+        "patch": touched(),
+        "guarded patch": touched(resourceVersion=bench.toy["metadata"]["resourceVersion"]),
+    }
+    outcome = await bench.run(always(Decision((steps[step],), status=status, settled=True)))
+    assert (outcome.result, outcome.again) == (Result.DONE, again)
+
+
+async def test_a_settled_decision_whose_step_failed_runs_again_for_the_steps_before(bench: Bench) -> None:
+    bench.refuse("delete", InvalidError("no", status=422), times=2)
+    steps = (Create(THING, thing_of(bench.toy)), Delete(TOY, TOY_KEY, "uid-1"))
+
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        return Decision(settled=True) if facts.failure else Decision(steps, settled=True)
+
+    assert (await bench.run(decide)).again
+
+
 async def test_retry_comes_with_backoff_once_nothing_is_left_to_write(bench: Bench) -> None:
     decide = always(Decision(status={"phase": "Waits"}, retry=True))
     first = await bench.run(decide)
