@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import secrets
@@ -15,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+import uvloop
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings
 
@@ -86,7 +86,7 @@ def main(
     logs.configure(levels=levels)
     try:
         credentials = load(kubeconfig, context)
-        return asyncio.run(
+        return uvloop.run(
             _run(
                 list(zip(parts, settings, strict=True)),
                 webhooks,
