@@ -33,7 +33,7 @@ PROBES = (FLEETS, "test_how_often_a_cluster_is_probed")
 ANSWERS = (FLEETS, "test_how_long_an_answer_may_take")
 WRAPPERS, MINICLUSTERS, ADMISSION = (
     f"tests/unit/{name}.py"
-    for name in ("appwrappers/test_settings", "miniclusters/test_settings", "appwrappers/test_admission")
+    for name in ("appwrappers/test_settings", "miniclusters/test_settings", "appwrappers/test_mutation")
 )
 FRAMEWORKS, WORKERS = (f"tests/unit/{name}/test_settings.py" for name in ("frameworks", "multikueue"))
 WEBHOOK, METRICS, VAULT = (

@@ -9,8 +9,7 @@ import pytest
 
 from fournos.api.conditions import condition
 from fournos.jobs.controller import jobs_controller
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
-from fournos.jobs.settings import JobSettings
+from fournos.jobs.kinds import PIPELINE, PIPELINE_RUN
 from fournos.jobs.template import Template
 from fournos.kube.errors import ConnectionLostError, ForbiddenError, KubeError
 from fournos.kube.kinds import POD, SECRET
@@ -29,6 +28,7 @@ from tests.unit.jobs.actors import (
     phase,
     submit,
 )
+from tests.unit.jobs.single import finished, status
 from tests.world.harness import Scenario, run
 from tests.world.server import Server
 
@@ -37,29 +37,6 @@ _NO_HARDWARE = (
     "must name its GPUs: write spec.hardware, or set FOURNOS_HARDWARE_REQUIRED=false on the operator, "
     "which then runs such jobs without GPUs"
 )
-
-
-async def finished(
-    setup: Callable[[Server], Any] = submit,
-    *,
-    writes: dict[str, Any] | None = None,
-    settings: JobSettings = SETTINGS,
-    template: Template = TEMPLATE,
-    script: Any = (),
-    tekton: Tekton | None = None,
-    horizon: float = 60.0,
-) -> Server:
-    def begin(server: Server) -> None:
-        environment(server)
-        setup(server)
-
-    cast = [Resolver(writes or {}), Kueue(), tekton or Tekton()]
-    scenario = Scenario(jobs_controller(settings, template), begin, cast, script, horizon=horizon)
-    return (await run(scenario)).server
-
-
-def status(server: Server) -> Any:
-    return job(server).get("status") or {}
 
 
 @pytest.mark.parametrize("kind", [WORKLOAD, PIPELINE_RUN])
@@ -235,130 +212,6 @@ async def test_a_foreign_object_of_our_name_is_left_alone() -> None:
     assert server.list(WORKLOAD) == []
 
 
-async def test_stopped_before_it_began() -> None:
-    server = await finished(lambda s: submit(s, shutdown="Stop"))
-    assert phase(server) == "Stopped"
-    assert server.list(PIPELINE_RUN) == []
-
-
-async def test_work_that_finished_before_the_stop_counts() -> None:
-    """Stop arrives when the run has just succeeded."""
-    tekton = Tekton(endless={"job"})
-
-    def stop_at_the_end(server: Server) -> None:
-        now = "2030-01-01T00:10:00Z"
-        over = {"type": "Succeeded", "status": "True", "reason": "Succeeded", "message": "done"}
-        server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"shutdown": "Stop"}})
-        server.patch(
-            PIPELINE_RUN,
-            Key(NS, "job"),
-            {"status": {"conditions": [over], "completionTime": now}},
-            subresource="status",
-        )
-
-    server = await finished(tekton=tekton, script=[stop_at_the_end])
-    assert phase(server) == "Succeeded"
-
-
-async def test_a_stop_is_raised_to_terminate() -> None:
-    tekton = Tekton(deaf={"job"})
-
-    def spec(shutdown: str) -> Callable[[Server], None]:
-        def change(server: Server) -> None:
-            server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"shutdown": shutdown}})
-
-        return change
-
-    seen: list[Any] = []
-
-    def look(server: Server) -> None:
-        seen.append(server.get(PIPELINE_RUN, Key(NS, "job"))["spec"].get("status"))
-
-    await finished(tekton=tekton, script=[spec("Stop"), look, spec("Terminate"), look], horizon=30)
-    assert seen == ["CancelledRunFinally", "Cancelled"]
-
-
-async def test_suspended_at_creation_and_resumed() -> None:
-    def resume(server: Server) -> None:
-        assert phase(server) == "Pending"
-        assert status(server)["message"].startswith("Suspended")
-        server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"suspend": False}})
-
-    server = await finished(lambda s: submit(s, suspend=True), script=[resume])
-    assert phase(server) == "Succeeded"
-
-
-async def test_suspended_while_it_runs() -> None:
-    def suspend(value: bool) -> Callable[[Server], None]:
-        def change(server: Server) -> None:
-            if not value:
-                assert (phase(server), server.list(WORKLOAD)) == ("Pending", [])
-            server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"suspend": value}})
-
-        return change
-
-    server = await finished(tekton=Tekton(endless={"job"}), script=[suspend(True), suspend(False)])
-    assert phase(server) == "Succeeded"
-    assert [a["outcome"] for a in status(server)["attempts"]] == ["Stopped", "Succeeded"]
-
-
-async def test_time_to_live_deletes_the_finished_job() -> None:
-    server = await finished(lambda s: submit(s, ttl="30m"), horizon=1700)
-    assert phase(server) == "Succeeded"
-    server = await finished(lambda s: submit(s, ttl="30m"), horizon=1900)
-    assert server.list(FOURNOS_JOB) == []
-
-
-async def test_a_wait_that_is_too_long_fails() -> None:
-    def setup(server: Server) -> None:
-        submit(server, "first", cluster="cluster-1")
-        submit(server, timeouts={"pending": "10m"})
-
-    server = await finished(setup, tekton=Tekton(endless={"first"}), horizon=700)
-    assert phase(server) == "Failed"
-    assert "Not admitted within spec.timeouts.pending (10m)" in status(server)["message"]
-
-
-async def test_who_holds_the_cluster_is_said() -> None:
-    def setup(server: Server) -> None:
-        submit(server, "first")
-        submit(server)
-
-    server = await finished(setup, tekton=Tekton(endless={"first"}))
-    expected = "Cluster cluster-1 is exclusively locked by job first, waiting for it to finish"
-    assert (phase(server), status(server)["message"]) == ("Pending", expected)
-
-
-async def test_the_holder_that_is_said_is_the_one_that_holds() -> None:
-    """Kueue's words stay the same when one job takes the cluster over from another; ours must not."""
-
-    def setup(server: Server) -> None:
-        submit(server, "first")
-        submit(server, "urgent", priority="nightly")
-        submit(server)
-
-    def end_first(server: Server) -> None:
-        assert "by job first" in status(server)["message"]
-        server.patch(FOURNOS_JOB, Key(NS, "first"), {"spec": {"shutdown": "Terminate"}})
-
-    server = await finished(setup, tekton=Tekton(endless={"first", "urgent"}), script=[end_first])
-    assert phase(server, "first") == "Stopped"
-    expected = "Cluster cluster-1 is exclusively locked by job urgent, waiting for it to finish"
-    assert (phase(server), status(server)["message"]) == ("Pending", expected)
-
-
-async def test_a_long_queue_is_not_written_again_for_every_job_that_ends() -> None:
-    def setup(server: Server) -> None:
-        submit(server, "first")
-        for number in range(60):
-            submit(server, f"waiting-{number}")
-
-    server = await finished(setup, tekton=Tekton(endless={"first"}))
-    messages = [j["status"]["message"] for j in server.list(FOURNOS_JOB) if j["metadata"]["name"] != "first"]
-    assert sum("by job first" in message for message in messages) == 50
-    assert sum("by another job" in message for message in messages) == 10
-
-
 async def test_copies_of_secrets_go_with_the_run_where_the_setting_says_so() -> None:
     kept = await finished(writes={"secretRefs": ["vault-my-creds"]})
     assert len(kept.list(SECRET, namespace=NS)) == 2
@@ -368,30 +221,6 @@ async def test_copies_of_secrets_go_with_the_run_where_the_setting_says_so() -> 
     )
     assert phase(gone) == "Succeeded"
     assert gone.list(SECRET, namespace=NS) == []
-
-
-async def test_a_lost_workload_stops_the_run_and_queues_it_again() -> None:
-    def lose(server: Server) -> None:
-        server.delete(WORKLOAD, Key(NS, "job"))
-
-    server = await finished(tekton=Tekton(endless={"job"}, pods=True), script=[lose])
-    assert phase(server) == "Succeeded"
-    assert [a["outcome"] for a in status(server)["attempts"]] == ["Lost", "Succeeded"]
-
-
-async def test_a_spec_that_changes_in_the_queue_is_queued_anew() -> None:
-    """Cluster and priority are free until a cluster is assigned."""
-
-    def setup(server: Server) -> None:
-        submit(server, "first")
-        submit(server)
-
-    def move(server: Server) -> None:
-        assert phase(server) == "Pending"
-        server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"cluster": "cluster-2"}})
-
-    server = await finished(setup, tekton=Tekton(endless={"first"}), script=[move])
-    assert (phase(server), status(server)["cluster"]) == ("Succeeded", "cluster-2")
 
 
 async def test_a_spec_that_cannot_be_read_fails_and_says_what_is_wrong() -> None:

@@ -10,15 +10,11 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition, is_true
-from fournos.kube.errors import InvalidError
 from fournos.kube.resource import Key
 from fournos.multikueue import names
-from fournos.multikueue.kinds import MULTIKUEUE_CONFIG
 from fournos.queueing.kinds import WORKLOAD
-from tests.unit.multikueue import actors, workers
 from tests.unit.multikueue.actors import (
     condition_of,
-    fleet,
     job,
     line,
     mirrors,
@@ -27,96 +23,20 @@ from tests.unit.multikueue.actors import (
     twins,
     workload,
 )
-from tests.unit.multikueue.workers import FOO, NS, WORKERS, at
+from tests.unit.multikueue.lives import (
+    evict,
+    finish,
+    foreign,
+    is_rejected,
+    on_first,
+    only_first,
+    outcome,
+    runs_on,
+    scenario,
+)
+from tests.unit.multikueue.workers import FOO, NS, at
 from tests.world.harness import DISTURBED, Scenario, run
 from tests.world.server import Server
-
-
-def runs_once(server: Server) -> None:
-    """An attempt runs on one worker; two attempts of a job only if one worker was lost."""
-    running = [
-        (one["metadata"]["name"], one["metadata"]["annotations"][names.ATTEMPT])
-        for worker in WORKERS
-        for one in server.list(at(worker, FOO))
-        if (one.get("status") or {}).get("phase") == "Running"
-    ]
-    assert len(running) == len(set(running)), f"twice: {running}"
-    lost = any(
-        change.resource == workers.LINE and change.object["spec"].get("down") for change in server.history
-    )
-    assert lost or len(running) == len({name for name, _ in running}), f"two attempts at once: {running}"
-
-
-def lean(server: Server) -> None:
-    """What travels has no owner, no finalizer, no managedBy, and says whose it is."""
-    for worker in WORKERS:
-        for one in server.list(at(worker, FOO), selector=f"{names.ORIGIN_LABEL}=fournos"):
-            meta = one["metadata"]
-            assert "managedBy" not in one["spec"] and not meta.get("finalizers")
-            assert not meta.get("ownerReferences") and meta["labels"][names.PREBUILT] == "foo-a"
-            assert meta["annotations"][names.PREBUILT] == "foo-a"
-
-
-def foreign_stays(server: Server) -> None:
-    for worker in WORKERS:
-        for one in server.list(at(worker, FOO)):
-            if names.ORIGIN_LABEL not in one["metadata"].get("labels", {}):
-                assert one["spec"] == {"theirs": True}
-        assert worker != "w2" or not _had_foreign(server) or server.find(at("w2", FOO), Key(NS, "a"))
-
-
-def _had_foreign(server: Server) -> bool:
-    return any(
-        change.resource == at("w2", FOO) and change.object["spec"] == {"theirs": True}
-        for change in server.history
-    )
-
-
-def secrets_of_quota(server: Server) -> None:
-    """Kueue's rules for its Workload's status."""
-    for one in server.list(WORKLOAD):
-        status = one.get("status") or {}
-        assert not (status.get("clusterName") and status.get("nominatedClusterNames"))
-
-
-INVARIANTS = (runs_once, lean, foreign_stays, secrets_of_quota)
-
-
-def scenario(
-    *script: Callable[[Server], None], setup: Callable[[Server], None] = submit, **kwargs: Any
-) -> Scenario:
-    def begin(server: Server) -> None:
-        fleet(server)
-        setup(server)
-
-    first, *others = workers.controllers(kwargs.pop("settings", workers.SETTINGS))
-    return Scenario(
-        first,
-        begin,
-        others=others,
-        actors=actors.ACTORS,
-        script=script,
-        invariants=INVARIANTS,
-        lags=range(1, 25, 3),
-        **{"end": outcome, **kwargs},
-    )
-
-
-def outcome(server: Server) -> Any:
-    """What all runs must agree on: not which of two equal workers it was, nor when."""
-    found = {}
-    for one in server.list(FOO, namespace=NS):
-        name = one["metadata"]["name"]
-        own = server.find(WORKLOAD, Key(NS, f"foo-{name}")) or {}
-        status = own.get("status") or {}
-        found[name] = (
-            {key: value for key, value in (one.get("status") or {}).items() if key != "where"},
-            (condition(own, "Finished") or {}).get("reason"),
-            is_true(own, "Admitted"),
-            [check["state"] for check in status.get("admissionChecks") or ()],
-            bool(status.get("clusterName")),
-        )
-    return found, len(mirrors(server)), len(twins(server))
 
 
 def verdicts(server: Server) -> Any:
@@ -127,30 +47,12 @@ def verdicts(server: Server) -> Any:
 # --- what happens ------------------------------------------------------------------------------------
 
 
-def finish(server: Server) -> None:
-    for worker in WORKERS:
-        line(server, worker, finish=True)
-
-
 def delete(server: Server) -> None:
     server.delete(FOO, Key(NS, "a"))
 
 
-def evict(server: Server) -> None:
-    server.patch(WORKLOAD, Key(NS, "foo-a"), {"spec": {"evict": True}})
-
-
 def deactivate(server: Server) -> None:
     server.patch(WORKLOAD, Key(NS, "foo-a"), {"spec": {"active": False}})
-
-
-def only_first(server: Server) -> None:
-    line(server, "w2", full=True)
-
-
-def on_first(server: Server) -> None:
-    only_first(server)
-    submit(server)
 
 
 def worker_evicts(server: Server) -> None:
@@ -167,27 +69,10 @@ def mend(server: Server) -> None:
     line(server, "w1", down=None)
 
 
-def foreign(server: Server) -> None:
-    body = {"metadata": {"name": "a", "namespace": NS}, "spec": {"theirs": True}}
-    server.create(at("w2", FOO), body)
-    line(server, "w1", full=True)
-    submit(server)
-
-
 def has_finished(server: Server) -> None:
     assert condition(workload(server), "Finished")["reason"] == "Succeeded"  # type: ignore[index]
     assert job(server)["status"]["phase"] == "Succeeded"
     assert not mirrors(server) and not twins(server)
-
-
-def runs_on(worker: str) -> Callable[[Server], None]:
-    def check(server: Server) -> None:
-        assert mirrors(server) == [(worker, "a")], (mirrors(server), twins(server))
-        assert job(server)["status"] == {"phase": "Running", "where": worker, "observedGeneration": 1}
-        assert workload(server)["status"]["clusterName"] == worker and state(server) == "Ready"
-        assert is_true(workload(server), "Admitted")
-
-    return check
 
 
 def nothing_left(server: Server) -> None:
@@ -209,10 +94,6 @@ def after_the_cut(server: Server) -> None:
     assert ("w2", "a") in mirrors(server) and job(server)["status"]["where"] == "w2"
     assert condition_of(server, "workers.fournos.dev/w1") == ("False", "Unusable")
     assert condition_of(server, "Active") == ("True", "SomeActiveClusters")
-
-
-def is_rejected(server: Server) -> None:
-    assert not workload(server)["spec"]["active"] and not mirrors(server) and not twins(server)
 
 
 STORIES: dict[str, tuple[Scenario, Callable[[Server], None]]] = {
@@ -249,22 +130,6 @@ async def test_a_foreign_object_of_the_same_name_is_not_touched() -> None:
     assert state(server) == "Pending" and twins(server) == [("w1", "foo-a")], (
         "the other worker is still asked"
     )
-
-
-async def test_refused_by_all_it_is_rejected() -> None:
-    def refuse(server: Server) -> None:
-        foreign(server)
-        line(server, "w1", full=None)
-        groups = {at(worker, FOO) for worker in WORKERS}
-        server.refusals.append(
-            lambda verb, resource, obj: (
-                InvalidError("spec.work: no", status=422) if verb == "create" and resource in groups else None
-            )
-        )
-
-    server = (await run(scenario(setup=refuse))).server
-    is_rejected(server)
-    assert "spec.work: no" in workload(server)["status"]["admissionChecks"][0]["message"]
 
 
 async def test_only_what_names_multikueue_is_taken() -> None:
@@ -314,75 +179,6 @@ async def test_a_kind_without_a_status_subresource_has_its_status_too() -> None:
     assert job(server)["status"]["phase"] == "Succeeded"
 
 
-async def test_a_worker_that_leaves_the_fleet_gives_its_jobs_back() -> None:
-    def leave(server: Server) -> None:
-        line(server, "w2", full=None)
-        server.patch(MULTIKUEUE_CONFIG, Key("", "all"), {"spec": {"clusters": ["w2"]}})
-
-    runs_on("w2")((await run(scenario(leave, setup=on_first))).server)
-
-
-async def test_a_worker_without_the_crd_is_left_out_for_this_kind_alone() -> None:
-    def setup(server: Server) -> None:
-        line(server, "w1", missing=True)
-        submit(server)
-
-    server = (await run(scenario(setup=setup))).server
-    runs_on("w2")(server)
-    assert condition_of(server, "workers.fournos.dev/w1") == ("True", "SomeKinds")
-
-
-async def test_what_a_worker_lacks_is_told_and_once_it_is_there_the_job_runs() -> None:
-    messages: list[str] = []
-
-    def setup(server: Server) -> None:
-        line(server, "w1", bare=True)
-        on_first(server)
-
-    def received(server: Server) -> None:
-        messages.append(workload(server)["status"]["admissionChecks"][0]["message"])
-        line(server, "w1", bare=None)
-
-    runs_on("w1")((await run(scenario(received, setup=setup))).server)
-    assert messages == [
-        'waits for quota on "w1", "w2"; "w1" does not take it yet: namespaces "jobs" not found',
-    ]
-
-
-async def test_no_worker_at_all() -> None:
-    def setup(server: Server) -> None:
-        for worker in WORKERS:
-            line(server, worker, down=True)
-        submit(server)
-
-    server = (await run(scenario(setup=setup))).server
-    assert condition_of(server, "Active") == ("False", "NoUsableClusters")
-    assert "cannot be reached" in workload(server)["status"]["admissionChecks"][0]["message"]
-
-
-async def test_incremental_asks_one_after_the_other() -> None:
-    settings = workers.SETTINGS.model_copy(update={"dispatcher": "incremental", "incremental_step": 1})
-    requested: list[tuple[float, list[tuple[str, str]]]] = []
-
-    def setup(server: Server) -> None:
-        line(server, "w1", full=True)
-        line(server, "w2", full=True)
-        submit(server)
-
-    def watch(server: Server) -> None:
-        if not requested or requested[-1][1] != twins(server):
-            requested.append((server.clock.monotonic(), twins(server)))
-
-    case = scenario(setup=setup, settings=settings)
-    server = (await run(replace(case, actors=(*actors.ACTORS, watch)))).server
-    assert [found for _, found in requested if found] == [
-        [("w1", "foo-a")],
-        [("w1", "foo-a"), ("w2", "foo-a")],
-    ]
-    assert 299 <= requested[-1][0] <= 302
-    assert workload(server)["status"]["nominatedClusterNames"] == ["w1", "w2"]
-
-
 async def test_orphans_go_and_what_is_not_ours_stays() -> None:
     def leftovers(server: Server) -> None:
         ours = {names.ORIGIN_LABEL: "fournos", names.PREBUILT: "foo-gone"}
@@ -403,63 +199,3 @@ async def test_orphans_go_and_what_is_not_ours_stays() -> None:
     server = (await run(replace(case, invariants=()))).server
     assert [one["metadata"]["name"] for one in server.list(at("w1", FOO))] == ["other"]
     assert [one["metadata"]["name"] for one in server.list(at("w1", WORKLOAD))] == ["foo-other"]
-
-
-async def test_two_names_of_one_cluster_do_not_take_from_each_other() -> None:
-    def leftovers(server: Server) -> None:
-        for name, worker in (("alias", "w1"), ("renamed", "no-more")):
-            meta = {
-                "name": name,
-                "namespace": NS,
-                "labels": {names.ORIGIN_LABEL: "fournos", names.PREBUILT: f"foo-{name}"},
-                "annotations": {names.WORKER: worker},
-            }
-            server.create(at("w2", FOO), {"metadata": meta, "spec": {}})
-
-    case = scenario(setup=leftovers)
-    server = (await run(replace(case, invariants=()))).server
-    assert [one["metadata"]["name"] for one in server.list(at("w2", FOO))] == ["alias"]
-
-
-async def test_equal_workers_share_the_load() -> None:
-    def many(server: Server) -> None:
-        for number in range(12):
-            submit(server, f"j{number}")
-
-    case = scenario(setup=many)
-    server = (await run(replace(case, invariants=()))).server
-    counts = [sum(worker == found for found, _ in mirrors(server)) for worker in WORKERS]
-    assert sum(counts) == 12 and min(counts) >= 2
-
-
-async def test_what_cannot_be_deleted_on_one_worker_does_not_keep_the_job_from_the_others() -> None:
-    received: dict[str, float] = {}
-
-    def stuck(server: Server) -> None:
-        server.patch(at("w1", FOO), Key(NS, "a"), {"metadata": {"finalizers": ["example.com/gone"]}})
-        line(server, "w2", full=None)
-        evict(server)
-
-    def listen(server: Server) -> None:
-        checks = ((server.find(WORKLOAD, Key(NS, "foo-a")) or {}).get("status") or {}).get("admissionChecks")
-        for check in checks or ():
-            received.setdefault(str(check.get("message")), server.clock.monotonic())
-
-    case = scenario(stuck, setup=on_first, horizon=3000.0)
-    server = (await run(replace(case, actors=(*actors.ACTORS, listen), invariants=()))).server
-    assert ("w2", "a") in mirrors(server) and workload(server)["status"]["clusterName"] == "w2"
-    assert job(server)["status"]["where"] == "w2" and state(server) == "Ready"
-    (waits,) = [text for text in received if text.startswith("waits for an earlier attempt to go")]
-    assert '"w1" still has Foo jobs/a (its finalizers stay)' in waits
-    others = [received[text] for text in received if 'reservation on "w2"' in text]
-    assert 0 < others[-1] - received[waits] <= 310
-
-
-async def test_a_finished_job_is_told_though_its_copy_stays() -> None:
-    def stuck(server: Server) -> None:
-        server.patch(at("w1", FOO), Key(NS, "a"), {"metadata": {"finalizers": ["example.com/gone"]}})
-        finish(server)
-
-    server = (await run(replace(scenario(stuck, setup=on_first), invariants=()))).server
-    assert condition(workload(server), "Finished")["reason"] == "Succeeded"  # type: ignore[index]
-    assert mirrors(server) == [("w1", "a")]

@@ -3,122 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
-from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
-from fournos.kube.errors import ConflictError, ConnectionLostError, InvalidError, KubeError, ServerError
+from fournos.kube.errors import ConflictError, KubeError, ServerError
 from fournos.kube.resource import Key, Obj, Resource
-from fournos.multikueue import names
-from fournos.multikueue.remote_clients import RemoteClients
-from fournos.multikueue.workers import Read, RemoteStep, Send
+from fournos.multikueue.workers import Read, RemoteStep
 from fournos.multikueue.workers import create as creation
 from fournos.queueing.kinds import WORKLOAD
 from fournos.runtime.steps import Delete, Patch
-from tests.fakes.clusters import FakeCluster, FakeClusters, kubeconfig
-from tests.unit.multikueue.workers import FOO, SETTINGS
-from tests.unit.runtime.loop import LoopClock
-from tests.world.server import Connection, Server
+from tests.fakes.clusters import kubeconfig
+from tests.unit.multikueue.rig import NS, PASS, A, B, body, rig
+from tests.unit.multikueue.workers import FOO
 
 pytestmark = pytest.mark.looptime
-
-NS = "jobs"
-PASS: ContextVar[str] = ContextVar("test_pass")
-A, B = Key(NS, "a"), Key(NS, "b")
-MANAGER: Any = None
-"""Steps for workers never go there."""
-
-
-class Remote(Connection):
-    """A worker's API that hangs, or fails so many times."""
-
-    def __init__(self, cluster: FakeCluster) -> None:
-        super().__init__(Server())
-        self.cluster = cluster
-        self.hangs = False
-        self.fails: list[KubeError] = []
-        self.gate = self._gate
-
-    async def _gate(self) -> None:
-        if self.hangs:
-            await asyncio.Event().wait()
-        if self.fails:
-            raise self.fails.pop(0)
-
-    async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
-        await self.gate()
-        return await super().create(resource, obj)
-
-    async def patch(self, resource: Resource, key: Key, body: Obj, *, subresource: str | None = None) -> Obj:
-        await self.gate()
-        return await super().patch(resource, key, body, subresource=subresource)
-
-    async def delete(self, resource: Resource, key: Key, **options: Any) -> None:
-        await self.gate()
-        await super().delete(resource, key, uid=options.get("uid"))
-
-    async def server_version(self) -> str:
-        await self.cluster.answer("version")
-        return self.cluster.version
-
-    async def close(self) -> None: ...
-
-
-class Rig:
-    def __init__(self) -> None:
-        self.woken: list[Key] = []
-        self.changed: list[str] = []
-        self.remotes: dict[str, Remote] = {}
-        self.clusters = FakeClusters()
-        self.workers = RemoteClients(
-            SETTINGS,
-            wake=self.woken.append,
-            changed=self.changed.append,
-            clock=LoopClock(),
-            dial=self._dial,
-            jitter=lambda: 1.0,
-        )
-
-    def _dial(self, name: str, credentials: Any, *, timeout: float) -> Any:
-        return self.remotes.setdefault(name, Remote(self.clusters.add(credentials.server)))
-
-    def connect(self, name: str) -> Remote:
-        self.workers.connect(name, kubeconfig(f"https://{name}.example.com"), version="1")
-        return self.remotes[name]
-
-    async def send(self, worker: str, key: Key, step: RemoteStep) -> None:
-        await self.workers.send(Send(worker, key, step), MANAGER)
-
-    def in_store(self, worker: str, resource: Resource, key: Key) -> Obj | None:
-        store = self.workers.store(worker, resource)
-        assert store is not None
-        return store.get(key)
-
-
-@asynccontextmanager
-async def rig() -> AsyncIterator[Rig]:
-    found = Rig()
-    task = asyncio.create_task(found.workers.run())
-    await asyncio.sleep(0)
-    try:
-        yield found
-    finally:
-        task.cancel()
-        with suppress(asyncio.CancelledError):
-            await task
-
-
-def body(name: str, *, attempt: str = "1", origin: str = "fournos", worker: str = "w1") -> Obj:
-    meta = {
-        "name": name,
-        "namespace": NS,
-        "labels": {names.ORIGIN_LABEL: origin},
-        "annotations": {names.ATTEMPT: attempt, names.WORKER: worker},
-    }
-    return {"metadata": meta, "spec": {"active": True}}
 
 
 async def test_what_is_made_is_seen_before_its_event() -> None:
@@ -141,33 +40,6 @@ async def test_a_worker_that_hangs_holds_up_nobody() -> None:
         await asyncio.sleep(0.01)
         assert found.in_store("w2", WORKLOAD, A) is not None
         assert found.workers.busy("w1", Key(NS, "h0")), "asked once only"
-
-
-@pytest.mark.parametrize(
-    "failure",
-    [ServerError("etcdserver: timeout", status=500), ConnectionLostError("no answer within 30 s")],
-    ids=["an error", "no answer"],
-)
-async def test_what_failed_waits_longer_each_time_and_is_woken(failure: KubeError) -> None:
-    async with rig() as found:
-        remote = found.connect("w1")
-        await asyncio.sleep(1)  # that it can be used now ends all waiting
-        waits = []
-        for _ in range(3):
-            remote.fails = [failure]
-            await found.send("w1", A, creation(WORKLOAD, body("a")))
-            await asyncio.sleep(0.001)
-            began = asyncio.get_running_loop().time()
-            assert found.workers.busy("w1", A) and found.workers.failure("w1", A) is not None
-            found.woken.clear()
-            while found.workers.busy("w1", A):  # noqa: ASYNC110 - virtual time
-                await asyncio.sleep(0.05)
-            waits.append(round(asyncio.get_running_loop().time() - began, 1))
-            assert A in found.woken
-        assert waits == [0.2, 0.4, 0.8]
-        await found.send("w1", A, creation(WORKLOAD, body("a")))
-        await asyncio.sleep(0.01)
-        assert found.workers.failure("w1", A) is None
 
 
 async def test_a_name_that_is_taken() -> None:
@@ -193,16 +65,6 @@ async def test_a_name_that_is_taken() -> None:
             and foreign.attempt == "1"
         )
         assert "was not made by this manager" in foreign.message
-
-
-@pytest.mark.parametrize("error", [InvalidError("spec.x: no", status=422)])
-async def test_what_is_refused_is_not_sent_again_by_itself(error: KubeError) -> None:
-    async with rig() as found:
-        found.connect("w1").fails = [error]
-        await found.send("w1", A, creation(FOO, body("a")))
-        await asyncio.sleep(0.01)
-        failure = found.workers.failure("w1", A)
-        assert failure is not None and failure.permanent and not found.workers.busy("w1", A)
 
 
 async def test_steps_for_one_workload_keep_their_order_and_stop_at_a_failure() -> None:
@@ -259,15 +121,6 @@ async def test_a_worker_can_be_used_when_its_watches_are_up_and_says_what_it_lac
         assert found.workers.probed("w1") and found.workers.unusable_reason("w1") == ""
         assert "does not serve foos.example.com" in found.workers.unusable_reason("w1", FOO)
         assert "w1" in found.changed
-
-
-async def test_steps_for_a_worker_that_is_not_connected_wait() -> None:
-    async with rig() as found:
-        await found.send("nowhere", A, creation(WORKLOAD, body("a")))
-        await asyncio.sleep(0.01)
-        assert found.workers.busy("nowhere", A)
-        found.workers.disconnect("nowhere")
-        assert not found.workers.busy("nowhere", A)
 
 
 @pytest.mark.parametrize(
@@ -335,20 +188,6 @@ async def test_what_is_remembered_of_workloads_has_an_end(monkeypatch: pytest.Mo
         assert sum(found.workers.failure("w1", Key(NS, f"wl{n}")) is not None for n in range(40)) == 10
 
 
-async def test_a_deletion_that_is_refused_waits_longer_each_time() -> None:
-    """Whoever is woken gives the order again: without a wait that would be a hot loop."""
-    async with rig() as found:
-        remote = found.connect("w1")
-        remote.fails = [InvalidError("denied by a webhook")] * 3
-        await found.send("w1", A, Delete(FOO, A, "u"))
-        await asyncio.sleep(0.05)
-        failure = found.workers.failure("w1", A)
-        assert failure is not None and "denied" in failure.message
-        assert found.workers.busy("w1", A)
-        await asyncio.sleep(1)
-        assert not found.workers.busy("w1", A) and found.woken.count(A) == 2
-
-
 async def test_a_deletion_is_not_sent_again_before_its_event() -> None:
     async with rig() as found:
         remote = found.connect("w1")
@@ -365,38 +204,6 @@ async def test_a_deletion_is_not_sent_again_before_its_event() -> None:
             await found.send("w1", A, Delete(WORKLOAD, A, uid))
             await asyncio.sleep(0.01)
         assert sent == [A]
-
-
-async def test_a_worker_that_can_be_used_again_ends_all_waiting() -> None:
-    async with rig() as found:
-        remote = found.connect("w1")
-        await asyncio.sleep(1)
-        for _ in range(9):  # the backoff is beyond half a minute now
-            remote.fails = [ServerError("down", status=503)]
-            await found.send("w1", A, creation(WORKLOAD, body("a")))
-            await asyncio.sleep(0.01)
-        remote.cluster.failure = ServerError("down", status=503)
-        await asyncio.sleep(16)
-        assert found.workers.unusable_reason("w1") and found.workers.busy("w1", A)
-        remote.cluster.failure = None
-        began = asyncio.get_running_loop().time()
-        while found.workers.unusable_reason("w1"):  # noqa: ASYNC110 - virtual time
-            await asyncio.sleep(0.1)
-        await asyncio.sleep(0.5)
-        assert not found.workers.busy("w1", A) and found.woken[-1] == A
-        assert asyncio.get_running_loop().time() - began < 20
-
-
-async def test_a_worker_asks_for_time() -> None:
-    async with rig() as found:
-        remote = found.connect("w1")
-        await asyncio.sleep(1)
-        remote.fails = [ServerError("slow down", status=429, retry_after=7)]
-        await found.send("w1", A, creation(WORKLOAD, body("a")))
-        await asyncio.sleep(6.9)
-        assert found.workers.busy("w1", A)
-        await asyncio.sleep(0.2)
-        assert not found.workers.busy("w1", A)
 
 
 async def test_a_worker_that_is_forgotten_leaves_no_task() -> None:
@@ -428,59 +235,6 @@ async def test_steps_are_not_part_of_the_pass_that_sends_them() -> None:
         await found.send("w1", A, creation(WORKLOAD, body("a")))
         await asyncio.sleep(0.01)
     assert seen == [""]
-
-
-async def wait_after(found: Rig, key: Key) -> float:
-    """For how long a Workload waits after one more failure."""
-    found.remotes["w1"].fails = [ServerError("down", status=503)]
-    await found.send("w1", key, Patch(FOO, key, {"spec": {}}))
-    await asyncio.sleep(0.001)
-    began = asyncio.get_running_loop().time()
-    while found.workers.busy("w1", key):  # noqa: ASYNC110 - virtual time
-        await asyncio.sleep(0.05)
-    return round(asyncio.get_running_loop().time() - began, 1)
-
-
-async def test_a_success_ends_the_count_of_failures() -> None:
-    async with rig() as found:
-        found.connect("w1")
-        await asyncio.sleep(1)
-        assert [await wait_after(found, A) for _ in range(3)] == [0.2, 0.4, 0.8]
-        await found.send("w1", A, creation(FOO, body("a")))
-        await asyncio.sleep(0.01)
-        assert await wait_after(found, A) == 0.2
-
-
-@pytest.mark.parametrize("meanwhile", [False, True], ids=["afterwards", "while it waits"])
-async def test_of_a_workload_that_is_forgotten_no_count_stays(
-    meanwhile: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fournos.multikueue.remote_client._REMEMBERED", 1)
-    async with rig() as found:
-        remote = found.connect("w1")
-        await asyncio.sleep(1)
-        assert [await wait_after(found, A) for _ in range(2)] == [0.2, 0.4]
-        if meanwhile:
-            remote.fails = [ServerError("down", status=503)] * 2
-            for key in (A, B):
-                await found.send("w1", key, Patch(FOO, key, {"spec": {}}))
-            await asyncio.sleep(5)
-        else:
-            await wait_after(found, B)
-        assert found.workers.failure("w1", A) is None
-        assert await wait_after(found, A) == 0.2
-
-
-async def test_a_refusal_for_good_is_known_until_another_takes_its_place() -> None:
-    """What succeeds for the same Workload, such as a deletion, does not make the worker take it."""
-    async with rig() as found:
-        found.connect("w1").fails = [InvalidError("spec.x: no", status=422)]
-        await found.send("w1", A, creation(FOO, body("a")))
-        await asyncio.sleep(0.01)
-        await found.send("w1", A, Delete(FOO, A, "u"))
-        await asyncio.sleep(0.01)
-        failure = found.workers.failure("w1", A)
-        assert failure is not None and failure.permanent and failure.attempt == "1"
 
 
 async def test_an_object_of_another_origin_is_not_kept() -> None:
