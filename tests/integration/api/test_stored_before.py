@@ -39,7 +39,8 @@ async def group(server: Server) -> AsyncIterator[str]:
 
 
 async def test_writes(server: Server, namespace: str, group: str) -> None:
-    definition = dataclasses.replace(DEFINITION, group=group)
+    resource = dataclasses.replace(DEFINITION.resource, group=group)
+    definition = dataclasses.replace(DEFINITION, resource=resource)
     strict = crd(definition, rules=RULES)
     old = copy.deepcopy(strict)
     old["spec"]["versions"][0]["schema"] = without_limits(old["spec"]["versions"][0]["schema"])
