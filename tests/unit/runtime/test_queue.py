@@ -127,6 +127,31 @@ async def test_when_an_outage_is_over_nobody_waits_for_long(queue: Queue, clock:
     assert queue.retry(B) == 60.0
 
 
+async def test_the_end_of_an_outage_shortens_only_longer_delays(clock: LoopClock) -> None:
+    """Delays up to the limit stay, so that those keys do not come together with the others."""
+    queue = Queue(clock, jitter=lambda: 0.1)
+    for key, delay in ((A, 60), (B, 5), (C, 1)):
+        queue.add_after(key, delay)
+    queue.hurry(5)
+    order = []
+    for _ in range(3):
+        order.append((await take(queue), round(clock.monotonic(), 2)))
+    assert order == [(A, 0.5), (C, 1), (B, 5)]
+
+
+async def test_the_oldest_key_is_the_one_that_was_ready_first(queue: Queue) -> None:
+    assert queue.oldest() == 0.0
+    await asyncio.sleep(1)
+    queue.add(A)
+    await asyncio.sleep(2)
+    queue.add(C)
+    queue.add(B)
+    await asyncio.sleep(4)
+    assert queue.oldest() == pytest.approx(6)
+    assert await take(queue) == A
+    assert queue.oldest() == pytest.approx(4)
+
+
 async def test_of_two_delays_the_earlier_wins(queue: Queue, clock: LoopClock) -> None:
     queue.add_after(A, 10)
     queue.add_after(A, 3)
@@ -187,6 +212,15 @@ async def test_shutdown_gives_out_nothing_more_and_waits_for_what_is_worked_on(q
     await drained
     queue.add(C)
     assert len(queue) == 0
+    queue.shutdown()
+
+
+async def test_shutdown_ends_the_timer(queue: Queue) -> None:
+    queue.add_after(A, 1)
+    queue.shutdown()
+    await asyncio.sleep(2)
+    assert len(queue) == 0
+    queue.shutdown()
 
 
 async def test_what_was_begun_goes_before_what_waits_but_not_for_ever(queue: Queue) -> None:

@@ -2,66 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from fournos.kube.errors import ConflictError, InvalidError, KubeError, NotLeaderError, ServerError
 from fournos.kube.resource import Key, Obj, key_of
-from fournos.kube.store import Store
-from fournos.runtime.act import StepExecutor
-from fournos.runtime.controller import Caches, Controller, Watch
 from fournos.runtime.decision import Absent, Decision, EventRecord, Facts, LiveGet
-from fournos.runtime.reconcile import Outcome, Result, reconcile
-from fournos.runtime.steps import Create, Delete, Patch, Step
-from tests.unit.runtime.toy import THING, TOY, TOY_KEY, make_toy, thing_of
-from tests.world.server import Connection, Server
-
-NOW = datetime(2030, 1, 1, tzinfo=UTC)
-NOTE = EventRecord("Warning", "Odd", "odd")
-
-Deciding = Callable[[Obj, Facts], Decision]
-
-
-class Bench:
-    def __init__(self) -> None:
-        self.server = Server()
-        make_toy(self.server)
-        self.api = Connection(self.server)
-        self.caches = Caches({TOY: Store(), THING: Store()})
-        self.see()
-
-    def see(self) -> None:
-        self.caches[TOY].replace(self.server.list(TOY), str(self.server.version))
-
-    async def run(self, decide: Deciding, *, key: Key = TOY_KEY, failures: int = 0) -> Outcome:
-        controller: Controller[Obj] = Controller(
-            name="toys",
-            watches=(Watch(TOY, lambda obj, caches: [key_of(obj)]),),
-            observe=lambda caches, key: caches[TOY].get(key),
-            decide=lambda toy, facts, now: decide(toy, facts),
-            primary=lambda toy: toy,
-        )
-        return await reconcile(controller, self.caches, StepExecutor(self.api), key, NOW, failures)
-
-    @property
-    def toy(self) -> dict[str, Any]:
-        return self.server.get(TOY, TOY_KEY)
-
-    def refuse(self, verb: str, error: KubeError, *, times: int = 1) -> None:
-        left = [error] * times
-        self.server.refusals.append(lambda seen, *_: left.pop() if seen == verb and left else None)
+from fournos.runtime.reconcile import Result
+from fournos.runtime.steps import Create, Delete, Patch
+from tests.unit.runtime.passes import NOTE, Bench, always, with_failure
+from tests.unit.runtime.toy import THING, TOY, TOY_KEY, thing_of
+from tests.world.server import Connection
 
 
 @pytest.fixture
 def bench() -> Bench:
     return Bench()
-
-
-def always(decision: Decision) -> Deciding:
-    return lambda toy, facts: decision
 
 
 # --- status --------------------------------------------------------------------------------------------
@@ -201,14 +158,6 @@ async def test_an_exception_is_kept_to_its_key(bench: Bench, caplog: pytest.LogC
 
 
 # --- failing steps -------------------------------------------------------------------------------------
-
-
-def with_failure(first: tuple[Step, ...], then: Decision, seen: list[Facts]) -> Deciding:
-    def decide(toy: Obj, facts: Facts) -> Decision:
-        seen.append(facts)
-        return then if facts.failure is not None else Decision(steps=first, status={"phase": "Running"})
-
-    return decide
 
 
 async def test_a_transient_failure_is_told_but_its_steps_wait(bench: Bench) -> None:
