@@ -1,9 +1,12 @@
-"""One life of a controller process in the in-memory world: its caches, which may lag, and its queue."""
+"""One life of a controller process in the in-memory world: its caches, which may lag, and its queue.
+
+The queue, the pass and the schedule after it are those of the manager.  Its tasks are not: the harness runs
+one pass at a time, so that each write, event and crash has a number.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import datetime
 from typing import Any
 
 from fournos.kube.resource import Key, Obj, Resource, key_of
@@ -11,6 +14,8 @@ from fournos.kube.store import Store, same_but_version
 from fournos.runtime.act import StepExecutor
 from fournos.runtime.controller import Caches, Controller, Watch
 from fournos.runtime.dynamic_watches import Followed
+from fournos.runtime.manager import schedule
+from fournos.runtime.queue import Queue
 from fournos.runtime.reconcile import Outcome, Result, reconcile
 from tests.world.server import Connection, Server, clone
 
@@ -39,11 +44,8 @@ class Process:
         """Watch events so far."""
         self._lag = lag
         self._blind = blind
-        self._ready: dict[Key, None] = {}
+        self._queue = VirtualQueue(server.clock, jitter=lambda: 1.0)
         self._at_work: Key | None = None
-        self._failures: dict[Key, int] = {}
-        self._retry_at: dict[Key, float] = {}
-        self._wake_at: dict[Key, datetime] = {}
         self._watches = {watch.resource: watch for watch in controller.watches}
         self._stores = {
             watch.resource: Store(project=watch.project, indexes=watch.indexes)
@@ -132,63 +134,53 @@ class Process:
     def _wake(self, resource: Resource, *objects: Obj | None) -> None:
         for obj in objects:
             if obj is not None:
-                keys = self._watches[resource].wakes(obj, self.caches)
-                self._ready |= dict.fromkeys(key for key in keys if key != self._at_work)
+                for key in self._watches[resource].wakes(obj, self.caches):
+                    if key != self._at_work:
+                        self._queue.add(key)
 
     # --- work ----------------------------------------------------------------------------------------
 
     def wake_all(self) -> None:
         """As at start: all keys of the primary kind, and what the collection finds."""
-        self._ready |= {key_of(obj): None for obj in self.caches[self.controller.resource]}
-        if self.controller.collect is not None:
-            self._ready |= dict.fromkeys(self.controller.collect(self.caches))
+        for obj in self.caches[self.controller.resource]:
+            self._queue.add(key_of(obj))
+        for key in self.controller.collect(self.caches) if self.controller.collect is not None else ():
+            self._queue.add(key)
 
     async def step(self) -> Outcome | None:
         """One pass over the next ready key; None if there is none.  A bug is raised."""
-        if not self._ready:
+        if not len(self._queue):
             return None
-        key = next(iter(self._ready))
-        del self._ready[key]
-        self._retry_at.pop(key, None)
-        clock = self.server.clock
-        self._at_work = key
+        key = self._at_work = await self._queue.get()
+        now, failures = self.server.clock.now(), self._queue.failures(key)
         try:
-            outcome = await reconcile(
-                self.controller, self.caches, self.executor, key, clock.now(), self._failures.get(key, 0)
-            )
+            outcome = await reconcile(self.controller, self.caches, self.executor, key, now, failures)
+            if outcome.result is Result.BUG:
+                assert outcome.error is not None
+                raise outcome.error
+            schedule(self._queue, key, outcome, now)
         finally:
             self._at_work = None
-        if outcome.result is Result.BUG:
-            assert outcome.error is not None
-            raise outcome.error
-        if outcome.result in (Result.GONE, Result.DONE, Result.FAILED) and outcome.error is None:
-            self._wake_at.pop(key, None)
-            if outcome.wake_at is not None:
-                self._wake_at[key] = outcome.wake_at
-        if outcome.retry:
-            count = self._failures[key] = self._failures.get(key, 0) + 1
-            delay = max(outcome.retry_after, min(60.0, 0.05 * 2.0 ** min(count - 1, 32)))
-            self._retry_at[key] = clock.monotonic() + delay
-        else:
-            self._failures.pop(key, None)
-        if outcome.again:
-            self._ready[key] = None
+            self._queue.done(key)
         return outcome
 
     def next_timer(self) -> float:
         """The monotonic time of the next retry or deadline."""
-        clock = self.server.clock
-        deadlines = (
-            clock.monotonic() + (when - clock.now()).total_seconds() for when in self._wake_at.values()
-        )
+        return self._queue.next_timer()
+
+    def fire_timers(self) -> None:
+        self._queue.fire_timers()
+
+
+class VirtualQueue(Queue):
+    """The queue of a controller without the timer of an event loop: the harness advances the clock."""
+
+    def _arm(self) -> None: ...
+
+    def next_timer(self) -> float:
+        now, wall = self._clock.monotonic(), self._clock.now().timestamp()
+        deadlines = (now + due - wall for due in self._wake_at.values())
         return min([*self._retry_at.values(), *deadlines], default=NEVER)
 
     def fire_timers(self) -> None:
-        clock = self.server.clock
-        due = [key for key, at in self._retry_at.items() if at <= clock.monotonic()]
-        due += [key for key, when in self._wake_at.items() if when <= clock.now()]
-        for key in due:
-            self._retry_at.pop(key, None)
-            if key in self._wake_at and self._wake_at[key] <= clock.now():
-                del self._wake_at[key]
-            self._ready[key] = None
+        self._fire()

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from fournos.kube.api import Api
@@ -193,17 +193,7 @@ class Manager:
                 log.warning("the API server is in trouble: %s", _failure_text(outcome))
         elif outcome.done or outcome.wrote_status:
             self._recovered()
-        if outcome.result in (Result.GONE, Result.DONE, Result.FAILED) and outcome.error is None:
-            wake_at = outcome.wake_at
-            if wake_at is not None:  # a deadline in the past must not become a hot loop
-                wake_at = max(wake_at, self._clock.now() + SOONEST)
-            queue.add_at(key, wake_at)  # not after a pass without a decision: the last deadline stays valid
-        if outcome.retry:
-            queue.retry(key, at_least=outcome.retry_after)
-        else:
-            queue.forget(key)
-        if outcome.again:
-            queue.add(key)
+        schedule(queue, key, outcome, self._clock.now())
         for note in outcome.events:
             level = logging.WARNING if note.type == "Warning" else logging.INFO
             log.log(level, "%s: %s", note.reason, note.message, extra={"key": key})
@@ -249,6 +239,21 @@ class Manager:
         except Exception:
             log.exception("%s: collection failed", running.controller.name)
             return ()
+
+
+def schedule(queue: Queue, key: Key, outcome: Outcome, now: datetime) -> None:
+    """Enqueues a key after its pass: at its deadline, after its backoff, or at once."""
+    if outcome.result in (Result.GONE, Result.DONE, Result.FAILED) and outcome.error is None:
+        wake_at = outcome.wake_at
+        if wake_at is not None:  # a deadline in the past must not become a hot loop
+            wake_at = max(wake_at, now + SOONEST)
+        queue.add_at(key, wake_at)  # not after a pass without a decision: the last deadline stays valid
+    if outcome.retry:
+        queue.retry(key, at_least=outcome.retry_after)
+    else:
+        queue.forget(key)
+    if outcome.again:
+        queue.add(key)
 
 
 def _failure_text(outcome: Outcome) -> str:

@@ -82,7 +82,7 @@ async def reconcile(
     executor: StepExecutor,
     key: Key,
     now: datetime,
-    failures: int = 0,
+    failures: int,
 ) -> Outcome:
     """Runs one pass.  `failures`: how many passes of this key have failed in a row.
 

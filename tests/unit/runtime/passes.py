@@ -34,13 +34,17 @@ class Bench:
     def see(self) -> None:
         self.caches[TOY].replace(self.server.list(TOY), str(self.server.version))
 
-    async def run(self, decide: Deciding, *, key: Key = TOY_KEY, failures: int = 0) -> Outcome:
+    async def run(
+        self, decide: Deciding, *, key: Key = TOY_KEY, failures: int = 0, **options: Any
+    ) -> Outcome:
+        """One pass of a controller with these further options."""
         controller: Controller[Obj] = Controller(
             name="toys",
             watches=(Watch(TOY, lambda obj, caches: [key_of(obj)]),),
             observe=lambda caches, key: caches[TOY].get(key),
             decide=lambda toy, facts, now: decide(toy, facts),
             primary=lambda toy: toy,
+            **options,
         )
         return await reconcile(controller, self.caches, StepExecutor(self.api), key, NOW, failures)
 

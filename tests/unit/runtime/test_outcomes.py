@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import logging
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from fournos.kube.errors import InvalidError, ServerError
-from fournos.kube.resource import Obj, key_of
+from fournos.kube.api import Api
+from fournos.kube.errors import InvalidError, KubeError, ServerError
+from fournos.kube.resource import Key, Obj, key_of
 from fournos.runtime.act import Waiting
-from fournos.runtime.decision import Decision, Facts, StepFailure
+from fournos.runtime.decision import Decision, Facts, LiveGet, StepFailure
+from fournos.runtime.logs import JsonFormatter
 from fournos.runtime.reconcile import Outcome, Result
-from fournos.runtime.steps import Create, Patch, Step
+from fournos.runtime.steps import Create, Custom, Patch, Step
 from tests.unit.runtime.passes import NOTE, Bench, always, with_failure
 from tests.unit.runtime.toy import THING, TOY, TOY_KEY, thing_of
 
@@ -104,7 +109,181 @@ async def test_a_status_follows_the_conditional_patches_of_its_pass(bench: Bench
     assert bodies[-1]["metadata"]["resourceVersion"] == str(int(version) + 2)
 
 
-async def test_a_patch_without_a_precondition_does_not_count_as_seen(bench: Bench) -> None:
-    """What another client wrote before that patch has not been decided upon."""
+# --- other ends ------------------------------------------------------------------------------------------
+
+
+async def test_an_object_that_is_gone_when_it_is_patched(bench: Bench) -> None:
+    """The decision is not asked about it; the cache still has the object."""
+    primary, calls = bench.toy, []
+    thing = Create(THING, thing_of(primary))
+
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        calls.append(facts.failure)
+        bench.server.delete(TOY, TOY_KEY)
+        return Decision(steps=(thing, labelled("a")), status={"phase": "Late"})
+
+    outcome = await bench.run(decide)
+    (made,) = bench.server.list(THING)
+    assert outcome == Outcome(Result.GONE, object=primary, done=((thing, made),))
+    assert calls == [None]
+
+
+async def test_another_object_that_is_gone_when_it_is_patched_is_a_failure(bench: Bench) -> None:
+    seen: list[Facts] = []
+    step = Patch(THING, TOY_KEY, {"metadata": {"labels": {"l": "a"}}})
+    outcome = await bench.run(with_failure((step,), Decision(), seen))
+    assert outcome.result is Result.FAILED
+    assert [one.failure.error for one in seen if one.failure] == ["NotFoundError"]
+
+
+async def test_a_status_of_an_object_that_has_changed(bench: Bench) -> None:
+    """A patch without a precondition hides no write of another client from the status."""
     outcome = await bench.run(always(Decision(steps=(labelled("a"),), status={"phase": "Claimed"})))
-    assert (outcome.result, done(outcome)) == (Result.CONFLICT, [labelled("a")])
+    assert outcome == Outcome(Result.CONFLICT, done=((labelled("a"), bench.toy),), retry=True)
+
+
+async def test_an_exception_after_steps_were_done(bench: Bench) -> None:
+    def written(primary: Obj, now: Obj) -> None:
+        raise KeyError("status")
+
+    made = Create(THING, thing_of(bench.toy))
+    decision = Decision(steps=(made,), status={"phase": "Done"})
+    outcome = await bench.run(always(decision), written=written)
+    assert (outcome.result, done(outcome), outcome.retry) == (Result.BUG, [made], True)
+    assert isinstance(outcome.error, KeyError)
+
+
+@pytest.mark.parametrize(
+    ("error", "after", "level"),
+    [
+        (ServerError("down", status=503, retry_after=3), 3, "DEBUG"),
+        (InvalidError("bad", status=422), 0, "WARNING"),
+    ],
+)
+async def test_a_status_that_cannot_be_written(
+    bench: Bench, error: KubeError, after: float, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    bench.refuse("create", InvalidError("no", status=422))
+    bench.refuse("patch", error)
+    primary, refused = bench.toy, Create(THING, thing_of(bench.toy))
+    made = Create(THING, thing_of(bench.toy, name="made"))
+    then = Decision(steps=(made,), status={"phase": "Failed"}, events=(NOTE,))
+    outcome = await bench.run(with_failure((refused,), then, []))
+    (thing,) = bench.server.list(THING)
+    assert outcome == Outcome(
+        Result.FAILED,
+        object=primary,
+        done=((made, thing),),
+        failure=StepFailure(refused, "InvalidError", "no", transient=False, count=1),
+        retry=True,
+        retry_after=after,
+        error=error,
+    )
+    levels = {record.getMessage(): record.levelname for record in caplog.records}
+    assert levels[f"status not written: {error.message}"] == level
+
+
+async def test_the_longer_of_two_waits_counts(bench: Bench) -> None:
+    bench.refuse("create", ServerError("down", status=503, retry_after=9))
+    bench.refuse("patch", ServerError("down", status=503, retry_after=3))
+    thing = Create(THING, thing_of(bench.toy))
+    outcome = await bench.run(with_failure((thing,), Decision(status={"phase": "X"}), []))
+    assert outcome.retry_after == 9
+
+
+# --- what a whole pass returns and logs ------------------------------------------------------------------
+
+
+async def test_a_pass_returns_the_object_as_it_is_now(bench: Bench) -> None:
+    seen: list[tuple[Obj, Obj]] = []
+    before = bench.toy
+    decide = always(Decision(status={"phase": "Running"}))
+    first = await bench.run(decide, written=lambda primary, now: seen.append((primary, now)))
+    assert first.object == bench.toy
+    assert seen == [(before, bench.toy)]
+    second = await bench.run(decide)
+    assert (second.object, second.wrote_status) == (bench.toy, False)
+
+
+async def test_a_failure_is_part_of_the_outcome_of_a_whole_pass(bench: Bench) -> None:
+    bench.refuse("create", InvalidError("no", status=422))
+    thing = Create(THING, thing_of(bench.toy))
+    outcome = await bench.run(with_failure((thing,), Decision(status={"phase": "Failed"}), []))
+    assert outcome.failure == StepFailure(thing, "InvalidError", "no", transient=False, count=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Ring(Custom):
+    """A step of this controller alone."""
+
+    tone: str
+
+
+async def test_a_custom_step_is_executed_by_its_controller(bench: Bench) -> None:
+    rung: list[str] = []
+
+    async def ring(step: Ring, api: Api) -> None:
+        assert api is bench.api
+        rung.append(step.tone)
+
+    outcome = await bench.run(always(Decision(steps=(Ring("a"),))), executors={Ring: ring})
+    assert (outcome.result, rung) == (Result.DONE, ["a"])
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [(ServerError("down", status=503), "DEBUG"), (InvalidError("no", status=422), "WARNING")],
+)
+async def test_a_failed_step_is_logged(
+    bench: Bench, error: KubeError, level: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that ends by itself only for those who look for it: an outage makes thousands."""
+    caplog.set_level("DEBUG")
+    bench.refuse("create", error)
+    await bench.run(with_failure((Create(THING, thing_of(bench.toy)),), Decision(), []))
+    levels = {record.getMessage(): record.levelname for record in caplog.records}
+    assert levels[f"Create failed: {type(error).__name__}: {error.message}"] == level
+
+
+async def test_a_patch_of_an_object_that_is_gone_is_no_warning(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.server.delete(TOY, TOY_KEY)
+    await bench.run(always(Decision(steps=(labelled("a"),))))
+    assert [record for record in caplog.records if record.levelname == "WARNING"] == []
+
+
+async def test_lines_of_a_pass_name_its_object(bench: Bench) -> None:
+    lines: list[dict[str, Any]] = []
+
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        record = logging.makeLogRecord({"name": "x", "msg": "decided"})
+        lines.append(json.loads(JsonFormatter().format(record)))
+        return Decision()
+
+    await bench.run(decide)
+    named = {name: lines[0].get(name) for name in ("system", "kind", "namespace", "name", "uid")}
+    assert named == {"system": "toys", "kind": "Toy", "namespace": "ns", "name": "toy", "uid": "uid-1"}
+
+
+async def test_a_decision_has_three_rounds_of_answers(bench: Bench) -> None:
+    rounds: list[int] = []
+
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        rounds.append(len(facts.answers))
+        facts.require(LiveGet(THING, Key("ns", str(len(facts.answers)))))
+        raise AssertionError("never answered")
+
+    outcome = await bench.run(decide)
+    assert rounds == [0, 1, 2, 3]
+    assert str(outcome.error) == "toys does not decide after 3 rounds of answers"
+
+
+async def test_a_question_that_was_answered_is_not_asked_again(bench: Bench) -> None:
+    def decide(toy: Obj, facts: Facts) -> Decision:
+        Facts({}).require(LiveGet(THING, TOY_KEY))  # past the answers
+        raise AssertionError("never answered")
+
+    outcome = await bench.run(decide)
+    assert str(outcome.error) == "toys asks again for what it has been told"

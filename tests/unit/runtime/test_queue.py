@@ -88,6 +88,7 @@ async def test_backoff_doubles_from_50_ms_to_a_minute_and_is_forgotten(queue: Qu
     assert queue.failures(A) == 13
     queue.forget(A)
     assert queue.failures(A) == 0
+    assert queue.retrying == 0
     assert await is_empty(queue)
     assert queue.retry(A) == 0.05
 
