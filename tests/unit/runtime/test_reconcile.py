@@ -10,7 +10,7 @@ from fournos.kube.errors import ConflictError, InvalidError, KubeError, NotLeade
 from fournos.kube.resource import Key, Obj, key_of
 from fournos.runtime.decision import Absent, Decision, EventRecord, Facts, LiveGet
 from fournos.runtime.reconcile import Result
-from fournos.runtime.steps import Create, Delete, Patch
+from fournos.runtime.steps import Create, Delete, Patch, Step
 from tests.unit.runtime.passes import NOTE, Bench, always, with_failure
 from tests.unit.runtime.toy import THING, TOY, TOY_KEY, thing_of
 from tests.world.server import Connection
