@@ -54,6 +54,8 @@ class Scenario:
     max_steps: int = 2000
     others: Sequence[Controller[Any]] = ()
     """Systems of the same process that share no cache with it."""
+    born: Callable[[], None] = lambda: None
+    """Called before each life: a system with a memory of its own loses it with the process."""
 
 
 async def run_to_quiescence(
@@ -128,6 +130,7 @@ class Run:
         return self
 
     def _born(self, **disturbances: Any) -> Process | Group:
+        self.scenario.born()
         controller, others = self.scenario.controller, self.scenario.others
         if others:
             return Group(self.server, [controller, *others], lag=self.lag, **disturbances)

@@ -8,13 +8,14 @@ from typing import Any
 from fournos.appwrappers.part import PART as APPWRAPPERS
 from fournos.clusters.part import PART as CLUSTERS
 from fournos.frameworks.part import PART as FRAMEWORKS
+from fournos.history.part import PART as HISTORY
 from fournos.jobs.part import PART as JOBS
 from fournos.miniclusters.part import PART as MINICLUSTERS
 from fournos.multikueue.part import PART as MULTIKUEUE
 from fournos.runtime.part import Part
 
 PARTS: Mapping[str, Part[Any]] = {
-    part.name: part for part in (JOBS, CLUSTERS, APPWRAPPERS, FRAMEWORKS, MULTIKUEUE, MINICLUSTERS)
+    part.name: part for part in (JOBS, CLUSTERS, APPWRAPPERS, FRAMEWORKS, MULTIKUEUE, MINICLUSTERS, HISTORY)
 }
 """The parts by name, in the order in which messages and reference pages list them."""
 

@@ -11,7 +11,6 @@ from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings
 
 from fournos.app.parts import PARTS
-from fournos.history.store_settings import StoreSettings
 from fournos.runtime.metrics_server.settings import MetricsSettings
 from fournos.runtime.webhook.settings import WebhookSettings
 from fournos.vault.settings import VaultSettings
@@ -20,7 +19,6 @@ SECTIONS: tuple[tuple[str, type[BaseSettings]], ...] = (
     *((part.title, part.settings) for part in PARTS.values()),
     ("Admission webhooks (of each system that has some)", WebhookSettings),
     ("Metrics (of every `fournos run`)", MetricsSettings),
-    ("The database of the history (`fournos history`)", StoreSettings),
     ("Vault sync (`hacks/sync_vault_secrets.py`)", VaultSettings),
 )
 

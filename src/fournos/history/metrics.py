@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import Counter, Gauge, Metric
 
 DATABASE_BYTES: Final = Gauge(
@@ -17,3 +18,12 @@ RUNS: Final = Gauge("fournos_history_runs", "Runs in the history.")
 EXPIRED: Final = Counter("fournos_history_expired_total", "Runs that the retention has deleted.")
 
 METRICS: Final[tuple[Metric, ...]] = (DATABASE_BYTES, DOCUMENT_BYTES, BLOB_BYTES, RUNS, EXPIRED)
+
+
+def report(metrics: Metrics, *, database: int, documents: int, blobs: int, runs: int, expired: int) -> None:
+    """Sets the sizes, in bytes, the number of runs, and adds the runs that have expired since."""
+    metrics.add(EXPIRED, amount=expired)
+    metrics.set(DATABASE_BYTES, database)
+    metrics.set(DOCUMENT_BYTES, documents)
+    metrics.set(BLOB_BYTES, blobs)
+    metrics.set(RUNS, runs)

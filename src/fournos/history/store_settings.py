@@ -28,10 +28,6 @@ class StoreSettings(BaseSettings):
         min_length=1,
         description="Directory of the logs and artifacts, and of SQLite's file; on a local volume",
     )
-    cluster: str = Field(
-        "",
-        description="Identity of this cluster in the history; without it, the UID of namespace kube-system",
-    )
     retention_days: Annotated[int, Field(ge=0)] = Field(
         90, description="Days after its end in which a run stays; 0: for ever"
     )

@@ -26,6 +26,11 @@ def started_at(found: Children) -> datetime | None:
     return min(moments, default=None)
 
 
+def has_started(obj: Obj) -> bool:
+    """True if a container of this pod, or a step of this TaskRun, has started."""
+    return any(True for _ in (*_steps((obj,)), *_containers(obj)))
+
+
 def starting(job: Obj, found: Children) -> tuple[Cause, str] | None:
     """Returns what a job in phase Running waits for, as long as no container of its run has started."""
     run, name = found.run(job), name_of(job)

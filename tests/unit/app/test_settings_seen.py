@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.clusters.settings import ClusterSettings
 from fournos.frameworks.settings import FrameworkSettings
+from fournos.history.settings import HistorySettings
 from fournos.jobs.settings import JobSettings
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.multikueue.settings import MultiKueueSettings
@@ -39,6 +40,8 @@ FRAMEWORKS, WORKERS = (f"tests/unit/{name}/test_settings.py" for name in ("frame
 WEBHOOK, METRICS, VAULT = (
     f"tests/unit/{name}/test_settings.py" for name in ("runtime/webhook", "runtime/metrics_server", "vault")
 )
+ARCHIVE, HISTORY = "tests/unit/jobs/test_archive.py", "tests/unit/history/recorder/test_settings.py"
+STORE = "tests/unit/history/test_store_settings.py"
 REGISTERED = (WEBHOOK, "test_the_service_and_the_secret")
 ADDRESSES = (WEBHOOK, "test_where_it_listens_and_whom_it_answers")
 TERMS = (WEBHOOK, "test_the_terms_of_the_certificate")
@@ -77,6 +80,11 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "validation_image": (JOBS, "test_the_connectivity_check_has_the_pipelines_image_or_the_settings"),
         "secret_policy": ("tests/unit/jobs/test_allow.py", "test_without_a_list_the_setting_counts"),
         "secrets_kept": (JOBS, "test_how_long_copies_of_secrets_are_kept"),
+        "history_enabled": (ARCHIVE, "test_without_a_history_nothing_changes"),
+        "archive_deadline_sec": (
+            ARCHIVE,
+            "test_a_job_that_is_not_archived_is_deleted_at_the_deadline_and_shows_it",
+        ),
     },
     ClusterSettings: {
         "namespace": (CLUSTERS, NAMES),
@@ -152,6 +160,19 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "gc_interval_sec": (FLEETS, "test_how_often_leftovers_are_looked_for"),
         "clusters_namespace": (WORKERS, WORKERS_NAMESPACES),
         "secrets_namespace": (WORKERS, WORKERS_NAMESPACES),
+        "log_level": LEVELS,
+    },
+    HistorySettings: {
+        "namespace": LEASE,
+        "jobs_namespace": (HISTORY, "test_the_namespace_whose_objects_are_recorded"),
+        "url": (HISTORY, "test_the_database_is_that_of_the_url"),
+        "kinds": (HISTORY, "test_a_controller_for_each_of_the_kinds"),
+        "directory": (STORE, "test_the_directory_holds_the_database_and_the_blobs"),
+        **dict.fromkeys(
+            ("retention_days", "retention_runs", "retention_mb"), (STORE, "test_each_limit_can_be_set")
+        ),
+        "retention_interval": (HISTORY, "test_the_replica_that_records_deletes_at_its_interval"),
+        "interval_sec": (HISTORY, "test_changes_within_the_interval_are_written_together"),
         "log_level": LEVELS,
     },
     WebhookSettings: {

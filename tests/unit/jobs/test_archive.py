@@ -68,6 +68,7 @@ async def test_an_archived_job_is_deleted_at_its_ttl() -> None:
 
 
 async def test_a_job_that_is_not_archived_is_deleted_at_the_deadline_and_shows_it() -> None:
+    assert JobSettings(namespace=NS).archive_deadline_sec == 600
     done = await run(scenario(horizon=TTL + 700))
     assert done.server.find(FOURNOS_JOB, KEY) is None
     assert TTL + 600 <= done.server.clock.monotonic() < TTL + 610

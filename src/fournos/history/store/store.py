@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Row, Table, delete, func, insert, select, update
@@ -186,16 +187,8 @@ class Store:
     async def _upsert(self, connection: AsyncConnection, run: Run) -> int | None:
         """Returns the key of the run's row; None if the stored one is newer."""
         row = rows.row_of(run)
-        statement = _INSERT[self.database.dialect](runs).values(row)
-        changed = {
-            name: statement.excluded[name] for name in row if name not in ("cluster", "namespace", "uid")
-        }
-        statement = statement.on_conflict_do_update(
-            index_elements=["cluster", "namespace", "uid"],
-            set_=changed,
-            where=runs.c.resource_version <= statement.excluded.resource_version,
-        )
-        found: int | None = await connection.scalar(statement.returning(runs.c.id))
+        statement = _upsert_statement(self.database.dialect, tuple(row))
+        found: int | None = await connection.scalar(statement, row)
         return found
 
     async def _put_documents(
@@ -213,6 +206,20 @@ class Store:
         await connection.execute(
             update(runs).where(runs.c.id == number).values(document_bytes=total.scalar_subquery())
         )
+
+
+@cache
+def _upsert_statement(dialect: str, names: tuple[str, ...]) -> Any:
+    """Returns the upsert of these columns of a run; made once: making it takes longer than running it."""
+    statement = _INSERT[dialect](runs)
+    changed = {
+        name: statement.excluded[name] for name in names if name not in ("cluster", "namespace", "uid")
+    }
+    return statement.on_conflict_do_update(
+        index_elements=["cluster", "namespace", "uid"],
+        set_=changed,
+        where=runs.c.resource_version <= statement.excluded.resource_version,
+    ).returning(runs.c.id)
 
 
 def number_of(identity: Identity) -> Any:

@@ -1,0 +1,70 @@
+"""The part `history`: records what runs and what has ended."""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib.util import find_spec
+
+from fournos.api.durations import parse_duration
+from fournos.api.required import FOURNOS
+from fournos.history.blobs import DirectoryBlobs
+from fournos.history.recorder import metrics as recorder_metrics
+from fournos.history.recorder.controller import recorder
+from fournos.history.recorder.journal import Journal
+from fournos.history.settings import HistorySettings
+from fournos.kube.client import Client
+from fournos.runtime.clock import Clock
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.part import Part, Running, Wake
+from fournos.runtime.preflight import UnsupportedError
+
+SWEEP_INTERVAL = 60.0
+"""Seconds between two looks for runs whose objects were deleted unseen."""
+
+
+def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
+    # Imported here, because only this part needs the packages of the extra `history`.
+    from fournos.history.recorder.database import DatabaseArchive
+    from fournos.history.store.retention import Limits, patrol
+
+    archive = DatabaseArchive(settings.database_url)
+    journals = {resource.kind: (resource, Journal()) for resource in settings.resources()}
+    blobs = DirectoryBlobs(settings.blobs)
+
+    async def retention() -> None:
+        store = await archive.recording()
+        await blobs.sweep()
+        limits, interval = Limits.of(settings), parse_duration(settings.retention_interval).total_seconds()
+        await patrol(store, blobs, limits, metrics, clock, interval=interval)
+
+    wrote = partial(recorder_metrics.count, metrics)
+    return Running(
+        [
+            recorder(settings, resource, archive, journal, clock, wrote=wrote)
+            for resource, journal in journals.values()
+        ],
+        background={"history-database": archive.run, "history-retention": retention},
+        refresh=lambda manager: recorder_metrics.report(
+            {kind: journal for kind, (_, journal) in journals.items()}, metrics
+        ),
+    )
+
+
+async def verify(settings: HistorySettings, api: Client) -> list[str]:
+    """Raises UnsupportedError if the packages of the history are not installed."""
+    if find_spec("sqlalchemy") is None:
+        raise UnsupportedError("the history needs packages that are missing: pip install 'fournos[history]'")
+    return []
+
+
+PART = Part(
+    name="history",
+    title="History (`fournos run --enable history`)",
+    settings=HistorySettings,
+    start=start,
+    lease="fournos-history",
+    required=(FOURNOS,),
+    collect_interval=lambda settings: SWEEP_INTERVAL,
+    verify=verify,
+    metrics=recorder_metrics.METRICS,
+)

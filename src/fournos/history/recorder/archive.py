@@ -1,0 +1,123 @@
+"""The store as the recorder needs it, and the steps that write to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from fournos.history.recorder.journal import Journal, Stored
+from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
+from fournos.kube.api import Api
+from fournos.runtime.clock import Clock
+from fournos.runtime.controller import Executor
+from fournos.runtime.steps import Custom
+
+
+class Archive(Protocol):
+    """What the recorder asks of the store.
+
+    Raises ServerError while the database does not answer, so that the runtime retries with backoff.
+    """
+
+    async def record(self, record: Record) -> bool:
+        """Inserts or updates a run.  False: the stored one is newer, or was deleted from the history."""
+        ...
+
+    async def get(self, identity: Identity) -> Run | None: ...
+
+    async def waits(self, identity: Identity) -> tuple[Interval, ...]: ...
+
+    def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOpen(Custom):
+    """Reads the open runs that earlier processes recorded."""
+
+    cluster: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Custom):
+    """Reads one run that may be recorded already."""
+
+    identity: Identity
+
+
+@dataclass(frozen=True, slots=True)
+class Write(Custom):
+    """Commits a record."""
+
+    record: Record
+    digest: bytes
+    versions: tuple[str, ...] = ()
+    gone: bool = False
+    """True: the object does not exist any more, so the journal forgets the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remember(Custom):
+    """Keeps a changed ledger and quota in memory until the next write of their run."""
+
+    identity: Identity
+    waits: tuple[Interval, ...]
+    quota: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Forget(Custom):
+    """Drops a run that is over and whose object is gone."""
+
+    identity: Identity
+
+
+def executors(
+    archive: Archive, journal: Journal, clock: Clock, wrote: Callable[[Record, bool], None]
+) -> Mapping[type[Custom], Executor]:
+    """Returns the executors; `wrote` is called with each record and whether the store took it."""
+    loading = asyncio.Lock()
+
+    async def load_open(step: LoadOpen, api: Api) -> None:
+        async with loading:
+            if journal.since is not None:
+                return
+            found = [
+                (run, await archive.waits(run.identity))
+                async for run in archive.open_runs(step.cluster, step.kind)
+            ]
+            journal.opened(found, clock.now())
+
+    async def load(step: Load, api: Api) -> None:
+        run = await archive.get(step.identity)
+        if run is not None:
+            journal.put(Stored(run, await archive.waits(step.identity), resumed=run.ending is Ending.OPEN))
+        else:
+            journal.missing(step.identity)
+
+    async def write(step: Write, api: Api) -> None:
+        taken = await archive.record(step.record)
+        journal.written_at = step.record.run.observed_at
+        wrote(step.record, taken)
+        if step.gone:
+            journal.forget(step.record.run.identity)
+        else:
+            quota = step.record.documents.get(Document.QUOTA) or {}
+            journal.put(Stored(step.record.run, step.record.waits, step.digest, step.versions, quota))
+
+    async def remember(step: Remember, api: Api) -> None:
+        journal.remember(step.identity, step.waits, step.quota)
+
+    async def forget(step: Forget, api: Api) -> None:
+        journal.forget(step.identity)
+
+    found: dict[type[Custom], Callable[..., Awaitable[None]]] = {
+        LoadOpen: load_open,
+        Load: load,
+        Write: write,
+        Remember: remember,
+        Forget: forget,
+    }
+    return found

@@ -1,0 +1,54 @@
+"""The controllers of the recorder: one for each recorded kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from fournos.history.recorder.archive import Archive, executors
+from fournos.history.recorder.context import SWEEP, SWEEP_OBJECT, Observed
+from fournos.history.recorder.decide import decide
+from fournos.history.recorder.journal import Journal
+from fournos.history.recorder.observe import Observer, watches
+from fournos.history.records import Record
+from fournos.history.settings import HistorySettings
+from fournos.kube.resource import Obj, Resource
+from fournos.runtime.clock import Clock
+from fournos.runtime.controller import Controller
+
+
+def name_of(resource: Resource) -> str:
+    """Returns the name of the controller that records this kind."""
+    return f"history-{resource.plural}"
+
+
+def recorder(
+    settings: HistorySettings,
+    resource: Resource,
+    archive: Archive,
+    journal: Journal,
+    clock: Clock,
+    *,
+    wrote: Callable[[Record, bool], None] = lambda record, taken: None,
+) -> Controller[Observed]:
+    """Returns the controller that records the objects of this kind."""
+    return Controller(
+        name=name_of(resource),
+        watches=watches(settings, resource),
+        observe=Observer(settings, resource, journal, clock.now),
+        decide=partial(decide, settings=settings),
+        primary=_primary,
+        collect=lambda caches: (SWEEP,),
+        executors=executors(archive, journal, clock, wrote),
+    )
+
+
+def _primary(seen: Observed) -> Obj:
+    if seen.obj is not None:
+        return seen.obj
+    key = seen.key
+    return (
+        SWEEP_OBJECT
+        if key == SWEEP
+        else {"metadata": {"namespace": key.namespace, "name": key.name, "uid": ""}}
+    )

@@ -1,0 +1,167 @@
+"""The decision of the recorder: what has changed since the last record is written, the end of a job at once.
+
+An object that shows the same as its record is not written again.  The end of a FournosJob is committed with
+its documents before `status.archivedAt` is patched: the job may be deleted from that moment on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.phase import Phase
+from fournos.api.times import format_time
+from fournos.history.recorder import archive
+from fournos.history.recorder.context import SWEEP, Observed
+from fournos.history.recorder.documents import documents_of, quota_of
+from fournos.history.recorder.journal import Stored
+from fournos.history.recorder.ledger import (
+    NOT_OBSERVED,
+    Observation,
+    Reason,
+    Waits,
+    advance,
+    close,
+    observe,
+    reason_of,
+)
+from fournos.history.recorder.record import Life, deleted, digest_of, life_of, run_of, state
+from fournos.history.records import Record, Run
+from fournos.history.settings import HistorySettings
+from fournos.insight.causes import Cause
+from fournos.insight.queue_reasons import Words, in_queue
+from fournos.insight.reasons import explain
+from fournos.insight.values import status_of
+from fournos.kube.resource import key_of, uid_of
+from fournos.runtime.decision import Decision, Facts
+from fournos.runtime.steps import Patch, Step
+
+DETAILS = 15
+"""Changes that are none of the phase are written after so many times the interval, or with the next phase."""
+CLOSED_AT_ONCE = 100
+"""Runs that one sweep closes; the next sweep follows at once."""
+
+
+def decide(seen: Observed, facts: Facts, now: datetime, *, settings: HistorySettings) -> Decision:
+    """Returns the writes to the history that a key needs.  Pure; see `fournos.runtime.decision`."""
+    if facts.failure is not None or not seen.cluster:
+        return Decision(retry=True)
+    if seen.loaded_at is None:
+        return Decision((archive.LoadOpen(seen.cluster, seen.resource.kind),))
+    over = tuple(step for stored in seen.gone[:CLOSED_AT_ONCE] for step in _close(stored, seen, now))
+    if seen.key == SWEEP or seen.obj is None:
+        return Decision((*over, *(_sign_of_life(seen.quiet, now) if seen.quiet else ())))
+    if not seen.known and _may_be_recorded(seen):
+        return Decision((*over, archive.Load(seen.identity)))
+    decision = _record(seen, now, settings)
+    return replace(decision, steps=(*over, *decision.steps))
+
+
+def _may_be_recorded(seen: Observed) -> bool:
+    """True for an object that an earlier process may have recorded to its end: such a run is not open."""
+    assert seen.obj is not None
+    return state(seen.resource, seen.obj).ended_at is not None
+
+
+def _sign_of_life(stored: Stored, now: datetime) -> tuple[Step, ...]:
+    """Writes a run again, so that a later process finds how long this one ran."""
+    run = replace(stored.run, observed_at=now)
+    return (archive.Write(Record(run, stored.waits), stored.digest),)
+
+
+def _close(stored: Stored, seen: Observed, now: datetime) -> tuple[Step, ...]:
+    """Closes the run of an object that is gone."""
+    if not stored.open:
+        return (archive.Forget(stored.run.identity),)
+    down = seen.down if stored.resumed else None
+    run = deleted(stored.run, now, gap=down)
+    waits = stored.waits
+    if run.started_at is None:
+        if down is not None:
+            reason = Reason(Cause.UNKNOWN, f"{NOT_OBSERVED}; the object was deleted then.")
+            waits = observe(waits, reason, down[0], begin=run.submitted_at)
+        waits = close(waits, run.ended_at or now)
+    else:
+        waits = observe(waits, None, now, begin=now)
+    return (archive.Write(Record(run, waits), b"", gone=True),)
+
+
+def _record(seen: Observed, now: datetime, settings: HistorySettings) -> Decision:
+    stored, life = seen.stored, life_of(seen)
+    waits = _waits(seen, life, now)
+    patch = _archived(seen, now) if life.ended_at is not None else ()
+    first_end = life.ended_at is not None and (stored is None or stored.open)
+    if stored is not None and stored.digest and not first_end:
+        if seen.versions == stored.versions and waits == stored.waits:
+            return Decision(patch)
+        pause = settings.interval_sec * (1 if life.phase != stored.run.phase else DETAILS)
+        due = stored.run.observed_at + timedelta(seconds=pause)
+        if stored.run.observed_at <= now < due:  # a clock that was set back must not delay the next record
+            return _later(seen, stored, waits, patch, due)
+    run, documents = run_of(seen, now), documents_of(seen)
+    digest = digest_of(run, documents)
+    if stored is not None and _same(stored, run, digest) and waits == stored.waits:
+        return Decision(patch)
+    return Decision((archive.Write(Record(run, waits, documents), digest, seen.versions), *patch))
+
+
+def _same(stored: Stored, run: Run, digest: bytes) -> bool:
+    """True if the record shows the same as what is stored.
+
+    Of a run that an earlier process recorded to its end only the row is compared.
+    """
+    if stored.digest:
+        return stored.digest == digest
+    if stored.open:
+        return False
+    then = stored.run
+    return replace(run, observed_at=then.observed_at, resource_version=then.resource_version) == then
+
+
+def _later(seen: Observed, stored: Stored, waits: Waits, patch: tuple[Step, ...], due: datetime) -> Decision:
+    """Puts the record off; what may be gone by then is kept in memory, and the ledger with its times."""
+    quota = quota_of(seen)
+    same = waits == stored.waits and quota == stored.quota
+    steps = () if same else (archive.Remember(seen.identity, waits, quota),)
+    return Decision((*steps, *patch), wake_at=due)
+
+
+def _waits(seen: Observed, life: Life, now: datetime) -> Waits:
+    """Returns the ledger after this look."""
+    assert seen.obj is not None
+    stored = seen.stored
+    observation = Observation(
+        now,
+        life.submitted_at,
+        _reason(seen, life, now),
+        life.started_at,
+        life.ended_at,
+        seen.gap,
+        status_of(seen.obj).get("phaseTimes") or {},
+    )
+    ran_before = stored is not None and (stored.run.started_at is not None or not stored.open)
+    return advance(stored.waits if stored else (), observation, ran_before=ran_before)
+
+
+_RUNS = frozenset({Phase.RUNNING.value, Phase.STOPPING.value})
+_NO_ADVICE = Words(unqueued=(), uncovered="", impossible="")
+
+
+def _reason(seen: Observed, life: Life, now: datetime) -> Reason | None:
+    if seen.facts is None or seen.obj is None or (life.started_at is not None and life.phase in _RUNS):
+        return None
+    if seen.resource == FOURNOS_JOB:
+        return reason_of(explain(seen.facts, now))
+    return reason_of(in_queue(seen.obj, seen.workload, seen.facts, _NO_ADVICE))
+
+
+def _archived(seen: Observed, now: datetime) -> tuple[Step, ...]:
+    """Returns the patch that lets the operator delete the job; only this version of it is recorded."""
+    obj = seen.obj
+    assert obj is not None
+    if seen.resource != FOURNOS_JOB or status_of(obj).get("archivedAt") or seen.deleting:
+        return ()
+    meta = {"uid": uid_of(obj), "resourceVersion": obj["metadata"]["resourceVersion"]}
+    body = {"metadata": meta, "status": {"archivedAt": format_time(now)}}
+    return (Patch(FOURNOS_JOB, key_of(obj), body, subresource="status"),)

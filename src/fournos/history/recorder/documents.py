@@ -1,0 +1,155 @@
+"""The documents of an object: JSON values of what it was, did and ran with.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.history.recorder.context import Observed
+from fournos.history.records import Document
+from fournos.insight.children import TASK_LABEL
+from fournos.insight.tasks import tasks
+from fournos.insight.values import name_of, spec_of, status_of
+from fournos.kube.resource import Obj, uid_of
+
+_REVISIONS: Final = frozenset(
+    {"sha", "commit", "revision", "gitSha", "gitCommit", "engineSha", "version", "driver"}
+)
+"""Keys of `status.engineStatus`, and ends of annotations, by which an engine reports what it ran."""
+_BOOKKEEPING: Final = frozenset({"managedFields", "finalizers", "resourceVersion"})
+
+
+def documents_of(seen: Observed) -> dict[Document, Any]:
+    """Returns the documents of an object.
+
+    One whose source is gone is left out, such as the quota of an ended job: the stored one stays.
+    """
+    assert seen.obj is not None
+    wanted: dict[Document, Any] = {
+        Document.OBJECT: _document(seen.obj),
+        Document.TASKS: _tasks(seen),
+        Document.EVENTS: _events(seen),
+        Document.QUOTA: quota_of(seen),
+        Document.PROVENANCE: _provenance(seen) if seen.resource == FOURNOS_JOB else None,
+    }
+    return {name: value for name, value in wanted.items() if value}
+
+
+def _document(obj: Obj) -> Obj:
+    """Returns the object without bookkeeping.
+
+    That is managedFields, finalizers, the version, and the time at which it was archived, which follows from
+    this record: a change of these alone is not worth another one.
+    """
+    status = obj.get("status") or {}
+    meta = {name: value for name, value in obj["metadata"].items() if name not in _BOOKKEEPING}
+    return {**obj, "metadata": meta, "status": {k: v for k, v in status.items() if k != "archivedAt"}}
+
+
+def _tasks(seen: Observed) -> list[dict[str, Any]]:
+    """Returns the tasks of each run that exists, by attempt."""
+    attempts = {
+        str(one.get("pipelineRun")): one.get("number")
+        for one in status_of(seen.obj or {}).get("attempts") or ()
+    }
+    return [
+        {
+            "attempt": attempts.get(name_of(run)),
+            "run": name_of(run),
+            "tasks": [
+                {
+                    "name": task.name,
+                    "state": task.state,
+                    "started": task.started,
+                    "finished": task.finished,
+                    "message": task.message,
+                    "pod": task.pod,
+                    "final": task.final,
+                }
+                for task in tasks(run, seen.found.task_runs)
+            ],
+        }
+        for run in seen.found.runs
+    ]
+
+
+def _events(seen: Observed) -> list[dict[str, Any]]:
+    """Returns the Events about the object and its runs, the oldest first."""
+    found = [dict(event["event"], uid=uid_of(event)) for event in seen.events]
+    return sorted(found, key=lambda one: (one["at"], one["uid"]))
+
+
+def quota_of(seen: Observed) -> Mapping[str, Any]:
+    """Returns the quota that the Workload holds, else what it was last seen to hold."""
+    held = _quota(seen.workload) if seen.workload is not None else {}
+    return held or (seen.stored.quota if seen.stored else {})
+
+
+def _quota(workload: Obj) -> dict[str, Any]:
+    admission = status_of(workload).get("admission") or {}
+    sets = [
+        {
+            "name": one.get("name"),
+            "flavors": one.get("flavors") or {},
+            "resources": one.get("resourceUsage") or {},
+            "count": one.get("count"),
+        }
+        for one in admission.get("podSetAssignments") or ()
+    ]
+    return {"clusterQueue": admission.get("clusterQueue"), "podSets": sets} if sets else {}
+
+
+def flavors_of(workload: Obj) -> frozenset[str]:
+    sets = (status_of(workload).get("admission") or {}).get("podSetAssignments") or ()
+    return frozenset(str(flavor) for one in sets for flavor in (one.get("flavors") or {}).values())
+
+
+def _provenance(seen: Observed) -> dict[str, Any]:
+    obj = seen.obj or {}
+    run = seen.found.run(obj)
+    status = status_of(run) if run is not None else {}
+    found = {
+        "pipeline": spec_of(run).get("pipelineRef") if run is not None else None,
+        "pipelineSpec": status.get("pipelineSpec"),
+        "source": (status.get("provenance") or {}).get("refSource"),
+        "images": _images(seen.found.task_runs, seen.found.pods),
+        "resolveImage": (status_of(obj).get("resolved") or {}).get("resolveImage"),
+        "engine": _engine(obj),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _images(task_runs: Iterable[Obj], pods: Iterable[Obj]) -> dict[str, dict[str, str]]:
+    """Returns the digests of the images that ran: task/container → image and imageID.
+
+    The status of a pod names the image; the TaskRun keeps the digests of its steps when the pod is gone.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for task_run in task_runs:
+        task = _task(task_run)
+        for step in status_of(task_run).get("steps") or ():
+            if step.get("imageID"):
+                name = str(step.get("container") or f"step-{step.get('name')}")
+                found[f"{task}/{name}"] = {"imageID": str(step["imageID"])}
+    for pod in pods:
+        for one in status_of(pod).get("containerStatuses") or ():
+            if one.get("imageID"):
+                about = {"image": str(one.get("image") or ""), "imageID": str(one["imageID"])}
+                found[f"{_task(pod)}/{one.get('name')}"] = about
+    return found
+
+
+def _task(obj: Obj) -> str:
+    return str((obj["metadata"].get("labels") or {}).get(TASK_LABEL) or name_of(obj))
+
+
+def _engine(obj: Obj) -> dict[str, Any]:
+    """Returns what the execution engine reports of its own version, by status and by annotation."""
+    reported = status_of(obj).get("engineStatus")
+    own = reported if isinstance(reported, Mapping) else {}
+    noted = obj.get("metadata", {}).get("annotations") or {}
+    return {
+        **{name: value for name, value in noted.items() if name.rpartition("/")[2] in _REVISIONS},
+        **{name: value for name, value in own.items() if name in _REVISIONS},
+    }

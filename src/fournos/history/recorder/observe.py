@@ -1,0 +1,286 @@
+"""Reads from the caches: the recorded objects, what belongs to them, and why they wait."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
+from fournos.api.times import creation_time
+from fournos.history.recorder.context import SWEEP, Observed
+from fournos.history.recorder.journal import Journal, Stored
+from fournos.history.recorder.packed import owners, packing, unpack
+from fournos.history.recorder.projections import (
+    held_cluster,
+    own_name,
+    project_dependent,
+    project_event,
+    project_short_lived,
+    project_workload,
+    regarded,
+    waits_in,
+)
+from fournos.history.settings import HistorySettings
+from fournos.insight.children import Children, sort
+from fournos.insight.facts import Facts, Waiting, holders_among, in_line
+from fournos.insight.source import DEFAULT_QUEUE
+from fournos.insight.startup import has_started
+from fournos.insight.values import is_terminal, phase_of, spec_of, status_of
+from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
+from fournos.jobs.names import JOB_NAME_LABEL
+from fournos.kube.errors import KubeError, NotFoundError
+from fournos.kube.kinds import EVENT, JOB, NAMESPACE, POD
+from fournos.kube.resource import Key, Obj, Resource, key_of, newest, uid_of
+from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.queueing.podsets import queue_name
+from fournos.runtime.controller import Caches, Watch
+from fournos.runtime.projection import no_keys, own_key, project_metadata
+
+OWNER: Final = "owner"
+HELD: Final = "held"
+ABOUT: Final = "about"
+QUEUE: Final = "queue"
+NAME: Final = "name"
+KUBE_SYSTEM: Final = Key("", "kube-system")
+_LINE_AGE: Final = timedelta(seconds=5)
+"""How long the order of a queue counts as known: sorting thousands of Workloads in each pass is too slow."""
+
+
+def watches(settings: HistorySettings, resource: Resource) -> tuple[Watch, ...]:
+    """Returns the watches of the controller that records this kind."""
+    namespace = settings.jobs_namespace
+    shared = (
+        Watch(
+            WORKLOAD,
+            namespace=namespace,
+            wakes=_owned_by(resource),
+            indexes={OWNER: owners, QUEUE: waits_in},
+            project=project_workload,
+            required=False,
+        ),
+        Watch(NAMESPACE, wakes=no_keys, project=project_metadata),
+        Watch(
+            EVENT,
+            namespace=namespace,
+            wakes=_regarding(resource),
+            indexes={ABOUT: regarded},
+            project=project_event,
+        ),
+        Watch(LOCAL_QUEUE, namespace=namespace, wakes=no_keys, required=False),
+        Watch(CLUSTER_QUEUE, wakes=no_keys, required=False),
+        Watch(RESOURCE_FLAVOR, wakes=no_keys, required=False),
+    )
+    if resource != FOURNOS_JOB:
+        primary = Watch(resource, namespace=namespace, wakes=own_key, project=packing(), required=False)
+        return (primary, *shared)
+    labelled = [
+        Watch(
+            kind,
+            namespace=namespace,
+            selector=JOB_NAME_LABEL,
+            wakes=_until_started if kind in (TASK_RUN, POD) else _labelled,
+            indexes={OWNER: owners},
+            project=project_short_lived if kind in (TASK_RUN, POD) else project_dependent,
+            required=kind in (JOB, POD),
+        )
+        for kind in (PIPELINE_RUN, TASK_RUN, JOB, POD)
+    ]
+    return (
+        Watch(
+            FOURNOS_JOB,
+            namespace=namespace,
+            wakes=own_key,
+            indexes={HELD: held_cluster},
+            project=packing(spec=("exclusive", "lockOnly"), status=("phase", "cluster")),
+        ),
+        *shared,
+        *labelled,
+        Watch(FOURNOS_CLUSTER, wakes=no_keys, indexes={NAME: own_name}, required=False),
+    )
+
+
+class Observer:
+    """Builds `Observed` for the keys of one kind."""
+
+    def __init__(
+        self,
+        settings: HistorySettings,
+        resource: Resource,
+        journal: Journal,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._settings = settings
+        self._resource = resource
+        self._journal = journal
+        self._now = now
+        self._lines: dict[str, tuple[datetime, tuple[Waiting, ...]]] = {}
+
+    def __call__(self, caches: Caches, key: Key) -> Observed | None:
+        journal = self._journal
+        base = Observed(
+            key, self._resource, cluster=self._cluster(caches), loaded_at=journal.since, down=self._down()
+        )
+        if key == SWEEP:
+            return replace(base, gone=self._deleted(caches), quiet=journal.quiet(self._now()))
+        packed = caches[self._resource].get(key)
+        gone = tuple(
+            one for one in journal.at(key) if packed is None or one.run.identity.uid != uid_of(packed)
+        )
+        if packed is None:
+            return replace(base, gone=gone) if gone else None
+        obj, uid = unpack(packed), uid_of(packed)
+        stored = journal.get(uid)
+        namespace = caches[NAMESPACE].get(Key("", key.namespace))
+        workloads = tuple(map(unpack, caches[WORKLOAD].by(OWNER, uid)))
+        found = self._children(caches, obj, workloads)
+        events = self._events(caches, obj, found)
+        shown = (obj, *workloads, *found.runs, *found.task_runs, *found.pods, *found.resolve_jobs, *events)
+        return replace(
+            base,
+            namespace_uid=uid_of(namespace) if namespace is not None else "",
+            obj=obj,
+            found=found,
+            facts=self._facts(caches, obj, found),
+            workload=newest(workloads),
+            target=self._target(caches, obj),
+            events=events,
+            versions=tuple(str(one["metadata"].get("resourceVersion")) for one in shown),
+            stored=stored,
+            known=stored is not None or journal.is_missing(uid),
+            gap=self._gap(obj, stored),
+            gone=gone,
+        )
+
+    # --- what the recorder itself knows ---
+
+    def _cluster(self, caches: Caches) -> str:
+        found = caches[NAMESPACE].get(KUBE_SYSTEM)
+        return uid_of(found) if found is not None else ""
+
+    def _down(self) -> tuple[datetime, datetime] | None:
+        journal = self._journal
+        if journal.since is None or journal.alive_until is None:
+            return None
+        return journal.alive_until, journal.since
+
+    def _gap(self, obj: Obj, stored: Stored | None) -> tuple[datetime, datetime] | None:
+        """Returns the time in which no recorder ran, if this object existed then and is first seen now."""
+        since = self._journal.since
+        if since is None:
+            return None
+        if stored is not None:
+            return self._down() if stored.resumed else None
+        created = creation_time(obj)
+        return (created, since) if created < since - timedelta(seconds=1) else None
+
+    def _deleted(self, caches: Caches) -> tuple[Stored, ...]:
+        """Returns the recorded runs whose objects do not exist."""
+        store = caches[self._resource]
+        result: list[Stored] = []
+        for key in self._journal.every_key():
+            packed = store.get(key)
+            uid = uid_of(packed) if packed is not None else ""
+            result += (one for one in self._journal.at(key) if one.run.identity.uid != uid)
+        return tuple(result)
+
+    # --- the object ---
+
+    def _children(self, caches: Caches, obj: Obj, workloads: Iterable[Obj]) -> Children:
+        if self._resource != FOURNOS_JOB:
+            return Children(workloads=tuple(workloads))
+        uid = uid_of(obj)
+        runs, jobs = caches[PIPELINE_RUN].by(OWNER, uid), caches[JOB].by(OWNER, uid)
+        task_runs = [one for run in runs for one in caches[TASK_RUN].by(OWNER, uid_of(run))]
+        pods = [one for maker in (*task_runs, *jobs) for one in caches[POD].by(OWNER, uid_of(maker))]
+        return sort(obj, workloads, *(map(unpack, kind) for kind in (jobs, runs, task_runs, pods)))
+
+    def _events(self, caches: Caches, obj: Obj, found: Children) -> tuple[Obj, ...]:
+        about = (uid_of(obj), *map(uid_of, found.runs))
+        return tuple(event for uid in about for event in caches[EVENT].by(ABOUT, uid))
+
+    def _target(self, caches: Caches, obj: Obj) -> Obj | None:
+        if self._resource != FOURNOS_JOB:
+            return None
+        name = status_of(obj).get("cluster") or spec_of(obj).get("cluster") or ""
+        return next(iter(caches[FOURNOS_CLUSTER].by(NAME, str(name))), None)
+
+    def _facts(self, caches: Caches, obj: Obj, found: Children) -> Facts | None:
+        if is_terminal(obj):
+            return None
+        draft = Facts(obj, found)
+        if self._resource == FOURNOS_JOB and phase_of(obj) != "Pending":
+            return draft
+        workload = draft.workload
+        name = str(spec_of(workload).get("queueName")) if workload else queue_name(obj) or DEFAULT_QUEUE
+        local = caches[LOCAL_QUEUE].get(Key(key_of(obj).namespace, name))
+        above = str(spec_of(local).get("clusterQueue") or "") if local is not None else ""
+        cluster = caches[CLUSTER_QUEUE].get(Key("", above)) if above else None
+        return Facts(
+            obj,
+            found,
+            name,
+            local if local is not None else _missing(name),
+            cluster if cluster is not None or local is None else _missing(above),
+            tuple(caches[RESOURCE_FLAVOR]),
+            self._holders(caches, obj),
+            self._line(caches, above),
+        )
+
+    def _holders(self, caches: Caches, obj: Obj) -> tuple[Obj, ...]:
+        if self._resource != FOURNOS_JOB:
+            return ()
+        wanted = spec_of(obj).get("cluster")
+        flavors = [wanted] if wanted else [flavor["metadata"]["name"] for flavor in caches[RESOURCE_FLAVOR]]
+        held = [job for name in flavors for job in caches[FOURNOS_JOB].by(HELD, str(name))]
+        return holders_among(held, obj)
+
+    def _line(self, caches: Caches, cluster_queue: str) -> tuple[Waiting, ...]:
+        now = self._now()
+        found = self._lines.get(cluster_queue)
+        if found is None or not timedelta(0) <= now - found[0] < _LINE_AGE:
+            queues = tuple(caches[LOCAL_QUEUE])
+            names = {
+                str(key_of(queue)) for queue in queues if spec_of(queue).get("clusterQueue") == cluster_queue
+            }
+            waiting = [one for name in sorted(names) for one in caches[WORKLOAD].by(QUEUE, name)]
+            found = self._lines[cluster_queue] = now, in_line(waiting, queues, cluster_queue)
+        return found[1]
+
+
+def _missing(name: str) -> KubeError:
+    return NotFoundError(f"{name} does not exist", status=404)
+
+
+# --- events: which keys a change enqueues ---------------------------------------------------------------
+
+
+def _owned_by(resource: Resource) -> Callable[[Obj, Caches], Iterable[Key]]:
+    def keys(obj: Obj, caches: Caches) -> Iterable[Key]:
+        namespace = obj["metadata"].get("namespace") or ""
+        return tuple(Key(namespace, name) for kind, name in obj.get("ownedBy") or () if kind == resource.kind)
+
+    return keys
+
+
+def _labelled(obj: Obj, caches: Caches) -> Iterable[Key]:
+    return (Key(obj["metadata"]["namespace"], obj["job"]),) if obj.get("job") else ()
+
+
+def _until_started(obj: Obj, caches: Caches) -> Iterable[Key]:
+    """Enqueues the job while no container has started, and with the first start: that ends its wait.
+
+    Later changes are read with the next change of the run or of the job: a pass for each would be a waste.
+    """
+    return () if has_started(obj) else _labelled(obj, caches)
+
+
+def _regarding(resource: Resource) -> Callable[[Obj, Caches], Iterable[Key]]:
+    def keys(obj: Obj, caches: Caches) -> Iterable[Key]:
+        about = obj.get("event") or {}
+        if about.get("kind") != resource.kind or not about.get("name"):
+            return ()
+        return (Key(obj["metadata"].get("namespace") or "", about["name"]),)
+
+    return keys

@@ -1,0 +1,99 @@
+"""What the caches of the recorder keep of each kind, and the indexes by which it is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from fournos.api.phase import HOLDING
+from fournos.history.recorder.packed import packing
+from fournos.insight.values import spec_of, status_of
+from fournos.jobs.names import JOB_NAME_LABEL
+from fournos.kube.resource import Key, Obj
+from fournos.runtime.projection import metadata, pick
+
+# --- indexes --------------------------------------------------------------------------------------------
+
+
+def own_name(obj: Obj) -> Iterable[str]:
+    return (str(obj["metadata"]["name"]),)
+
+
+def held_cluster(job: Obj) -> Iterable[str]:
+    status = status_of(job)
+    return (str(status["cluster"]),) if status.get("cluster") and status.get("phase") in HOLDING else ()
+
+
+def regarded(event: Obj) -> Iterable[str]:
+    return (str(event["about"]),) if event.get("about") else ()
+
+
+def waits_in(workload: Obj) -> Iterable[str]:
+    """The LocalQueue of a Workload that has no quota."""
+    held = any(
+        one.get("type") in ("QuotaReserved", "Finished") and one.get("status") == "True"
+        for one in status_of(workload).get("conditions") or ()
+    )
+    name = spec_of(workload).get("queueName")
+    return () if held or not name else (str(Key(workload["metadata"]["namespace"], str(name))),)
+
+
+# --- projections ----------------------------------------------------------------------------------------
+
+_pack_plain = packing()
+_pack_workload = packing(spec=("queueName", "active", "priority"))
+
+
+def project_workload(workload: Obj) -> Obj:
+    references = workload["metadata"].get("ownerReferences") or ()
+    states = [
+        {"type": one["type"], "status": one["status"]}
+        for one in status_of(workload).get("conditions") or ()
+        if one.get("type") in ("QuotaReserved", "Finished")
+    ]
+    return {
+        **_pack_workload(workload),
+        "status": {"conditions": states},
+        "ownedBy": tuple((str(one.get("kind")), str(one.get("name"))) for one in references),
+    }
+
+
+def project_dependent(obj: Obj) -> Obj:
+    job = (obj["metadata"].get("labels") or {}).get(JOB_NAME_LABEL)
+    return {**_pack_plain(obj), "job": job}
+
+
+def project_short_lived(obj: Obj) -> Obj:
+    """Keeps what is read of a pod or a TaskRun; they change often and live only as long as the run."""
+    return {
+        "metadata": metadata(obj),
+        "spec": pick(obj.get("spec"), ("nodeName",)),
+        "status": obj.get("status") or {},
+        "job": (obj["metadata"].get("labels") or {}).get(JOB_NAME_LABEL),
+    }
+
+
+def project_event(event: Obj) -> Obj:
+    """Keeps what the history shows of an Event; those about other kinds are kept as names only."""
+    about = event.get("regarding") or event.get("involvedObject") or {}
+    body: dict[str, Any] = {
+        "metadata": pick(event["metadata"], ("namespace", "name", "uid", "resourceVersion"))
+    }
+    if about.get("kind") not in _RECORDED_EVENTS:
+        return body
+    series = event.get("series") or {}
+    at = series.get("lastObservedTime") or event.get("eventTime") or event.get("deprecatedLastTimestamp")
+    body["about"] = str(about.get("uid") or "")
+    body["event"] = {
+        "kind": about.get("kind"),
+        "name": about.get("name"),
+        "type": event.get("type"),
+        "reason": event.get("reason"),
+        "note": event.get("note"),
+        "count": series.get("count") or event.get("deprecatedCount") or 1,
+        "at": str(at or event["metadata"].get("creationTimestamp") or ""),
+    }
+    return body
+
+
+_RECORDED_EVENTS: Final = frozenset({"FournosJob", "PipelineRun", "AppWrapper", "MiniCluster"})

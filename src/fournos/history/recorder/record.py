@@ -1,0 +1,168 @@
+"""The record of an object: its row and its documents, from the object and its dependents.  Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import orjson
+
+from fournos.api.conditions import condition
+from fournos.api.fournosjob import DEFAULT_PIPELINE
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.phase import TERMINAL
+from fournos.api.times import creation_time
+from fournos.history.fingerprint import fingerprint_of
+from fournos.history.recorder.context import Observed
+from fournos.history.recorder.documents import flavors_of
+from fournos.history.recorder.kinds import State, state_of
+from fournos.history.records import Document, Ending, Identity, Run
+from fournos.insight.failure import failure
+from fournos.insight.startup import started_at
+from fournos.insight.values import moment, name_of, one_line, phase_of, spec_of, status_of
+from fournos.kube.resource import Obj, Resource, uid_of
+from fournos.kube.store import version_of
+
+
+def state(resource: Resource, obj: Obj) -> State:
+    """Returns phase and end of the object; a FournosJob has more exact fields than other kinds."""
+    if resource != FOURNOS_JOB:
+        return state_of(obj)
+    phase, times = phase_of(obj), status_of(obj).get("phaseTimes") or {}
+    ended = None
+    if phase in TERMINAL:
+        ended = moment(times.get("finished")) or creation_time(obj)
+    return State(phase, one_line(status_of(obj).get("message")), ended)
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What the waiting ledger needs of an object, without the rest of its row."""
+
+    phase: str
+    submitted_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+def life_of(seen: Observed) -> Life:
+    """Returns phase, submission, first start and end of an object that exists."""
+    assert seen.obj is not None
+    found, submitted = state(seen.resource, seen.obj), creation_time(seen.obj)
+    started = found.started_at
+    if seen.resource == FOURNOS_JOB:
+        started = _not_before(_start(seen, seen.obj), submitted)
+    return Life(found.phase, submitted, _first(seen, "started_at", started), found.ended_at)
+
+
+def _start(seen: Observed, job: Obj) -> datetime | None:
+    """Returns the first start of a container; a job that only holds a lock starts with its phase."""
+    if spec_of(job).get("lockOnly"):
+        return moment((status_of(job).get("phaseTimes") or {}).get("running"))
+    return started_at(seen.found)
+
+
+def run_of(seen: Observed, now: datetime) -> Run:
+    """Returns the row of an object that exists.  Times that were observed before are kept."""
+    obj = seen.obj
+    assert obj is not None
+    found = state(seen.resource, obj)
+    spec, meta = spec_of(obj), obj["metadata"]
+    row = Run(
+        identity=Identity(seen.cluster, meta["namespace"], uid_of(obj)),
+        kind=seen.resource.kind,
+        name=name_of(obj),
+        namespace_uid=seen.namespace_uid,
+        submitted_at=creation_time(obj),
+        observed_at=now,
+        resource_version=version_of(obj),
+        phase=found.phase,
+        message=found.message,
+        owner=str(spec.get("owner") or ""),
+        target=str(status_of(obj).get("cluster") or ""),
+        started_at=life_of(seen).started_at,
+        ended_at=found.ended_at,
+        ending=Ending.OBSERVED if found.ended_at is not None else Ending.OPEN,
+        labels=dict(meta.get("labels") or {}),
+    )
+    return _of_job(row, seen, obj) if seen.resource == FOURNOS_JOB else _of_queued(row, seen)
+
+
+def _first(seen: Observed, name: str, now: datetime | None) -> datetime | None:
+    """Returns the recorded time of this name, else the present one: later attempts overwrite the latter."""
+    before: datetime | None = getattr(seen.stored.run, name) if seen.stored else None
+    return before or now
+
+
+def _of_job(row: Run, seen: Observed, obj: Obj) -> Run:
+    spec, status = spec_of(obj), status_of(obj)
+    times = status.get("phaseTimes") or {}
+    what = fingerprint_of(obj, seen.target)
+    failed = row.phase == "Failed"
+    return replace(
+        row,
+        display_name=str(status.get("displayName") or spec.get("displayName") or row.name),
+        pipeline="" if spec.get("lockOnly") else str(spec.get("pipeline") or DEFAULT_PIPELINE),
+        project=what.project,
+        gpu_type=what.gpu_type,
+        gpu_count=what.gpu_count,
+        attempts=int(status.get("attempt") or 0),
+        queued_at=_first(seen, "queued_at", moment(times.get("pending"))),
+        admitted_at=_first(seen, "admitted_at", moment(times.get("admitted"))),
+        fingerprint="" if spec.get("lockOnly") else what.id,
+        failure=failure(obj, seen.found).category.value if failed else "",
+    )
+
+
+def _of_queued(row: Run, seen: Observed) -> Run:
+    """Adds the times of the Workload to the row of a kind other than FournosJob."""
+    workload = seen.workload
+    if workload is None:
+        queued, admitted = None, None
+    else:
+        queued = creation_time(workload)
+        found = condition(workload, "Admitted") or {}
+        admitted = moment(found.get("lastTransitionTime")) if found.get("status") == "True" else None
+    return replace(
+        row,
+        queued_at=_first(seen, "queued_at", queued),
+        admitted_at=_first(seen, "admitted_at", admitted),
+        target=row.target or (", ".join(sorted(flavors_of(workload))) if workload is not None else ""),
+    )
+
+
+def _not_before(at: datetime | None, begin: datetime) -> datetime | None:
+    """Times of a node's clock can precede the submission; a negative wait would be nonsense."""
+    return None if at is None else max(at, begin)
+
+
+def deleted(run: Run, now: datetime, *, gap: tuple[datetime, datetime] | None) -> Run:
+    """Returns the row of a run whose object is gone, closed from what is known."""
+    phase = run.phase or "New"
+    text = f"Deleted in phase {phase}"
+    if gap is not None:
+        text = f"Deleted while the recorder did not run; the last observed phase is {phase}"
+    message = f"{text}: {run.message}" if run.message else text
+    end = max(now, run.submitted_at)
+    return replace(run, ended_at=end, observed_at=now, ending=Ending.DELETED, message=message)
+
+
+def digest_of(run: Run, documents: Mapping[Document, Any]) -> bytes:
+    """Returns a digest of what the record shows, without the times and versions of the observation."""
+    row = (
+        *(getattr(run, name) for name in _SHOWN),
+        sorted(run.labels.items()),
+    )
+    body = {name.value: documents[name] for name in sorted(documents)}
+    hashed = hashlib.blake2b(orjson.dumps([row, body], default=str), digest_size=16)
+    return hashed.digest()
+
+
+_SHOWN = tuple(
+    name
+    for name in Run.__dataclass_fields__
+    if name not in ("identity", "observed_at", "resource_version", "labels")
+)

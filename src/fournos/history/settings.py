@@ -1,0 +1,79 @@
+"""Settings of the history, read from FOURNOS_HISTORY_… environment variables."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+from pydantic_settings import NoDecode, SettingsConfigDict
+
+from fournos.api.durations import parse_duration
+from fournos.history.recorder.kinds import BUILT_IN
+from fournos.history.store_settings import StoreSettings
+from fournos.kube.resource import Resource
+from fournos.queueing.kind_names import BadNameError, parse_name
+
+
+class HistorySettings(StoreSettings):
+    """Every field is one variable: `FOURNOS_HISTORY_` + the field's name in capitals."""
+
+    model_config = SettingsConfigDict(env_prefix="FOURNOS_HISTORY_", extra="ignore", populate_by_name=True)
+
+    namespace: str = Field(
+        "fournos-history", min_length=1, description="Namespace of the recorder itself (its lease)"
+    )
+    jobs_namespace: str = Field(
+        "", description="Namespace whose objects are recorded; empty: those of all namespaces"
+    )
+    kinds: Annotated[tuple[str, ...], NoDecode] = Field(
+        tuple(BUILT_IN),
+        description="The kinds that are recorded, with commas between them: FournosJob, AppWrapper, "
+        "MiniCluster, and any other as Kind.version.group",
+    )
+    interval_sec: Annotated[float, Field(ge=0)] = Field(
+        2.0,
+        description="How soon a change of phase is written after the write before; other changes, such "
+        "as of its tasks, after 15 times that, its end at once (seconds)",
+    )
+    retention_interval: str = Field(
+        "1h", description="Time between two deletions of what is beyond the limits, at least 1s"
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
+        "INFO", description="Logging level"
+    )
+
+    @field_validator("kinds", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if isinstance(value, str):
+            return tuple(name.strip() for name in value.split(",") if name.strip())
+        return value
+
+    @field_validator("kinds")
+    @classmethod
+    def _are_kinds(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
+            raise ValueError(f"names no kind: write one of {', '.join(BUILT_IN)}, or Kind.version.group")
+        for name in value:
+            _resource(name)
+        return tuple(dict.fromkeys(value))
+
+    @field_validator("retention_interval")
+    @classmethod
+    def _is_some_time(cls, value: str) -> str:
+        if parse_duration(value).total_seconds() < 1:
+            raise ValueError("must be at least 1s")
+        return value
+
+    def resources(self) -> tuple[Resource, ...]:
+        """Returns the recorded resource types."""
+        return tuple(map(_resource, self.kinds))
+
+
+def _resource(name: str) -> Resource:
+    if name in BUILT_IN:
+        return BUILT_IN[name]
+    try:
+        return parse_name(name)
+    except BadNameError as error:
+        raise ValueError(str(error)) from None

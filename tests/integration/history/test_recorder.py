@@ -1,0 +1,149 @@
+"""The recorder as it is shipped: its own process, its ServiceAccount's rights, the policies, SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dev import resources
+from fournos.api.conditions import condition
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.times import format_time
+from fournos.history.records import Document, Ending, Identity
+from fournos.history.store.store import Store
+from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
+from fournos.kube.kinds import NAMESPACE
+from fournos.kube.resource import Key, Obj, uid_of
+from tests.integration.conftest import Server
+from tests.integration.jobs import conftest as jobs_stage
+from tests.integration.jobs.operator import Operator
+from tests.integration.jobs.stage import Stage
+from tests.integration.test_rbac import PLURALS
+
+ROOT = Path(__file__).resolve().parents[3]
+HOME = "fournos-history"
+cluster, kubeconfig, stage = jobs_stage.cluster, jobs_stage.kubeconfig, jobs_stage.stage
+"""A cluster without executors: the stage plays them."""
+
+
+@pytest.fixture
+async def account(server: Server, namespace: str) -> AsyncIterator[str]:
+    """A token of the shipped ServiceAccount, with the shipped rights and policies."""
+    await server.apply(
+        f"/api/v1/namespaces/{HOME}", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}}
+    )
+    made = []
+    text = (ROOT / "deploy" / "history" / "rbac.yaml").read_text()
+    for obj in (*yaml.safe_load_all(text), *resources.load("manifests/rbac/policies.yaml")):
+        path = PLURALS[obj["kind"]].format(namespace=HOME)
+        made.append(f"{path}/{obj['metadata']['name']}")
+        await server.apply(made[-1], obj)
+    body = {
+        "apiVersion": "authentication.k8s.io/v1",
+        "kind": "TokenRequest",
+        "spec": {"expirationSeconds": 3600},
+    }
+    status, answer = await server("POST", f"/api/v1/namespaces/{HOME}/serviceaccounts/{HOME}/token", body)
+    assert status == 201, answer
+    yield answer["status"]["token"]
+    for path in made:
+        await server("DELETE", path)
+
+
+def recorder(base: Path, token: str, directory: Path, namespace: str) -> Operator:
+    """`fournos run --enable history`, as the ServiceAccount."""
+    config = yaml.safe_load(base.read_text())
+    config["users"] = [{"name": config["users"][0]["name"], "user": {"token": token}}]
+    own = directory / "kubeconfig-recorder"
+    own.write_text(yaml.safe_dump(config))
+    settings = {
+        "HISTORY_URL": f"sqlite:///{directory}/history.db",
+        "HISTORY_JOBS_NAMESPACE": namespace,
+        "HISTORY_INTERVAL_SEC": "0.2",
+    }
+    return Operator(own, namespace, directory / "recorder.log", enable="history", settings=settings)
+
+
+async def a_task(stage: Stage, run: Obj) -> None:
+    """A TaskRun of the run as Tekton writes it, whose step has started."""
+    name, now = run["metadata"]["name"], format_time(datetime.now(UTC))
+    labels = {**run["metadata"]["labels"], "tekton.dev/pipelineRun": name, "tekton.dev/pipelineTask": "run"}
+    owner = {
+        "apiVersion": PIPELINE_RUN.api_version,
+        "kind": "PipelineRun",
+        "name": name,
+        "uid": uid_of(run),
+        "controller": True,
+    }
+    spec = {"taskSpec": {"steps": [{"name": "main", "image": "bench"}]}}
+    meta = {"labels": labels, "ownerReferences": [owner]}
+    await stage.client.create(
+        TASK_RUN,
+        stage.body(
+            TASK_RUN,
+            f"{name}-run",
+            metadata={"name": f"{name}-run", "namespace": stage.namespace, **meta},
+            spec=spec,
+        ),
+    )
+    step = {
+        "name": "main",
+        "container": "step-main",
+        "imageID": "registry.test/bench@sha256:1",
+        "running": {"startedAt": now},
+    }
+    body = {"status": {"podName": f"{name}-run-pod", "startTime": now, "steps": [step]}}
+    await stage.patch(TASK_RUN, f"{name}-run", body, subresource="status")
+
+
+async def test_a_job_is_recorded_to_its_end(
+    stage: Stage,
+    kubeconfig: Path,
+    account: str,
+    tmp_path: Path,
+) -> None:
+    stage.executors.held.add("job")
+    await stage.leading(settings={"HISTORY_ENABLED": "true"})
+    process = recorder(kubeconfig, account, tmp_path, stage.namespace)
+    stage.operators.append(process)
+    await process.ready()
+    await stage.submit("job", owner="perf")
+    await stage.phase("job", "Running")
+    await a_task(stage, await stage.get(PIPELINE_RUN, "job"))
+    stage.executors.finish("job")
+    await stage.phase("job", "Succeeded")
+
+    async def archived() -> str:
+        return str((await stage.status()).get("archivedAt") or "")
+
+    await stage.until(archived, "the job is not archived")
+    assert (condition(await stage.get(FOURNOS_JOB, "job"), "Archived") or {})["reason"] == "Pending"
+    process.stop()  # SQLite has one writer
+    job: Any = await stage.get(FOURNOS_JOB, "job")
+    system = await stage.client.get(NAMESPACE, Key("", "kube-system"))
+    identity = Identity(uid_of(system), stage.namespace, uid_of(job))
+    async with await Store.open(f"sqlite:///{tmp_path}/history.db") as store:
+        row = await store.get(identity)
+        assert row is not None
+        assert (row.phase, row.ending, row.owner, row.attempts) == ("Succeeded", Ending.OBSERVED, "perf", 1)
+        assert row.target == job["status"]["cluster"] and row.gpu_count == 1 and row.fingerprint
+        assert row.started_at is not None
+        waits = await store.waits(identity)
+        for one, following in pairwise(waits):
+            assert one.end == following.start
+        covered = sum((one.end - one.start for one in waits if one.end is not None), timedelta())
+        assert covered == row.started_at - row.submitted_at
+        tasks = await store.document(identity, Document.TASKS)
+        assert [(one["name"], bool(one["started"])) for one in tasks[0]["tasks"]] == [("run", True)]
+        provenance = await store.document(identity, Document.PROVENANCE)
+        assert provenance["images"] == {"run/step-main": {"imageID": "registry.test/bench@sha256:1"}}
+        stored = await store.document(identity, Document.OBJECT)
+        assert stored["status"]["phase"] == "Succeeded" and "managedFields" not in stored["metadata"]
+        events = await store.document(identity, Document.EVENTS) or []
+        assert "Admitted" in {event["reason"] for event in events}

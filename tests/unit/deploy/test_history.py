@@ -1,0 +1,81 @@
+"""deploy/history: what its files promise to each other and to the recorder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from fournos.app.parts import PARTS
+from fournos.history.recorder.observe import watches
+from fournos.history.settings import HistorySettings
+from fournos.kube.resource import Resource
+from fournos.runtime.metrics_server.settings import MetricsSettings
+
+FOLDER = Path(__file__).parents[3] / "deploy" / "history"
+
+
+def objects() -> dict[tuple[str, str], dict[str, Any]]:
+    found = {}
+    for path in sorted(FOLDER.glob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            if document and document["kind"] != "Kustomization":
+                found[document["kind"], document["metadata"]["name"]] = document
+    return found
+
+
+def granted() -> dict[tuple[str, str], set[str]]:
+    found: dict[tuple[str, str], set[str]] = {}
+    for rule in objects()["ClusterRole", "fournos-history-recorder"]["rules"]:
+        for group in rule["apiGroups"]:
+            for plural in rule["resources"]:
+                found.setdefault((group, plural), set()).update(rule["verbs"])
+    return found
+
+
+def test_every_file_is_in_its_kustomization() -> None:
+    (listed,) = yaml.safe_load_all((FOLDER / "kustomization.yaml").read_text())
+    assert {path.name for path in FOLDER.glob("*.yaml")} - {"kustomization.yaml"} == set(listed["resources"])
+
+
+def test_what_is_watched_may_be_watched_and_one_field_be_written() -> None:
+    rights, settings = granted(), HistorySettings()
+    for recorded in settings.resources():
+        for watch in watches(settings, recorded):
+            resource: Resource = watch.resource
+            assert rights[resource.group, resource.plural] == {"list", "watch"}, str(resource)
+    writes = {right: verbs for right, verbs in rights.items() if verbs - {"list", "watch"}}
+    assert writes == {
+        ("fournos.dev", "fournosjobs/status"): {"patch"},
+        ("history.fournos.dev", "runs"): {"create"},
+        ("authentication.k8s.io", "tokenreviews"): {"create"},
+        ("authorization.k8s.io", "subjectaccessreviews"): {"create"},
+    }
+
+
+def test_the_deployment_is_configured_hardened_and_one() -> None:
+    found = objects()
+    deployment = found["Deployment", "fournos-history"]
+    pod = deployment["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert container["args"] == ["run", "--enable", "history"]
+    assert (deployment["spec"]["replicas"], deployment["spec"]["strategy"]) == (1, {"type": "Recreate"})
+    variables = {
+        f"{settings.model_config.get('env_prefix')}{name}".upper()
+        for settings in (HistorySettings, MetricsSettings)
+        for name in settings.model_fields
+    }
+    assert {entry["name"] for entry in container["env"]} <= variables
+    assert PARTS["history"].lease in str(found["Role", "fournos-history"])
+    assert HistorySettings().namespace == found["Namespace", "fournos-history"]["metadata"]["name"]
+    volumes = {mount["mountPath"] for mount in container["volumeMounts"]}
+    (url,) = (entry["value"] for entry in container["env"] if entry["name"] == "FOURNOS_HISTORY_URL")
+    assert url == HistorySettings().database_url
+    assert str(Path(url.removeprefix("sqlite:///")).parent) in volumes
+    assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }

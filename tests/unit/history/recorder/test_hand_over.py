@@ -1,0 +1,279 @@
+"""The recorder beside the operator in the in-memory world: what is recorded, when a job may be deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from fournos.api.conditions import condition
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.history.recorder.controller import recorder
+from fournos.history.recorder.journal import Journal
+from fournos.history.records import Document, Ending, Run
+from fournos.history.settings import HistorySettings
+from fournos.insight.causes import Cause
+from fournos.jobs.controller import jobs_controller
+from fournos.jobs.settings import JobSettings
+from fournos.kube.resource import Key
+from tests.unit.history.recorder.fakes import Archives, FakeArchive, namespaces, tekton_tasks
+from tests.unit.jobs.actors import NS, TEMPLATE, Kueue, Resolver, Tekton, environment, job, submit
+from tests.world.harness import DISTURBED, DiedError, Scenario
+from tests.world.harness import Run as Life
+from tests.world.server import Server, VirtualClock
+
+KEY = Key(NS, "job")
+TTL = 1800.0
+Down = tuple[float, float]
+
+
+class Clock(VirtualClock):
+    """The clock of whichever server lives now: the controllers are made before it."""
+
+    server: Server | None = None
+
+    def now(self) -> Any:
+        return self.server.clock.now() if self.server else super().now()
+
+    def monotonic(self) -> float:
+        return self.server.clock.monotonic() if self.server else super().monotonic()
+
+
+class Story:
+    """A scenario of both controllers, with the archive that it writes to."""
+
+    def __init__(
+        self,
+        *,
+        down: Down = (0.0, 0.0),
+        tekton: Callable[[], Tekton] = Tekton,
+        spec: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        clock = Clock()
+        self.archives, self.journal = Archives(), Journal()
+        self.settings = HistorySettings()
+
+        def begin(server: Server) -> None:
+            clock.server = server
+            self.archives.begin(server, down)
+            namespaces(server)
+            environment(server)
+            submit(server, **{"ttl": "30m", **(spec or {})})
+
+        jobs = jobs_controller(JobSettings(namespace=NS, history_enabled=True), TEMPLATE)
+        self.scenario = Scenario(
+            recorder(self.settings, FOURNOS_JOB, self.archives, self.journal, clock),
+            begin,
+            (tekton_tasks,),
+            cast=(Resolver, Kueue, tekton),
+            others=(jobs,),
+            born=self.journal.clear,
+            # A recorder that misses an event archives later: the job may be deleted by then.
+            **{
+                "end": self.end,
+                "end_unseen": lambda server: self.end(server)[1:],
+                "horizon": TTL - 100,
+                **kwargs,
+            },
+        )
+
+    async def run(self, **kwargs: Any) -> Life:
+        return await Life(self.scenario, **kwargs).finish()
+
+    @property
+    def archive(self) -> FakeArchive:
+        return self.archives.current
+
+    @property
+    def row(self) -> Run:
+        (row,) = self.archive.runs.values()
+        return row
+
+    def end(self, server: Server) -> Any:
+        """What every run must agree on: the rows, that the wait is covered, and what is left of the job."""
+        archive = self.archives.of(server)
+        wait_is_covered(archive)
+        found = server.find(FOURNOS_JOB, KEY)
+        left = None if found is None else (found["status"]["phase"], "archivedAt" in found["status"])
+        rows = [
+            (run.name, run.phase, run.ending, run.failure, run.attempts, run.target, run.fingerprint)
+            for run in archive.runs.values()
+        ]
+        # The quota is in memory for a moment, until it is written with the next record.
+        kept = [sorted(set(documents) - {Document.QUOTA}) for documents in archive.documents.values()]
+        return left, rows, kept
+
+
+def wait_is_covered(archive: FakeArchive) -> None:
+    """Every second between submission and run has a reason."""
+    for identity, run in archive.runs.items():
+        over = run.started_at or run.ended_at
+        assert over is not None
+        waits = [one for one in archive.ledgers[identity] if one.start < over]
+        for one, following in pairwise(waits):
+            assert one.end == following.start
+        length = sum((one.end - one.start for one in waits if one.end is not None), timedelta())
+        assert length == over - run.submitted_at
+
+
+async def test_a_job_is_recorded_from_its_creation_to_its_end() -> None:
+    story = Story()
+    life = await story.run()
+    row, found = story.row, job(life.server)
+    assert (row.phase, row.ending, row.attempts, row.target) == ("Succeeded", Ending.OBSERVED, 1, "cluster-1")
+    assert row.identity.uid == found["metadata"]["uid"]
+    assert (row.pipeline, row.project) == ("fournos-full", "llmd")
+    assert row.started_at is not None and row.fingerprint
+    documents = story.archive.documents[row.identity]
+    assert set(documents) == {Document.OBJECT, Document.TASKS, Document.PROVENANCE, Document.QUOTA}
+    assert documents[Document.QUOTA]["podSets"][0]["flavors"]["fournos/cluster-slot"] == "cluster-1"
+    assert documents[Document.TASKS][0]["tasks"][0]["name"] == "run"
+    images = documents[Document.PROVENANCE]["images"]
+    assert images == {"run/step-main": {"imageID": "registry.test/bench@sha256:1"}}
+    assert found["status"]["archivedAt"]
+    assert (condition(found, "Archived") or {})["reason"] == "Pending"
+
+
+async def test_the_recorder_writes_one_scalar_once() -> None:
+    story = Story()
+    life = await story.run()
+    assert len(_ends(story)) == 1, "the end is committed once"
+    assert len(archived_in(life.server)) == 1
+
+
+async def test_another_look_at_everything_records_nothing() -> None:
+    story = Story()
+    life = await story.run()
+    commits = len(story.archive.commits)
+    life.process.wake_all()
+    await life._quiet()
+    assert len(story.archive.commits) == commits
+
+
+STORIES = {
+    "succeeds": Story,
+    "fails": lambda **kwargs: Story(tekton=lambda: Tekton(fails={"job"}), **kwargs),
+    "is retried": lambda **kwargs: Story(
+        tekton=lambda: Tekton(fails={"job"}), spec={"retry": {"limit": 1}}, **kwargs
+    ),
+    "the store is down at the end": lambda **kwargs: Story(down=(5.0, 600.0), spec={"ttl": None}, **kwargs),
+}
+
+
+@pytest.mark.parametrize("how", DISTURBED)
+@pytest.mark.parametrize("name", STORIES)
+async def test_every_disturbance_ends_alike(name: str, how: str) -> None:
+    assert await DISTURBED[how](STORIES[name]().scenario) > 0
+
+
+def archived_in(server: Server) -> set[str]:
+    """The values that status.archivedAt of the job ever had."""
+    statuses = (one.object.get("status") or {} for one in server.history if one.resource == FOURNOS_JOB)
+    return {status["archivedAt"] for status in statuses if "archivedAt" in status}
+
+
+async def test_killed_between_commit_and_patch_the_job_is_archived_later() -> None:
+    """In each place where the process can die, the end is committed once."""
+    writes = len((await Story().run()).process.api.writes)
+    between = 0
+    for number in range(1, writes + 1):
+        story, committed = Story(), list[int]()
+        life = await story.run(before=partial(_die, story, number, committed))
+        assert len(_ends(story)) == 1
+        assert len(archived_in(life.server)) == 1
+        between += committed == [1]
+    assert between > 0, "no run died between the commit and the patch"
+
+
+def _ends(story: Story) -> list[Any]:
+    return [one for one in story.archive.commits if one.run.ended_at is not None]
+
+
+def _die(story: Story, number: int, committed: list[int], current: int) -> None:
+    if current == number:
+        committed.append(len(_ends(story)))
+        raise DiedError
+
+
+async def test_a_store_that_is_down_for_ten_minutes_delays_the_deletion_by_no_more() -> None:
+    story = Story(down=(5.0, TTL + 300.0), horizon=TTL + 2000)
+    life = await story.run()
+    assert life.server.find(FOURNOS_JOB, KEY) is None
+    assert (story.row.phase, story.row.ending) == ("Succeeded", Ending.OBSERVED)
+    assert len(archived_in(life.server)) == 1
+
+
+async def test_a_store_that_never_answers_delays_the_deletion_to_the_deadline() -> None:
+    story = Story(down=(0.0, 1e9), horizon=TTL + 2000, end=lambda server: None)
+    life = await story.run()
+    assert life.server.find(FOURNOS_JOB, KEY) is None
+    assert story.archive.commits == [] and archived_in(life.server) == set()
+    last = [one.object for one in life.server.history if one.resource == FOURNOS_JOB][-1]
+    assert (condition(last, "Archived") or {})["reason"] == "DeadlineExceeded"
+
+
+async def test_a_running_job_is_not_disturbed_by_a_store_that_does_not_answer() -> None:
+    story = Story(down=(0.0, 1e9), spec={"ttl": None}, end=lambda server: None)
+    life = await story.run()
+    assert job(life.server)["status"]["phase"] == "Succeeded"
+
+
+def deleted(server: Server) -> None:
+    server.delete(FOURNOS_JOB, KEY)
+
+
+async def test_a_deletion_that_is_observed_closes_the_run() -> None:
+    story = Story(tekton=lambda: Tekton(endless={"job"}), script=[deleted])
+    await story.run()
+    assert story.row.ending is Ending.DELETED or story.row.phase == "Stopped"
+    assert story.row.ended_at is not None
+
+
+async def test_what_was_deleted_while_the_recorder_was_down_is_closed_and_says_so() -> None:
+    story = Story(tekton=lambda: Tekton(endless={"job"}))
+    life = await story.run()
+    assert story.row.ending is Ending.OPEN
+    life.server.clock.advance(600)
+    for found in life.server.list(FOURNOS_JOB):
+        meta = {"metadata": {"finalizers": None}}
+        life.server.patch(FOURNOS_JOB, Key(NS, found["metadata"]["name"]), meta)
+    deleted(life.server)
+    life.process = life._born()
+    await life._quiet()
+    assert story.row.ending is Ending.DELETED
+    assert story.row.message.startswith(
+        "Deleted while the recorder did not run; the last observed phase is Run"
+    )
+    wait_is_covered(story.archive)
+    assert story.journal.every_key() == ()
+
+
+async def test_a_name_that_is_used_again_is_another_run() -> None:
+    def again(server: Server) -> None:
+        submit(server)
+
+    story = Story(spec={"ttl": None}, script=[deleted, again])
+    await story.run()
+    assert len(story.archive.runs) == 2
+    assert {run.ending for run in story.archive.runs.values()} == {Ending.OBSERVED}
+
+
+async def test_the_time_without_a_recorder_is_unknown_in_the_ledger() -> None:
+    def occupied() -> Kueue:
+        return Kueue(slots={"cluster-1": 0})
+
+    story = Story(end=lambda server: None)
+    story.scenario = replace(story.scenario, cast=(Resolver, occupied))
+    life = await story.run()
+    assert story.row.phase == "Pending"
+    life.server.clock.advance(600)
+    life.process = life._born()
+    await life._quiet()
+    causes = [one.cause for one in story.archive.ledgers[story.row.identity]]
+    assert Cause.UNKNOWN in causes and causes[-1] is not Cause.UNKNOWN

@@ -1,0 +1,107 @@
+"""Kinds other than FournosJob: the narrow row, from whatever their status looks like."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fournos.appwrappers.names import APPWRAPPER
+from fournos.history.recorder.controller import recorder
+from fournos.history.recorder.journal import Journal
+from fournos.history.recorder.kinds import state_of
+from fournos.history.records import Document, Ending
+from fournos.history.settings import HistorySettings
+from fournos.insight.causes import Cause
+from fournos.kube.resource import Key
+from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
+from tests.unit.history.recorder.fakes import Archives, namespaces
+from tests.unit.jobs.actors import NS
+from tests.world.harness import Run as Life
+from tests.world.harness import Scenario
+from tests.world.kueue import ADMITTED
+from tests.world.server import Server, VirtualClock
+from tests.world.status import set_conditions
+
+T = "2030-01-01T00:00:05Z"
+META = {"name": "x", "creationTimestamp": "2030-01-01T00:00:00Z"}
+
+
+def done(type_: str, status: str = "True") -> dict[str, str]:
+    return {"type": type_, "status": status, "lastTransitionTime": T, "message": "why"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "phase", "ended"),
+    [
+        ({}, {}, "New", False),
+        ({"suspend": True}, {}, "Suspended", False),
+        ({}, {"startTime": T}, "Running", False),
+        ({}, {"phase": "Resuming"}, "Resuming", False),
+        ({}, {"phase": "Succeeded", "conditions": [done("PodsReady")]}, "Succeeded", True),
+        ({}, {"phase": "Finished", "finishedAt": T}, "Finished", True),
+        ({}, {"conditions": [done("Succeeded", "Unknown")]}, "New", False),
+        ({}, {"conditions": [done("Succeeded", "False")], "completionTime": T}, "Failed", True),
+        ({}, {"conditions": [done("Complete")]}, "Succeeded", True),
+        ({}, {"conditions": [done("Failed")]}, "Failed", True),
+    ],
+)
+def test_the_state_of_any_kind(spec: Any, status: Any, phase: str, ended: bool) -> None:
+    found = state_of({"metadata": META, "spec": spec, "status": status})
+    assert found.phase == phase
+    assert (found.ended_at is not None) is ended
+    assert not ended or (found.ended_at is not None and found.ended_at.second == 5)
+
+
+def phase(value: str) -> Any:
+    def act(server: Server) -> None:
+        conditions = [done("PodsReady")] if value == "Succeeded" else []
+        body = {"status": {"phase": value, "conditions": conditions}}
+        server.patch(APPWRAPPER, Key(NS, "w"), body, subresource="status")
+
+    return act
+
+
+def queued(server: Server) -> None:
+    wrapper = server.get(APPWRAPPER, Key(NS, "w"))
+    owner = {"kind": "AppWrapper", "name": "w", "uid": wrapper["metadata"]["uid"], "controller": True}
+    spec = {"queueName": "fournos-queue", "podSets": []}
+    server.create(
+        WORKLOAD, {"metadata": {"name": "w", "namespace": NS, "ownerReferences": [owner]}, "spec": spec}
+    )
+
+
+def admitted(server: Server) -> None:
+    admission = {"clusterQueue": "q", "podSetAssignments": [{"name": "m", "flavors": {"cpu": "cluster-1"}}]}
+    found = server.get(WORKLOAD, Key(NS, "w"))
+    set_conditions(server, WORKLOAD, found, *ADMITTED, admission=admission)
+
+
+async def test_an_appwrapper_is_recorded_with_queue_quota_and_end() -> None:
+    clock, archives, journal = VirtualClock(), Archives(), Journal()
+
+    def begin(server: Server) -> None:
+        archives.begin(server, (0.0, 0.0))
+        namespaces(server)
+        server.create(CLUSTER_QUEUE, {"metadata": {"name": "q"}, "spec": {"stopPolicy": "Hold"}})
+        queue = {"metadata": {"name": "fournos-queue", "namespace": NS}, "spec": {"clusterQueue": "q"}}
+        server.create(LOCAL_QUEUE, queue)
+        labels = {"kueue.x-k8s.io/queue-name": "fournos-queue"}
+        meta = {"name": "w", "namespace": NS, "labels": labels}
+        server.create(APPWRAPPER, {"metadata": meta, "spec": {"suspend": True}})
+
+    scenario = Scenario(
+        recorder(HistorySettings(interval_sec=0), APPWRAPPER, archives, journal, clock),
+        begin,
+        script=[queued, admitted, phase("Running"), phase("Succeeded")],
+        born=journal.clear,
+    )
+    await Life(scenario).finish()
+    (row,) = archives.current.runs.values()
+    assert (row.kind, row.name, row.phase, row.ending) == ("AppWrapper", "w", "Succeeded", Ending.OBSERVED)
+    assert row.queued_at is not None and row.admitted_at is not None
+    assert row.target == "cluster-1"
+    documents = archives.current.documents[row.identity]
+    assert set(documents) == {Document.OBJECT, Document.QUOTA}
+    causes = {one.cause for record in archives.current.commits for one in record.waits}
+    assert Cause.QUEUE_STOPPED in causes

@@ -1,0 +1,112 @@
+"""Each setting of the recorder is seen in what it does."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.times import creation_time
+from fournos.appwrappers.names import APPWRAPPER
+from fournos.history.part import PART
+from fournos.history.recorder.database import DatabaseArchive
+from fournos.history.recorder.observe import watches
+from fournos.history.records import Ending, Identity, Record, Run
+from fournos.history.settings import HistorySettings
+from fournos.history.store import Store
+from fournos.kube.errors import ServerError
+from fournos.runtime.clock import SystemClock
+from fournos.runtime.metrics import Metrics
+from tests.unit.history.recorder.test_hand_over import Story
+from tests.unit.jobs.actors import Tekton, job
+from tests.world.server import VirtualClock
+
+
+def test_the_namespace_whose_objects_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    def namespaces() -> set[str]:
+        return {watch.namespace for watch in watches(HistorySettings(), FOURNOS_JOB) if watch.namespace}
+
+    assert namespaces() == set()
+    monkeypatch.setenv("FOURNOS_HISTORY_JOBS_NAMESPACE", "bench")
+    assert namespaces() == {"bench"}
+
+
+def test_a_controller_for_each_of_the_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def controllers() -> list[str]:
+        started = PART.start(HistorySettings(), SystemClock(), Metrics(), lambda name, key: None)
+        return [one.name for one in started.controllers]
+
+    assert controllers() == ["history-fournosjobs", "history-appwrappers", "history-miniclusters"]
+    monkeypatch.setenv("FOURNOS_HISTORY_KINDS", "FournosJob, PipelineRun.v1.tekton.dev")
+    assert controllers() == ["history-fournosjobs", "history-pipelineruns"]
+    for wrong in ("", "Pod", "FournosJob,x"):
+        monkeypatch.setenv("FOURNOS_HISTORY_KINDS", wrong)
+        with pytest.raises(ValidationError):
+            HistorySettings()
+
+
+def a_run(uid: str = "u1") -> Run:
+    now = VirtualClock().now()
+    return Run(Identity("c", "bench", uid), "AppWrapper", "w", "n", now, now, 7)
+
+
+async def test_the_database_is_that_of_the_url(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "deep" / "history.db"
+    monkeypatch.setenv("FOURNOS_HISTORY_URL", f"sqlite:///{file}")
+    archive = DatabaseArchive(HistorySettings().database_url)
+    assert not file.exists(), "a standby holds no lock"
+    assert await archive.record(Record(a_run()))
+    assert file.exists()
+    assert (await archive.get(a_run().identity)) == a_run()
+    assert [run.identity.uid async for run in archive.open_runs("c", "AppWrapper")] == ["u1"]
+    second = DatabaseArchive(HistorySettings().database_url)
+    with pytest.raises(ServerError, match="another process"):
+        await second.get(a_run().identity)
+    await archive.close()
+    assert (await second.get(a_run().identity)) == a_run()
+    await second.close()
+
+
+async def test_changes_within_the_interval_are_written_together() -> None:
+    assert HistorySettings().interval_sec == 2
+    story = Story(tekton=lambda: Tekton(endless={"job"}))
+    life = await story.run()
+    first, *others = story.archive.commits
+    assert first.run.ending is Ending.OPEN
+    assert len(others) == 1, "the phases of the first seconds are one record"
+    assert story.row.phase == "Running"
+    assert story.row.submitted_at == creation_time(job(life.server))
+
+
+def test_the_kinds_by_default() -> None:
+    assert APPWRAPPER in HistorySettings().resources()
+
+
+async def test_the_replica_that_records_deletes_at_its_interval(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FOURNOS_HISTORY_DIRECTORY", str(tmp_path))
+    monkeypatch.setenv("FOURNOS_HISTORY_RETENTION_INTERVAL", "90m")
+    intervals = list[float]()
+
+    async def patrol(store: Store, *_: object, interval: float) -> None:
+        assert await store.get(a_run().identity) == a_run()
+        intervals.append(interval)
+
+    archive = DatabaseArchive(HistorySettings().database_url)
+    monkeypatch.setattr("fournos.history.recorder.database.DatabaseArchive", lambda url: archive)
+    monkeypatch.setattr("fournos.history.store.retention.patrol", patrol)
+    started = PART.start(HistorySettings(), SystemClock(), Metrics(), lambda name, key: None)
+    task = asyncio.create_task(started.background["history-retention"]())  # type: ignore[arg-type]
+    await archive.record(Record(a_run()))
+    assert not intervals, "a standby deletes nothing"
+    assert [run async for run in archive.open_runs("c", "AppWrapper")] == [a_run()]
+    await task
+    assert intervals == [5400.0]
+    await archive.close()
+    monkeypatch.setenv("FOURNOS_HISTORY_RETENTION_INTERVAL", "0s")
+    with pytest.raises(ValidationError):
+        HistorySettings()
