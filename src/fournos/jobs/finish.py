@@ -88,7 +88,10 @@ def after_end(ctx: Context) -> Decision:
     expiry = _expiry(ctx)
     if steps:
         # The deletions of a Workload and a resolve Job are events; a prebuilt Workload may need more steps.
-        return Decision(tuple(steps), wake_at=expiry, settled=not prebuilt_name(ctx.job))
+        # A passed expiry is no deadline: the key would run on and on while such an event is missing.
+        rests = expiry is None or ctx.now < expiry
+        settled = rests and not prebuilt_name(ctx.job)
+        return Decision(tuple(steps), wake_at=expiry if rests else None, settled=settled)
     if expiry is None:
         return Decision()
     if ctx.now >= expiry:
