@@ -11,10 +11,10 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import appwrappers, client, comparison, dispatch, idle, lifecycle, miniclusters, report
+from bench import appwrappers, client, comparison, dispatch, history, idle, lifecycle, miniclusters, report
 from devcluster import DevclusterError
 
-EVERYTHING = ("lifecycle", "idle", "appwrappers", "miniclusters", "dispatch", "client")
+EVERYTHING = ("lifecycle", "idle", "appwrappers", "miniclusters", "dispatch", "client", "history")
 _RESULTS = Path(__file__).resolve().parent / "results"
 
 
@@ -67,6 +67,8 @@ def _arguments() -> argparse.ArgumentParser:
     library = parts.add_parser("client", parents=[common], help="the client library beside plain requests")
     library.add_argument("--jobs", type=int, default=1000, metavar="1000", help="combinations of the matrix")
     library.add_argument("--turns", type=int, default=3, metavar="3", help="how many turns each takes (3)")
+    past = parts.add_parser("history", parents=[common], help="pages of a history with many jobs; no cluster")
+    past.add_argument("--jobs", type=int, default=history.JOBS, metavar="200000")
     return parser
 
 
@@ -122,6 +124,10 @@ def _measure(options: argparse.Namespace) -> None:
         rounds = asyncio.run(miniclusters.measure(options.cluster, options.jobs, **common))
         report.show_miniclusters(rounds, console)
         numbers = {"miniclusters": [each.to_json() for each in rounds]}
+    elif options.part == "history":
+        filled = asyncio.run(history.measure(options.jobs))
+        report.show_history(filled, console)
+        numbers = {"history": [each.to_json() for each in filled]}
     elif options.part == "dispatch":
         taken = asyncio.run(dispatch.measure(options.cluster, options.jobs, keep=options.keep))
         report.show_dispatch(taken, console)

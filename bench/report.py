@@ -19,6 +19,7 @@ from bench.appwrappers import REACTION
 from bench.client import Measured
 from bench.comparison import Compared
 from bench.dispatch import Dispatched
+from bench.history import Filled
 from bench.idle import Idle
 from bench.lifecycle import Round
 from fournos import __version__
@@ -57,6 +58,9 @@ STATUS = Target("status on a worker → status here, p50", "ms", 150)
 
 MATRIX = Target("jobs by a matrix, times as long as plain creates", "", 1.2)
 ENDS = Target("status write → end of wait, p50", "ms", 100)
+LIST = Target("any list page, warm, p95", "ms", 20)
+FILTER = Target("any filter, cold, p95", "ms", 100)
+JOB = Target("a job's page, p95", "ms", 20)
 
 Show = Callable[[Target, float], None]
 
@@ -190,6 +194,24 @@ def show_client(measured: Measured, console: Console) -> None:
         table.add_row(name, *(f"{value:.2f} s" for value in (min(seconds), median(seconds), max(seconds))))
     console.print(table)
     _targets(console, [(MATRIX, measured.ratio), (ENDS, median(measured.waits) * 1000)])
+
+
+def show_history(filled: Sequence[Filled], console: Console) -> None:
+    for each in filled:
+        title = (
+            f"{each.jobs} jobs in {each.database}: {each.bytes / _MB:.0f} MB, made in {each.seconds:.0f} s, "
+            f"an update takes {each.record_ms:.1f} ms"
+        )
+        table = Table(title=title, title_justify="left")
+        for name in ("page", "", "p50", "p95"):
+            table.add_column(name, justify="right" if name.startswith("p5") or name == "p95" else "left")
+        for one in each.reads:
+            table.add_row(one.what, one.how, f"{one.p50:.1f} ms", f"{one.p95:.1f} ms")
+        console.print(table)
+        warm = {one.what: one.p95 for one in each.reads if one.how == "warm"}
+        cold = next(one.p95 for one in each.reads if (one.what, one.how) == ("all filters", "cold"))
+        job = warm.pop("a job")
+        _targets(console, [(LIST, max(warm.values())), (FILTER, cold), (JOB, job)])
 
 
 def _targets(console: Console, measured: Sequence[tuple[Target, float]]) -> None:

@@ -36,7 +36,7 @@ def ended(run: Run, after: float = 60, **fields: Any) -> Run:
     """The same run, succeeded."""
     end = run.submitted_at + timedelta(seconds=after)
     changes = {"phase": "Succeeded", "ended_at": end, "observed_at": end, "ending": Ending.OBSERVED}
-    return replace(run, resource_version=run.resource_version + 10, **{**changes, **fields})
+    return replace(run, **{"resource_version": run.resource_version + 10, **changes, **fields})
 
 
 def everything(**filters: Any) -> Query:

@@ -51,6 +51,7 @@ COMPUTED = {
     "built.kubectl": "binaries",
     "layout.hyper": "binaries",
     "str(layout.binaries / 'kueue')": "binaries",
+    "self._programs / program": "postgres.programs, of postgresql",
     "self.words(*arguments)": "Kubectl",
     "self.program": "dev/engine.py, Docker or Podman where one answers",
     "cluster.kubectl_words()": "Kubectl",

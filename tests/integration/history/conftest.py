@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from devcluster.postgres import Postgres
 from fournos.history.store import Store
-from tests.postgres import Postgres
 
 
 @pytest.fixture(scope="session")
@@ -25,7 +25,7 @@ async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'history.db'}"
     server: Postgres = request.getfixturevalue("postgres")
-    return await server.make_database()
+    return server.make_database()
 
 
 @pytest.fixture

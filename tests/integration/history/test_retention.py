@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Iterable
 from dataclasses import replace
@@ -16,7 +17,8 @@ from fournos.history.blobs import DirectoryBlobs
 from fournos.history.metrics import METRICS
 from fournos.history.records import Document, Record, Run
 from fournos.history.store import Store, maintenance, schema
-from fournos.history.store.retention import Limits, erasable, erase, expire, report
+from fournos.history.store.retention import Limits, erasable, erase, expire, patrol, report
+from fournos.runtime.clock import SystemClock
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import RUNTIME
 from tests.history import a_run, at, ended, everything
@@ -172,6 +174,35 @@ async def test_a_query_to_delete_spares_open_and_marked_runs(store: Store) -> No
     await store.keep(a_run(0).identity, True, by="alice", reason="", now=at(0))
     assert {run.name for run in await erasable(store, everything(), kept=False)} == {"job-1", "job-2"}
     assert len(await erasable(store, everything(), kept=True)) == 3
+
+
+class RefusingBlobs(DirectoryBlobs):
+    """Refuses once, like a volume that is gone for a moment."""
+
+    refused = False
+
+    async def delete(self, keys: Iterable[str]) -> None:
+        if not self.refused:
+            self.refused = True
+            raise OSError("no volume")
+        await super().delete(keys)
+
+
+async def test_the_patrol_goes_on_after_a_failure(
+    store: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    metrics = Metrics([*RUNTIME, *METRICS])
+    await record(store, ended(a_run(1)))
+    await store.claim_blob(a_run(1).identity, "run-1/log", 3)
+    files = RefusingBlobs(tmp_path / "blobs")
+    patrolling = asyncio.create_task(
+        patrol(store, files, Limits(age=timedelta(0)), metrics, SystemClock(), interval=0.01)
+    )
+    while b"fournos_history_database_bytes 0.0" in metrics.render():  # noqa: ASYNC110 - metrics have no event
+        await asyncio.sleep(0.01)
+    patrolling.cancel()
+    assert "tried again in 0 s: no volume" in caplog.text
+    assert await names(store) == set()
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)

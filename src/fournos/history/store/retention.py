@@ -6,6 +6,8 @@ found again if the process ends in between.
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -19,12 +21,18 @@ from fournos.history.blobs import Blobs
 from fournos.history.metrics import BLOB_BYTES, DATABASE_BYTES, DOCUMENT_BYTES, EXPIRED, RUNS
 from fournos.history.records import PAGE_MAX, Ending, Identity, Query, Run
 from fournos.history.store import maintenance
+from fournos.history.store.errors import StoreUnavailableError
 from fournos.history.store.schema import blobs as blob_table
 from fournos.history.store.schema import keeps, runs, tombstones
 from fournos.history.store.store import Store, number_of
 from fournos.history.store_settings import StoreSettings
+from fournos.runtime.clock import Clock
 from fournos.runtime.metrics import Metrics
 
+log = logging.getLogger(__name__)
+
+INTERVAL: Final = 3600.0
+"""Seconds between two passes of the retention."""
 _BATCH: Final = 200
 """Runs that one transaction deletes, so that a recorder waits for no long one."""
 _FORGOTTEN: Final = timedelta(days=365)
@@ -51,6 +59,22 @@ class Limits:
     @classmethod
     def of(cls, settings: StoreSettings) -> Limits:
         return cls(settings.longest_age, settings.retention_runs or None, settings.most_bytes)
+
+
+async def patrol(
+    store: Store, files: Blobs, limits: Limits, metrics: Metrics, clock: Clock, *, interval: float = INTERVAL
+) -> None:
+    """Deletes what is beyond the limits, and sets the metrics, again and again until it is cancelled."""
+    while True:
+        try:
+            number = await expire(store, files, limits, clock.now())
+            if number:
+                log.info("%d runs of the history have expired", number)
+                await maintenance.give_back(store.database)
+            await report(store, metrics, number)
+        except (StoreUnavailableError, OSError) as error:
+            log.warning("The history's retention is tried again in %.0f s: %s", interval, error)
+        await asyncio.sleep(interval)
 
 
 async def expire(store: Store, files: Blobs, limits: Limits, now: datetime) -> int:

@@ -28,6 +28,10 @@ _INSERT: Final[Mapping[str, Callable[[Table], Any]]] = {
 }
 
 
+class _RefusedError(Exception):
+    """Rolls the transaction of a record back."""
+
+
 class Store:
     """Reads and writes the history.  Every method is one transaction.
 
@@ -66,18 +70,23 @@ class Store:
     async def record(self, record: Record) -> bool:
         """Inserts or updates a run.  False: the stored one is newer, or was deleted from the history."""
         packed = await asyncio.to_thread(_packed, record) if record.documents else []
+        try:
+            await self._record(record, packed)
+        except _RefusedError:
+            return False
+        return True
+
+    async def _record(self, record: Record, packed: Sequence[Mapping[str, Any]]) -> None:
         async with self.writing() as connection:
-            identity = rows.identity_columns(record.run.identity)
-            if await connection.scalar(select(tombstones.c.at).where(*_equal(tombstones, identity))):
-                return False
             number = await self._upsert(connection, record.run)
-            if number is None:
-                return False
+            # Looked for after the upsert, which waits for a deletion of the run that is under way.
+            buried = _equal(tombstones, rows.identity_columns(record.run.identity))
+            if number is None or await connection.scalar(select(tombstones.c.at).where(*buried)):
+                raise _RefusedError
             await _replace(connection, labels, number, rows.label_rows(record.run))
             await _replace(connection, waits, number, rows.wait_rows(record.waits))
             if packed:
                 await self._put_documents(connection, number, packed)
-            return True
 
     async def get(self, identity: Identity) -> Run | None:
         """Returns the run; None if there is none of this identity."""

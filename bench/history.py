@@ -1,0 +1,288 @@
+"""Measures the history's store with 200,000 jobs and their documents, in SQLite and in PostgreSQL.
+
+Cold: the database was opened for this one page, after its files left the machine's page cache.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any, Final
+
+from sqlalchemy import insert, text
+
+from devcluster.postgres import Postgres
+from fournos.history.records import Document, Ending, Identity, Interval, Query, Record, Run
+from fournos.history.store import Store, maintenance, rows, schema
+from fournos.history.store.text import pack
+from fournos.insight.causes import Cause
+
+JOBS: Final = 200_000
+_BATCH: Final = 2_000
+_START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_CLUSTER: Final = "c0ffee00-0000-4000-8000-000000000000"
+_DOCUMENT_BYTES: Final = 7_500
+_PHASES: Final = ("Succeeded",) * 85 + ("Failed",) * 12 + ("Stopped",) * 3
+_LIVE: Final = 300
+_WARM, _COLD = 200, 6
+"""How often each page is read: with warm caches, and cold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """The times of one kind of read, in ms."""
+
+    database: str
+    what: str
+    how: str
+    p50: float
+    p95: float
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """One database after it was filled."""
+
+    database: str
+    jobs: int
+    seconds: float
+    bytes: int
+    record_ms: float
+    """The median of one update of a job, with its ledger and its document."""
+    reads: tuple[Reads, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def make_run(number: int, jobs: int) -> Run:
+    """Returns one of the jobs: some owners, pipelines and clusters are much more frequent than others."""
+    source = random.Random(number)  # noqa: S311 - the same jobs in each run
+    live = number >= jobs - _LIVE
+    submitted = _START + timedelta(seconds=number * 40 + source.randrange(40))
+    end = None if live else submitted + timedelta(seconds=source.randrange(60, 20_000))
+    namespace = f"team-{_skewed(source, 30)}"
+    return Run(
+        identity=Identity(_CLUSTER, namespace, f"{number:08x}-0000-4000-8000-{source.randrange(2**48):012x}"),
+        kind="FournosJob" if source.random() < 0.9 else "AppWrapper",
+        name=f"{source.choice(('llama', 'granite', 'mixtral', 'smoke'))}-{number:06d}",
+        namespace_uid=f"uid-of-{namespace}",
+        submitted_at=submitted,
+        observed_at=end or submitted,
+        resource_version=number,
+        phase=source.choice(("Pending", "Running")) if live else source.choice(_PHASES),
+        message="PipelineRun completed: tasks completed: 5, skipped: 0",
+        owner=f"owner-{_skewed(source, 200)}",
+        display_name=f"{source.choice(('Throughput', 'Latency'))} of build {source.randrange(5000)}",
+        target=f"cluster-{_skewed(source, 40)}",
+        pipeline=f"pipeline-{_skewed(source, 100)}",
+        project=f"project-{_skewed(source, 20)}",
+        gpu_type="h200",
+        gpu_count=8,
+        attempts=1,
+        queued_at=submitted,
+        started_at=submitted + timedelta(seconds=30),
+        ended_at=end,
+        ending=Ending.OPEN if live else Ending.OBSERVED,
+        fingerprint=f"{_skewed(source, 4000):016x}",
+        labels={"team": namespace, "build": f"{number // 200}"},
+    )
+
+
+def _skewed(source: random.Random, number: int) -> int:
+    return int(number * source.random() ** 3)
+
+
+def _document() -> dict[str, Any]:
+    """Returns a job's object of the usual size: half of it repeats itself, as manifests do."""
+    words = [f"{random.getrandbits(64):016x}" for _ in range(_DOCUMENT_BYTES // 40)]
+    return {"status": [{"name": word, "state": "Succeeded"} for word in words]}
+
+
+def queries(source: random.Random, jobs: int) -> dict[str, Query]:
+    """Returns one query of each kind, for values that a run has."""
+    run = make_run(source.randrange(jobs), jobs)
+    every = Query(namespaces=None)
+    day = run.submitted_at
+    return {
+        "newest": every,
+        "owner": replace(every, owners=(run.owner,)),
+        "phase": replace(every, phases=(run.phase,)),
+        "cluster": replace(every, targets=(run.target,)),
+        "pipeline": replace(every, pipelines=(run.pipeline,)),
+        "kind": replace(every, kinds=(run.kind,)),
+        "fingerprint": replace(every, fingerprints=(run.fingerprint,)),
+        "label": replace(every, labels={"build": run.labels["build"]}),
+        "time": replace(every, since=day - timedelta(days=1), until=day),
+        "name": replace(every, name=run.name),
+        "namespace": replace(every, namespaces=(run.namespace_uid,)),
+        "text, some": replace(every, text=f"build {source.randrange(5000)}"),
+        "text, none": replace(every, text="no such text"),
+        "owner and phase": replace(every, owners=(run.owner,), phases=("Stopped",)),
+        "pipeline and label": replace(every, pipelines=(run.pipeline,), labels={"team": run.labels["team"]}),
+        "owner and text": replace(every, owners=(run.owner,), text=str(run.name[-4:])),
+        "cluster, none there": replace(every, targets=(run.target,), owners=("nobody",)),
+        "two owners, two phases": replace(every, owners=(run.owner, "owner-0"), phases=("Failed", "Stopped")),
+    }
+
+
+async def measure(jobs: int = JOBS) -> list[Filled]:
+    """Fills and measures both databases, one after the other."""
+    found = []
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="fournos-history-"))
+    try:
+        found.append(await _measure("SQLite", f"sqlite:///{folder / 'history.db'}", jobs, _Sqlite(folder)))
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder)
+    server = await asyncio.to_thread(Postgres)
+    try:
+        url = await asyncio.to_thread(server.make_database)
+        found.append(await _measure("PostgreSQL", url, jobs, _Server(server)))
+    finally:
+        await asyncio.to_thread(server.close)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Sqlite:
+    folder: Path
+
+    def cool(self) -> None:
+        _leave_page_cache(self.folder)
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    server: Postgres
+
+    def cool(self) -> None:
+        self.server.stop()
+        _leave_page_cache(self.server.directory)
+        self.server.start()
+
+
+def _leave_page_cache(folder: Path) -> None:
+    """Takes the files of a folder out of the machine's page cache."""
+    os.sync()
+    for path in folder.rglob("*"):
+        if path.is_file() and not path.is_symlink():
+            descriptor = os.open(path, os.O_RDONLY)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            os.close(descriptor)
+
+
+async def _measure(name: str, url: str, jobs: int, files: _Sqlite | _Server) -> Filled:
+    began = time.perf_counter()
+    async with await Store.open(url) as store:
+        await _fill(store, jobs)
+        await maintenance.vacuum(store.database)
+        seconds = time.perf_counter() - began
+        recorded = await _record(store, jobs)
+        warm = [each async for each in _warm(store, name, jobs)]
+        size = await maintenance.size(store.database)
+    cold = [each async for each in _cold(url, name, jobs, files)]
+    return Filled(name, jobs, seconds, size, median(recorded), (*warm, *cold))
+
+
+async def _fill(store: Store, jobs: int) -> None:
+    """Inserts the rows as the store would write them, many together."""
+    packed = [pack(_document()) for _ in range(50)]
+    for start in range(0, jobs, _BATCH):
+        numbers = range(start, min(start + _BATCH, jobs))
+        made = {number + 1: make_run(number, jobs) for number in numbers}
+        data = {number: packed[number % len(packed)] for number in made}
+        async with store.writing() as connection:
+            row = (
+                {"id": number, "document_bytes": len(data[number]), **rows.row_of(run)}
+                for number, run in made.items()
+            )
+            await connection.execute(insert(schema.runs), list(row))
+            await connection.execute(insert(schema.labels), list(_belonging(made, rows.label_rows)))
+            await connection.execute(insert(schema.waits), list(_belonging(made, _waits)))
+            documents = (
+                {"run_id": number, "name": Document.OBJECT.value, "size": len(each), "data": each}
+                for number, each in data.items()
+            )
+            await connection.execute(insert(schema.documents), list(documents))
+    if store.database.dialect == "postgresql":
+        async with store.writing() as connection:
+            await connection.execute(text(f"SELECT setval('runs_id_seq', {jobs})"))
+
+
+def _waits(run: Run) -> list[dict[str, Any]]:
+    quota = Interval(run.submitted_at, run.submitted_at + timedelta(seconds=30), Cause.QUOTA, "8 of gpu-h200")
+    return rows.wait_rows([quota])
+
+
+def _belonging(made: dict[int, Run], of: Callable[[Run], list[dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    for number, run in made.items():
+        yield from ({"run_id": number, **row} for row in of(run))
+
+
+async def _record(store: Store, jobs: int) -> list[float]:
+    """Updates live jobs, as a recorder does."""
+    taken = []
+    for number in range(jobs - _LIVE, jobs):
+        run = replace(make_run(number, jobs), phase="Running", resource_version=number + jobs)
+        wait = Interval(run.submitted_at, run.observed_at, Cause.QUOTA)
+        record = Record(run, (wait,), {Document.OBJECT: _document()})
+        taken.append(await _timed(store.record(record)))
+    return taken
+
+
+async def _warm(store: Store, name: str, jobs: int) -> AsyncIterator[Reads]:
+    source = random.Random(5)  # noqa: S311 - the same queries in each run
+    taken: dict[str, list[float]] = {}
+    for _ in range(_WARM):
+        for what, query in queries(source, jobs).items():
+            taken.setdefault(what, []).append(await _timed(store.find(query)))
+        run = make_run(source.randrange(jobs), jobs)
+        taken.setdefault("a job", []).append(await _timed(_job_page(store, run.identity)))
+    for what, each in taken.items():
+        yield _reads(name, what, "warm", each)
+
+
+async def _cold(url: str, name: str, jobs: int, files: _Sqlite | _Server) -> AsyncIterator[Reads]:
+    source = random.Random(6)  # noqa: S311 - the same queries in each run
+    taken: dict[str, list[float]] = {}
+    for _ in range(_COLD):
+        for what, query in queries(source, jobs).items():
+            async with _opened(url, files) as store:
+                taken.setdefault(what, []).append(await _timed(store.find(query)))
+    for what, each in taken.items():
+        yield _reads(name, what, "cold", each)
+    yield _reads(name, "all filters", "cold", [one for each in taken.values() for one in each])
+
+
+@asynccontextmanager
+async def _opened(url: str, files: _Sqlite | _Server) -> AsyncIterator[Store]:
+    await asyncio.to_thread(files.cool)
+    async with await Store.open(url, writable=False) as store:
+        yield store
+
+
+async def _job_page(store: Store, identity: Identity) -> None:
+    assert await store.get(identity)
+    await store.waits(identity)
+    for name in Document:
+        await store.document(identity, name)
+
+
+async def _timed(work: Awaitable[Any]) -> float:
+    began = time.perf_counter()
+    await work
+    return (time.perf_counter() - began) * 1000
+
+
+def _reads(database: str, what: str, how: str, taken: list[float]) -> Reads:
+    return Reads(database, what, how, median(taken), quantiles(taken, n=20)[-1])

@@ -1,0 +1,63 @@
+"""A program that updates runs, and is killed by kill -9 before each of its statements in turn.
+
+It makes one process for each: `python -m tests.integration.history.killed_writer URL`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from itertools import count
+from typing import Any
+
+from sqlalchemy import event
+from sqlalchemy.engine import Engine
+
+from fournos.history.records import Document, Interval, Record
+from fournos.history.store import Store
+from fournos.insight.causes import Cause
+from tests.history import a_run, at, ended
+
+
+def before(number: int) -> Record:
+    run = a_run(number, labels={"state": "before", "old": "1"})
+    return Record(run, (Interval(at(0), None, Cause.LOCK, "before"),), {Document.OBJECT: {"state": "before"}})
+
+
+def after(number: int) -> Record:
+    run = ended(a_run(number, labels={"state": "after", "new": "1"}), message="after")
+    waits = (Interval(at(0), at(1), Cause.LOCK, "after"), Interval(at(1), at(2), Cause.QUOTA, "after"))
+    return Record(run, waits, {Document.OBJECT: {"state": "after"}, Document.EVENTS: [{"state": "after"}]})
+
+
+async def update(url: str, number: int) -> None:
+    """Records a run, then its update, and is killed before the statement of that number of the update."""
+    async with await Store.open(url) as store:
+        await store.record(before(number))
+        statements = count(1)
+
+        def kill(*_arguments: Any) -> None:
+            if next(statements) == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        for name in ("before_cursor_execute", "commit"):
+            event.listen(Engine, name, kill)
+        await store.record(after(number))
+
+
+def main(url: str) -> None:
+    for number in count(1):
+        child = os.fork()
+        if child == 0:
+            asyncio.run(update(url, number))
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        print(number, os.waitstatus_to_exitcode(status), flush=True)
+        if status == 0:
+            return
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,182 @@
+"""Databases that are gone, full, or written by a process that is killed: nothing is lost, nothing is half."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from devcluster.postgres import Postgres
+from fournos.history.blobs import DirectoryBlobs
+from fournos.history.records import Document, Record
+from fournos.history.store import Store, StoreFullError, StoreUnavailableError, StoreUsageError, database
+from fournos.history.store.retention import Limits, erase, expire
+from tests.history import a_run, at, ended, everything
+from tests.integration.history.killed_writer import after, before
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+async def test_postgresql_gone_and_back(store: Store, postgres: Postgres, how: str) -> None:
+    assert await store.record(Record(a_run(1)))
+    await asyncio.to_thread(postgres.stop if how == "stop" else postgres.kill)
+    try:
+        for _ in range(2):
+            with pytest.raises(StoreUnavailableError, match="does not answer"):
+                await store.record(Record(a_run(2)))
+            with pytest.raises(StoreUnavailableError, match="does not answer"):
+                await store.find(everything())
+    finally:
+        await asyncio.to_thread(postgres.start)
+    assert await store.record(Record(a_run(2)))
+    assert [run.name for run in (await store.find(everything())).runs] == ["job-2", "job-1"]
+
+
+async def test_postgresql_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailableError, match="does not answer"):
+        await Store.open(f"postgresql://fournos@/history?host={tmp_path}")
+
+
+async def test_sqlite_that_another_process_holds(tmp_path: Path) -> None:
+    path = tmp_path / "history.db"
+    async with await Store.open(f"sqlite:///{path}", busy_seconds=0.1) as store:
+        await store.record(Record(a_run(1)))
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreUnavailableError, match="database is locked"):
+            await store.record(Record(a_run(2)))
+        assert await store.get(a_run(1).identity), "who only reads does not wait"
+        other.execute("ROLLBACK")
+        other.close()
+        assert await store.record(Record(a_run(2)))
+
+
+async def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepare = database._prepare_sqlite
+
+    def small(connection: Any, record: Any) -> None:
+        prepare(connection, record)
+        connection.cursor().execute("PRAGMA max_page_count = 120")
+
+    monkeypatch.setattr(database, "_prepare_sqlite", small)
+    async with await Store.open(f"sqlite:///{tmp_path / 'history.db'}") as store:
+        stored = 0
+        with pytest.raises(StoreFullError, match="no space left"):
+            while True:
+                noise = {Document.OBJECT: os.urandom(5_000).hex()}
+                await store.record(Record(ended(a_run(stored)), documents=noise))
+                stored += 1
+        assert 10 < stored < 100
+        runs = (await store.find(everything(limit=500))).runs
+        assert len(runs) == stored, "what did not fit is not there by half"
+        assert await store.document(runs[0].identity, Document.OBJECT) is not None
+        assert await expire(store, DirectoryBlobs(tmp_path), Limits(runs=5), at(10_000)) == stored - 5
+        assert await store.record(Record(a_run(1000), documents={Document.OBJECT: os.urandom(5_000).hex()}))
+
+
+async def test_a_writer_killed_before_any_statement(url: str) -> None:
+    done = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-m", "tests.integration.history.killed_writer", url],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    codes = [int(line.split()[1]) for line in done.stdout.splitlines()]
+    assert codes == [-9] * (len(codes) - 1) + [0], done.stderr
+    assert len(codes) > 8, "the update has this many statements at least"
+    async with await Store.open(url) as store:
+        states = []
+        for number in range(1, len(codes) + 1):
+            run = await store.get(a_run(number).identity)
+            assert run is not None
+            record = before(number) if run == before(number).run else after(number)
+            assert run == record.run
+            assert await store.waits(run.identity) == record.waits
+            for name in Document:
+                assert await store.document(run.identity, name) == record.documents.get(name)
+            states.append(run.labels["state"])
+            assert await store.record(after(number)), "the update is made again"
+        assert states == ["before"] * (len(codes) - 1) + ["after"]
+        if store.database.dialect == "sqlite":
+            async with store.reading() as connection:
+                assert await connection.scalar(text("PRAGMA integrity_check")) == "ok"
+                assert (await connection.execute(text("PRAGMA foreign_key_check"))).all() == []
+
+
+async def test_a_cancelled_write_leaves_the_store_usable(store: Store) -> None:
+    source = random.Random(3)
+    for number in range(30):
+        writing = asyncio.create_task(store.record(after(number)))
+        for _ in range(source.randrange(12)):
+            await asyncio.sleep(0)
+        writing.cancel()
+        await asyncio.wait([writing])
+    for number in range(30):
+        run = await store.get(a_run(number).identity)
+        if run is not None:
+            assert await store.waits(run.identity) == after(number).waits
+    assert await store.record(after(99))
+
+
+async def test_the_newest_state_stays_whatever_the_order(url: str) -> None:
+    stores = [await Store.open(url)]
+    if stores[0].database.dialect == "postgresql":
+        stores.append(await Store.open(url))
+    versions = [a_run(1, resource_version=version, phase=f"phase-{version}") for version in range(20)]
+    random.Random(4).shuffle(versions)
+    # Each is tried again, as a recorder does, when another transaction was in its way.
+    writes = [stores[index % len(stores)].record(Record(run)) for index, run in enumerate(versions)]
+    await asyncio.gather(*writes)
+    stored = await stores[0].get(a_run(1).identity)
+    assert stored is not None
+    assert stored.phase == "phase-19"
+    for store in stores:
+        await store.close()
+
+
+async def test_sqlite_has_one_writer(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'history.db'}"
+    async with await Store.open(url) as store:
+        with pytest.raises(StoreUsageError, match="SQLite has exactly one writer"):
+            await Store.open(url)
+        assert await store.record(Record(a_run(1)))
+    async with await Store.open(url) as store:
+        assert await store.get(a_run(1).identity)
+
+
+async def test_clocks_that_jump(store: Store) -> None:
+    tomorrow = a_run(1, submitted_at=at(10**9))
+    long_ago = a_run(2, submitted_at=at(-2 * 10**9))
+    backwards = replace(ended(a_run(3)), started_at=at(50), ended_at=at(3))
+    for run in (tomorrow, long_ago, backwards):
+        assert await store.record(Record(run))
+        assert await store.get(run.identity) == run
+    assert [run.name for run in (await store.find(everything())).runs] == ["job-1", "job-3", "job-2"]
+    first = await store.find(everything(limit=1))
+    assert [run.name for run in (await store.find(everything(cursor=first.cursor))).runs] == [
+        "job-3",
+        "job-2",
+    ]
+
+
+async def test_a_run_deleted_while_it_is_recorded(store: Store, tmp_path: Path) -> None:
+    run = a_run(1)
+    await store.record(Record(run))
+    later = [store.record(Record(replace(run, resource_version=version))) for version in range(200, 210)]
+    await asyncio.gather(erase(store, DirectoryBlobs(tmp_path), [run.identity], at(0)), *later)
+    assert await store.get(run.identity) is None
+    assert not await store.record(Record(ended(run, after=1, resource_version=999)))
