@@ -34,7 +34,7 @@ _CLUSTER: Final = "c0ffee00-0000-4000-8000-000000000000"
 _DOCUMENT_BYTES: Final = 7_500
 _PHASES: Final = ("Succeeded",) * 85 + ("Failed",) * 12 + ("Stopped",) * 3
 _LIVE: Final = 300
-_WARM, _COLD = 200, 6
+_WARM, _COLD = 100, 3
 """How often each page is read: with warm caches, and cold."""
 
 

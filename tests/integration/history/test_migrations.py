@@ -17,6 +17,7 @@ from sqlalchemy import Connection, LargeBinary, MetaData, text
 import fournos.history
 from fournos.history.records import Document, Interval, Record
 from fournos.history.store import Store, StoreUsageError, migrate
+from fournos.history.store.backup import continue_numbers
 from fournos.history.store.database import Database, _engine, _parsed
 from fournos.history.store.schema import metadata
 from fournos.insight.causes import Cause
@@ -55,6 +56,8 @@ def fill(connection: Connection, revision: str) -> None:
             binary = {key for key in row if isinstance(table.c[key].type, LargeBinary)}
             values = {key: bytes.fromhex(value) if key in binary else value for key, value in row.items()}
             connection.execute(table.insert().values(values))
+        if connection.dialect.name == "postgresql":
+            continue_numbers(connection, table)
 
 
 @pytest.mark.parametrize("revision", migrate.revisions())

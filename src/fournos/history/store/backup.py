@@ -88,7 +88,7 @@ def _import(target: Connection, copy: Path) -> None:
         _copy_rows(source, target)
     if target.dialect.name == "postgresql":
         for table in tables.values():
-            _continue_numbers(target, table)
+            continue_numbers(target, table)
 
 
 def _copy_rows(source: Connection, target: Connection) -> None:
@@ -112,7 +112,7 @@ def _tables(connection: Connection) -> dict[str, Table]:
     return {table.name: table for table in found.sorted_tables if table.name != _VERSION}
 
 
-def _continue_numbers(connection: Connection, table: Table) -> None:
+def continue_numbers(connection: Connection, table: Table) -> None:
     """Has PostgreSQL number new rows after those that were restored with their numbers."""
     for column in table.columns:
         sequence = connection.scalar(select(func.pg_get_serial_sequence(table.name, column.name)))
