@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 
@@ -30,8 +30,13 @@ class StoreFullError(StoreUnavailableError):
 
 
 _FULL = ("database or disk is full", "DiskFullError", "No space left on device")
+# SQLite has one class for these and for a statement that is wrong.
 _LATER = (
+    "attempt to write a readonly database",
+    "database is locked",
+    "database table is locked",
     "disk I/O error",
+    "unable to open database file",
     "AdminShutdownError",
     "CannotConnectNowError",
     "ConnectionDoesNotExistError",
@@ -55,8 +60,7 @@ def translated() -> Iterator[None]:
         text = f"{type(error.orig).__qualname__}: {error.orig}"
         if any(words in text for words in _FULL):
             raise StoreFullError(f"The history's database has no space left: {error.orig}") from error
-        later = isinstance(error, OperationalError) or error.connection_invalidated
-        if later or any(words in text for words in _LATER):
+        if error.connection_invalidated or any(words in text for words in _LATER):
             raise StoreUnavailableError(f"The history's database does not answer: {error.orig}") from error
         raise
     except (OSError, PoolTimeoutError) as error:

@@ -42,6 +42,7 @@ def test_what_may_succeed_later(error: Exception, kind: type[StoreError]) -> Non
 @pytest.mark.parametrize(
     "error",
     [
+        wrapped(OperationalError, sqlite3.OperationalError("no such table: runs")),
         wrapped(IntegrityError, sqlite3.IntegrityError("NOT NULL constraint failed")),
         wrapped(ProgrammingError, asyncpg.UndefinedTableError("relation does not exist")),
         ValueError("a fault of the program"),
