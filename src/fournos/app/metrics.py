@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from fournos.app.parts import PARTS
-from fournos.history import metrics as history
 from fournos.runtime.metrics_table import RUNTIME, Metric
 
 TABLE: Final[tuple[Metric, ...]] = (
     *RUNTIME,
     *(metric for part in PARTS.values() for metric in part.metrics),
-    *history.METRICS,
 )
 
 

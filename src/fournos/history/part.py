@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 from fournos.api.durations import parse_duration
 from fournos.api.required import FOURNOS
+from fournos.history import metrics as store_metrics
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.recorder import metrics as recorder_metrics
 from fournos.history.recorder.controller import recorder
@@ -66,5 +67,5 @@ PART = Part(
     required=(FOURNOS,),
     collect_interval=lambda settings: SWEEP_INTERVAL,
     verify=verify,
-    metrics=recorder_metrics.METRICS,
+    metrics=(*recorder_metrics.METRICS, *store_metrics.METRICS),
 )

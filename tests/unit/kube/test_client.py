@@ -247,27 +247,6 @@ async def test_a_write_refused_on_its_connection_leaves_the_connection_to_the_ne
     assert asked == 4
 
 
-async def test_a_write_refused_on_its_connection_leaves_the_connection_to_the_next_request() -> None:
-    """The lease ends while the write waits for its connection: nothing is sent, and nothing is leaked."""
-    asked = 0
-
-    def guard() -> None:
-        nonlocal asked
-        asked += 1
-        if asked == 2:
-            raise NotLeaderError("lease lost")
-
-    async with ScriptedServer([ok(OBJ)]) as server, server.client(guard=guard) as client:
-        with pytest.raises(NotLeaderError):
-            await client.create(JOBS, OBJ)
-        connector = client._transport._connected().connector
-        assert isinstance(connector, Connector)
-        assert not connector._acquired
-        await client.create(JOBS, OBJ)
-    assert [seen.method for seen in server.seen] == ["POST"]
-    assert asked == 4
-
-
 # --- faults ------------------------------------------------------------------------------------------
 
 

@@ -18,7 +18,7 @@ from sqlalchemy import ColumnElement, Select, delete, func, insert, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.blobs import Blobs
-from fournos.history.metrics import BLOB_BYTES, DATABASE_BYTES, DOCUMENT_BYTES, EXPIRED, RUNS
+from fournos.history.metrics import report as set_metrics
 from fournos.history.records import PAGE_MAX, Ending, Identity, Query, Run
 from fournos.history.store import maintenance
 from fournos.history.store.errors import StoreUnavailableError
@@ -136,15 +136,20 @@ async def sweep_blobs(store: Store, files: Blobs) -> None:
 
 async def report(store: Store, metrics: Metrics, expired: int) -> None:
     """Sets the metrics of the store, after a pass of the retention."""
-    metrics.add(EXPIRED, amount=expired)
-    metrics.set(DATABASE_BYTES, await maintenance.size(store.database))
+    database = await maintenance.size(store.database)
     async with store.reading() as connection:
         number, documents = (
             await connection.execute(select(func.count(), _sum(runs.c.document_bytes)))
         ).one()
-        metrics.set(BLOB_BYTES, int(await connection.scalar(select(_sum(blob_table.c.size))) or 0))
-    metrics.set(RUNS, number)
-    metrics.set(DOCUMENT_BYTES, int(documents))
+        size = await connection.scalar(select(_sum(blob_table.c.size)))
+    set_metrics(
+        metrics,
+        database=database,
+        documents=int(documents),
+        blobs=int(size or 0),
+        runs=number,
+        expired=expired,
+    )
 
 
 def _sum(column: ColumnElement[Any]) -> ColumnElement[Any]:
