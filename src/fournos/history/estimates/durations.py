@@ -1,0 +1,94 @@
+"""How long comparable runs took.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fournos.history.records import Run
+
+MIN_RUNS: Final = 5
+"""With fewer runs there is no estimate."""
+MAX_RUNS: Final = 50
+"""Only the newest runs count: benchmarks change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a job is, as far as its duration may depend on it."""
+
+    fingerprint: str = ""
+    pipeline: str = ""
+    project: str = ""
+    gpu_type: str = ""
+    gpu_count: int = 0
+
+    @classmethod
+    def of(cls, run: Run) -> Work:
+        return cls(run.fingerprint, run.pipeline, run.project, run.gpu_type, run.gpu_count)
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """A run that is over, and how long it held its quota."""
+
+    work: Work
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """The durations of comparable runs."""
+
+    seconds: tuple[float, ...]
+    """In ascending order."""
+    basis: str
+    """What made the runs comparable, for people."""
+
+
+def past_of(run: Run) -> Past | None:
+    """Returns how long a run held its quota; None if it has not ended, or never started.
+
+    Failed runs count: they occupy a cluster, too.  Clocks of several clusters may differ, so that a duration
+    can be negative; such a run does not count.
+    """
+    begun = run.started_at or run.admitted_at
+    if begun is None or run.ended_at is None or run.ended_at < begun:
+        return None
+    return Past(Work.of(run), (run.ended_at - begun).total_seconds())
+
+
+_LEVELS: Final[Sequence[tuple[str, Callable[[Work], object]]]] = (
+    ("the same fingerprint", lambda work: work.fingerprint or None),
+    (
+        "the same pipeline, project and GPUs",
+        lambda work: (work.pipeline, work.project, work.gpu_type, work.gpu_count) if work.project else None,
+    ),
+    ("the same pipeline", lambda work: work.pipeline or None),
+)
+"""What makes runs comparable, the closest first."""
+
+
+def durations(work: Work, past: Iterable[Past]) -> Durations | None:
+    """Returns the durations of the most comparable runs of which there are enough; None if there are none.
+
+    `past` has the newest runs first.
+    """
+    known = list(past)
+    for basis, key in _LEVELS:
+        wanted = key(work)
+        if wanted is None:
+            continue
+        found = [one.seconds for one in known if key(one.work) == wanted][:MAX_RUNS]
+        if len(found) >= MIN_RUNS:
+            return Durations(tuple(sorted(found)), f"{len(found)} runs of {basis}")
+    return None
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """The value below which this share of the ordered values lies, interpolated."""
+    place = share * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
