@@ -1,0 +1,267 @@
+"""Results in the store: by run and by series, and what people decided on them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import func, select, text
+
+from fournos.history.compare.comparison import RowKey, Verdict, compare
+from fournos.history.compare.differences import Subject
+from fournos.history.estimates.accuracy import Prediction
+from fournos.history.estimates.simulate import Estimate, Range
+from fournos.history.fingerprint import Fingerprint
+from fournos.history.records import Ending, Record, Run
+from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged
+from fournos.history.regressions.judge import judge
+from fournos.history.regressions.series import CONFIRMS_LABEL, Basis, Kind, State
+from fournos.history.results.models import Kpi, ResultRecord
+from fournos.history.store import Store
+from fournos.history.store.results import Results, Stored, run_text
+from fournos.history.store.results_schema import result_records, scalars
+from fournos.history.store.verdicts import Verdicts
+from tests.history import CLUSTER, NAMESPACE_UID, a_run, at, ended
+
+PRINT = "f00d"
+
+
+def kpi(value: float = 12.5, kpi_id: str = "throughput", **more: Any) -> Kpi:
+    return Kpi(**{"kpi_id": kpi_id, "value": value, "unit": "tokens/s", "higher_is_better": True, **more})
+
+
+def curve(*points: tuple[float, float]) -> Kpi:
+    return Kpi(kpi_id="scaling", values=points, x_unit="users", y_unit="tokens/s", higher_is_better=True)
+
+
+def record(*kpis: Kpi, **more: Any) -> ResultRecord:
+    return ResultRecord(**{"labels": {"model_name": "llama"}, "kpis": kpis, **more})
+
+
+FULL = record(
+    kpi(name="Throughput", help="of output"),
+    kpi(0.0, "errors", higher_is_better=None, unit=""),
+    curve((1.0, 10.0), (8.0, 60.5)),
+    run_id="r1",
+    timestamp=at(5),
+    kpi_labels={"platform": "CKS"},
+    message="fine",
+    metadata={"mlflow": {"run": "x"}},
+)
+
+
+async def a_run_with(store: Store, number: int, *records: ResultRecord, **fields: Any) -> Run:
+    run = ended(a_run(number, fingerprint=PRINT, **fields))
+    await store.record(Record(run))
+    await Results(store).put(run.identity, records, at(number))
+    return run
+
+
+async def test_records_come_back_as_they_were_pushed(store: Store) -> None:
+    failed = record(success=False, message="no GPU", labels={"model_name": "granite"})
+    run = await a_run_with(store, 0, FULL, failed)
+    assert await Results(store).of(run.identity) == (FULL, failed)
+    assert await Results(store).of(a_run(7).identity) == ()
+
+
+async def test_pushing_again_changes_nothing(store: Store) -> None:
+    run = await a_run_with(store, 0, FULL)
+    results = Results(store)
+    assert await results.put(run.identity, [FULL, FULL], at(99)) == Stored(unchanged=1)
+    assert await results.of(run.identity) == (FULL,)
+    other = FULL.model_copy(update={"kpis": (kpi(99),)})
+    assert await results.put(run.identity, [other], at(99)) == Stored(replaced=1)
+    assert await results.of(run.identity) == (other,)
+    both = [other, FULL]
+    assert await results.put(run.identity, both, at(99)) == Stored(replaced=1), "the last one counts"
+    assert await results.of(run.identity) == (FULL,)
+    async with store.reading() as connection:
+        assert await connection.scalar(select(func.count()).select_from(scalars)) == 2, "old values stayed"
+
+
+async def test_a_run_that_is_not_there(store: Store) -> None:
+    assert await Results(store).put(a_run(1).identity, [FULL], at(0)) is None
+    assert not await Verdicts(store).pin(a_run(1).identity, by="me", reason="x", now=at(0))
+    assert not await Verdicts(store).predict(a_run(1).identity, estimate(), at(0))
+
+
+async def test_a_run_has_a_limit(store: Store) -> None:
+    run = await a_run_with(store, 0)
+    many = [record(labels={"n": str(number)}) for number in range(7)]
+    results = Results(store, max_records=5)
+    assert await results.put(run.identity, many, at(0)) == Stored(added=5, refused=2)
+    again = many[0].model_copy(update={"message": "other"})
+    assert await results.put(run.identity, [again], at(0)) == Stored(replaced=1)
+
+
+async def test_results_go_with_their_run(store: Store) -> None:
+    run = await a_run_with(store, 0, FULL)
+    async with store.writing() as connection:
+        await connection.execute(text("DELETE FROM runs"))
+    async with store.reading() as connection:
+        for table in (result_records, scalars):
+            assert await connection.scalar(select(func.count()).select_from(table)) == 0
+    assert await Results(store).of(run.identity) == ()
+
+
+async def test_a_series_holds_what_is_comparable(store: Store) -> None:
+    for number in range(4):
+        await a_run_with(store, number, record(kpi(100.0 + number), timestamp=at(number)))
+    await a_run_with(store, 10, record(kpi(1.0), labels={"model_name": "granite"}))
+    await a_run_with(store, 11, record(kpi(1.0, unit="tokens/ms")))
+    await a_run_with(store, 12, record(kpi(1.0), success=False))
+    failed = await a_run_with(store, 13, record(kpi(1.0)))
+    await store.record(Record(replace(failed, phase="Failed", resource_version=900)))
+    other = ended(a_run(14, fingerprint="beef"))
+    await store.record(Record(other))
+    await Results(store).put(other.identity, [record(kpi(1.0))], at(14))
+
+    found = await Results(store).series(PRINT, None, kpi_id="throughput")
+    by_size = sorted(found, key=lambda one: len(one.points))
+    assert [len(one.points) for one in by_size] == [1, 1, 4]
+    main = by_size[-1]
+    assert [point.value for point in main.points] == [100, 101, 102, 103]
+    assert main.points[0].run == run_text(a_run(0).identity)
+    assert (main.unit, main.higher_is_better, main.labels) == ("tokens/s", True, {"model_name": "llama"})
+    newest = await Results(store).series(PRINT, None, kpi_id="throughput", newest=2)
+    assert [point.value for one in newest for point in one.points if len(one.points) == 2] == [102, 103]
+
+
+async def test_repeats_in_a_run_are_one_point(store: Store) -> None:
+    tests = [record(kpi(float(value)), run_id=str(value), timestamp=at(value)) for value in (1, 5, 9)]
+    await a_run_with(store, 0, *tests)
+    ((point,),) = [one.points for one in await Results(store).series(PRINT, None)]
+    assert (point.value, point.at) == (5, at(9))
+
+
+async def test_other_namespaces_are_not_read(store: Store) -> None:
+    await a_run_with(store, 0, FULL)
+    await a_run_with(store, 1, FULL, namespace_uid="secret")
+    results, verdicts = Results(store), Verdicts(store)
+    assert [len(one.points) for one in await results.series(PRINT, (NAMESPACE_UID,), kpi_id="errors")] == [1]
+    assert [len(one.points) for one in await results.series(PRINT, None, kpi_id="errors")] == [2]
+    assert await results.series(PRINT, ()) == []
+    assert {len(kpis) for kpis in (await results.earlier(PRINT, (NAMESPACE_UID,))).values()} == {1}
+    await verdicts.pin(a_run(1).identity, by="me", reason="x", now=at(0))
+    assert await verdicts.baseline(NAMESPACE_UID, PRINT) is None
+    await verdicts.predict(a_run(1).identity, estimate(), at(0))
+    assert await verdicts.predictions((NAMESPACE_UID,)) == []
+    assert len(await verdicts.predictions(None)) == 2
+
+
+async def test_from_the_store_to_a_verdict(store: Store) -> None:
+    """What was pushed is compared and judged, and a repeat is known by its label."""
+    values = [100 + (number % 5) * 0.5 for number in range(20)]
+    for number, value in enumerate([*values, 70.0]):
+        await a_run_with(
+            store, number, record(kpi(value), curve((1, value), (2, value)), timestamp=at(number))
+        )
+    suspect = a_run(20)
+    for number in (21, 22):
+        await a_run_with(
+            store,
+            number,
+            record(kpi(70.5), timestamp=at(number)),
+            labels={CONFIRMS_LABEL: suspect.identity.uid},
+        )
+    results = Results(store)
+    (found,) = judge(await results.series(PRINT, None)).findings
+    assert (found.kind, found.state, found.run) == (
+        Kind.REGRESSION,
+        State.CONFIRMED,
+        run_text(suspect.identity),
+    )
+    assert found.basis is Basis.CHANGE_POINT
+
+    subjects = [
+        Subject(run.name, Fingerprint(), await results.of(run.identity)) for run in (a_run(0), suspect)
+    ]
+    history = await results.earlier(PRINT, None, without=[a_run(0).identity, suspect.identity])
+    assert len(history[RowKey("throughput", (("model_name", "llama"),))]) == 21
+    rows = {row.key.kpi_id: row.cells[1].verdict for row in compare(subjects, history).rows}
+    assert rows == {"throughput": Verdict.WORSE, "scaling": Verdict.WORSE}
+
+
+async def test_baselines(store: Store) -> None:
+    first, second = await a_run_with(store, 0, FULL), await a_run_with(store, 1, FULL)
+    verdicts = Verdicts(store)
+    assert await verdicts.pin(first.identity, by="alice", reason="release 1", now=at(10))
+    found = await verdicts.baseline(NAMESPACE_UID, PRINT)
+    assert found
+    assert (found.run, found.by, found.reason) == (first.identity, "alice", "release 1")
+    assert await store.kept([first.identity, second.identity]) == {first.identity}
+    assert await verdicts.pin(second.identity, by="bob", reason="release 2", now=at(11))
+    found = await verdicts.baseline(NAMESPACE_UID, PRINT)
+    assert found
+    assert found.run == second.identity
+    assert await verdicts.unpin(NAMESPACE_UID, PRINT)
+    assert not await verdicts.unpin(NAMESPACE_UID, PRINT)
+    without = a_run(5)
+    await store.record(Record(without))
+    assert not await verdicts.pin(without.identity, by="bob", reason="x", now=at(11))
+
+
+async def test_acknowledgements_outlive_their_runs(store: Store) -> None:
+    for number in range(30):
+        value = 100.0 + number % 3 if number < 20 else 80.0 + number % 3
+        await a_run_with(store, number, record(kpi(value), timestamp=at(number)))
+    (one,) = await Results(store).series(PRINT, None)
+    (finding,) = judge([one]).findings
+    verdicts = Verdicts(store)
+    made = Acknowledgement.of(finding, "wanted", "alice", at(99))
+    await verdicts.acknowledge(NAMESPACE_UID, made)
+    async with store.writing() as connection:
+        await connection.execute(text("DELETE FROM runs WHERE name IN ('job-20', 'job-3')"))
+    (again,) = await Results(store).series(PRINT, None)
+    (later,) = judge([again]).findings
+    known = await verdicts.acknowledged([again.id], (NAMESPACE_UID,))
+    assert known == [made]
+    assert acknowledged(later, again, known) == made
+    assert await verdicts.acknowledged([again.id], ("other",)) == []
+    assert await verdicts.acknowledged([], None) == []
+
+
+def estimate() -> Estimate:
+    times = Range(at(100), at(200))
+    return Estimate(times, replace(times, p90=at(300)), "5 runs")
+
+
+async def test_predictions_and_what_happened(store: Store) -> None:
+    run = a_run(0, started_at=at(120), ended_at=at(180), ending=Ending.OBSERVED)
+    waiting = a_run(1)
+    for each in (run, waiting):
+        await store.record(Record(each))
+        assert await Verdicts(store).predict(each.identity, estimate(), at(10))
+    assert await Verdicts(store).predict(run.identity, estimate(), at(10)), "the same time again is no error"
+    assert not await Verdicts(store).predict(run.identity, Estimate(None, None), at(11))
+    found = await Verdicts(store).predictions(None)
+    assert sorted(found, key=lambda one: (one.event, one.happened_at is None)) == [
+        Prediction("end", at(10), at(100), at(300), at(180)),
+        Prediction("end", at(10), at(100), at(300), None),
+        Prediction("start", at(10), at(100), at(200), at(120)),
+        Prediction("start", at(10), at(100), at(200), None),
+    ]
+
+
+async def test_a_series_is_read_by_its_index(store: Store) -> None:
+    if store.database.dialect != "sqlite":
+        return
+    await a_run_with(store, 0, FULL)
+    async with store.reading() as connection:
+        plan = await connection.execute(
+            text(
+                "EXPLAIN QUERY PLAN SELECT value FROM scalars WHERE series = 'x' "
+                "ORDER BY at DESC, record_id DESC"
+            )
+        )
+        assert "COVERING INDEX scalars_series" in str(plan.all())
+
+
+async def test_times_without_a_timestamp_are_those_of_the_push(store: Store) -> None:
+    await a_run_with(store, 0)
+    later = at(0) + timedelta(days=3)
+    await Results(store).put(a_run(0).identity, [record(kpi())], later)
+    (one,) = await Results(store).series(PRINT, None)
+    assert one.points[0].at == later
+    assert one.points[0].run.startswith(f"{CLUSTER}/")
