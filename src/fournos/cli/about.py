@@ -10,8 +10,8 @@ from rich.text import Text
 from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
 from fournos import __version__
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli
-from fournos.jobs.kinds import FOURNOS_JOB
 
 
 class Shell(StrEnum):

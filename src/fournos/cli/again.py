@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli import manifest as m
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
@@ -18,7 +19,6 @@ from fournos.client.asynchronous import AsyncClient
 from fournos.client.jobs import AsyncJob
 from fournos.client.submission import MATRIX_LABEL
 from fournos.insight.values import count, is_terminal, phase_of
-from fournos.jobs.kinds import FOURNOS_JOB
 
 SetOption = Annotated[
     list[str] | None,

@@ -9,8 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from fournos.appwrappers.names import APPWRAPPER, USER_LABEL
-from fournos.appwrappers.pods import phase_of as pod_phase
+from fournos.api.kinds import APPWRAPPER
 from fournos.cli.command import Cli, Session, verb
 from fournos.cli.explain import view as explanation
 from fournos.cli.find import completion, find_one
@@ -20,16 +19,14 @@ from fournos.cli.lazy import sub_app
 from fournos.cli.listing import EverywhereOption, SelectorOption, show_list
 from fournos.cli.output import table
 from fournos.cli.progress import headline
-from fournos.insight.appwrapper_components import components, kinds, resets
+from fournos.insight.appwrapper_components import components, kinds, resets, user_of
 from fournos.insight.appwrapper_facts import members
 from fournos.insight.appwrapper_reasons import Members, explain, why
 from fournos.insight.explanation import as_data
 from fournos.insight.facts import queue_facts
-from fournos.insight.values import created, name_of, phase_of, since, spec_of
+from fournos.insight.queued import priority_class, queue_name, workload_state
+from fournos.insight.values import created, name_of, phase_of, pod_phase, since, spec_of
 from fournos.kube.resource import Obj, key_of
-from fournos.queueing.podsets import queue_name
-from fournos.queueing.priority import PRIORITY_LABEL
-from fournos.queueing.state import view as queue_view
 
 app = sub_app()
 
@@ -78,7 +75,6 @@ def view(
 
 
 def _row(wrapper: Obj, now: datetime, wide: bool) -> list[str | Text]:
-    labels = wrapper["metadata"].get("labels") or {}
     row: list[str | Text] = [
         name_of(wrapper),
         phase_text(phase_of(wrapper)),
@@ -88,8 +84,8 @@ def _row(wrapper: Obj, now: datetime, wide: bool) -> list[str | Text]:
     ]
     if wide:
         row += [
-            str(labels.get(USER_LABEL) or "-"),
-            str(labels.get(PRIORITY_LABEL) or "-"),
+            user_of(wrapper) or "-",
+            priority_class(wrapper) or "-",
             str(resets(wrapper)),
         ]
     return row
@@ -112,12 +108,11 @@ async def get_appwrapper(cli: Cli, name: NameArgument) -> None:
 
 
 def detail(wrapper: Obj, found: Members, now: datetime, *, width: int | None) -> list[Text]:
-    labels = wrapper["metadata"].get("labels") or {}
     facts = [
         ("Namespace", key_of(wrapper).namespace),
-        ("User", labels.get(USER_LABEL)),
+        ("User", user_of(wrapper)),
         ("Queue", queue_name(wrapper)),
-        ("Priority", labels.get(PRIORITY_LABEL)),
+        ("Priority", priority_class(wrapper)),
         ("Managed by", spec_of(wrapper).get("managedBy")),
         ("Created", f"{created(wrapper)} ({since(created(wrapper), now)} ago)"),
         ("Resets", resets(wrapper)),
@@ -147,7 +142,7 @@ def _components(wrapper: Obj, found: Members, width: int | None) -> list[Text]:
 
 
 def _workloads(found: Members, now: datetime, width: int | None) -> list[Text]:
-    rows = [(name_of(one), since(created(one), now), queue_view(one).state.value) for one in found.workloads]
+    rows = [(name_of(one), since(created(one), now), workload_state(one)) for one in found.workloads]
     return table(("NAME", "AGE", "STATE"), rows, width=width) if rows else []
 
 

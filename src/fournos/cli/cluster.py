@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.api.times import format_time
 from fournos.cli.command import Cli, Session, verb
 from fournos.cli.errors import Fail
@@ -19,7 +20,6 @@ from fournos.cli.exits import Exit
 from fournos.cli.lazy import sub_app
 from fournos.cli.options import Format
 from fournos.cli.output import table
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.insight.clusters import (
     UNLOCKED,
     discover_change,

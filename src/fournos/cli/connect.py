@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
+from fournos.insight.workers import Dial
 from fournos.kube.api import Api
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials, load
@@ -36,10 +37,6 @@ async def connect(kubeconfig: Path | None, context: str | None) -> AsyncIterator
     credentials = load(kubeconfig, context)
     async with Client(credentials, name="cli") as client:
         yield Connection(client, credentials.namespace)
-
-
-Dial: TypeAlias = Callable[[Credentials], AbstractAsyncContextManager[ClusterApi]]
-"""Connects to another cluster."""
 
 
 @asynccontextmanager

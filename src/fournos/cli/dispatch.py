@@ -9,14 +9,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from fournos.cli.command import Cli, Session, verb
-from fournos.cli.dispatch_check import Line, inspect, kinds_of, problems
-from fournos.cli.errors import Fail
+from fournos.cli.command import Cli, verb
 from fournos.cli.exits import Exit
 from fournos.cli.lazy import sub_app
 from fournos.cli.options import Format
 from fournos.cli.output import table
-from fournos.cli.workers import KUEUE_NAMESPACE, worker
 from fournos.insight.dispatch import (
     DispatchCheck,
     asked,
@@ -26,15 +23,14 @@ from fournos.insight.dispatch import (
     here,
     job_name,
     state_of,
-    there,
     worker_of,
     workload_named,
 )
+from fournos.insight.dispatch_check import Line, inspect, kinds_of, problems
+from fournos.insight.queued import WORKLOAD
 from fournos.insight.values import created, since
-from fournos.kube.errors import KubeError, NotFoundError
-from fournos.kube.resource import Obj, key_of
-from fournos.queueing.kind_names import BadNameError
-from fournos.queueing.kinds import WORKLOAD
+from fournos.insight.workers import KUEUE_NAMESPACE, Manager, state_there
+from fournos.kube.resource import Obj
 
 app = sub_app()
 
@@ -92,8 +88,9 @@ async def explain_dispatch(
         known = await checks_by_name(session.api)
         workload = await workload_named(session.api, session.namespace, name)
         lines = _here(workload, *dispatch_of(workload, known))
+        manager = Manager(session.api, cli.world.dial, cli.world.now, kueue_namespace)
         for one in asked(workload):
-            lines += await _there(cli, session, one, workload, kueue_namespace)
+            lines.append(Text(f"  on {one}: {await state_there(manager, one, workload)}"))
     cli.output.lines(lines)
 
 
@@ -101,18 +98,6 @@ def _here(workload: Obj, entry: Obj, check: DispatchCheck) -> list[Text]:
     lines = [Text(f"{job_name(workload)}: {state_of(workload, entry)}", style="bold")]
     facts = here(workload, entry, check)
     return [*lines, *(Text(f"  {(name + ':').ljust(12)} {value}") for name, value in facts)]
-
-
-async def _there(cli: Cli, session: Session, name: str, workload: Obj, namespace: str) -> list[Text]:
-    """Returns the state of the Workload's copy on the worker, or why the worker cannot be read."""
-    try:
-        async with worker(cli.world, session, name, namespace=namespace) as api:
-            twin = await api.get(WORKLOAD, key_of(workload))
-    except NotFoundError:
-        return [Text(f"  on {name}: it has nothing of it yet; see: fournos dispatch check")]
-    except KubeError as error:
-        return [Text(f"  on {name}: {error.message}; see: fournos dispatch check")]
-    return [Text(f"  on {name}: {there(twin)}")]
 
 
 @verb(app, "check")
@@ -137,12 +122,10 @@ async def check_dispatch(
     fournos dispatch check --kind PipelineRun.v1.tekton.dev
     fournos dispatch check -o json
     """
-    try:
-        kinds = kinds_of(kind or (), os.environ.get("FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS", ""))
-    except BadNameError as error:
-        raise Fail(str(error)) from None
+    kinds = kinds_of(kind or (), os.environ.get("FOURNOS_MULTIKUEUE_EXTERNAL_FRAMEWORKS", ""))
     async with cli.session() as session:
-        lines = await inspect(cli, session, kinds, kueue_namespace=kueue_namespace)
+        manager = Manager(session.api, cli.world.dial, cli.world.now, kueue_namespace)
+        lines = await inspect(manager, kinds)
     if cli.output.structured:
         cli.output.data([line.as_data() for line in lines])
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fournos.cli.exits import Exit
 from fournos.client.errors import ApiError, EndedError, FournosError, MissingError, NoLogError, WaitTimeout
+from fournos.insight.errors import RightsError
 from fournos.kube.errors import (
     AlreadyExistsError,
     ConflictError,
@@ -85,6 +86,8 @@ def from_insight(error: FournosError) -> Fail:
             return from_kube(error.cause)
         case NoLogError() | MissingError():
             code = Exit.NOT_FOUND
+        case RightsError():
+            code = Exit.SERVER
         case WaitTimeout():
             code = Exit.TIMEOUT
         case EndedError():

@@ -9,13 +9,13 @@ from typing import Annotated, Final
 
 import typer
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli, Session
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.options import Root
 from fournos.insight.selection import last, missing, newest_first
 from fournos.insight.values import name_of, phase_of
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import NotFoundError
 from fournos.kube.resource import Key, Obj, Resource
 

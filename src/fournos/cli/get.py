@@ -8,17 +8,20 @@ from typing import Any
 from rich.text import Text
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import STYLES
 from fournos.cli.output import table
 from fournos.cli.progress import headline, task_lines
 from fournos.insight.children import Children, children
+from fournos.insight.queued import workload_state
 from fournos.insight.tasks import tasks
 from fournos.insight.timeline import timeline
 from fournos.insight.values import (
     between,
     created,
+    display_name,
     hardware,
     is_terminal,
     name_of,
@@ -29,10 +32,7 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
-from fournos.jobs.kinds import FOURNOS_JOB
-from fournos.jobs.names import display_name
 from fournos.kube.resource import Obj
-from fournos.queueing.state import view as queue_view
 
 
 async def get(cli: Cli, name: NameArgument) -> None:
@@ -146,7 +146,7 @@ def _attempts(job: Obj, now: datetime, width: int | None) -> list[Text]:
 
 def _children(found: Children, now: datetime, width: int | None) -> list[Text]:
     rows = [("Job", job, _job_state(job)) for job in found.resolve_jobs]
-    rows += [("Workload", workload, queue_view(workload).state.value) for workload in found.workloads]
+    rows += [("Workload", workload, workload_state(workload)) for workload in found.workloads]
     rows += [("PipelineRun", run, _run_state(run)) for run in found.runs]
     rows += [("Pod", pod, str(status_of(pod).get("phase") or "-").lower()) for pod in found.pods]
     cells = [(kind, name_of(obj), since(created(obj), now), state) for kind, obj, state in rows]

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli
 from fournos.cli.formatting import phase_text
 from fournos.cli.options import Format
@@ -17,6 +18,7 @@ from fournos.insight.selection import cluster_of, matches, newest_first, wanted_
 from fournos.insight.values import (
     between,
     created,
+    display_name,
     hardware,
     is_terminal,
     name_of,
@@ -26,8 +28,6 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
-from fournos.jobs.kinds import FOURNOS_JOB
-from fournos.jobs.names import display_name
 from fournos.kube.resource import Obj
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, aclosing
@@ -13,11 +14,11 @@ from rich.text import Text
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.find import NameArgument, find_job
-from fournos.cli.workers import on_worker
 from fournos.client.logs import LogLine, followed_lines, printed_lines
+from fournos.insight.dispatch import is_dispatched
 from fournos.insight.log_sources import Wanted
-from fournos.insight.values import is_terminal, phase_of, spec_of
-from fournos.multikueue.names import MULTIKUEUE
+from fournos.insight.values import is_terminal, phase_of
+from fournos.insight.workers import KUEUE_NAMESPACE, Manager, on_worker
 
 _COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;:]*m")
 _COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "red")
@@ -61,8 +62,11 @@ async def logs(
         raise Fail("--resolver and --task exclude one another", fix="leave one out")
     async with cli.session() as session, AsyncExitStack() as stack:
         job = await find_job(cli, session, name)
-        if spec_of(job).get("managedBy") == MULTIKUEUE:
-            session, job = await stack.enter_async_context(on_worker(cli, session, job))
+        api = session.api
+        if is_dispatched(job):
+            namespace = os.environ.get("FOURNOS_MULTIKUEUE_KUEUE_NAMESPACE") or KUEUE_NAMESPACE
+            manager = Manager(api, cli.world.dial, cli.world.now, namespace)
+            api, job = await stack.enter_async_context(on_worker(manager, job))
         resolving = not task and not attempt and phase_of(job) in ("New", "Resolving")
         wanted = Wanted(
             resolver=resolver or resolving,
@@ -71,7 +75,7 @@ async def logs(
             attempt=attempt,
         )
         reader = followed_lines if follow and not is_terminal(job) else printed_lines
-        await show(reader(session.api, job, wanted, tail), Printer(cli))
+        await show(reader(api, job, wanted, tail), Printer(cli))
 
 
 async def show(lines: AsyncIterator[LogLine], printer: Printer) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 import sys
 from typing import Annotated, Any
 
 import typer
 import yaml
 
+from fournos.api.kinds import MINICLUSTER
 from fournos.api.text import escaped
 from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
@@ -16,17 +16,12 @@ from fournos.cli.lazy import sub_app
 from fournos.cli.manifest import read
 from fournos.cli.minicluster_live import install
 from fournos.insight.manifests import documents
+from fournos.insight.minicluster_render import entrypoint_file, objects_of
 from fournos.insight.miniclusters import accepted
 from fournos.kube.resource import Obj
-from fournos.miniclusters import build, curve, entrypoint, names
-from fournos.miniclusters.cluster import cluster_of
-from fournos.miniclusters.kinds import MINICLUSTER
-from fournos.miniclusters.settings import MiniClusterSettings
 
 app = sub_app()
 install(app)
-
-_MADE_LATER = "made by the operator"
 
 
 @verb(app, "render")
@@ -54,24 +49,12 @@ def render(
     fournos minicluster render -f minicluster.yaml
     fournos minicluster render -f minicluster.yaml --only wait-0
     """
-    settings = MiniClusterSettings()
     minicluster = _read(file, cli.common.namespace)
     if only is not None:
-        data = entrypoint.data(cluster_of(minicluster, settings))
-        if only not in data:
-            raise Fail(f"there is no {only}", fix="name one of " + ", ".join(data))
-        script = escaped(data[only]) if sys.stdout.isatty() else data[only]
-        typer.echo(script, nl=not script.endswith("\n"))
+        script = entrypoint_file(minicluster, only)
+        typer.echo(escaped(script) if sys.stdout.isatty() else script, nl=not script.endswith("\n"))
         return 0
-    lead = names.lead(minicluster["metadata"]["name"])
-    text = curve.certificate(secrets.token_bytes(curve.KEY_BYTES), host=lead) if certificate else _MADE_LATER
-    service = build.headless_service(minicluster, settings)
-    objects = [
-        build.certificate_secret(minicluster, settings, certificate=text),
-        service,
-        *build.wanted(minicluster, settings),
-    ]
-    typer.echo("---\n".join(_yaml(one) for one in objects), nl=False)
+    typer.echo("---\n".join(map(_yaml, objects_of(minicluster, certificate=certificate))), nl=False)
     return 0
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from fournos.api.kinds import MINICLUSTER
 from fournos.cli.command import Cli, Session, verb
 from fournos.cli.find import completion, find_one
 from fournos.cli.formatting import phase_text
@@ -19,11 +20,9 @@ from fournos.cli.output import table
 from fournos.cli.progress import headline
 from fournos.client.logs import container_lines
 from fournos.insight.miniclusters import log_source, phase_of, pods, rank_of, scale_change, workloads
+from fournos.insight.queued import queue_name, workload_state
 from fournos.insight.values import between, created, name_of, one_line, since, spec_of, status_of
 from fournos.kube.resource import Obj, key_of
-from fournos.miniclusters.kinds import MINICLUSTER
-from fournos.queueing.podsets import queue_name
-from fournos.queueing.state import view as queue_view
 
 NameArgument = Annotated[
     str,
@@ -143,7 +142,7 @@ def detail(
 
 
 def _workloads(found: Sequence[Obj], now: datetime, width: int | None) -> list[Text]:
-    rows = [(name_of(one), since(created(one), now), queue_view(one).state.value) for one in found]
+    rows = [(name_of(one), since(created(one), now), workload_state(one)) for one in found]
     return table(("NAME", "AGE", "STATE"), rows, width=width) if rows else []
 
 

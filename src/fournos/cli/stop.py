@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING
 from fournos.cli.command import Cli, Session
 from fournos.cli.errors import Fail
@@ -13,7 +14,6 @@ from fournos.cli.exits import Exit
 from fournos.cli.find import NamesArgument, find_job
 from fournos.insight.stopping import decide_stop
 from fournos.insight.values import count, name_of, phase_of
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.resource import Obj, key_of, uid_of
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli, Session
 from fournos.cli.errors import Fail
 from fournos.cli.manifest import put, read
@@ -15,7 +16,6 @@ from fournos.cli.options import Format
 from fournos.cli.watch import follow_to_end
 from fournos.insight import manifests as m
 from fournos.insight.values import name_of
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.resource import Obj
 
 

@@ -12,10 +12,10 @@ import typer
 from rich.console import Group
 from rich.live import Live
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.cli.command import Cli, Session
 from fournos.cli.keys import reading
 from fournos.cli.top_screen import Screen, body, furthest, lines, press
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.insight.caches import Caches, scopes
 from fournos.insight.overview import KINDS, Overview, read
 

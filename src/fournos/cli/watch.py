@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.text import Text
 
 from fournos.api.durations import parse_duration
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli, Session
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
@@ -20,9 +21,9 @@ from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import phase_text
 from fournos.cli.progress import progress
 from fournos.client.follow import Follower
+from fournos.insight.children import RUN_KINDS
 from fournos.insight.tasks import Task, tasks
 from fournos.insight.values import is_terminal, name_of, one_line, phase_of, status_of
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
 from fournos.kube.resource import Obj
 
 ENDS: Final[Mapping[str, Exit]] = {
@@ -97,7 +98,7 @@ async def follow_to_end(cli: Cli, session: Session, job: Obj, *, quiet: bool = F
 
     `quiet` shows nothing: the output was already written in another format.
     """
-    async with Follower(session.api, job, (PIPELINE_RUN, TASK_RUN)) as follower:
+    async with Follower(session.api, job, RUN_KINDS) as follower:
         if quiet or cli.output.structured:
             job = await _to_end(follower)
         elif cli.output.out.is_terminal:

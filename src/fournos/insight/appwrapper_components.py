@@ -13,6 +13,7 @@ from fournos.api.validate import schema_violations
 from fournos.appwrappers.admission import problems
 from fournos.appwrappers.component_health import State, other
 from fournos.appwrappers.kinds import wrapped_kind
+from fournos.appwrappers.names import USER_LABEL
 from fournos.appwrappers.pods import Count, component_of, count
 from fournos.appwrappers.wrap import WrapError, wrap
 from fournos.insight.appwrapper_reasons import Members
@@ -74,6 +75,11 @@ def kinds(wrapper: Obj) -> list[str]:
     found = [str(one["template"].get("kind")) for one in spec_of(wrapper).get("components") or ()]
     counts = {kind: found.count(kind) for kind in found}
     return [kind if number == 1 else f"{number} {kind}" for kind, number in counts.items()]
+
+
+def user_of(wrapper: Obj) -> str:
+    """The user who created it, as the webhook has recorded; "" if it was not recorded."""
+    return str((wrapper["metadata"].get("labels") or {}).get(USER_LABEL) or "")
 
 
 def resets(wrapper: Obj) -> int:

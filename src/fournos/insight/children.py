@@ -18,6 +18,8 @@ from fournos.queueing.kinds import WORKLOAD
 
 RUN_LABEL: Final = "tekton.dev/pipelineRun"
 TASK_LABEL: Final = "tekton.dev/pipelineTask"
+RUN_KINDS: Final = (PIPELINE_RUN, TASK_RUN)
+"""The kinds whose objects change while a job runs."""
 RESOURCES: Final = (WORKLOAD, JOB, PIPELINE_RUN, TASK_RUN, POD)
 
 

@@ -65,6 +65,11 @@ async def checks_by_name(source: Source) -> dict[str, DispatchCheck]:
     return {check.name: check for check in await checks(source)}
 
 
+def is_dispatched(job: Obj) -> bool:
+    """True if MultiKueue runs the job on a worker cluster."""
+    return spec_of(job).get("managedBy") == MULTIKUEUE
+
+
 def entry_of(workload: Obj, known: Mapping[str, DispatchCheck]) -> dict[str, Any]:
     """The state of the AdmissionCheck that dispatches the Workload to a worker; empty if there is none."""
     entries = status_of(workload).get("admissionChecks") or ()

@@ -31,6 +31,10 @@ class EndedError(FournosError):
     """The operation, or what was waited for, is no longer possible: the object has ended."""
 
 
+class RightsError(FournosError):
+    """The caller, or an identity that it uses, lacks a right."""
+
+
 class NoLogError(FournosError):
     """No log exists for the request."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fournos.frameworks.kind_spec import Framework
+from fournos.frameworks.kind_spec import FinishRule, Framework
 from fournos.frameworks.kinds import TableError, load
 from fournos.insight.errors import FournosError
 from fournos.kube.resource import Resource
@@ -44,3 +44,29 @@ def resource_named(text: str, kinds: Sequence[Framework]) -> tuple[Resource, Fra
 
 def _known(kinds: Iterable[Framework]) -> str:
     return ", ".join(one.name for one in kinds)
+
+
+def row_of(framework: Framework) -> tuple[str, str, str, str]:
+    """The name of the kind, how its objects are held, what they ask for, and what ends them."""
+    return framework.name, _held(framework), _asked(framework), _ended(framework)
+
+
+def _held(one: Framework) -> str:
+    return f"{one.hold.path}={_value(one.hold.held)}"
+
+
+def _asked(one: Framework) -> str:
+    if one.pod_sets:
+        return ", ".join(rule.template for rule in one.pod_sets)
+    return ", ".join(f"{name}={amount}" for name, amount in one.default_requests.items())
+
+
+def _ended(one: Framework) -> str:
+    def words(rule: FinishRule) -> str:
+        return f"condition {rule.condition}" if rule.condition else str(rule.path)
+
+    return ", ".join(map(words, one.finished))
+
+
+def _value(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from fournos.api.phase import TERMINAL
 from fournos.api.times import parse_time
+from fournos.jobs.names import display_name as display_name
 from fournos.kube.resource import Obj
 
 NEW: Final = "New"
@@ -29,6 +30,11 @@ def spec_of(job: Obj) -> Mapping[str, Any]:
 
 def status_of(job: Obj) -> Mapping[str, Any]:
     return job.get("status") or {}
+
+
+def pod_phase(pod: Obj) -> str:
+    """The phase of a pod; Pending if its status has none yet."""
+    return str(status_of(pod).get("phase") or "Pending")
 
 
 def name_of(obj: Obj) -> str:

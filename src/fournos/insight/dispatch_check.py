@@ -8,17 +8,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from fournos.cli.command import Cli, Session
-from fournos.cli.workers import worker
 from fournos.insight.access import may
 from fournos.insight.dispatch import DispatchCheck, checks
+from fournos.insight.errors import FournosError
+from fournos.insight.workers import Manager, worker
 from fournos.kube.api import Api
 from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.kube.kinds import NAMESPACE
 from fournos.kube.probe import ClusterApi
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.multikueue.kinds import parse_all
-from fournos.queueing.kind_names import name_of
+from fournos.queueing.kind_names import BadNameError, name_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 
 MANAGER: Final = "(manager)"
@@ -44,21 +44,22 @@ def problems(lines: Iterable[Line]) -> int:
 
 
 def kinds_of(said: Sequence[str], variable: str) -> tuple[Resource, ...]:
-    """Parses names of kinds.  Raises BadNameError."""
-    return parse_all(said or [name for name in re.split(r"[,\s]+", variable) if name])
+    """Parses names of kinds, by default those of the operator's variable.  Raises FournosError."""
+    try:
+        return parse_all(said or [name for name in re.split(r"[,\s]+", variable) if name])
+    except BadNameError as error:
+        raise FournosError(str(error)) from None
 
 
-async def inspect(
-    cli: Cli, session: Session, kinds: Sequence[Resource], *, kueue_namespace: str
-) -> list[Line]:
+async def inspect(manager: Manager, kinds: Sequence[Resource]) -> list[Line]:
     """Returns one line for each requirement.  All workers are read concurrently."""
-    found = await checks(session.api)
-    queues = await _queues(session, found)
+    found = await checks(manager.api)
+    queues = await _queues(manager, found)
     lines = _manager(found, queues, kinds)
     for kind in kinds:
-        lines.append(await _served(session.api, MANAGER, kind, fix=_install(kind)))
+        lines.append(await _served(manager.api, MANAGER, kind, fix=_install(kind)))
     names = sorted({name for check in found for name in check.workers})
-    asked = [_worker(cli, session, name, kinds, _leading_to(name, queues), kueue_namespace) for name in names]
+    asked = [_worker(manager, name, kinds, _leading_to(name, queues)) for name in names]
     for answered in await asyncio.gather(*asked):
         lines += answered
     return lines
@@ -109,14 +110,14 @@ def _manager(
     return lines
 
 
-async def _queues(session: Session, found: Sequence[DispatchCheck]) -> list[_Queue]:
+async def _queues(manager: Manager, found: Sequence[DispatchCheck]) -> list[_Queue]:
     workers_of = {check.name: check.workers for check in found}
     locals_of: dict[str, list[Key]] = {}
-    for local in (await session.api.list(LOCAL_QUEUE)).items:
+    for local in (await manager.api.list(LOCAL_QUEUE)).items:
         key = Key(local["metadata"]["namespace"], local["metadata"]["name"])
         locals_of.setdefault(str(local["spec"].get("clusterQueue")), []).append(key)
     result = []
-    for queue in (await session.api.list(CLUSTER_QUEUE)).items:
+    for queue in (await manager.api.list(CLUSTER_QUEUE)).items:
         strategy = queue["spec"].get("admissionChecksStrategy") or {}
         names = {str(one["name"]) for one in strategy.get("admissionChecks") or ()}
         names |= set(queue["spec"].get("admissionChecks") or ())
@@ -135,15 +136,13 @@ def _leading_to(worker: str, queues: Iterable[_Queue]) -> tuple[Key, ...]:
 
 
 async def _worker(
-    cli: Cli,
-    session: Session,
+    manager: Manager,
     name: str,
     kinds: Sequence[Resource],
     queues: Sequence[Key],
-    kueue_namespace: str,
 ) -> list[Line]:
     try:
-        async with worker(cli.world, session, name, namespace=kueue_namespace) as api:
+        async with worker(manager, name) as api:
             version = await api.server_version()
             lines = [Line(name, "connection", good=True, text=f"Kubernetes {version}")]
             lines.append(await _served(api, name, WORKLOAD, fix="install Kueue 0.15 or newer"))

@@ -1,0 +1,61 @@
+"""Finds the object of a configured kind that a user names."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from fournos.frameworks.kind_spec import Framework
+from fournos.insight.errors import FournosError, MissingError
+from fournos.insight.frameworks_kinds import words_of
+from fournos.insight.source import Source
+from fournos.insight.values import name_of
+from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
+from fournos.kube.resource import Key, Obj
+from fournos.queueing.workload import QUEUE_NAME_LABEL
+
+
+async def find_object(
+    source: Source, namespace: str, kinds: Sequence[Framework], text: str
+) -> tuple[Framework, Obj]:
+    """Returns the object that `text`, a [KIND/]NAME, names, and its kind.
+
+    Raises MissingError if there is none, and FournosError for an unknown kind or if several match.
+    """
+    kind, _, name = text.rpartition("/")
+    meant = [one for one in kinds if not kind or kind.lower() in words_of(one)]
+    if not meant:
+        known = ", ".join(one.name for one in kinds)
+        raise FournosError(
+            f"{kind} is no kind that is queued by configuration", fix=f"known: {known}; others: -f FILE"
+        )
+    there = []
+    for one in meant:
+        try:
+            there.append((one, await source.get(one.resource, Key(namespace, name))))
+        except (NotFoundError, NoSuchResourceError):
+            continue
+        except ForbiddenError:
+            if kind:
+                raise
+    if len(there) == 1:
+        return there[0]
+    if there:
+        choice = " or ".join(f"{one.resource.kind}/{name}" for one, _ in there)
+        raise FournosError(f"several kinds have a {name}", fix=f"say which: {choice}")
+    others = [other for one in meant for other in await _queued(source, namespace, one)]
+    near = difflib.get_close_matches(name, others, n=3, cutoff=0.6)
+    plurals = ",".join(f"{one.resource.plural}.{one.resource.group}" for one in meant)
+    look = f"see what there is: kubectl get {plurals} -n {namespace} -l {QUEUE_NAME_LABEL}"
+    raise MissingError(
+        f"no {' or '.join(one.resource.kind for one in meant)} {name} in namespace {namespace}",
+        fix=f"did you mean {' or '.join(near)}?" if near else look,
+    )
+
+
+async def _queued(source: Source, namespace: str, framework: Framework) -> list[str]:
+    try:
+        found = await source.list(framework.resource, namespace=namespace, selector=QUEUE_NAME_LABEL)
+    except KubeError:
+        return []
+    return [name_of(one) for one in found.items]
