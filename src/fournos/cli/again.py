@@ -13,7 +13,7 @@ from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.options import Format
-from fournos.cli.submit import documents_of
+from fournos.cli.submit import WatchOption, documents_of
 from fournos.cli.watch import ENDS, follow_to_end
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.jobs import AsyncJob
@@ -28,9 +28,6 @@ SetOption = Annotated[
         help="Change a field of spec (or metadata.…); the value is YAML, an empty one removes the field. "
         "Repeatable.",
     ),
-]
-WatchOption = Annotated[
-    bool, typer.Option("--watch", "-w", help="Follow the job; the exit code is then the job's.")
 ]
 
 

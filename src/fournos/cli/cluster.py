@@ -17,6 +17,7 @@ from fournos.api.times import format_time
 from fournos.cli.command import Cli, Session, verb
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
+from fournos.cli.find import completion
 from fournos.cli.lazy import sub_app
 from fournos.cli.options import Format
 from fournos.cli.output import table
@@ -41,16 +42,26 @@ _PATIENCE: Final = 60.0
 app = sub_app()
 
 ClusterArgument = Annotated[
-    str, typer.Argument(metavar="CLUSTER", help="Name of the cluster.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="CLUSTER",
+        help="Name of the cluster.",
+        autocompletion=completion(FOURNOS_CLUSTER, namespace_of=lambda cli, session: _namespace(cli)),
+        show_default=False,
+    ),
 ]
 NoWaitOption = Annotated[bool, typer.Option("--no-wait", help="Ask for it, and do not wait until it is so.")]
+
+
+def _namespace(cli: Cli) -> str:
+    """The namespace of the FournosClusters."""
+    return cli.common.namespace or os.environ.get("HEARTH_NAMESPACE") or "hearth"
 
 
 @asynccontextmanager
 async def _session(cli: Cli) -> AsyncIterator[Session]:
     async with cli.session() as session:
-        namespace = cli.common.namespace or os.environ.get("HEARTH_NAMESPACE") or "hearth"
-        yield Session(session.api, namespace)
+        yield Session(session.api, _namespace(cli))
 
 
 @verb(app, "list", "ls")

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import webbrowser
 
-import yaml
 from rich.text import Text
 
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.find import NameArgument, find_job
-from fournos.insight.values import name_of, phase_of, spec_of, status_of
-from fournos.kube.resource import Obj
+from fournos.insight.differences import differences, unified
+from fournos.insight.values import name_of, phase_of, status_of
 
 
 async def diff(cli: Cli, first: NameArgument, second: NameArgument) -> int:
@@ -21,21 +19,17 @@ async def diff(cli: Cli, first: NameArgument, second: NameArgument) -> int:
 
     \b
     fournos diff nightly-x7k2m @last
+    fournos diff nightly-x7k2m @last -o json      field by field, for scripts
     """
     async with cli.session() as session:
         jobs = [await find_job(cli, session, name) for name in (first, second)]
-    lines = changes(*jobs)
-    for line in lines:
-        cli.output.say(Text(line, style={"-": "red", "+": "green", "@": "dim"}.get(line[:1], "")))
-    return Exit.FAILED if lines else Exit.OK
-
-
-def changes(first: Obj, second: Obj) -> list[str]:
-    """Returns a unified diff of two specs, as YAML with sorted fields."""
-    old, new = (
-        yaml.safe_dump(dict(spec_of(one)), allow_unicode=True).splitlines() for one in (first, second)
-    )
-    return list(difflib.unified_diff(old, new, name_of(first), name_of(second), lineterm=""))
+    found = differences(*jobs)
+    if cli.output.structured:
+        cli.output.data([one.as_data() for one in found])
+    else:
+        for line in unified(*jobs):
+            cli.output.say(Text(line, style={"-": "red", "+": "green", "@": "dim"}.get(line[:1], "")))
+    return Exit.FAILED if found else Exit.OK
 
 
 async def open_page(cli: Cli, name: NameArgument) -> None:

@@ -26,8 +26,13 @@ _COMPLETION_SECONDS = 2.0
 Completion = Callable[[typer.Context, str], list[tuple[str, str]]]
 
 
-def completion(resource: Resource, *, words: Sequence[str] = ()) -> Completion:
-    """Returns a completion function for the names of live objects, plus `words`.
+def completion(
+    resource: Resource,
+    *,
+    words: Sequence[str] = (),
+    namespace_of: Callable[[Cli, Session], str] = lambda cli, session: session.namespace,
+) -> Completion:
+    """Returns a completion function for the names of live objects of a namespace, plus `words`.
 
     It offers nothing if the API server fails or does not answer in time: an error would disturb the prompt.
     """
@@ -43,7 +48,7 @@ def completion(resource: Resource, *, words: Sequence[str] = ()) -> Completion:
             context=given.get("context") or common.context,
         )
         try:
-            listed = asyncio.run(_listed(Cli(root, options), resource))
+            listed = asyncio.run(_listed(Cli(root, options), resource, namespace_of))
         except Exception:
             return []
         found = [(name_of(one), phase_of(one)) for one in newest_first(listed)]
@@ -53,9 +58,9 @@ def completion(resource: Resource, *, words: Sequence[str] = ()) -> Completion:
     return complete
 
 
-async def _listed(cli: Cli, resource: Resource) -> Sequence[Obj]:
+async def _listed(cli: Cli, resource: Resource, namespace_of: Callable[[Cli, Session], str]) -> Sequence[Obj]:
     async with asyncio.timeout(_COMPLETION_SECONDS), cli.session() as session:
-        return (await session.api.list(resource, namespace=session.namespace)).items
+        return (await session.api.list(resource, namespace=namespace_of(cli, session))).items
 
 
 complete_name = completion(FOURNOS_JOB, words=LAST)

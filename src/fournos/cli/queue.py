@@ -10,7 +10,9 @@ import typer
 from rich.text import Text
 
 from fournos.cli.command import Cli
+from fournos.cli.find import completion
 from fournos.cli.output import table
+from fournos.insight.queued import LOCAL_QUEUE
 from fournos.insight.queues import QueueEntry, entries, gather_queue
 from fournos.insight.values import since
 
@@ -22,6 +24,7 @@ async def queue(
         typer.Argument(
             metavar="[QUEUE]",
             help="Name of a LocalQueue; default: FOURNOS_KUEUE_LOCAL_QUEUE_NAME, or fournos-queue.",
+            autocompletion=completion(LOCAL_QUEUE),
             show_default=False,
         ),
     ] = None,

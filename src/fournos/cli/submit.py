@@ -24,52 +24,59 @@ class DryRun(StrEnum):
     SERVER = "server"
 
 
+FilesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--file", "-f", metavar="FILE", help="Manifest in YAML or JSON; - is standard input. Repeatable."
+    ),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Set a field of spec (or metadata.…); the value is YAML, an empty one removes the field. "
+        "Repeatable; without -f the job is built from these alone.",
+    ),
+]
+SetStringOption = Annotated[
+    list[str] | None,
+    typer.Option("--set-string", metavar="PATH=TEXT", help="As --set, but the value is always a text."),
+]
+NameOption = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the job.")]
+GenerateNameOption = Annotated[
+    str | None,
+    typer.Option("--generate-name", metavar="PREFIX", help="Prefix of a name that the server completes."),
+]
+OwnerOption = Annotated[
+    str | None,
+    typer.Option(
+        "--owner", metavar="NAME", help="Owner, where the manifest names none.", envvar="FOURNOS_OWNER"
+    ),
+]
+WatchOption = Annotated[
+    bool, typer.Option("--watch", "-w", help="Follow the job; the exit code is then the job's.")
+]
+DryRunOption = Annotated[
+    DryRun | None,
+    typer.Option(
+        "--dry-run",
+        help="Submit nothing: 'client' checks here and prints the manifest; 'server' lets the API server "
+        "check too.",
+    ),
+]
+
+
 async def submit(
     cli: Cli,
-    files: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--file", "-f", metavar="FILE", help="Manifest in YAML or JSON; - is standard input. Repeatable."
-        ),
-    ] = None,
-    assignments: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="PATH=VALUE",
-            help="Set a field of spec (or metadata.…); the value is YAML, an empty one removes the field. "
-            "Repeatable; without -f the job is built from these alone.",
-        ),
-    ] = None,
-    texts: Annotated[
-        list[str] | None,
-        typer.Option("--set-string", metavar="PATH=TEXT", help="As --set, but the value is always a text."),
-    ] = None,
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the job.")] = None,
-    generate_name: Annotated[
-        str | None,
-        typer.Option("--generate-name", metavar="PREFIX", help="Prefix of a name that the server completes."),
-    ] = None,
-    owner: Annotated[
-        str | None,
-        typer.Option(
-            "--owner",
-            metavar="NAME",
-            help="Owner, where the manifest names none.",
-            envvar="FOURNOS_OWNER",
-        ),
-    ] = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Follow the job; the exit code is then the job's.")
-    ] = False,
-    dry_run: Annotated[
-        DryRun | None,
-        typer.Option(
-            "--dry-run",
-            help="Submit nothing: 'client' checks here and prints the manifest; 'server' lets the API server "
-            "check too.",
-        ),
-    ] = None,
+    files: FilesOption = None,
+    assignments: SetOption = None,
+    texts: SetStringOption = None,
+    name: NameOption = None,
+    generate_name: GenerateNameOption = None,
+    owner: OwnerOption = None,
+    watch: WatchOption = False,
+    dry_run: DryRunOption = None,
 ) -> int:
     """Submit jobs.
 

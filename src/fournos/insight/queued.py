@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fournos.kube.resource import Obj
+from fournos.queueing.kinds import LOCAL_QUEUE as LOCAL_QUEUE
 from fournos.queueing.kinds import WORKLOAD as WORKLOAD
 from fournos.queueing.podsets import queue_name as queue_name
 from fournos.queueing.priority import PRIORITY_LABEL

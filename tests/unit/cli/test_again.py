@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -124,3 +125,11 @@ def test_open_prints_the_address_where_no_one_sits_before_it() -> None:
     assert "two has no page: it is Pending" in refused.stderr
     hostile = Api(job("one", status={"dashboardURL": "file:///etc/passwd"}))
     assert Program(hostile)("open", "one").exit_code == 5
+
+
+def test_diff_for_scripts() -> None:
+    first, second = job("one"), job("two", spec={"cluster": "cluster-2"})
+    result = Program(Api(first, second))("diff", "one", "two", "-o", "json")
+    assert json.loads(result.stdout) == [{"path": "cluster", "first": "cluster-1", "second": "cluster-2"}]
+    assert result.exit_code == 1
+    assert Program(Api(first))("diff", "one", "one", "-o", "json").exit_code == 0

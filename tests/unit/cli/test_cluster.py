@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_CLUSTER
+from fournos.cli import cluster as cluster_commands
+from fournos.cli.connect import World
+from fournos.cli.find import completion
+from fournos.cli.options import Common, Root
+from fournos.insight.queued import LOCAL_QUEUE
 from tests.unit.cli.api import Api, Program
-from tests.unit.cli.objects import ago
+from tests.unit.cli.objects import NOW, ago
 
 
 def cluster(name: str = "c1", *, spec: Any = None, **status: Any) -> dict[str, Any]:
@@ -124,3 +131,17 @@ def test_a_new_look_is_asked_for_by_annotation() -> None:
     assert Program(api)("cluster", "discover", "c1", "--no-wait").exit_code == 0
     ((_, _, body),) = api.writes
     assert list(body["metadata"]["annotations"]) == ["fournos.dev/discover"]
+
+
+def test_names_of_clusters_and_queues_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEARTH_NAMESPACE", "stove")
+    api = Api()
+    stored = {"metadata": {"name": "cluster-1", "namespace": "stove"}, "kind": "FournosCluster"}
+    api.add(FOURNOS_CLUSTER, stored)
+    api.add(LOCAL_QUEUE, {"metadata": {"name": "gpu-queue", "namespace": "bench"}})
+    program = Program(api)
+    root = Root(World(connect=program._connect, now=lambda: NOW), Common())
+    context: Any = SimpleNamespace(find_object=lambda kind: root, params={})
+    clusters = completion(FOURNOS_CLUSTER, namespace_of=lambda cli, session: cluster_commands._namespace(cli))
+    assert [name for name, _ in clusters(context, "clu")] == ["cluster-1"]
+    assert [name for name, _ in completion(LOCAL_QUEUE)(context, "")] == ["gpu-queue"]

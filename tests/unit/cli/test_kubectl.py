@@ -51,3 +51,16 @@ def test_its_programs_are_installed_with_the_package() -> None:
     for target in scripts.values():
         module, _, name = target.partition(":")
         assert callable(getattr(import_module(module), name))
+
+
+@pytest.mark.parametrize(
+    ("program", "shown"),
+    [("/usr/bin/kubectl-fournos", "kubectl fournos"), ("/usr/bin/fournos", "fournos")],
+)
+def test_the_usage_shows_what_is_typed(program: str, shown: str) -> None:
+    code = f"import sys; sys.argv = [{program!r}, 'stop', '--help']; from fournos.cli import main; main()"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True
+    )
+    assert done.stdout.startswith(f"Usage: {shown} stop ")

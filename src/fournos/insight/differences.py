@@ -1,0 +1,54 @@
+"""How the specs of two objects differ.  Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import yaml
+
+from fournos.insight.values import name_of, spec_of
+from fournos.kube.resource import Obj
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A field of the spec that differs."""
+
+    path: str
+    """Relative to the spec, such as hardware.gpuCount; `\\.` is a dot within a name."""
+    first: Any
+    """The value in the first object; None if the field is absent."""
+    second: Any
+
+    def as_data(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def differences(first: Obj, second: Obj) -> list[Difference]:
+    """Returns the fields that differ, sorted by path.  A list counts as one value."""
+    old, new = (dict(_leaves(spec_of(one), "")) for one in (first, second))
+    return [
+        Difference(path, old.get(path), new.get(path))
+        for path in sorted({*old, *new})
+        if old.get(path) != new.get(path)
+    ]
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    if not isinstance(value, Mapping) or (not value and path):
+        yield path, value
+        return
+    for name, inner in value.items():
+        step = str(name).replace(".", "\\.")
+        yield from _leaves(inner, f"{path}.{step}" if path else step)
+
+
+def unified(first: Obj, second: Obj) -> list[str]:
+    """Returns a unified diff of the two specs, as YAML with sorted fields."""
+    old, new = (
+        yaml.safe_dump(dict(spec_of(one)), allow_unicode=True).splitlines() for one in (first, second)
+    )
+    return list(difflib.unified_diff(old, new, name_of(first), name_of(second), lineterm=""))

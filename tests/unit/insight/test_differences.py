@@ -1,0 +1,37 @@
+"""How two specs differ: by field, and as text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fournos.insight.differences import Difference, differences, unified
+
+
+def with_spec(spec: Any, name: str = "one") -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ({}, {}, []),
+        ({"a": 1, "b": {"c": 2}}, {"b": {"c": 2}, "a": 1}, []),
+        ({"a": 1}, {"a": 2}, [("a", 1, 2)]),
+        ({"a": 1}, {}, [("a", 1, None)]),
+        ({}, {"b": {"c": 2}}, [("b.c", None, 2)]),
+        ({"b": {"d": 1, "c": 2}}, {"b": {"d": 3, "c": 4}}, [("b.c", 2, 4), ("b.d", 1, 3)]),
+        ({"l": [1, {"a": 1}]}, {"l": [1, {"a": 2}]}, [("l", [1, {"a": 1}], [1, {"a": 2}])]),
+        ({"labels": {"a.b/c": 1}}, {"labels": {"a.b/c": 2}}, [("labels.a\\.b/c", 1, 2)]),
+        ({"b": {}}, {}, [("b", {}, None)]),
+    ],
+)
+def test_fields(first: Any, second: Any, expected: list[Any]) -> None:
+    assert differences(with_spec(first), with_spec(second)) == [Difference(*one) for one in expected]
+
+
+def test_text() -> None:
+    assert unified(with_spec({"b": 1, "a": "ä"}), with_spec({"b": 2, "a": "ä"}, "two")) == [
+        *("--- one", "+++ two", "@@ -1,2 +1,2 @@", " a: ä", "-b: 1", "+b: 2")
+    ]
