@@ -127,6 +127,7 @@ verify: $(STAMP) ## Generated files are what their sources say
 	@echo "==> verify: generated files"
 	@$(PYTHON) -m fournos.app.generate --check
 	@$(PYTHON) -m fournos.cli.reference --check
+	@$(PYTHON) -m dev.client_reference --check
 
 mutants: $(STAMP) ## Change each line of the pure decisions: does a unit test notice? (MODULES: some of them; minutes to hours)
 	@$(PYTHON) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-mutants.lock
@@ -144,6 +145,7 @@ bench: $(STAMP) ## Measure the job lifecycle; prints a table, writes bench/resul
 manifests: $(STAMP) ## Write the generated files again (CRDs, manifests, reference pages)
 	@$(PYTHON) -m fournos.app.generate
 	@$(PYTHON) -m fournos.cli.reference --write
+	@$(PYTHON) -m dev.client_reference
 
 release: programs ## Wheel, sdist, images, install.yaml, checksums, bill of materials in dist/ (RELEASE_ARGS)
 	@$(PYTHON) -m dev.release $(RELEASE_ARGS)

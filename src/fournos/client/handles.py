@@ -40,14 +40,17 @@ class View:
 
     @property
     def raw(self) -> Obj:
+        """The whole object as last read."""
         raise NotImplementedError
 
     @property
     def name(self) -> str:
+        """The name of the object."""
         return name_of(self.raw)
 
     @property
     def namespace(self) -> str:
+        """The namespace of the object."""
         return key_of(self.raw).namespace
 
     @property
@@ -174,6 +177,7 @@ class AsyncHandle(View):
 
     @property
     def raw(self) -> Obj:
+        """The whole object as last read."""
         return self._raw
 
     @typed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,11 +9,14 @@ from pathlib import Path
 import pytest
 
 from fournos.client import Category, Client, JobFailed
+from tests.documents import cells, execute, sections
 from tests.e2e.hub import ROOT, Hub
 from tests.e2e.jobs.test_lifecycle import pipeline
 
 PAGE: Path = ROOT / "docs" / "client.md"
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NOTEBOOK: Path = ROOT / "docs" / "notebooks" / "first-benchmark.ipynb"
+ELSEWHERE = frozenset({"AppWrappers", "MiniClusters"})
+"""Sections that the tests of these systems execute."""
 BUSYBOX = "docker.io/library/busybox:1.36"
 
 
@@ -33,14 +35,26 @@ def client(environment: None) -> Iterator[Client]:
 
 def test_the_page_is_true(environment: None, capsys: pytest.CaptureFixture[str]) -> None:
     names: dict[str, object] = {}
-    for block in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
-        exec(compile(block, str(PAGE), "exec"), names)
+    for heading, blocks in sections(PAGE).items():
+        for block in blocks if heading not in ELSEWHERE else ():
+            exec(compile(block, str(PAGE), "exec"), names)
     out = capsys.readouterr().out
     assert "Succeeded cluster-1 1 x a100" in out
     assert "spec.hardware.gpuCount write at least 1" in out
     assert "with another spec" in out
     assert "-> Succeeded" in out
     assert "4 of 4" in out
+    assert "env.BATCH" in out  # the data frame
+    assert "fournos-queue" in out
+
+
+def test_the_notebook_runs(environment: None, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = execute(cells(NOTEBOOK), NOTEBOOK)
+    html = [value._repr_html_() for value in shown if hasattr(value, "_repr_html_")]
+    assert len(html) == 5
+    assert all("Succeeded" in text for text in html[1:])
+    assert "running_for" in html[3]
+    assert capsys.readouterr().out
 
 
 def test_a_failure_is_the_benchmarks_and_the_end_is_seen_at_once(client: Client, hub: Hub) -> None:

@@ -1,0 +1,55 @@
+"""Notebooks and the client's pages: without outputs, executable, complete."""
+
+from __future__ import annotations
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from dev.client_reference import PAGE, page
+from tests.documents import cells, execute, sections
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = sorted(ROOT.glob("docs/**/*.ipynb"))
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda found: found.name)
+def test_outputs_are_cleared(notebook: Path) -> None:
+    document = json.loads(notebook.read_text(encoding="utf-8"))
+    assert (document["nbformat"], document["nbformat_minor"]) == (4, 5)
+    assert len({cell["id"] for cell in document["cells"]}) == len(document["cells"])
+    for cell in document["cells"]:
+        assert cell["cell_type"] in ("code", "markdown")
+        assert not cell.get("outputs")
+        assert cell.get("execution_count") is None
+    for source in cells(notebook):
+        compile(source, str(notebook), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+def test_cells_run_with_a_running_loop_and_show_their_last_expression() -> None:
+    sources = [
+        "import asyncio\nvalue = 1\nvalue + 1",
+        "await asyncio.sleep(0)\nvalue = await asyncio.sleep(0, 3)",
+        "asyncio.get_running_loop().is_running(), value",
+        "",
+    ]
+    assert execute(sources, Path("x")) == [2, None, (True, 3), None]
+    with pytest.raises(ZeroDivisionError):
+        execute(["1 / 0"], Path("x"))
+
+
+def test_every_section_of_the_page_is_found() -> None:
+    found = sections(ROOT / "docs" / "client.md")
+    assert {"AppWrappers", "MiniClusters", "Any other kind", "A matrix"} <= found.keys()
+
+
+def test_the_reference_has_every_public_name() -> None:
+    import fournos.client
+
+    text = page(ROOT / "src")
+    assert text == (ROOT / PAGE).read_text(encoding="utf-8")
+    for name in vars(fournos.client):
+        if name[0].isupper():
+            assert name in text, name
