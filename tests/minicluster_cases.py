@@ -1,4 +1,4 @@
-"""What each rule of a MiniCluster refuses, and what its message asks for instead.
+"""For each rule of a MiniCluster: an object that it refuses, and one that its message recommends.
 
 One table for the check in Python (unit tests) and for a real API server (integration tests).
 """
@@ -40,7 +40,7 @@ def volume(where: str = "containers", **fields: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Case:
-    """A refused creation: `bad` breaks the rule, `good` does what its message says."""
+    """A refused creation: `bad` breaks the rule, `good` follows its message."""
 
     rule: str
     bad: Mapping[str, Any]

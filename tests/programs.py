@@ -1,6 +1,6 @@
-"""Every external program that devcluster, dev and the scripts start: which there are, and what brings each.
+"""Every external program that devcluster, dev and the scripts start: all of them, and the package of each.
 
-Collected from the sources: the words of each call that starts a process, the commands of each shell script.
+Collected from the sources: the arguments of calls that start processes, and the commands of shell scripts.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def _calls(node: ast.AST, scopes: _Scopes) -> Iterator[tuple[_Scopes, ast.Call]]
 
 
 class _Words:
-    """Finds the programs in an expression for the words of a process."""
+    """Finds the programs in an expression for the arguments of a process."""
 
     def __init__(self, scopes: _Scopes, functions: dict[str, ast.FunctionDef]) -> None:
         self.scopes = scopes

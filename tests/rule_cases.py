@@ -1,4 +1,4 @@
-"""What each rule of a FournosJob refuses, and what its message asks for instead.
+"""For each rule of a FournosJob: an object that it refuses, and one that its message recommends.
 
 One table for the check in Python (unit tests) and for a real API server (integration tests).
 """
@@ -31,7 +31,7 @@ def job(
 
 @dataclass(frozen=True)
 class Case:
-    """A refused write: `bad` breaks the rule, `good` does what its message says."""
+    """A refused write: `bad` breaks the rule, `good` follows its message."""
 
     rule: str
     bad: Mapping[str, Any]

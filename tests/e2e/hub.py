@@ -19,7 +19,7 @@ TERMINAL = ("Succeeded", "Failed", "Stopped")
 
 
 class RefusedError(Exception):
-    """kubectl said no; the text is what a person would read."""
+    """kubectl failed; the text is its error output."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Hub:
     def kubectl(
         self, *words: str, stdin: str | None = None, timeout: float = 120.0, check: bool = True
     ) -> str:
-        """Raises RefusedError with kubectl's own words."""
+        """Raises RefusedError with kubectl's error output."""
         done = subprocess.run(  # noqa: PLW1510 - the exit code is looked at below
             [*self.kubectl_words, *words],
             input=stdin,
@@ -70,7 +70,7 @@ class Hub:
     # --- jobs --------------------------------------------------------------------------------------
 
     def submit(self, name: str, **spec: Any) -> str:
-        """A FournosJob with the short mock pipeline, sharing cluster-1, unless `spec` says otherwise."""
+        """A FournosJob with the short mock pipeline, sharing cluster-1 unless `spec` overrides it."""
         whole = {
             "owner": "e2e",
             "pipeline": "fournos-run-only",
@@ -106,7 +106,7 @@ class Hub:
         return blocking_until(look, message, limit=timeout)
 
     def shutdown(self, name: str, how: str) -> None:
-        """As the Fournos README says it."""
+        """Requests the shutdown as in the Fournos README."""
         patch = json.dumps({"spec": {"shutdown": how}})
         self.run("patch", "FournosJob", name, "--type", "merge", "-p", patch)
 

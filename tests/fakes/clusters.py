@@ -37,7 +37,7 @@ def kubeconfig(server: str, *, token: str = "t", certificate: Pair | None = None
 
 
 class FakeCluster:
-    """Lists and watches objects of any resource type; fails as told."""
+    """Lists and watches objects of any resource type; fails on demand."""
 
     def __init__(self) -> None:
         self.version = "v1.34.4"

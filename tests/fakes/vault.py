@@ -1,7 +1,7 @@
 """A stand-in for HashiCorp Vault: the part of its KV HTTP API, versions 1 and 2, that a sync uses.
 
 Not a Vault: no policies beyond one token, no leases, no writes.  It answers as the published API
-documentation says, LIST verb and `?list=true` alike, and can be told to fail or to be slow.
+documentation describes, LIST verb and `?list=true` alike, and fails or is slow on demand.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A proxy in front of a real API server that fails where it is told to.
+"""A proxy in front of a real API server that injects the configured faults.
 
     async with FaultProxy(kubeconfig) as proxy:
         proxy.write_kubeconfig(path)                                   # for the client under test

@@ -1,4 +1,4 @@
-"""What goes wrong, to whom, how often."""
+"""The faults to inject: which requests or events they affect, and how often."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class Refuse:
-    """Answer with this code; `after`: only once the API server has done what was asked."""
+    """Answers with this code; `after`: only after the API server has carried out the request."""
 
     code: int
     reason: str = ""
@@ -22,7 +22,7 @@ class Refuse:
 
 @dataclass(frozen=True)
 class Cut:
-    """Drop the connection; `after`: only once the API server has done what was asked."""
+    """Drops the connection; `after`: only after the API server has carried out the request."""
 
     after: bool = False
 
@@ -36,7 +36,7 @@ class Delay:
 
 @dataclass
 class Hold:
-    """Pass it on when released; `after`: once the API server has done what was asked the answer waits (not
+    """Delays the request until released; `after`: delays the answer of a request that was carried out (not
     an answer that it refuses).
 
     One may stand in several rules: whatever comes first sets `reached` and is named by `call`.

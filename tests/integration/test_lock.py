@@ -1,4 +1,4 @@
-"""`make lock` keeps the pins: the lock files hold what pyproject.toml asks for, and no more."""
+"""`make lock` keeps the pins: the lock files hold what pyproject.toml requires, and no more."""
 
 from __future__ import annotations
 

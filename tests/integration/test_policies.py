@@ -21,7 +21,7 @@ CLUSTER_ROLE = ROOT / "deploy" / "clusterrole.yaml"
 
 
 class As:
-    """Requests in the name of a ServiceAccount of the test's namespace, or of somebody else."""
+    """Sends requests as a ServiceAccount of the test's namespace, or as another user."""
 
     def __init__(self, server: Server, namespace: str) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""The manifests' rights, asked of the API server: what each ServiceAccount may do, and above all may not."""
+"""The manifests' rights, checked with the API server: what each ServiceAccount may do, and must not."""
 
 from __future__ import annotations
 

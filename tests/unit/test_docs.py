@@ -1,4 +1,4 @@
-"""The documents say what is so: examples are valid, links lead somewhere, commands exist."""
+"""The documents are correct: examples are valid, links have targets, commands exist."""
 
 from __future__ import annotations
 

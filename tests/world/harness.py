@@ -67,7 +67,7 @@ async def run_to_quiescence(
     horizon: float = 3600.0,
     max_steps: int = 2000,
 ) -> None:
-    """Until nobody has anything to do.  Raises AssertionError if that does not come (a hot loop)."""
+    """Runs until no controller and no actor has work.  Raises AssertionError in a hot loop."""
     server = process.server
     end = server.clock.monotonic() + horizon
     for _ in range(max_steps):

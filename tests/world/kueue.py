@@ -24,7 +24,7 @@ ADMITTED = (
 
 @dataclass
 class Kueue:
-    """Admits one Workload a round while slots last; evicts once when told; frees finished ones."""
+    """Admits one Workload a round while slots last; evicts once on demand; frees finished ones."""
 
     slots: int = 2
     evict: dict[str, str] = field(default_factory=dict)

@@ -128,7 +128,7 @@ class Process:
         self.caches.close(resource)
 
     def _hidden(self, resource: Resource, old: Obj | None, new: Obj | None) -> bool:
-        """As the controller: what a projection hides wakes nobody."""
+        """As the runtime: a change outside the projection triggers no reconcile."""
         return self._watches[resource].project is not None and same_but_version(old, new)
 
     def _wake(self, resource: Resource, *objects: Obj | None) -> None:

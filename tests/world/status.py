@@ -1,4 +1,4 @@
-"""How whoever else is at work writes a status."""
+"""Status writes of other controllers."""
 
 from __future__ import annotations
 

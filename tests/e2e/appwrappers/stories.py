@@ -1,4 +1,4 @@
-"""What the stories are made of: manifests, and a hub that knows AppWrappers."""
+"""What the stories are made of: manifests, and a hub with commands for AppWrappers."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_the_walk_through_of_the_readme(stories: Stories) -> None:
 
 
 def test_a_mix_of_kinds(stories: Stories) -> None:
-    """Ready when each is by its own words; deleted together."""
+    """The AppWrapper is ready when each component reports readiness; all are deleted together."""
     mix = (pod("web"), service("web", "web"), job("batch", "sleep 2", completions=2), deployment("shop", 2))
     stories.apply(wrapper("mix", *mix))
     stories.ready("mix")
@@ -134,7 +134,7 @@ def test_a_higher_priority_takes_the_place(stories: Stories) -> None:
 
 @pytest.fixture
 def gpu_node(stories: Stories) -> Iterator[str]:
-    """The node says that it has GPUs."""
+    """Gives a Node GPUs in its capacity."""
     name = json.loads(stories.kubectl("get", "nodes", "-o", "json"))["items"][0]["metadata"]["name"]
     words = ("patch", "node", name, "--subresource=status", "--type=merge", "-p")
     stories.kubectl(*words, json.dumps({"status": {"capacity": {GPU: "4"}, "allocatable": {GPU: "4"}}}))
@@ -161,7 +161,7 @@ def test_a_node_that_goes_bad(stories: Stories, gpu_node: str) -> None:
 
 @pytest.fixture
 def right_to_nothings(stories: Stories) -> Iterator[None]:
-    """Without a right the API server does not even say that there is no such kind."""
+    """Grants the right to read the kind; without it the API server answers 403 instead of 404."""
     role = f"{stories.namespace}-nothings"
     rule = {"apiGroups": ["example.com"], "resources": ["nothings"], "verbs": ["get", "create", "delete"]}
     meta = {"name": role, "labels": {"workload.codeflare.dev/wrapped": "true"}}
@@ -171,7 +171,7 @@ def right_to_nothings(stories: Stories) -> Iterator[None]:
     stories.kubectl("delete", "clusterrole", role)
 
 
-def test_a_kind_that_nobody_has_defined(stories: Stories, right_to_nothings: None) -> None:
+def test_a_kind_that_is_not_defined(stories: Stories, right_to_nothings: None) -> None:
     unknown = {
         "apiVersion": "example.com/v1",
         "kind": "Nothing",

@@ -27,12 +27,12 @@ _FILES = (
 
 
 def variables(environment: Mapping[str, str]) -> dict[str, str]:
-    """Those of the environment that tell a package client where and how to fetch."""
+    """Returns the environment variables that configure where and how a package client downloads."""
     return {name: value for name, value in environment.items() if _VARIABLES.fullmatch(name)}
 
 
 def files(environment: Mapping[str, str], home: Path) -> list[Path]:
-    """Every file or directory that a package client reads, those that the variables name included.
+    """Returns every file or directory that a package client reads, including those that the variables name.
 
     None of them lies below another one, so each can be mounted on its own.
     """

@@ -20,7 +20,7 @@ STATE = f"{HOME}/.local/state/fournos/clusters"
 NOTHING = r"executable file not found|command not found|not found in .?PATH|not installed|: not found"
 
 
-def test_the_base_has_what_the_table_says_it_has(machine: Machine) -> None:
+def test_the_base_has_what_the_table_lists(machine: Machine) -> None:
     found = machine.run(
         "sh", "-c", "for p; do command -v $p >/dev/null || echo $p; done", "sh", *BASE, limit=20
     )

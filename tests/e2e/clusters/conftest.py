@@ -85,7 +85,7 @@ TARGETS = (
 
 @pytest.fixture(scope="package")
 def targets() -> Iterator[dict[str, Target]]:
-    """By name; no pod runs in them, and nobody declares their Nodes lost."""
+    """The target clusters by name; no pod runs in them, and no controller marks their Nodes as lost."""
     found = {}
     for target in TARGETS:
         cluster = devcluster.ensure(
@@ -103,13 +103,13 @@ def targets() -> Iterator[dict[str, Target]]:
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody at the root of the repository, with `oc`, `fournos` and three kubeconfigs."""
+    """Runs commands at the root of the repository with `oc`, `fournos` and three kubeconfigs."""
 
     hub: Hub
     directory: Path
 
     def __call__(self, script: str, *, fails: bool = False, cwd: Path = ROOT, limit: float = 90.0) -> str:
-        """What they see; on failure what they are told."""
+        """Returns the output of a command; raises an error with its message on failure."""
         path = f"{self.directory / 'bin'}:{os.environ['PATH']}"
         done = subprocess.run(
             ["bash", "-ec", script],

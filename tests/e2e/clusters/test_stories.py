@@ -50,7 +50,7 @@ def exchange(person: Person, target: Target, kubeconfig: bytes) -> None:
 
 
 def token_of(target: Target) -> bytes:
-    """A kubeconfig with a token that lasts an hour, for somebody who may do everything."""
+    """Returns a kubeconfig of a cluster administrator with a token that is valid for an hour."""
     hub = target.hub()
     hub.run("create", "serviceaccount", READER)
     admin = ("--clusterrole=cluster-admin", f"--serviceaccount=default:{READER}")
@@ -171,7 +171,7 @@ def test_rotated_broken_and_healed(person: Person, targets: dict[str, Target]) -
 @pytest.mark.skipif(
     os.geteuid() != 0 or shutil.which("iptables") is None, reason="dropping packets needs root and iptables"
 )
-def test_a_job_for_a_cluster_that_cannot_be_reached_says_so_and_runs_when_it_heals(
+def test_a_job_for_an_unreachable_cluster_reports_it_and_runs_when_it_recovers(
     person: Person, targets: dict[str, Target]
 ) -> None:
     amd, jobs = targets["oven-amd"], jobs_of(person)

@@ -170,7 +170,7 @@ def test_two_clusters_run_side_by_side_and_can_call_each_other(
 def test_the_published_scripts_make_a_cluster_with_kueue(node: Cluster, tmp_path: Path) -> None:
     """The AppWrapper README's two, on this cluster: it is what the first of them makes.
 
-    Kueue is taken away in between: the second installs it where it is missing, or says how.
+    Kueue is removed in between: the second script installs it if it is missing, or prints how to.
     """
     variables = {"CLUSTER": "e2e-node", "KUBECONFIG": str(tmp_path / "kube" / "config")}
     shown = run("hack/create-test-cluster.sh", **variables)

@@ -93,7 +93,7 @@ def test_two_runs_take_turns(hub: Hub) -> None:
         assert message["reason"] == "Succeeded" and "Tasks Completed: 1" in message["message"]
 
 
-def test_an_evicted_run_is_cancelled_and_says_why(hub: Hub) -> None:
+def test_an_evicted_run_is_cancelled_with_a_reason(hub: Hub) -> None:
     submit(hub, "drained", seconds=600)
     hub.until(lambda: pods_running(hub, "drained"), lambda: "no pod runs", timeout=180)
 
@@ -128,7 +128,7 @@ def test_a_preempted_run_is_made_anew(hub: Hub) -> None:
     assert not hub.exists("pipelinerun", "again-r3")
 
 
-def test_without_the_webhook_a_run_says_that_it_was_not_held(hub: Hub, cluster: Cluster) -> None:
+def test_without_the_webhook_a_run_warns_that_it_was_not_held(hub: Hub, cluster: Cluster) -> None:
     hub.kubectl("delete", "mutatingwebhookconfiguration", OPERATOR)
     try:
         submit(hub, "loose")

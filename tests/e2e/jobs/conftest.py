@@ -25,7 +25,7 @@ SLEEP = "fournos-mock-config"
 
 @pytest.fixture(scope="session")
 def given_namespace() -> str:
-    """Where somebody else's operator runs; "" if we start our own."""
+    """Returns the namespace of an operator that runs already; "" if the tests start one."""
     return os.environ.get("FOURNOS_NAMESPACE", "")
 
 

@@ -19,7 +19,7 @@ from tests.e2e.hub import Hub
 
 @pytest.fixture
 def own(hub: Hub, operator_in_cluster: None) -> Iterator[tuple[Hub, dict[str, str]]]:
-    """Namespaces and a DEV_CLUSTER that nobody has prepared."""
+    """Namespaces and a DEV_CLUSTER without any preparation."""
     suffix = uuid.uuid4().hex[:6]
     owned = replace(hub, namespace=f"fournos-dev-{suffix}", secrets_namespace=f"psap-dev-{suffix}")
     cluster = f"fournos-test-dev-{suffix}"

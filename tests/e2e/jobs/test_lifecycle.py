@@ -77,7 +77,7 @@ def test_deleting_a_running_job_runs_finally_tasks_first(hub: Hub, slow: None) -
     hub.until(lambda: not hub.exists("pipelinerun", name), lambda: "its PipelineRun does not go")
 
 
-def test_an_exclusive_job_waits_for_the_cluster_and_says_for_whom(hub: Hub, slow: None) -> None:
+def test_an_exclusive_job_waits_for_the_cluster_and_names_its_holder(hub: Hub, slow: None) -> None:
     first = hub.submit("exclusive-first", exclusive=True, hardware=None, cluster="cluster-2")
     hub.wait(first, ["Running"])
     second = hub.submit("exclusive-second", exclusive=True, hardware=None, cluster="cluster-2")

@@ -33,7 +33,7 @@ def webhook(hub: Hub, operator_in_cluster: None) -> Iterator[None]:
 
 
 def for_namespace(namespace: str) -> list[dict[str, Any]]:
-    """The files, changed as their comment tells."""
+    """Returns the files for another namespace, changed as their comment describes."""
     folder = ROOT / "deploy" / "job-webhooks"
     changes = (
         ("fournos-jobs-fournos", f"fournos-jobs-{namespace}"),
@@ -51,7 +51,7 @@ def for_namespace(namespace: str) -> list[dict[str, Any]]:
 
 
 class Engine:
-    """Whoever has this token, and nothing else."""
+    """A client with this token as its only credential."""
 
     def __init__(self, hub: Hub, folder: Path, token: str) -> None:
         config = yaml.safe_load(hub.kubeconfig.read_text())

@@ -64,7 +64,7 @@ done
 def own(
     hub: Hub, operator_image_tag: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Hub, Path]]:
-    """A namespace that nobody has prepared, and a directory with `oc` for PATH."""
+    """A namespace without any preparation, and a directory with `oc` for PATH."""
     programs = tmp_path_factory.mktemp("bin")
     kubectl = shutil.which(hub.kubectl_words[0])
     assert kubectl

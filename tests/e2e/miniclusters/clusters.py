@@ -27,7 +27,7 @@ class Clusters(Hub):
     """Of the application, with the stand-in on its PATH."""
 
     def manifest(self, name: str, *, queue: str = "", priority: str = "", **spec: Any) -> dict[str, Any]:
-        """Two quiet pods with flux in the image, unless `spec` says otherwise."""
+        """Returns a MiniCluster of two quiet pods with flux in the image, unless `spec` overrides it."""
         container = {"image": self.image, **spec.pop("container", {})}
         flux = {"container": {"image": self.image, "disable": True}, **spec.pop("flux", {})}
         labels = {"kueue.x-k8s.io/queue-name": queue} if queue else {}
@@ -101,7 +101,7 @@ class Clusters(Hub):
         return self.run("logs", "-l", selector, "-c", name, "--tail=-1")
 
     def flux(self, name: str, command: str, *, check: bool = True) -> str:
-        """In the lead's pod, connected as the page says it."""
+        """Runs a command in the lead's pod, connected as the documentation page describes."""
         code = f'. /mnt/flux/flux-view.sh && flux proxy "$fluxsocket" bash -c {json.dumps(command)}'
         pod = self.lead(name)["metadata"]["name"]
         return self.run("exec", pod, "-c", name, "--", "bash", "-c", code, check=check)

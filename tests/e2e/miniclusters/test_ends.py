@@ -1,4 +1,4 @@
-"""How pods end, and what comes of it: told to stop, drained, failed, failed beside Flux."""
+"""The ends of pods and their results: stopped, drained, failed, and failed sidecars."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _empty(clusters: Clusters, name: str, pods: list[dict[str, Any]]) -> None:
 
 
 def _delete(clusters: Clusters, pod: dict[str, Any]) -> None:
-    """As people do: with the time that the pod asks for."""
+    """Deletes a pod with its own grace period, as kubectl does."""
     clusters.run("delete", "pod", pod["metadata"]["name"], "--wait=false")
 
 
@@ -121,7 +121,7 @@ ACTS: dict[str, Callable[[Clusters, str, list[dict[str, Any]]], None]] = {
 """What happens to them as soon as they are Ready."""
 
 
-def test_a_lead_that_is_told_to_stop_runs_its_command_again_free_of_charge(ends: Ends) -> None:
+def test_a_stopped_lead_runs_its_command_again_free_of_charge(ends: Ends) -> None:
     clusters = ends.clusters
     ends.come_back("works", 0)
     clusters.run(
@@ -133,12 +133,12 @@ def test_a_lead_that_is_told_to_stop_runs_its_command_again_free_of_charge(ends:
     assert ends.before["works"][0]["metadata"]["uid"] not in uids and len(uids) == 1
 
 
-def test_a_worker_that_is_told_to_stop_comes_back(ends: Ends) -> None:
+def test_a_stopped_worker_comes_back(ends: Ends) -> None:
     ends.come_back("worker", 1)
     assert ends.clusters.lead("worker")["metadata"]["uid"] == ends.before["worker"][0]["metadata"]["uid"]
 
 
-def test_an_interactive_lead_that_is_told_to_stop_begins_again(ends: Ends) -> None:
+def test_a_stopped_interactive_lead_begins_again(ends: Ends) -> None:
     ends.come_back("lead", 0)
 
 
@@ -147,7 +147,7 @@ def test_a_drained_node_gives_its_pods_back(ends: Ends) -> None:
 
 
 def test_a_worker_that_its_lead_ended_before_it_was_deleted_comes_back(ends: Ends) -> None:
-    """What a drain does where the lead goes first: no pod is left that says how the worker ended."""
+    """A drain that deletes the lead's pod first: no pod is left that reports how the worker ended."""
     ends.come_back("emptied", 0, 1)
 
 
@@ -174,7 +174,7 @@ def test_a_command_is_not_run_again_while_its_lead_takes_long_to_end(ends: Ends)
     assert clusters.log("lingers").replace("\r", "") == "once\n"
 
 
-def test_a_failure_beside_flux_is_said_and_changes_nothing(ends: Ends) -> None:
+def test_a_failed_sidecar_is_reported_and_changes_nothing(ends: Ends) -> None:
     status = ends.clusters.reaches("side", "Finished")
     assert status["exitCode"] == 0, ends.clusters.explain("side")
     assert len([pod for pod in ends.clusters.pods("side") if _index(pod) == 0]) <= 1
@@ -183,7 +183,7 @@ def test_a_failure_beside_flux_is_said_and_changes_nothing(ends: Ends) -> None:
 
 
 def test_a_volume_that_cannot_be_mounted_is_in_the_message(ends: Ends) -> None:
-    """Kubernetes says it in an Event alone."""
+    """Kubernetes reports it in an Event only."""
     clusters = ends.clusters
     clusters.until(
         lambda: "FailedMount" in (clusters.stand("mount").get("message") or ""),

@@ -27,7 +27,7 @@ LIVES: dict[str, Callable[[Clusters], None]] = {}
 
 @pytest.fixture(scope="module")
 def lives(clusters: Clusters, request: pytest.FixtureRequest) -> Iterator[Mapping[str, Future[None]]]:
-    """The tests of this module that were asked for, begun."""
+    """Starts the selected tests of this module concurrently."""
     wanted = [item.name for item in request.session.items if item.path == request.path and item.name in LIVES]
     with ThreadPoolExecutor(max(1, len(wanted))) as pool:
         yield {name: pool.submit(LIVES[name], clusters) for name in wanted}

@@ -110,13 +110,13 @@ def test_mode(made: Clusters, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["script"])
-def test_ranks_are_told(made: Clusters, name: str) -> None:
+def test_ranks_are_labelled(made: Clusters, name: str) -> None:
     made.reaches(name, "Finished")
     assert sorted(made.log(name).replace("\r", "").splitlines()) == ["I am 0", "I am 1"]
 
 
 @pytest.mark.parametrize("name", ["timed"])
-def test_times_are_told(made: Clusters, name: str) -> None:
+def test_times_are_shown(made: Clusters, name: str) -> None:
     made.reaches(name, "Finished")
     timed = made.log(name)
     assert "FLUXTIME fluxsubmit wall time 0:" in timed and "hello world" in timed

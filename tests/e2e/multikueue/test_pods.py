@@ -63,7 +63,7 @@ async def test_a_pipelinerun_and_its_status(fleet: Fleet) -> None:
 
 @pytest.mark.timeout(600)
 async def test_fournosjob_minicluster_and_appwrapper(fleet: Fleet) -> None:
-    """Side by side: what each made on the worker has run there, and its end is told on the manager."""
+    """Side by side: the objects of each run on the worker, and the manager cluster shows their end."""
     image = flux_image(Progress()).tag
     await submit(
         fleet,

@@ -1,9 +1,9 @@
 """A stand-in for the `flux` command, for tests on real pods where flux-core cannot be had.
 
-It speaks flux-core's command line as MiniClusters and their users use it: brokers of different pods find
+It has flux-core's command line as MiniClusters and their users use it: brokers of different pods find
 each other by the host list of the broker's configuration, prove that they share the CURVE certificate, wait
 for their quorum, schedule and run tasks on all ranks, and end with the exit code of the initial program.
-What it does not know it refuses, as flux does: a script that passes here uses no flag that is not there.
+It refuses unknown flags and commands, as flux does: a script that passes here uses existing flags only.
 
 What it is not:
 

@@ -60,7 +60,7 @@ class Broker:
         ended: asyncio.Future[int] = loop.create_future()
 
         def stop(number: int) -> None:
-            """As measured: a broker that is told to stop ends well, but for a lead that runs a program."""
+            """As measured: a stopped broker ends with code 0, except a lead that runs a program."""
             self.log(6, f"exiting due to signal {signal.Signals(number).name}")
             runs = self.boot.rank == 0 and "broker.rc2_none" not in self.attrs
             if not ended.done():
@@ -113,7 +113,7 @@ class Broker:
             await asyncio.sleep(_PAUSE)
 
     async def _serve(self) -> int:
-        """What rank 0 says is done, until it says that all is over."""
+        """Executes the requests of rank 0 until rank 0 announces the end."""
         parent = ""
         while True:
             link, answer = await self._connect(kind="broker", pid=os.getpid())
@@ -154,7 +154,7 @@ class Broker:
             await link.send(id=message["id"], code=code)
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """A command on this rank speaks with rank 0."""
+        """Relays the requests of a command on this rank to rank 0."""
         link, _ = await self._connect(kind="client")
 
         async def pipe(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:

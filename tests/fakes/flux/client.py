@@ -1,4 +1,4 @@
-"""What all commands share: finding the broker, asking it, printing what tasks say."""
+"""Shared by all commands: finding the broker, requests to it, printing the output of tasks."""
 
 from __future__ import annotations
 

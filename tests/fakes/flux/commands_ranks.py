@@ -251,7 +251,7 @@ def keygen(words: list[str]) -> int:
 
 
 def module(words: list[str]) -> int:
-    """Modules are accepted and forgotten."""
+    """Accepts any module command without an effect."""
     if not words or words[0] not in ("load", "remove", "reload", "list", "stats"):
         die("module", f"Unknown command: {words[0] if words else ''}", 2)
     rpc("module", "attr")

@@ -1,4 +1,4 @@
-"""What a broker is told: attributes (`-S`), the TOML configuration, the resource set R."""
+"""The configuration of a broker: attributes (`-S`), the TOML configuration, the resource set R."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ class Queue:
 
 @dataclass
 class Change:
-    """Wakes whoever waits for jobs."""
+    """Notifies the tasks that wait for a change of the jobs."""
 
     condition: asyncio.Condition = field(default_factory=asyncio.Condition)
 

@@ -253,7 +253,7 @@ class Leader:
         return await self._program()
 
     async def _program(self) -> int:
-        """The initial program; a single word is a line for the shell."""
+        """Runs the initial program; a single argument is a command line for the shell."""
         words = self.broker.program
         if not words:
             words = [os.environ.get("SHELL") or "/bin/bash"]
@@ -308,7 +308,7 @@ class Leader:
     # --- content -----------------------------------------------------------------------------------------
 
     def dump(self, path: str) -> None:
-        """A tar archive, compressed as its name says."""
+        """Writes a tar archive, compressed according to its name."""
         mode: Literal["w:gz", "w"] = "w:gz" if path.endswith((".gz", ".tgz")) else "w"
         jobs = [job.dump() for job in self.queues[""].jobs]
         state = {"jobs": jobs, "files": self.files, "numbers": self.numbers}

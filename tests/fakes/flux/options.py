@@ -38,7 +38,7 @@ def die(command: str, message: str, code: int = 1) -> None:
 
 
 def table(text: str) -> dict[str, tuple[str, bool]]:
-    """The options that a command knows, from words like `N,nodes= verbose,v watch`.
+    """Returns the options of a command, from a text like `N,nodes= verbose,v watch`.
 
     `=` marks one that takes a value.  All spellings lead to the longest.
     """
@@ -52,7 +52,7 @@ def table(text: str) -> dict[str, tuple[str, bool]]:
 
 
 def parse(command: str, words: Sequence[str], known: Mapping[str, tuple[str, bool]]) -> Parsed:
-    """Stops at the first word that is no option, or after `--`."""
+    """Parses options up to the first argument that is none, or up to `--`."""
     parsed = Parsed()
     queue = list(words)
     while queue:

@@ -14,7 +14,7 @@ SendLine = Callable[[str, str], Awaitable[None]]
 
 
 def code_of(returncode: int) -> int:
-    """As a shell says it: 128 + the signal."""
+    """Returns the exit code as a shell does: 128 + the signal."""
     return 128 - returncode if returncode < 0 else returncode
 
 

@@ -1,4 +1,4 @@
-"""What commands may ask rank 0: one request a connection, answers until the last, which says `end`."""
+"""The requests of commands to rank 0: one request per connection, then answers; the last one has `end`."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ LIMIT = 64 << 20
 
 
 class RefusedError(Exception):
-    """The other side does not know our certificate, or does not want us."""
+    """The peer has another certificate, or refuses the connection."""
 
 
 @dataclass

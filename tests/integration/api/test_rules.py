@@ -1,4 +1,4 @@
-"""Every rule, fed to a real API server and to the check in Python: the same verdict, the same words."""
+"""Every rule, sent to a real API server and to the check in Python: same result, same message."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def jobs(namespace: str) -> str:
 
 
 def refused(answer: Mapping[str, Any]) -> set[str]:
-    """Ids of the rules that the API server names, by field and message; whatever else it says, as it is."""
+    """Returns the ids of the violated rules, by field and message; other causes as they are."""
     found = set()
     for cause in answer.get("details", {}).get("causes", ()):
         assert "evaluating rule" not in cause["message"], cause

@@ -1,4 +1,4 @@
-"""The node, played on a real API server that has none: pods get ready and end when they are told to."""
+"""The node, played on a real API server that has none: pods get ready and end on demand."""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class Stage:
     async def condition(
         self, name: str, type_: str, status: str, reason: str = "", *, limit: float = 30
     ) -> Obj:
-        """Waits until its one Workload says so; the condition."""
+        """Waits until its only Workload has the condition, and returns it."""
         found: Obj = {}
 
         async def there() -> bool:
@@ -180,7 +180,7 @@ def messages_of(obj: Obj) -> str:
 
 
 def pod_spec(cpu: str = "1", *, slots: str = "") -> dict[str, Any]:
-    """Slots are an extended resource: the API server wants limits, too."""
+    """Returns a pod spec; slots are an extended resource, so the API server requires limits, too."""
     limits = {SLOT_RESOURCE: slots} if slots else {}
     container = {
         "name": "main",

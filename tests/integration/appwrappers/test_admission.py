@@ -1,4 +1,4 @@
-"""AppWrapper admission as users meet it: a real API server asks, the user's rights are real."""
+"""AppWrapper admission called by a real API server, with the rights of real users."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def user_of(server: Server, namespace: str) -> User:
 
 
 async def serve(replicas: Replicas, user: User, **settings: Any) -> None:
-    """In the user's namespace alone; returns when the API server asks."""
+    """Serves the webhooks for the user's namespace only; returns when the API server calls them."""
     own = {"matchLabels": {"kubernetes.io/metadata.name": user.namespace}}
     hooks = [
         replace(hook, namespaces=own, configuration=f"appwrapper-{user.namespace}")

@@ -1,4 +1,4 @@
-"""deploy/appwrapper's rights, asked of the API server: what the operator may do, and above all may not."""
+"""deploy/appwrapper's rights, checked with the API server: what the operator may do, and what it must not."""
 
 from __future__ import annotations
 

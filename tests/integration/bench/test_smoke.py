@@ -1,4 +1,4 @@
-"""The benchmark runs and counts what it says it counts.  No limit on time: machines differ."""
+"""The benchmark runs and its counts are correct.  Times have no limit, because machines differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Certificates that have expired, or do so while they are in use: said in words, and no job is sent there."""
+"""Certificates that expire, before or during use: the status reports it, and no job is sent there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PEOPLE = Authority("people")
 
 
 def of_client(proxy: FaultProxy, tmp_path: Path, *, until: datetime) -> bytes:
-    """A kubeconfig for the proxy, which asks for no identity, with a client certificate."""
+    """A kubeconfig for the proxy, which requires no identity, with a client certificate."""
     content: dict[str, Any] = yaml.safe_load(proxy.write_kubeconfig(tmp_path / "proxied").read_bytes())
     pair = PEOPLE.issue("ann", until=until)
     content["users"][0]["user"] = {

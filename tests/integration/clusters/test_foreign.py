@@ -1,4 +1,4 @@
-"""Workloads that no FournosJob asked for, with real Kueue: they count, are named, and are left alone."""
+"""Workloads without a FournosJob, with real Kueue: they count, are reported, and stay unchanged."""
 
 from __future__ import annotations
 

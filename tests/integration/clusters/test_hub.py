@@ -167,9 +167,7 @@ async def test_broken_kubeconfigs(hub: Hub, gpu_node: str, kubeconfig: Path) -> 
     await hub.until(lambda: hub.gone(f"{hub.name}-garbage"), "the cluster outlives its Secret")
 
 
-async def test_locks_push_nobody_out_and_are_not_pushed_out(
-    hub: Hub, gpu_node: str, kubeconfig: Path
-) -> None:
+async def test_locks_preempt_nothing_and_are_not_preempted(hub: Hub, gpu_node: str, kubeconfig: Path) -> None:
     name = f"{hub.name}-a"
     hub.start()
     await hub.add(name, kubeconfig)
@@ -225,7 +223,7 @@ async def test_locks_push_nobody_out_and_are_not_pushed_out(
 async def test_a_dead_cluster_closes_and_heals(
     hub: Hub, gpu_node: str, kubeconfig: Path, tmp_path: Path
 ) -> None:
-    """Packets vanish, nothing is refused; the other cluster notices nothing."""
+    """Packets are dropped, nothing is refused; the other cluster is not affected."""
     unreachable, well = f"{hub.name}-dead", f"{hub.name}-well"
     async with proxied(kubeconfig, content_of(kubeconfig).encode(), tmp_path) as (proxy, content):
         hub.start(enable="clusters")
@@ -262,7 +260,7 @@ async def test_a_dead_cluster_closes_and_heals(
         assert (await hub.quotas())[well]["fournos/gpu-l40s"] == 8
 
 
-async def test_fifty_at_once_while_somebody_else_edits_the_queue(
+async def test_fifty_at_once_while_another_client_edits_the_queue(
     hub: Hub, gpu_node: str, kubeconfig: Path
 ) -> None:
     names = [f"{hub.name}-{number:02}" for number in range(50)]

@@ -153,7 +153,7 @@ class Operator:
 
 
 class Stage:
-    """A namespace with a queue of its own: 2 CPUs and 1 PipelineRun, unless a test says otherwise."""
+    """A namespace with a queue of its own: 2 CPUs and 1 PipelineRun by default."""
 
     def __init__(self, client: Client, namespace: str, operator: Operator) -> None:
         self.client, self.namespace, self.operator = client, namespace, operator
@@ -232,7 +232,7 @@ class Stage:
         return await self.client.create(WORKFLOW, body)
 
     async def report(self, name: str, status: str, reason: str, *, resource: Resource = RUN) -> None:
-        """Tekton's word on a run."""
+        """Writes the condition of a run as Tekton does."""
         wanted = Condition("Succeeded", status, reason, f"{reason} it is")
         body = {"status": {"conditions": upsert((), wanted, now=SystemClock().now())}}
         await self.client.patch(resource, self.key(name), body, subresource="status")
@@ -310,7 +310,7 @@ async def stage(kubeconfig: Path, crds: None, namespace: str, operator: Operator
 
 @pytest.fixture(scope="package", autouse=True)
 def _no_webhooks_left(kubeconfig: Path, operator: Operator) -> Iterator[None]:
-    """A configuration that nobody answers would refuse every queued run of other tests."""
+    """Deletes the webhook configurations: without a server they would refuse runs of other tests."""
     yield
     operator.stop()
 

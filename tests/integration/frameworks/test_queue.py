@@ -39,7 +39,7 @@ async def test_two_runs_for_one_place(stage: Stage) -> None:
     assert (await stage.finished("second"))["reason"] == "Failed"
 
 
-async def test_nobody_lets_a_run_go_before_the_queue(stage: Stage) -> None:
+async def test_a_run_cannot_be_released_before_the_queue(stage: Stage) -> None:
     await stage.set_up(runs=0)
     await stage.run("early")
     await stage.queued("early")
@@ -53,7 +53,7 @@ async def test_nobody_lets_a_run_go_before_the_queue(stage: Stage) -> None:
     assert (await stage.finished("early"))["reason"] == "Failed"
 
 
-async def test_a_users_own_hold_is_his(stage: Stage) -> None:
+async def test_a_users_own_hold_is_kept(stage: Stage) -> None:
     await stage.set_up()
     body: dict[str, Any] = {"apiVersion": RUN.api_version, "kind": RUN.kind}
     body["metadata"] = {"name": "mine", "namespace": stage.namespace, "labels": {QUEUE: "lq"}}

@@ -1,6 +1,6 @@
-"""The operator with watches that count as dead after so many seconds of silence (arguments: seconds, port).
+"""The operator with watches that are closed after so many seconds without data (arguments: seconds, port).
 
-For tests alone, so it is no setting: real API servers say something every minute, whatever one configures.
+For tests alone, so it is no setting: real API servers always send bookmarks every minute.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Stage:
         return operator
 
     async def leader(self) -> str:
-        """Who holds the lease, "" for nobody."""
+        """Returns the holder of the lease, "" without one."""
         try:
             lease = await self.client.get(LEASE, Key(self.namespace, "fournos"))
         except NotFoundError:

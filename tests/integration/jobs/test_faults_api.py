@@ -23,7 +23,7 @@ RECOVERY = 30.0
 
 
 async def test_conflicts_with_another_writer_of_the_status(stage: Stage) -> None:
-    """Somebody writes as fast as the API server takes it, twice: the job goes on at the latest after it."""
+    """Another client writes as fast as possible, twice: the job goes on at the latest after it."""
     stage.executors.held.add("job")
     await stage.leading()
     name = await stage.submit()

@@ -43,7 +43,7 @@ async def test_kueue_is_away_for_20_s(stage: Stage, cluster: Cluster) -> None:
 
 
 async def test_kueue_deactivates_a_running_job(stage: Stage) -> None:
-    """Kueue counts a deactivated Workload's quota as free at once; that it is active again needs our word."""
+    """Kueue frees a deactivated Workload's quota at once; only the operator activates it again."""
     stage.executors.deaf.add("job")
     await stage.leading()
     name = await stage.submit()
@@ -159,7 +159,7 @@ def _config_map(stage: Stage) -> tuple[Resource, dict[str, Any]]:
 
 
 def _essence(obj: Obj) -> Any:
-    """What nobody but its owner may change; Kueue writes into the rest."""
+    """Returns the fields that only its owner may change; Kueue writes the other fields."""
     meta = {k: obj["metadata"].get(k) for k in ("uid", "labels", "ownerReferences", "deletionTimestamp")}
     return meta, obj.get("spec"), obj.get("data")
 

@@ -1,6 +1,6 @@
-"""A fleet before a real API server: packets dropped, credentials changed and withdrawn, many at once.
+"""A fleet before a real API server: dropped packets, changed and revoked credentials, many clusters at once.
 
-The dead clusters are ports of this machine at which packets are dropped: nothing is refused or closed.
+Unreachable clusters are ports of this machine that drop packets: no connection is refused or closed.
 """
 
 from __future__ import annotations

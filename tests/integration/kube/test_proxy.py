@@ -1,4 +1,4 @@
-"""The fault proxy itself: what it is told to break breaks, all else passes."""
+"""The fault proxy itself: configured faults occur, everything else passes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_without_rules_everything_passes(client: Client, proxy: FaultProxy
     ]
 
 
-async def test_refused_before_the_api_server_hears_of_it(
+async def test_refused_before_it_reaches_the_api_server(
     client: Client, direct: Client, proxy: FaultProxy, namespace: str
 ) -> None:
     rule = proxy.on_request(Refuse(503), verb="create", resource="configmaps", namespace=namespace)
@@ -141,7 +141,7 @@ async def test_a_token_of_the_client_is_passed_on(proxy: FaultProxy, tmp_path: P
 
 
 class Reflected:
-    """A store fed through the proxy, and what its reflector told."""
+    """A store filled through the proxy, and the changes that its reflector reported."""
 
     def __init__(self, client: Client, namespace: str, inactivity: float) -> None:
         self.store = Store()
@@ -168,7 +168,7 @@ class Reflected:
         return self.store.get(Key(self.namespace, name)) is not None
 
     async def until(self, *changes: tuple[str, str]) -> None:
-        """Exactly these changes have been told."""
+        """Waits until exactly these changes have been reported."""
         async with asyncio.timeout(WAIT):
             while len(self.changes) < len(changes):
                 self.changed.clear()

@@ -1,1 +1,1 @@
-"""Objects that nobody should write, against a real API server and the operator."""
+"""Malformed objects, against a real API server and the operator."""

@@ -1,4 +1,4 @@
-"""Each malformed object is refused, or worked to an end that says why; no pass raises, none blocks another.
+"""Each malformed object is refused, or ends with a message; no pass raises, none blocks another.
 
 `FOURNOS_FUZZ=1000` tries so many of each kind.
 """
@@ -172,7 +172,7 @@ def bugs(metrics: Metrics) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("definition", [definition for definition, _ in KINDS], ids=lambda one: one.kind)
-async def test_no_malformed_object_harms_anybody(
+async def test_no_malformed_object_affects_others(
     client: Client, crds: None, namespace: str, definition: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     kind = definition.resource

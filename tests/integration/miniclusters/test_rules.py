@@ -22,7 +22,7 @@ def path(namespace: str, name: str = "", below: str = "") -> str:
 
 
 def refused(answer: Mapping[str, Any]) -> set[str]:
-    """Ids of the rules that the API server names; whatever else it says, as it is."""
+    """Returns the ids of the violated rules; other causes as they are."""
     found = set()
     for cause in answer.get("details", {}).get("causes", ()):
         named = [rule.id for rule in RULES if cause["message"].endswith(f": {rule.message}")]

@@ -1,6 +1,6 @@
 """A manager and two workers, each a control plane of its own with real Kueue, and the operator as a process.
 
-Nobody runs pods there.  What a kind's controller would do on either side is done by our operators for that
+No pods run there.  What a kind's controller would do on either side is done by our operators for that
 kind, or played.
 """
 
@@ -76,7 +76,7 @@ CONTROLLERS = "*,-job-controller"
 
 @pytest.fixture(scope="package")
 def clusters() -> Iterator[dict[str, Cluster]]:
-    """The manager first; its Kueue knows the same kinds for its own adapter."""
+    """The clusters, the manager cluster first; its Kueue has the same kinds for its own adapter."""
     found = bring_up({MANAGER: MANAGER_CONFIG, **dict.fromkeys(WORKERS, WORKER_CONFIG)})
     yield found
     take_down(found)
@@ -390,7 +390,7 @@ def insecure(kubeconfig: str) -> str:
 
 
 def unreachable(kubeconfig: str) -> str:
-    """Nobody listens there."""
+    """A kubeconfig of a port without a listener."""
     content = yaml.safe_load(kubeconfig)
     for one in content["clusters"]:
         one["cluster"]["server"] = "https://127.0.0.1:9"

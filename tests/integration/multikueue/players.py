@@ -26,7 +26,7 @@ def workload_name(kind: Resource, job: Obj) -> str:
 
 
 class Players:
-    """A round every 50 ms; `ends` says which jobs succeed as soon as they run."""
+    """Plays a round every 50 ms; `ends` has the jobs that succeed as soon as they run."""
 
     def __init__(self, fleet: Fleet, kinds: Iterable[Resource]) -> None:
         self.fleet = fleet

@@ -66,7 +66,7 @@ async def test_kueue_replaces_the_status(built_in: Fleet) -> None:
     assert not stays and quickest > 0.7, quickest
 
 
-async def test_ours_tells_at_once_and_keeps_what_is_the_managers(fleet: Fleet) -> None:
+async def test_ours_mirrors_at_once_and_keeps_the_managers_fields(fleet: Fleet) -> None:
     fleet.start()
     async with Players(fleet, [FOO]).working():
         stays, quickest = await changes(fleet)

@@ -50,7 +50,7 @@ def cut(server: str) -> Iterator[None]:
 
 
 async def runs(fleet: Fleet, name: str) -> str:
-    """Waits until it runs, and says where."""
+    """Waits until it runs, and returns where."""
 
     async def found() -> str:
         status = ((await job(fleet, name)) or {}).get("status") or {}

@@ -1,4 +1,4 @@
-"""The manifests' rights, asked of the API server: enough for the adapter, and above all nothing else."""
+"""The manifests' rights, checked with the API server: enough for the adapter, and nothing else."""
 
 from __future__ import annotations
 

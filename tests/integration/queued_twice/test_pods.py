@@ -63,7 +63,7 @@ async def owned(stage: Stage, resource: Resource, name: str, owner: Obj, **spec:
     return await stage.client.create(resource, body)
 
 
-async def test_a_run_says_that_its_pods_are_queued_twice(stage: Stage) -> None:
+async def test_a_run_warns_that_its_pods_are_queued_twice(stage: Stage) -> None:
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
     await stage.run("run")
     run = await stage.released("run")

@@ -1,4 +1,4 @@
-"""/metrics of a running operator, asked as Prometheus does: with tokens that a real API server reviews.
+"""/metrics of a running operator, scraped as Prometheus does, with tokens that a real API server reviews.
 
 The operator runs as the ServiceAccount of deploy/appwrapper, with the rights that are shipped and no others.
 """
@@ -43,7 +43,7 @@ async def token(server: Server, account: str) -> str:
 
 
 def kubeconfig_of(like: Path, bearer: str) -> dict[str, Any]:
-    """The same cluster, for whoever has the token."""
+    """Returns a kubeconfig of the same cluster with the token."""
     credentials = yaml.safe_load(like.read_text())
     return {**credentials, "users": [{**one, "user": {"token": bearer}} for one in credentials["users"]]}
 

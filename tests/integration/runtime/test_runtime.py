@@ -194,7 +194,7 @@ async def test_a_lease_is_taken_held_released_and_taken_over(api: Client, namesp
 
 
 def toys(name: str, namespace: str) -> Controller[Obj]:
-    """Makes a ConfigMap for each Toy and, when it is there, says who did."""
+    """Creates a ConfigMap for each Toy and then writes the creator into the status."""
 
     def decide(toy: Obj, made: Obj | None) -> Decision:
         if toy.get("status", {}).get("phase") == "Done":

@@ -1,4 +1,4 @@
-"""Replicas of a webhook server that a real API server asks, behind one address."""
+"""Replicas of a webhook server that a real API server calls, behind one address."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class Replicas:
         terms: Terms = TERMS,
         answering_api: Api | None = None,
     ) -> CertRotator:
-        """One more.  Returns when the API server can ask it; `answering_api` answers its questions."""
+        """Starts one more replica.  Returns when it can be called; `answering_api` fetches its facts."""
         port = free_port()
         leading = asyncio.Event()
         if leads:

@@ -1,4 +1,4 @@
-"""`fournos run --webhook-url`: the process serves webhooks, is ready when it is asked, and ends in order."""
+"""`fournos run --webhook-url`: the process serves webhooks, reports readiness, and shuts down in order."""
 
 from __future__ import annotations
 

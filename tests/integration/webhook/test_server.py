@@ -1,4 +1,4 @@
-"""Webhooks that a real API server calls: set, refuse, ask; turn the certificate, die, dawdle."""
+"""Webhooks that a real API server calls: patches, refusals, facts; rotation, crashes, slow answers."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ async def test_a_lost_secret_turns_the_authority_for_all(
 
 
 @pytest.mark.parametrize(("policy", "status"), [("Fail", 500), ("Ignore", 201)])
-async def test_nobody_answers(
+async def test_without_a_server(
     server: Server, namespace: str, replicas: Replicas, policy: Literal["Fail", "Ignore"], status: int
 ) -> None:
     await replicas.start([webhook(namespace, refuse_bad, failure_policy=policy)])
@@ -194,7 +194,7 @@ async def test_nobody_answers(
         assert 'failed calling webhook "maps.fournos.dev"' in answer["message"]
 
 
-async def test_a_slow_answer_is_a_refusal_for_now_and_says_so(
+async def test_a_slow_answer_is_a_temporary_refusal_with_a_reason(
     server: Server, client: Client, namespace: str, replicas: Replicas
 ) -> None:
     class Slow(Client):

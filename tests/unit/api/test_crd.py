@@ -1,4 +1,4 @@
-"""The generator: what it writes, and what it refuses because a CRD cannot say it."""
+"""The CRD generator: its output, and the models that it refuses because a CRD cannot express them."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_what_a_field_becomes(annotation: Any, field: Any, wanted: dict[str, Any
     ],
     ids=str,
 )
-def test_what_a_crd_cannot_say(annotation: Any, field: Any, message: str) -> None:
+def test_what_a_crd_cannot_express(annotation: Any, field: Any, message: str) -> None:
     with pytest.raises(InexpressibleError, match=message):
         of_field(annotation, field)
 

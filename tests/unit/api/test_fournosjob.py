@@ -103,6 +103,6 @@ def test_kind_and_version() -> None:
     ]
 
 
-def test_the_engine_may_say_anything() -> None:
+def test_the_engine_status_is_free() -> None:
     for content in (None, 1, "text", [1, {"a": None}], {"deep": {"er": []}}):
         assert schema_violations(DEFINITION, job(shared(executionEngine={"forge": content}))) == []

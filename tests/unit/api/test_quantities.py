@@ -1,4 +1,4 @@
-"""Numbers that somebody else wrote are read in no time, whatever they are."""
+"""Parsing a quantity from an object takes little time, whatever the text is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Other clusters are probed as often, waited for as long and asked as much as the settings allow."""
+"""The interval, timeout and rate of requests to other clusters follow the settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `fournos run --enable` accepts, and how it says what it does not."""
+"""The values that `fournos run --enable` accepts, and the messages for others."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ DEFAULT = "operator-system"
 
 
 class Api:
-    """The API server as far as it is asked here."""
+    """The part of the API server that these tests need."""
 
     def __init__(self, *namespaces: str, forbidden: bool = False) -> None:
         self.server, self.forbidden = Server(VirtualClock()), forbidden

@@ -43,7 +43,7 @@ WEBHOOK, METRICS, VAULT = (
 ARCHIVE, HISTORY = "tests/unit/jobs/test_archive.py", "tests/unit/history/recorder/test_settings.py"
 STORE = "tests/unit/history/test_store_settings.py"
 REGISTERED = (WEBHOOK, "test_the_service_and_the_secret")
-ADDRESSES = (WEBHOOK, "test_where_it_listens_and_whom_it_answers")
+ADDRESSES = (WEBHOOK, "test_its_address_and_its_accepted_clients")
 TERMS = (WEBHOOK, "test_the_terms_of_the_certificate")
 SCRAPED = (METRICS, "test_where_metrics_are_and_how_long_an_answer_is_kept")
 SOURCE = (VAULT, "test_the_address_the_token_and_the_path")
@@ -65,7 +65,7 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "gpu_resource_prefix": (JOBS, "test_local_queue_and_gpu_prefix"),
         "log_level": LEVELS,
         "gc_interval_sec": (PARTS, "test_the_interval_of_garbage_collection"),
-        "resolve_deadline_sec": (JOBS, "test_deadline_of_the_resolver_and_what_it_is_told"),
+        "resolve_deadline_sec": (JOBS, "test_deadline_of_the_resolver_and_its_environment"),
         "resolve_job_template": (JOBS, "test_config_is_found_whatever_the_working_directory"),
         "artifact_pvc_size": (JOBS, "test_size_of_the_artifacts_volume"),
         "pipeline_timeout": (JOBS, "test_limits_of_the_pipeline"),
@@ -121,8 +121,8 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "scheduler_name": (WRAPPERS, "test_what_pods_get"),
         "prefer_no_schedule_weight": (WRAPPERS, "test_what_pods_get"),
         "inject_anti_affinities": (WRAPPERS, "test_what_pods_get"),
-        "autopilot_resources": (WRAPPERS, "test_nodes_and_the_resources_that_autopilot_tells_of"),
-        "monitor_nodes": (WRAPPERS, "test_nodes_and_the_resources_that_autopilot_tells_of"),
+        "autopilot_resources": (WRAPPERS, "test_nodes_and_the_resources_that_autopilot_reports"),
+        "monitor_nodes": (WRAPPERS, "test_nodes_and_the_resources_that_autopilot_reports"),
     },
     MiniClusterSettings: {
         "namespace": LEASE,

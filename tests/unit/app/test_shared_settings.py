@@ -86,7 +86,7 @@ OWNERS = (JobSettings, ClusterSettings, MultiKueueSettings, AppWrapperSettings)
 
 
 @pytest.mark.parametrize("variable", SHARED)
-def test_what_parts_have_in_common_is_said_once(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_settings_have_one_variable(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     value, field = SHARED[variable]
     monkeypatch.setenv(variable, value)
     having = [owner for owner in OWNERS if field in owner.model_fields]

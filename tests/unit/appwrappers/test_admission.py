@@ -1,4 +1,4 @@
-"""What admission refuses, asks and sets."""
+"""Admission: refusals, questions and defaults."""
 
 from __future__ import annotations
 

@@ -267,7 +267,7 @@ def test_which_failed_pods_count(pods: list[Any], whole: bool, counted: list[str
 @pytest.mark.parametrize(
     ("text", "index"), [("0", 0), ("1", 1), ("2", None), ("", None), ("9" * 5000, None), ("²", None)]
 )
-def test_a_pod_says_which_component_it_belongs_to_or_belongs_to_all(text: str, index: int | None) -> None:
+def test_a_pod_names_its_component_or_belongs_to_all(text: str, index: int | None) -> None:
     assert component_of(pod("p", "Running", at=text), 2) == index
 
 

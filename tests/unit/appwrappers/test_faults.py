@@ -173,7 +173,7 @@ async def test_a_finished_job_may_go_and_one_that_is_lost_fails_at_once() -> Non
     assert found is not None and found["reason"] == "MissingComponent" and "Job quick" in found["message"]
 
 
-async def test_an_object_of_somebody_else_is_never_taken_or_deleted() -> None:
+async def test_a_foreign_object_is_never_taken_or_deleted() -> None:
     def occupied(server: Server) -> None:
         owner = {"kind": "AppWrapper", "name": "aw", "uid": "older", "controller": True}
         server.create(

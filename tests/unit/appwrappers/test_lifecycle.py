@@ -127,7 +127,7 @@ def outcome(server: Server) -> Any:
 
 
 def settled(server: Server) -> Any:
-    """Everything, but for what depends on when somebody looked."""
+    """Returns all objects without the fields that depend on the time of observation."""
     found = snapshot(server)
     for obj in found.values():
         status = obj.get("status") or {}
@@ -195,7 +195,7 @@ async def test_the_straight_way() -> None:
     assert [one["name"] for one in workload["spec"]["podSets"]] == ["aw-0"]
 
 
-async def test_pods_get_what_the_admission_says() -> None:
+async def test_pods_get_what_the_admission_has() -> None:
     done = await run(STORIES["mix"])
     job = done.server.get(JOB, Key(NS, "many"))
     template = job["spec"]["template"]

@@ -1,4 +1,4 @@
-"""What /metrics says about AppWrappers."""
+"""The metrics of AppWrappers."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def unqueued(**spec: Any) -> dict[str, Any]:
     return {**new, "spec": {**new["spec"], **spec}}
 
 
-def test_labels_say_who_made_it_whatever_they_said_before() -> None:
+def test_labels_name_the_user_whatever_they_had_before() -> None:
     new = unqueued()
     new["metadata"]["labels"]["workload.codeflare.dev/user"] = "somebody-else"
     assert patch(new) == {
@@ -135,7 +135,7 @@ def test_pod_sets_are_written_where_kueue_knows_none() -> None:
     assert refusals(made) == [] and "spec" not in patch(made)
 
 
-def test_what_is_probably_not_meant_is_said() -> None:
+def test_probable_mistakes_are_warned_of() -> None:
     def message(
         name: str = "w",
         template: Any = None,

@@ -1,4 +1,4 @@
-"""Components that cannot be made: what the status and the events say of each, and what to do."""
+"""Components that cannot be made: the status and the events of each, with the remedy."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ NO_QUOTA = ForbiddenError('jobs.batch "second" is forbidden: exceeded quota: sma
         (InvalidError("spec.template: Required value", status=422), "spec.template: Required value"),
     ],
 )
-async def test_it_says_what_is_wrong_and_the_cure(error: KubeError, text: str) -> None:
+async def test_the_message_has_the_problem_and_the_remedy(error: KubeError, text: str) -> None:
     done = await run(scenario(refusing(error)))
     assert message_of(done) == f"error creating components: {text}"
     assert "404" not in message_of(done)

@@ -1,4 +1,4 @@
-"""A wrapped kind that nobody here has heard of: watched while something of it may be there."""
+"""A wrapped kind that the operator does not know: watched while objects of it may exist."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def widget(replicas: int = 1) -> dict[str, Any]:
 
 
 def submitted(**annotations: str) -> Callable[[Server], None]:
-    """Its pods are told of by a path."""
+    """Submits it with a path to its pod template."""
 
     def setup(server: Server) -> None:
         submit(server, widget(), **annotations)
@@ -123,14 +123,14 @@ async def test_its_end_is_seen_by_its_event_alone() -> None:
     assert phase(done.server) == "Succeeded"
 
 
-async def test_what_says_that_it_is_done_and_runs_on_is_not_done() -> None:
+async def test_a_completed_object_with_running_pods_is_not_done() -> None:
     """Such as a rollout, which is complete when everything runs."""
     done = await run(story(reports(DONE), horizon=3600))
     assert phase(done.server) == "Running" and len(pods_of(done.server)) == 1
 
 
 async def test_its_going_needs_no_polling() -> None:
-    """A deletion that somebody else's finalizer holds up is heard of when it is over."""
+    """A deletion that another controller's finalizer delays is observed when it completes."""
 
     def held(server: Server) -> None:
         server.patch(WIDGET, Key(NS, "w"), {"metadata": {"finalizers": ["example.com/held"]}})
@@ -197,7 +197,7 @@ async def test_it_cannot_be_created_where_there_is_no_right_to() -> None:
         ({"conditions": [{"type": "Succeeded", "status": "True"}]}, Health(State.SUCCEEDED)),
     ],
 )
-def test_what_its_conditions_say(status: Any, expected: Health | None) -> None:
+def test_the_health_of_its_conditions(status: Any, expected: Health | None) -> None:
     obj = {"metadata": {"name": "w"}, "status": status, "data": {"password": "secret"}}
     assert other(obj) == expected
     kept = project_other(obj)

@@ -74,7 +74,7 @@ def test_what_pods_get(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "affinity" not in made()
 
 
-def test_nodes_and_the_resources_that_autopilot_tells_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_and_the_resources_that_autopilot_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     node = {"metadata": {"name": "n", "labels": {LABEL: "EVICT"}}}
     assert evicting(node, AppWrapperSettings()) == {"nvidia.com/gpu"}
     assert NODE in {one.resource for one in watches(AppWrapperSettings())}

@@ -1,4 +1,4 @@
-"""Kinds without a pod template: what they ask for, what an admission puts into them, how they end."""
+"""Kinds without a pod template: their requests, the changes by an admission, and their ends."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ def usage(**requests: int) -> Usage:
     return Usage(0.0, 0, 0, Counter({keys[name]: n for name, n in requests.items()}), 0)
 
 
-def test_what_nobody_of_us_sent_is_the_rest() -> None:
+def test_requests_of_other_clients_are_the_rest() -> None:
     served = Counter({("POST", "workloads"): 30, ("POST", "fournosjobs"): 10, ("PUT", "localqueues"): 5})
     sent = Counter({("create", "fournosjobs.fournos.dev"): 10})
     per_job, in_full = _requests(sent, served, usage(local=0), usage(local=20), 10)

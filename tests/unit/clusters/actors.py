@@ -262,7 +262,7 @@ def finish(server: Server, name: str) -> None:
 
 
 def foreign(server: Server, name: str = "test-blocked-job", cluster: str = "c1") -> None:
-    """A Workload that no FournosJob asked for, as the Hearth README makes one."""
+    """Creates a Workload without a FournosJob, as in the Hearth README."""
     meta = {"name": name, "namespace": NS}
     server.create(WORKLOAD, {"metadata": meta, "spec": {"cluster": cluster, "slots": 1, "priority": 0}})
 

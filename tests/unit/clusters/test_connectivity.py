@@ -1,4 +1,4 @@
-"""What is said about a kubeconfig: once, and again only when it changes."""
+"""The events about a kubeconfig: written once, and again only when the result changes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def connection_of(seen: Observed) -> tuple[str, str]:
         (REVOKED, ("False", "Unauthorized")),
     ],
 )
-def test_each_thing_is_said_once(probe: Verdict, expected: tuple[str, str]) -> None:
+def test_each_event_is_recorded_once(probe: Verdict, expected: tuple[str, str]) -> None:
     seen, first = passes(replace(SEEN, probe=probe))
     assert connection_of(seen) == expected
     assert [note.reason for note in first.events].count(expected[1]) >= 1

@@ -1,4 +1,4 @@
-"""Workloads that no FournosJob asked for: seen, named, waited for, and never touched."""
+"""Workloads without a FournosJob: observed, reported, waited for, and never changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.world.harness import Scenario, run
 from tests.world.server import Server
 
 
-async def test_somebody_else_s_workload_keeps_a_deleted_cluster_and_is_named_and_left_alone() -> None:
+async def test_a_foreign_workload_keeps_a_deleted_cluster_and_is_named_and_left_alone() -> None:
     server = (await run(scenario(one, foreign, owned(drain="Stop"), deleted))).server
     assert is_true(server.get(WORKLOAD, FOREIGN), "Admitted")
     assert cluster(server)["status"]["decommission"] == "Draining" and "c1" in quotas(server)
@@ -38,7 +38,7 @@ async def test_quota_that_kueue_counts_for_another_namespace_keeps_a_deleted_clu
     assert condition_of(server, "QuotaSynced") == ("False", "InUse")
 
 
-async def test_a_lock_behind_somebody_else_s_workload_names_it() -> None:
+async def test_a_lock_behind_a_foreign_workload_names_it() -> None:
     server = (await run(scenario(one, foreign, owned(owner="ann")))).server
     assert cluster(server)["status"]["lock"]["behind"] == ["workload/test-blocked-job"]
     assert cluster(server)["status"]["runningJobs"] == 1

@@ -271,7 +271,7 @@ async def test_the_lock_as_the_readme_shows_it() -> None:
     assert server.get(WORKLOAD, LOCK)["spec"]["priority"] == 1_000_000_000
 
 
-async def test_a_lock_behind_jobs_is_requested_and_says_whom_it_waits_for() -> None:
+async def test_a_lock_behind_jobs_is_requested_and_names_them() -> None:
     server = (await run(scenario(one, busy, owned(owner="ann")))).server
     status = cluster(server)["status"]
     assert status["locked"] is False
@@ -327,7 +327,7 @@ async def test_jobs_keep_a_deleted_cluster_until_they_end() -> None:
     assert "c1" in quotas(server) and condition_of(server, "Draining") == ("True", "Waiting")
 
 
-async def test_a_refused_kubeconfig_says_why_and_waits_for_another() -> None:
+async def test_a_refused_kubeconfig_has_a_reason_and_waits_for_another() -> None:
     def rotated(server: Server) -> None:
         server.patch(SECRET, Key(SECRETS, "kubeconfig-c1"), {"data": {"kubeconfig": "dG9rZW4="}})
 
@@ -369,7 +369,7 @@ async def test_a_cluster_of_many_models_has_as_many_as_its_status_holds() -> Non
     assert condition_of(server, "GPUDiscovered") == ("True", "SomeLeftOut")
 
 
-async def test_a_new_look_is_taken_when_somebody_asks() -> None:
+async def test_discovery_runs_on_request() -> None:
     server = (await run(scenario(one, lambda s: s.clock.advance(60), request_discovery))).server
     status = cluster(server)["status"]
     assert status["discoverRequested"] == "now" and status["kubeconfigStatus"] == "Valid"

@@ -25,7 +25,7 @@ def store(*statuses: dict[str, Any]) -> Store:
     return found
 
 
-def test_states_locks_and_gpus_and_what_nobody_is_in_any_more() -> None:
+def test_states_locks_and_gpus_and_empty_states() -> None:
     metrics = Metrics(TABLE)
     a100 = {"vendor": "nvidia", "shortName": "a100", "nodeCount": 1}
     gpus = [{**a100, "model": "A100-40GB", "count": 3}, {**a100, "model": "A100-80GB", "count": 5}]

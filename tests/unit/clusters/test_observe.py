@@ -69,7 +69,7 @@ def test_what_quotas_do_not_depend_on_makes_no_new_plan() -> None:
     assert project(named("c1", spec={}, status=fewer)) != before
 
 
-async def test_a_cluster_without_a_spec_is_told_what_it_lacks_and_can_be_deleted() -> None:
+async def test_a_cluster_without_a_spec_reports_what_it_lacks_and_can_be_deleted() -> None:
     server = Server()
     hub(server)
     meta = {"name": "c1", "namespace": HUB, "labels": {"fournos.dev/auto-discovered": "true"}}

@@ -114,7 +114,7 @@ def test_peoples_flavors_and_the_order_of_resources_stay() -> None:
     kueue_accepts(applied(before, a_plan))
 
 
-def test_a_flavor_that_somebody_made_is_left_alone() -> None:
+def test_a_flavor_that_a_user_made_is_left_alone() -> None:
     foreign = {"metadata": {"name": "c1", "uid": "x"}, "spec": {"nodeLabels": {"a": "b"}}}
     before = queue(group([SLOT], c1=[7]))
     a_plan = plan([PlannerInput("c1", {"l40s": 2}, closed="draining")], [foreign], before, prefix=PREFIX)
@@ -194,7 +194,7 @@ def test_peoples_taints_stay() -> None:
     assert a_plan.taint[0][1][0] == own and len(a_plan.taint[0][1]) == 2
 
 
-def test_less_than_is_in_use_is_said() -> None:
+def test_less_than_is_in_use_is_reported() -> None:
     member = PlannerInput("c1", closed="draining")
     before = queue(c1=5)
     done = applied(before, plan([member], [], before, prefix=PREFIX))
@@ -243,7 +243,7 @@ def test_a_quota_that_cannot_be_read_is_written_anew_or_left_alone() -> None:
     assert (found["c1"][SLOT], found["mine"][SLOT]) == ("100", odd)
 
 
-def test_a_refusal_is_told_where_there_is_a_right() -> None:
+def test_a_refusal_is_reported_where_there_is_a_right() -> None:
     """Of the ClusterQueue, which has no namespace, an event could only be written in `default`."""
     clusters = tuple(
         {"metadata": {"namespace": "hearth", "name": name, "uid": name}} for name in ("bad", "good")

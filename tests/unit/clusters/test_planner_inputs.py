@@ -1,4 +1,4 @@
-"""What of a FournosCluster the planner is told."""
+"""The input of the planner from a FournosCluster."""
 
 from __future__ import annotations
 

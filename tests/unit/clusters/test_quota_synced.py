@@ -1,4 +1,4 @@
-"""QuotaSynced never speaks of a plan that was made before what the same status says."""
+"""QuotaSynced never refers to a plan that is older than the rest of the same status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.world.harness import run_to_quiescence
 from tests.world.server import Server
 
 
-async def test_it_is_true_only_when_the_queue_has_what_the_status_says() -> None:
+async def test_it_is_true_only_when_the_queue_has_what_the_status_has() -> None:
     server = Server()
     hub(server)
     one(server)

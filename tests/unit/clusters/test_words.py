@@ -1,4 +1,4 @@
-"""What a cluster says when something around it is missing."""
+"""The status messages of a cluster that lacks something around it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def test_without_a_clusterqueue_its_name_and_setting_are_named() -> None:
     )
 
 
-async def test_a_lock_that_no_operator_of_jobs_looks_at_says_so() -> None:
+async def test_a_lock_without_an_operator_of_jobs_reports_it() -> None:
     def begin(server: Server) -> None:
         hub(server)
         one(server)

@@ -1,4 +1,4 @@
-"""What deploy/monitoring asks Prometheus, for tests: the queries, and the names in them."""
+"""The Prometheus queries of deploy/monitoring, and the names in them, for tests."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def test_every_wrapped_kind_may_be_made_watched_and_deleted() -> None:
 
 
 def test_kueue_may_look_at_the_owner_of_what_our_kinds_make() -> None:
-    """Of every wrapped kind that Kueue does not know itself: only to look, and only these."""
+    """Kueue may read every wrapped kind that it has no integration for, and nothing else."""
     (rules,) = [one["rules"] for (kind, _), one in objects("kueue").items() if kind == "ClusterRole"]
     granted = {(one["apiGroups"][0], plural): one["verbs"] for one in rules for plural in one["resources"]}
     ours = {(one.group, one.plural) for one in (FOURNOS_JOB, MINICLUSTER, PIPELINE_RUN)}
@@ -105,7 +105,7 @@ def test_the_deployment_is_reached_configured_and_hardened() -> None:
     assert container["readinessProbe"]["httpGet"]["path"] == "/readyz"
 
 
-def test_the_operator_s_own_roles_are_part_of_nobody_else_s() -> None:
+def test_the_operator_s_own_roles_are_aggregated_to_no_other() -> None:
     for (kind, name), role in objects().items():
         if kind == "ClusterRole":
             labels = set(role["metadata"].get("labels") or {})

@@ -17,7 +17,7 @@ def test_rbac_is_filled_in_whole() -> None:
     assert set(subjects) == {"mine"}
 
 
-def test_a_forgotten_variable_is_an_error() -> None:
+def test_a_missing_variable_is_an_error() -> None:
     with pytest.raises(KeyError, match="SECRETS_NAMESPACE"):
         resources.load("manifests/secrets-ns-rbac.yaml", NAMESPACE="mine")
 

@@ -101,7 +101,7 @@ def test_the_queue_of_the_sample_has_four_cpus() -> None:
 def test_a_deployment_is_done_when_kueue_sees_appwrappers(
     monkeypatch: pytest.MonkeyPatch, after: int, seen: bool
 ) -> None:
-    """And where it never does, the words say what to change; the probe is gone either way."""
+    """If it never does, the message has the remedy; the probe is deleted either way."""
     messages: list[str] = []
     waited: list[float] = []
 
@@ -154,7 +154,7 @@ def test_kueue_is_installed_where_it_is_missing(
     assert messages == ["api-versions", *applied, "samples/queues.yaml", "samples/queues.yaml"]
 
 
-def test_a_kueue_that_cannot_be_installed_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kueue_that_cannot_be_installed_has_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     def kubectl(*arguments: str, stdin: str | None = None, show: bool = True) -> str:
         if "apply" in arguments:
             raise DevclusterError("no such host")

@@ -59,7 +59,7 @@ def test_no_role_has_a_wildcard() -> None:
             assert "*" not in (*rule["apiGroups"], *rule["resources"], *rule["verbs"])
 
 
-def test_nobody_may_list_secrets_but_who_finds_clusters_by_them() -> None:
+def test_only_the_cluster_operator_may_list_secrets() -> None:
     for _, role in everything("Role"):
         if role["metadata"]["name"] == "fournos-multikueue-workers":
             assert role["metadata"]["namespace"] == "kueue-system"  # where Kueue keeps kubeconfigs of workers
@@ -98,7 +98,7 @@ def test_the_deployments_are_hardened(name: str, replicas: int) -> None:
     assert container["livenessProbe"]["httpGet"]["path"] == "/healthz"
 
 
-def test_hearth_is_called_hearth_and_says_every_setting_of_its_readme() -> None:
+def test_hearth_is_called_hearth_and_has_every_setting_of_its_readme() -> None:
     (deployment,) = (found for _, found in everything("Deployment") if found["metadata"]["name"] == "hearth")
     assert deployment["metadata"]["namespace"] == "hearth"
     assert deployment["spec"]["template"]["metadata"]["labels"] == {"app": "hearth"}

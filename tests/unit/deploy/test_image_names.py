@@ -99,8 +99,8 @@ def test_a_push_has_both_repositories(
 
 
 @pytest.mark.parametrize("given", [{}, {"GIT_REF": "refs/tags/v1", "GIT_COMMIT": COMMIT}])
-def test_make_says_which_commit_is_pushed(tmp_path: Path, given: dict[str, str]) -> None:
-    """That of the checkout, unless the environment says it."""
+def test_make_names_the_commit_that_is_pushed(tmp_path: Path, given: dict[str, str]) -> None:
+    """The commit of the checkout, unless the environment names one."""
     python = tmp_path / "python"
     python.write_text('#!/bin/sh\necho "$* $GIT_REF $GIT_COMMIT"\n')
     python.chmod(0o755)

@@ -1,4 +1,4 @@
-"""Every Deployment that is shipped serves /metrics by https alone, and its account may check who asks."""
+"""Every Deployment that is shipped serves /metrics by https alone, and its account may review tokens."""
 
 from __future__ import annotations
 

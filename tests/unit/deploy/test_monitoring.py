@@ -80,7 +80,7 @@ def test_the_services_of_the_first_alert_are_all_that_are_scraped() -> None:
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule["alert"]))
-def test_each_alert_has_a_page_that_says_what_to_look_at_and_do(rule: dict[str, Any]) -> None:
+def test_each_alert_has_a_page_with_what_to_look_at_and_do(rule: dict[str, Any]) -> None:
     page = RUNBOOKS / f"{rule['alert']}.md"
     text = page.read_text()
     assert rule["annotations"]["runbook_url"].endswith(f"/docs/runbooks/{page.name}")

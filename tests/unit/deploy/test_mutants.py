@@ -39,7 +39,7 @@ def test_a_survivor_is_shown_in_two_lines() -> None:
     ("before", "after", "expected"),
     [('say("a")', 'say("XXaXX")', True), ('say("a")', "say(None)", False), ("a or b", "a and b", False)],
 )
-def test_changes_of_texts_are_told_apart(before: str, after: str, expected: bool) -> None:
+def test_changes_of_texts_are_distinguished(before: str, after: str, expected: bool) -> None:
     assert Survivor("x", before, after).of_a_text is expected
 
 

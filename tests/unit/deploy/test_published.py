@@ -1,4 +1,4 @@
-"""Each published command is run by a test: this table says by which, and nothing may be left out of it.
+"""Each published command is run by a test: this table names the test, and it must be complete.
 
 `make demo`, `test` and its parts are what continuous integration runs.
 """

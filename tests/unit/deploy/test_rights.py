@@ -405,7 +405,7 @@ def test_every_right_has_a_feature_that_needs_it_and_nothing_else_is_shipped() -
     assert sorted(listed() - shipped()) == [], "needed, and not shipped"
 
 
-def test_every_row_says_why() -> None:
+def test_every_row_has_a_reason() -> None:
     assert [row for rows in TABLE.values() for row in rows if not row[3].strip()] == []
 
 

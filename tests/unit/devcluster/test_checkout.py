@@ -1,4 +1,4 @@
-"""Clusters know the checkout that made them, and end with one command; those of others stay."""
+"""A cluster records the checkout that created it; one command deletes those of this checkout only."""
 
 from __future__ import annotations
 

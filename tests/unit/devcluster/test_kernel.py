@@ -15,7 +15,7 @@ from devcluster.progress import Progress
 
 
 class Machine:
-    """A kernel in a directory, and a `modprobe` that does what `script` says."""
+    """A kernel in a directory, and a `modprobe` that runs `script`."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.bridge, self.modules = directory / "bridge", directory / "modules"
@@ -60,7 +60,7 @@ def test_what_it_lacks_is_loaded(machine: Machine) -> None:
     assert machine.output == ""
 
 
-def test_a_machine_that_refuses_is_said_and_no_failure(machine: Machine) -> None:
+def test_a_machine_that_refuses_is_reported_and_no_failure(machine: Machine) -> None:
     machine.modules.touch()
     machine.has_modprobe("echo 'Operation not permitted' >&2; exit 1")
     assert not machine.load()
@@ -68,7 +68,7 @@ def test_a_machine_that_refuses_is_said_and_no_failure(machine: Machine) -> None
     assert "modprobe br_netfilter" in machine.output
 
 
-def test_a_machine_without_modprobe_is_said_and_no_failure(machine: Machine) -> None:
+def test_a_machine_without_modprobe_is_reported_and_no_failure(machine: Machine) -> None:
     machine.modules.touch()
     assert not machine.load()
     assert "modprobe is not installed" in machine.output

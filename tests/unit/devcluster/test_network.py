@@ -25,7 +25,7 @@ def test_an_address_or_route_of_the_machine_is_avoided() -> None:
     assert choose_index(recorded=[], in_use=in_use) == 3
 
 
-def test_a_wide_route_over_all_subnets_is_said() -> None:
+def test_a_wide_route_over_all_subnets_is_reported() -> None:
     with pytest.raises(DevclusterError, match="No free subnet"):
         choose_index(recorded=[], in_use=[IPv4Network("10.0.0.0/8")])
 
@@ -54,7 +54,7 @@ def _hierarchy(root: Path, name: str, **files: str) -> None:
         (root / name / file.replace("__", ".")).write_text(text)
 
 
-def test_cgroup_version_1_and_2_are_told_apart(tmp_path: Path) -> None:
+def test_cgroup_version_1_and_2_are_distinguished(tmp_path: Path) -> None:
     assert cgroups.version(tmp_path) == 1
     (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
     assert cgroups.version(tmp_path) == 2

@@ -46,7 +46,7 @@ def test_a_cluster_without_a_node_needs_the_base_packages_alone() -> None:
     assert not beyond
 
 
-def test_what_is_said_to_be_started_is_started() -> None:
+def test_programs_of_the_table_are_started() -> None:
     """So that the collection cannot be empty without a failure, and the tables hold nothing of the past."""
     started = {start.program for start in STARTS}
     shell = {name for script in SCRIPTS for name in started_by_shell(script.read_text())}

@@ -85,7 +85,7 @@ def test_the_caller_may_lower_the_rate_again() -> None:
     )
 
 
-def test_kueue_as_a_process_elects_nobody_and_keeps_the_callers_changes() -> None:
+def test_kueue_as_a_process_has_no_election_and_keeps_the_callers_changes() -> None:
     text = manifests.kueue_process_configuration(KUEUE, {"featureGates": {"MultiKueue": False}}, Path("/pki"))
     configuration = yaml.safe_load(text)
     assert configuration["leaderElection"]["leaderElect"] is False
@@ -132,12 +132,12 @@ def test_tekton_definitions_alone_ask_no_webhook(tmp_path: Path) -> None:
     assert manifests.parse(manifests.tekton_definitions(tmp_path))[0]["spec"] == {"group": "tekton.dev"}
 
 
-def test_missing_tekton_manifests_are_said(tmp_path: Path) -> None:
+def test_missing_tekton_manifests_are_reported(tmp_path: Path) -> None:
     with pytest.raises(DevclusterError, match="No Tekton manifests"):
         manifests.tekton_files(tmp_path)
 
 
-def test_coredns_listens_where_pods_are_told_to_ask() -> None:
+def test_coredns_listens_at_the_resolver_address_of_pods() -> None:
     objects = {each["kind"]: each for each in manifests.parse(manifests.coredns())}
     assert objects["Service"]["spec"]["clusterIP"] == components.DNS_SERVICE_IP
     assert yaml.safe_load(components.kubelet_config(LAYOUT))["clusterDNS"] == [components.DNS_SERVICE_IP]

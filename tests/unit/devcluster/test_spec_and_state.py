@@ -73,20 +73,20 @@ def test_a_record_survives_being_written_and_read() -> None:
     assert record.directory.stat().st_mode & 0o777 == 0o700
 
 
-def test_an_unreadable_record_says_where_it_is() -> None:
+def test_an_unreadable_record_is_named() -> None:
     Record(spec=ClusterSpec(name="a"), shape="s").save()
     (state.cluster_directory("a") / "cluster.json").write_text("{}")
     with pytest.raises(DevclusterError, match="Another version"):
         state.load("a")
 
 
-def test_an_unknown_cluster_is_told_with_the_known_ones() -> None:
+def test_an_unknown_cluster_is_reported_with_the_known_ones() -> None:
     Record(spec=ClusterSpec(name="known"), shape="s").save()
     with pytest.raises(DevclusterError, match="known"):
         state.require("unknown")
 
 
-def test_to_forget_leaves_no_file(tmp_path: Path) -> None:
+def test_removal_leaves_no_file(tmp_path: Path) -> None:
     record = Record(spec=ClusterSpec(name="a"), shape="s")
     record.save()
     (record.directory / "log").mkdir()

@@ -1,4 +1,4 @@
-"""Certificates, archives, running programs, progress, and what is said when the machine will not do."""
+"""Certificates, archives, running programs, progress, and the messages for an unsuitable machine."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_an_image_is_stale_when_a_file_of_it_changes(tmp_path: Path) -> None:
     assert recipe.key() != before
 
 
-def test_a_failing_program_is_told_with_its_last_words() -> None:
+def test_a_failing_program_is_reported_with_its_last_output() -> None:
     with pytest.raises(CommandFailedError) as caught:
         shell.run(["sh", "-c", "echo the reason >&2; exit 3"], limit=10)
     assert "returned 3" in str(caught.value)
@@ -122,7 +122,7 @@ def test_a_program_that_takes_too_long_is_ended() -> None:
         shell.run(["sleep", "60"], limit=0.05)
 
 
-def test_a_missing_program_is_said() -> None:
+def test_a_missing_program_is_reported() -> None:
     with pytest.raises(CommandFailedError, match="not installed"):
         shell.run(["no-such-program-here"], limit=1)
 
@@ -168,7 +168,7 @@ def test_a_wait_ends_early_when_something_died() -> None:
         wait_until("it ready", lambda: False, limit=3600, meanwhile=died)
 
 
-def test_progress_tells_what_how_long_usually_and_the_end() -> None:
+def test_progress_shows_the_title_the_usual_duration_and_the_end() -> None:
     stream = io.StringIO()
     progress = Progress(stream)
     with progress.step("Building it", usual="6 min"):
@@ -237,7 +237,7 @@ def test_an_image_needs_a_version(tmp_path: Path) -> None:
         )
 
 
-def test_an_image_that_was_never_built_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_that_was_never_built_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOURNOS_CACHE", str(tmp_path))
     with pytest.raises(DevclusterError, match="image build"):
         cli_image.archive_of("docker.io/local/never:1")

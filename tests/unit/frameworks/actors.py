@@ -86,7 +86,7 @@ class FooController:
 
 
 def tekton_refuses(verb: str, resource: Resource, body: Obj) -> KubeError | None:
-    """Its webhook: no change of a spec but of the wished status."""
+    """Tekton's webhook: refuses every change of a spec except of the requested status."""
     if verb == "patch" and resource == RUN and set(body.get("spec") or ()) - {"status"}:
         return InvalidError("Once the PipelineRun has started, only status updates are allowed", status=422)
     return None

@@ -1,4 +1,4 @@
-"""Admission of configured kinds, as tables: what is asked, what is set, what is refused."""
+"""Admission of configured kinds, as tables: questions, patches and refusals."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_what_names_no_queue_is_left_alone() -> None:
     assert World().review(run) == Review()
 
 
-def test_a_queued_run_is_held_and_it_stands_there_by_whom() -> None:
+def test_a_queued_run_is_held_with_an_annotation() -> None:
     world = queue()
     assert world.review(plain()).patch == HOLD
     assert world.rounds == 3
@@ -273,7 +273,7 @@ def released(run: dict[str, Any]) -> dict[str, Any]:
     return after
 
 
-def test_nobody_lets_it_go_before_the_queue() -> None:
+def test_it_cannot_be_released_before_the_queue() -> None:
     (problem,) = World(workload()).review(released(held()), held()).problems
     assert "has not admitted it yet" in problem.message
     assert World(workload(ADMITTED)).review(released(held()), held()) == Review()

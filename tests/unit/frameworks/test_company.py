@@ -29,13 +29,13 @@ def dispatched(name: str = "far") -> dict[str, Any]:
 
 
 def comes_back(server: Server) -> None:
-    """MultiKueue mirrors what the worker says."""
+    """Mirrors the worker's status, as MultiKueue does."""
     body = Condition("Succeeded", "True", "Done", "over there")
     set_conditions(server, RUN, get(server, "far"), body, startTime="2030-01-01T00:00:00Z")
 
 
 def mirrors_status(server: Server) -> None:
-    """MultiKueue tells the end."""
+    """Mirrors the end of the run, as MultiKueue does."""
     (workload,) = server.list(WORKLOAD)
     finished = Condition("Finished", "True", "Succeeded", "over there")
     set_conditions(server, WORKLOAD, workload, finished)
@@ -176,7 +176,7 @@ async def test_inside_a_queued_job_it_runs_on_its_quota() -> None:
     assert is_true(own, "Finished") and own["metadata"]["name"].startswith("pipelinerun-run-")
 
 
-async def test_pods_that_are_queued_twice_are_told() -> None:
+async def test_pods_that_are_queued_twice_are_reported() -> None:
     server = (await run(STORIES["pods are queued twice"])).server
     message = get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"]
     assert message.startswith("PodsQueuedTwice: ")

@@ -1,4 +1,4 @@
-"""The table of kinds: its file, its names, and how its mistakes are told."""
+"""The table of kinds: its file, its names, and the messages for errors in it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_file_adds_and_replaces(tmp_path: Path) -> None:
         ({**FOO_ROW, "requests": {"default": {"cpu": "much"}}}, "'much' is not a quantity"),
     ],
 )
-def test_a_wrong_row_is_told_with_its_place(tmp_path: Path, row: Any, expected: str) -> None:
+def test_a_wrong_row_is_reported_with_its_place(tmp_path: Path, row: Any, expected: str) -> None:
     with pytest.raises(TableError) as caught:
         load(written(tmp_path, row))
     assert expected in str(caught.value)

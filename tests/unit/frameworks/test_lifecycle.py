@@ -226,7 +226,7 @@ async def test_one_slot_is_one_run_at_a_time() -> None:
     assert [ended(server, name)[0] for name in "abc"] == ["True"] * 3
 
 
-async def test_an_evicted_run_is_cancelled_and_says_why() -> None:
+async def test_an_evicted_run_is_cancelled_with_a_reason() -> None:
     server = (await run(STORIES["preempted for good"])).server
     assert ended(server) == ("False", "Cancelled")
     assert get(server)["metadata"]["annotations"]["fournos.dev/stopped"] == "Preempted: to make room"
@@ -288,7 +288,7 @@ async def test_a_users_own_hold_is_never_taken_off() -> None:
     assert get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"].startswith("HeldByUser: ")
 
 
-async def test_a_run_that_was_never_held_goes_on_and_says_so() -> None:
+async def test_a_run_that_was_never_held_goes_on_with_a_warning() -> None:
     server = (await run(STORIES["never held"])).server
     assert ended(server) == ("Unknown", "Running") and server.list(WORKLOAD) == []
     assert get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"].startswith("CannotBeHeld: ")
@@ -304,7 +304,7 @@ async def test_a_flavor_that_a_run_cannot_follow_is_refused() -> None:
     ) is None
 
 
-async def test_requests_that_cannot_be_read_are_told() -> None:
+async def test_requests_that_cannot_be_read_are_reported() -> None:
     server = (await run(STORIES["requests that are none"])).server
     message = get(server)["metadata"]["annotations"]["fournos.dev/queue-warning"]
     assert message.startswith("InvalidRequests: annotation fournos.dev/requests: 'cpu' is no request")
@@ -320,7 +320,7 @@ def went_meanwhile(server: Server) -> None:
     server.delete(WORKLOAD, Key(NS, "w"))
 
 
-async def test_nothing_is_left_of_a_run_that_went_while_nobody_looked() -> None:
+async def test_nothing_is_left_of_a_run_that_was_deleted_during_an_outage() -> None:
     done = await run(scenario(went_meanwhile))
     assert done.server.list(WORKLOAD) == []
     server = Server()

@@ -34,7 +34,7 @@ TEMPLATE = Template(
 
 @dataclass
 class Kueue:
-    """Admits one Workload a round while slots last, by priority; evicts when told."""
+    """Admits one Workload a round by priority while slots last; evicts on demand."""
 
     slots: dict[str, int] = field(default_factory=lambda: {"cluster-1": 100, "cluster-2": 100})
     evict: list[tuple[str, str]] = field(default_factory=list)
@@ -208,7 +208,7 @@ def environment(server: Server) -> None:
 
 
 def submit(server: Server, name: str = "job", **spec: Any) -> None:
-    """A FournosJob with the API server's defaults, on cluster-1 unless said otherwise (None removes)."""
+    """A FournosJob with the API server's defaults, on cluster-1 by default (None removes a field)."""
     whole: dict[str, Any] = {
         "pipeline": "fournos-full",
         "exclusive": True,

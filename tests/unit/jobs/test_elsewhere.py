@@ -161,7 +161,7 @@ async def test_the_manager_survives(story: str, disturbed: str) -> None:
     await DISTURBED[disturbed](MANAGER[story][0])
 
 
-async def test_what_the_manager_asks_for_is_what_the_spec_says() -> None:
+async def test_the_manager_requests_what_the_spec_has() -> None:
     case = scenario(lambda server: managed(server, hardware=GPUS))
     server = (await run(case)).server
     (pod_set,) = server.list(WORKLOAD)[0]["spec"]["podSets"]

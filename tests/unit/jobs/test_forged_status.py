@@ -1,4 +1,4 @@
-"""What somebody else writes into a job's status ends no run, gives no cluster away and grants no quota."""
+"""A job's status written by another client ends no run, releases no cluster and grants no quota."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def test_a_run_that_goes_on_keeps_its_cluster(status: dict[str, Any]) -> N
     assert "outcome" not in shown["attempts"][-1]
 
 
-async def test_deleted_in_a_phase_that_was_written_by_somebody_else_it_stops_first() -> None:
+async def test_deleted_in_a_phase_that_another_client_wrote_it_stops_first() -> None:
     def delete(server: Server) -> None:
         forged({"phase": "Succeeded"})(server)
         server.delete(FOURNOS_JOB, Key(NS, "victim"))
@@ -118,7 +118,7 @@ async def test_the_cluster_is_the_one_that_was_granted() -> None:
     assert server.find(SECRET, Key(NS, "victim-kubeconfig")) is not None
 
 
-async def test_a_workload_of_somebody_else_s_making_must_ask_for_what_the_job_needs() -> None:
+async def test_a_foreign_workload_must_request_what_the_job_needs() -> None:
     """It names the job as its owner, was admitted, and holds one slot where the job takes all."""
 
     def make(server: Server) -> None:

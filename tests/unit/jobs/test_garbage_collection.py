@@ -85,7 +85,7 @@ async def test_what_is_collected_is_logged(caplog: pytest.LogCaptureFixture) -> 
 
 
 async def test_the_api_server_s_word_counts_not_the_cache_s() -> None:
-    """The job was made after the cache's view; and while nobody may ask, nothing is deleted."""
+    """The job is newer than the cache; and while live reads are forbidden, nothing is deleted."""
     server = Server(VirtualClock())
     child(server, WORKLOAD)
     server.clock.advance(120.0)

@@ -1,4 +1,4 @@
-"""Kueue's webhook in the way of a resolve Job: the job waits, says why and what to do, and goes on."""
+"""Kueue's webhook refuses a resolve Job: the job waits with the reason and the remedy, and then goes on."""
 
 from __future__ import annotations
 

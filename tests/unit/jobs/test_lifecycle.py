@@ -222,7 +222,7 @@ async def test_a_deaf_run_is_deleted_with_its_pods_before_quota_goes() -> None:
     assert done.server.find(PIPELINE_RUN, Key(NS, "job")) is None
 
 
-async def test_terminate_says_that_nothing_is_waited_for_but_the_end_of_the_run() -> None:
+async def test_terminate_reports_that_only_the_end_of_the_run_is_waited_for() -> None:
     status: dict[str, str] = {}
     for how in ("Stop", "Terminate"):
 
@@ -254,7 +254,7 @@ async def test_the_display_name_is_in_the_status_for_every_view() -> None:
 
 
 async def test_an_empty_priority_is_none() -> None:
-    """Also after the Workload is made: it fits what the job asks for."""
+    """Also after the Workload is created: it equals what the job requests."""
     full = Kueue(slots={"cluster-1": 0})
     done = await run(scenario(lambda s: submit(s, priority=""), kueue=lambda: full))
     assert phase(done.server) == "Pending"

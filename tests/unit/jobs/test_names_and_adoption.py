@@ -73,7 +73,7 @@ async def test_the_resolve_job_of_another_job_is_not_adopted() -> None:
     assert "exists already and belongs to CronJob c" in message(server)
 
 
-async def test_somebody_else_s_job_of_an_early_name_is_left_alone() -> None:
+async def test_a_foreign_job_of_an_early_name_is_left_alone() -> None:
     """Neither followed, nor read, nor deleted: a resolver of ours is labelled as one."""
 
     def setup(server: Server) -> None:
@@ -186,7 +186,7 @@ def test_both_names_of_the_namespace_setting(variable: str, monkeypatch: pytest.
     assert JobSettings().namespace == "mine"
 
 
-async def test_a_deletion_says_that_the_run_is_stopped_first() -> None:
+async def test_a_deletion_reports_that_the_run_is_stopped_first() -> None:
     messages: list[str] = []
 
     def delete(server: Server) -> None:

@@ -1,4 +1,4 @@
-"""A FournosJob as the job framework sees it: what it asks for, and which Workload fits."""
+"""A FournosJob in the job framework: its requests, and the Workloads that fit."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_only_a_manager_holds_a_workload_back(spec: Any, held: bool) -> None:
     assert queued(**spec).held_back() is held
 
 
-def test_the_end_is_what_the_status_says() -> None:
+def test_the_end_is_that_of_the_status() -> None:
     done = {"phase": "Stopped", "message": "by user"}
     assert queued(status=done).finished() == Ended(False, "by user")
     assert queued(status={"phase": "Succeeded"}).finished() == Ended(True, "Succeeded")

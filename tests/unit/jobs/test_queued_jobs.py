@@ -25,7 +25,7 @@ async def test_a_wait_that_is_too_long_fails() -> None:
     assert "Not admitted within spec.timeouts.pending (10m)" in status(server)["message"]
 
 
-async def test_who_holds_the_cluster_is_said() -> None:
+async def test_the_holder_of_the_cluster_is_reported() -> None:
     def setup(server: Server) -> None:
         submit(server, "first")
         submit(server)
@@ -35,8 +35,8 @@ async def test_who_holds_the_cluster_is_said() -> None:
     assert (phase(server), status(server)["message"]) == ("Pending", expected)
 
 
-async def test_the_holder_that_is_said_is_the_one_that_holds() -> None:
-    """Kueue's words stay the same when one job takes the cluster over from another; ours must not."""
+async def test_the_reported_holder_is_the_present_one() -> None:
+    """Kueue's message stays the same when one job takes the cluster over from another; ours must not."""
 
     def setup(server: Server) -> None:
         submit(server, "first")

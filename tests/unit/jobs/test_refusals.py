@@ -1,4 +1,4 @@
-"""What fails a job at once, what makes it wait, and the words for each."""
+"""What fails a job at once, what makes it wait, and the message of each."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ FAILS: dict[str, tuple[Callable[[Server], None], dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("case", FAILS)
-async def test_fails_at_once_and_says_so(case: str) -> None:
+async def test_fails_at_once_with_a_message(case: str) -> None:
     setup, writes, message, reason = FAILS[case]
     server = await finished(setup, writes=writes)
     assert (phase(server), status(server)["message"]) == ("Failed", message)
@@ -212,7 +212,7 @@ async def test_a_foreign_object_of_our_name_is_left_alone() -> None:
     assert server.list(WORKLOAD) == []
 
 
-async def test_copies_of_secrets_go_with_the_run_where_the_setting_says_so() -> None:
+async def test_copies_of_secrets_go_with_the_run_if_the_setting_is_on() -> None:
     kept = await finished(writes={"secretRefs": ["vault-my-creds"]})
     assert len(kept.list(SECRET, namespace=NS)) == 2
     gone = await finished(
@@ -223,14 +223,14 @@ async def test_copies_of_secrets_go_with_the_run_where_the_setting_says_so() -> 
     assert gone.list(SECRET, namespace=NS) == []
 
 
-async def test_a_spec_that_cannot_be_read_fails_and_says_what_is_wrong() -> None:
+async def test_a_spec_that_cannot_be_read_fails_with_the_error() -> None:
     server = await finished(lambda s: submit(s, hardware={"gpuType": ["a100"], "gpuCount": "many"}))
     assert phase(server) == "Failed"
     assert "The spec cannot be read: spec.hardware.gpuType" in status(server)["message"]
 
 
 async def test_no_second_run_beside_the_pods_of_a_deleted_one() -> None:
-    """The answer to the creation is lost, the run starts a pod, somebody deletes it: all before we look."""
+    """The answer to the creation is lost, the run starts a pod, a user deletes it, all in one pass."""
 
     def setup(server: Server) -> None:
         def lose(verb: str, resource: Resource, obj: Obj) -> KubeError | None:

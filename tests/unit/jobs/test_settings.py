@@ -107,7 +107,7 @@ async def test_size_of_the_artifacts_volume() -> None:
     assert claim["resources"]["requests"]["storage"] == "7Gi"
 
 
-async def test_deadline_of_the_resolver_and_what_it_is_told() -> None:
+async def test_deadline_of_the_resolver_and_its_environment() -> None:
     server = await play(resolve_deadline_sec=42)
     spec = server.get(JOB, Key(NS, "job-resolve"))["spec"]
     assert spec["activeDeadlineSeconds"] == 42
@@ -239,7 +239,7 @@ def test_config_is_found_whatever_the_working_directory(
         ("{", "cannot be read"),
     ],
 )
-def test_a_template_that_is_none_says_why(text: str, problem: str, tmp_path: Path) -> None:
+def test_an_invalid_template_has_a_reason(text: str, problem: str, tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(text)
     template = load_template("job.yaml", roots=(tmp_path,))
     assert template.body is None
@@ -260,7 +260,7 @@ async def test_stopped_while_it_is_resolved_takes_the_resolver_with_it() -> None
     assert server.list(JOB) == []
 
 
-async def test_a_clusterless_job_says_so_and_needs_neither_quota_nor_known_gpus() -> None:
+async def test_a_clusterless_job_reports_it_and_needs_neither_quota_nor_known_gpus() -> None:
     server = await play(
         lambda s: submit(
             s, cluster=None, exclusive=False, clusterless=True, hardware={"gpuType": "b300", "gpuCount": 1}
@@ -281,7 +281,7 @@ async def test_the_connectivity_check_has_the_pipelines_image_or_the_settings(im
     assert params.get("validation-image", "") == image
 
 
-async def test_slots_that_nobody_holds_are_not_called_locked() -> None:
+async def test_free_slots_are_not_called_locked() -> None:
     server = await play(actors=[Resolver(), Kueue(slots={"cluster-1": 50}), Tekton()])
     assert phase(server) == "Pending"
     status = job(server)["status"]["message"]

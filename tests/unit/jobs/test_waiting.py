@@ -1,4 +1,4 @@
-"""What a queued job says when clusters take no jobs: plain words instead of Kueue's taints."""
+"""The message of a queued job when clusters take no jobs: a plain reason instead of Kueue's taints."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_wanted_cluster_takes_no_jobs(word: str, text: str) -> None:
     assert message_for(reason, LOST, ELSEWHERE, cluster="c1") == expected
 
 
-def test_another_cluster_s_trouble_is_not_the_reason() -> None:
+def test_another_cluster_s_problem_is_not_the_reason() -> None:
     assert message_for(DRAINED, LOST, SHORT, cluster="c3") == f"Waiting for admission: {PREFIX}{SHORT}"
     assert message_for(SHORT, LOST, cluster="c3") == f"Waiting for admission: {PREFIX}{SHORT}"
 

@@ -38,7 +38,7 @@ class Running:
         return sorted(obj["metadata"]["name"] for obj in store)
 
     def changes_of(self, name: str) -> int:
-        """How often, since asked last."""
+        """Returns the number of changes since the last call."""
         count = sum(1 for _, reported in self.changes if reported == name)
         self.changes[:] = [entry for entry in self.changes if entry[1] != name]
         return count

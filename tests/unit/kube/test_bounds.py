@@ -1,4 +1,4 @@
-"""What a cluster that is not ours can make us hold, and what a dead name server can make us wait for."""
+"""Limits on the memory that another cluster can use, and on the time that a name server can take."""
 
 from __future__ import annotations
 
@@ -339,7 +339,7 @@ async def test_a_name_is_resolved_or_an_oserror(names: dict[str, Any]) -> None:
             await resolver.resolve(name)
 
 
-async def test_a_lookup_that_hangs_holds_one_thread_and_nobody_else(names: dict[str, Any]) -> None:
+async def test_a_lookup_that_hangs_holds_one_thread_and_no_other_request(names: dict[str, Any]) -> None:
     names["hangs"] = release = threading.Event()
     names["good"] = "10.0.0.1"
     resolver = LoneResolver()

@@ -49,7 +49,7 @@ async def test_list_collects_all_pages_and_asks_for_500_a_page() -> None:
     assert server.seen[1].query["continue"] == "t"
 
 
-async def test_list_keeps_what_it_is_told_to_keep() -> None:
+async def test_list_keeps_the_projection() -> None:
     async with ScriptedServer([page("a", "b", version="7")]) as server, server.client() as client:
         listing = await client.list(JOBS, keep=lambda obj: {"metadata": {"name": obj["metadata"]["name"]}})
     assert listing.items == [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]
@@ -97,7 +97,7 @@ async def test_a_line_may_be_longer_than_any_buffer() -> None:
     assert len(events[1].object["metadata"]["name"]) == 3_000_000
 
 
-async def test_nobody_there_is_said_without_inner_details() -> None:
+async def test_a_missing_server_is_reported_without_inner_details() -> None:
     async with ScriptedServer([]) as server:
         port = server.url.rpartition(":")[2]
     async with server.client() as client:
@@ -124,7 +124,7 @@ async def test_garbage_in_a_watch_is_a_lost_connection(garbage: bytes) -> None:
                 pass
 
 
-async def test_a_refused_watch_says_why() -> None:
+async def test_a_refused_watch_has_a_reason() -> None:
     async with ScriptedServer([status(410, "Expired")]) as server, server.client() as client:
         with pytest.raises(GoneError):
             await anext(client.watch(JOBS, resource_version="7"))
@@ -286,7 +286,7 @@ async def test_no_answer_in_time_is_a_lost_connection() -> None:
             await anext(client.watch(JOBS, resource_version="1"))
 
 
-async def test_nobody_listening_is_a_lost_connection() -> None:
+async def test_a_port_without_a_listener_is_a_lost_connection() -> None:
     async with Client(Credentials("http://127.0.0.1:1", FixedIdentity(Proof()))) as client:
         with pytest.raises(ConnectionLostError, match=r"GET /version"):
             await client.server_version()
@@ -327,7 +327,7 @@ async def test_redirects_are_not_followed() -> None:
 
 
 class Renewing:
-    """Has a new token each time it is told that the old one was refused."""
+    """Has a new token each time the old one is reported as refused."""
 
     def __init__(self, *tokens: str) -> None:
         self.tokens = list(tokens)
@@ -386,7 +386,7 @@ async def test_version_and_raw_paths() -> None:
     assert server.seen[0].headers["User-Agent"].startswith("fournos/")
 
 
-async def test_the_observer_hears_of_every_request_and_of_those_without_answer() -> None:
+async def test_the_observer_gets_every_request_and_those_without_answer() -> None:
     received: list[tuple[str, str, int]] = []
 
     def observer(verb: str, resource: str, code: int, seconds: float) -> None:

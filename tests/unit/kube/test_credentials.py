@@ -223,7 +223,7 @@ def test_exec_can_be_forbidden_in_our_own(tmp_path: Path) -> None:
         load(path, allow_exec=False)
 
 
-def test_a_pod_without_token_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pod_without_token_names_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     with pytest.raises(CredentialsError, match="automountServiceAccountToken"):
         load()

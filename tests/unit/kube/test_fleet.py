@@ -76,7 +76,7 @@ async def test_a_refused_kubeconfig_ends_the_connection_that_it_replaces() -> No
         assert cluster.open == 0
 
 
-async def test_a_forgotten_cluster_is_silent_and_closed(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_disconnected_cluster_is_silent_and_closed(caplog: pytest.LogCaptureFixture) -> None:
     clusters, cluster = one("n1")
     async with running(clusters) as run:
         run.fleet.connect("a", kubeconfig(ONE), version="1")
@@ -92,7 +92,7 @@ async def test_a_forgotten_cluster_is_silent_and_closed(caplog: pytest.LogCaptur
         assert len(cluster.times_of("version")) == 1
 
 
-async def test_a_forgotten_cluster_is_watched_no_longer_even_while_a_connection_is_slow_to_close() -> None:
+async def test_a_disconnected_cluster_is_watched_no_longer_even_while_a_connection_is_slow_to_close() -> None:
     clusters, cluster = one("n1")
     async with running(clusters) as run:
         run.fleet.connect("a", kubeconfig(ONE), version="1")
@@ -107,7 +107,7 @@ async def test_a_forgotten_cluster_is_watched_no_longer_even_while_a_connection_
         assert cluster.watching == 0
 
 
-async def test_a_change_that_was_about_to_be_told_is_told_after_a_renewal() -> None:
+async def test_a_pending_change_is_reported_after_a_renewal() -> None:
     clusters, cluster = one("n1")
     async with running(clusters) as run:
         run.fleet.connect("a", kubeconfig(ONE), version="1")

@@ -1,4 +1,4 @@
-"""What a fleet says of its clusters' health, in virtual time."""
+"""The health that a fleet reports of its clusters, in virtual time."""
 
 from __future__ import annotations
 

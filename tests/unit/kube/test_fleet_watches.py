@@ -1,4 +1,4 @@
-"""What a fleet shows of its clusters' objects, and whom it tells, in virtual time."""
+"""The objects of its clusters that a fleet has, and the callbacks for changes, in virtual time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.runtime.loop import LoopClock
 pytestmark = pytest.mark.looptime
 
 
-async def test_a_change_is_told_once_settled() -> None:
+async def test_a_change_is_reported_once_settled() -> None:
     clusters, cluster = one()
     async with running(clusters) as run:
         run.fleet.connect("a", kubeconfig(ONE), version="1")
@@ -35,7 +35,7 @@ async def test_a_change_is_told_once_settled() -> None:
         assert run.changes_of("a") == 1
 
 
-async def test_a_change_that_the_projection_hides_is_not_told() -> None:
+async def test_a_change_outside_the_projection_is_not_reported() -> None:
     def project(obj: Obj) -> Obj:
         return {"metadata": obj["metadata"], "gpus": obj.get("gpus")}
 
@@ -72,7 +72,7 @@ async def test_after_a_loss_everything_is_listed_anew() -> None:
         assert run.names("a") == ["new", "newer"]
 
 
-async def test_a_right_that_is_lacking_is_told_and_leaves_the_rest_alone() -> None:
+async def test_a_missing_right_is_reported_and_leaves_the_rest_alone() -> None:
     clusters, cluster = one("n1")
     cluster.refused[POD] = ForbiddenError("pods is forbidden", status=403)
     async with running(clusters, [FleetWatch(NODE), FleetWatch(POD)]) as run:

@@ -64,7 +64,7 @@ def applied(target: dict[str, Any], operations: list[dict[str, Any]]) -> dict[st
 
 
 @given(OBJECT, OBJECT)
-def test_a_json_patch_does_what_the_merge_patch_says(target: dict[str, Any], patch: dict[str, Any]) -> None:
+def test_a_json_patch_equals_the_merge_patch(target: dict[str, Any], patch: dict[str, Any]) -> None:
     wanted = merge(clone(target), patch)
     assert applied(clone(target), json_patch(target, patch)) == wanted
     assert json_patch(wanted, patch) == []

@@ -1,4 +1,4 @@
-"""Probes over real sockets: what goes wrong between here and there, in words."""
+"""Probes over real sockets: the message for each failure on the way."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ async def test_a_name_without_an_address(monkeypatch: pytest.MonkeyPatch) -> Non
     assert (await probed("https://api.example:6443")).reason == "NameNotResolved"
 
 
-async def test_a_server_that_takes_connections_and_says_nothing() -> None:
+async def test_a_server_that_accepts_connections_and_sends_nothing() -> None:
     held: list[asyncio.StreamWriter] = []
     server = await asyncio.start_server(lambda _, writer: held.append(writer), "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]

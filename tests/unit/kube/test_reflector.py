@@ -30,7 +30,7 @@ pytestmark = pytest.mark.looptime
 
 
 class Open:
-    """The watch goes on, and says nothing."""
+    """The watch stays open without data."""
 
 
 Step: TypeAlias = WatchEvent | KubeError | Open | float

@@ -118,7 +118,7 @@ def test_a_refusal_of_the_credentials_needs_no_status(code: int) -> None:
 
 
 @pytest.mark.parametrize("wait", ["61", "3599", "7200", "9" * 1000, "inf"])
-def test_nobody_makes_us_wait_for_more_than_a_minute(wait: str) -> None:
+def test_retry_after_is_a_minute_at_most(wait: str) -> None:
     error = error_from(503, b"", retry_after=wait)
     assert isinstance(error, ServerError)
     assert error.retry_after == 60

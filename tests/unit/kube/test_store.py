@@ -50,7 +50,7 @@ def test_relist_repairs_a_delete_that_was_never_seen() -> None:
     assert version(store) is None
 
 
-def test_relist_tells_only_what_differs() -> None:
+def test_relist_reports_only_what_differs() -> None:
     store = filled(thing("5"), thing("6", "y"))
     changes = store.replace([thing("7"), thing("6", "y"), thing("9", "z")], "20")
     assert [(change.type, change.new and change.new["metadata"]["name"]) for change in changes] == [
@@ -147,7 +147,7 @@ def test_a_list_older_than_an_assumed_object_leaves_it() -> None:
 
 
 def test_a_watched_object_newer_than_the_list_goes() -> None:
-    """Only what we wrote may outlive a list: a restored etcd knows nothing of the rest."""
+    """Only own writes may outlive a list: a restored etcd has no other objects."""
     store = filled(thing("5"))
     store.observe("MODIFIED", thing("50"))
     assert store.replace([], "20") == [Change("DELETED", thing("50"), None)]
@@ -226,7 +226,7 @@ def test_an_object_that_the_projection_or_an_index_cannot_read_is_kept_whole(
     assert len(store.by("phase", "Fine")) == 1
 
 
-def test_clear_tells_a_delete_for_each() -> None:
+def test_clear_reports_a_delete_for_each() -> None:
     store = filled(thing("5"), indexes={"owner": owner_uids})
     assert store.clear() == [Change("DELETED", thing("5"), None)]
     assert len(store) == 0

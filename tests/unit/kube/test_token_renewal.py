@@ -96,7 +96,7 @@ async def test_many_requests_run_a_plugin_once(tmp_path: Path) -> None:
     assert log.read_text().count("run") == 1
 
 
-async def test_a_plugin_is_told_what_it_may_know(tmp_path: Path) -> None:
+async def test_a_plugin_gets_what_it_may_have(tmp_path: Path) -> None:
     script = f"""echo "$KUBERNETES_EXEC_INFO" > {tmp_path}/info
         echo "$X$1" > {tmp_path}/env
         echo '{answer(token="t")}'"""
@@ -127,7 +127,7 @@ async def test_a_plugin_may_give_a_certificate(tmp_path: Path) -> None:
         ("echo first >&2; echo 'please log in' >&2; exit 3", "ended with code 3: please log in"),
     ],
 )
-async def test_a_plugin_that_fails_says_how(tmp_path: Path, script: str, message: str) -> None:
+async def test_a_plugin_that_fails_has_a_reason(tmp_path: Path, script: str, message: str) -> None:
     with pytest.raises(CredentialsError, match=f"exec plugin login .*{message}"):
         await ExecPlugin(plugin(tmp_path, script)).proof()
 
@@ -146,7 +146,7 @@ async def test_a_plugin_that_hangs_is_ended_with_its_children(tmp_path: Path) ->
     assert ends(int((tmp_path / "child").read_text()))
 
 
-async def test_a_plugin_that_is_not_installed_says_how_to_get_it(tmp_path: Path) -> None:
+async def test_a_plugin_that_is_not_installed_has_a_hint(tmp_path: Path) -> None:
     spec = ExecSpec("client.authentication.k8s.io/v1", "/no/login", (), (), "get it from the shop", None)
     with pytest.raises(CredentialsError, match=r"cannot be started: No such file.*get it from the shop"):
         await ExecPlugin(spec).proof()

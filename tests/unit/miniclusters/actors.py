@@ -1,7 +1,7 @@
 """The Job controller and the kubelet, played on the in-memory API server for MiniClusters.
 
 They do what the real ones do to the objects that the MiniCluster system reads, one move a round, and stop
-when there is nothing to do.  The brokers in the pods are told here how they end.
+when there is nothing to do.  A test decides here how the brokers in the pods end.
 """
 
 from __future__ import annotations

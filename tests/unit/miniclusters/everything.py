@@ -1,4 +1,4 @@
-"""A MiniCluster that says every field there is once, filled from the models themselves."""
+"""A MiniCluster with every field once, filled from the models."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ HELLO = {"image": "ubuntu:noble", "command": "echo hello world"}
 def minicluster(
     container: dict[str, Any] | None = None, *, status: dict[str, Any] | None = None, **spec: Any
 ) -> dict[str, Any]:
-    """A MiniCluster with one container that says hello, unless told otherwise."""
+    """Returns a MiniCluster with one container that prints hello, with the given changes."""
     spec.setdefault("containers", [{**HELLO, **(container or {})}])
     found: dict[str, Any] = {
         "apiVersion": "flux-framework.org/v1alpha2",

@@ -33,7 +33,7 @@ def test_z85_comes_back(data: bytes) -> None:
     assert decoded(z85(data)) == data
 
 
-def test_a_length_that_z85_cannot_say() -> None:
+def test_a_length_that_z85_cannot_encode() -> None:
     with pytest.raises(ValueError, match="multiples of four"):
         z85(b"abc")
 

@@ -81,7 +81,7 @@ def with_side(server: Server) -> None:
     submit(server, containers=[MAIN, SIDE])
 
 
-async def test_a_failure_beside_flux_is_a_condition_and_no_result() -> None:
+async def test_a_failed_sidecar_is_a_condition_and_no_result() -> None:
     failed = set_status(1, status("Running", container("flux"), container("side", 4)))
     server = (await run(story(failed, setup=with_side))).server
     found = get(server)["status"]
@@ -132,7 +132,7 @@ async def test_workers_that_ended_well_beside_a_failed_container_begin_again_wit
 
 @pytest.mark.parametrize("completed", ["1", "1-2"])
 async def test_workers_that_ended_well_and_were_deleted_begin_again_with_their_lead(completed: str) -> None:
-    """A drain: the lead tells its workers to end, then their pods go, and the Job never makes them again."""
+    """A drain: the lead stops its workers, then their pods are deleted; the Job never creates them again."""
     seen: list[str] = []
 
     def drained(server: Server) -> None:
@@ -217,7 +217,7 @@ async def test_when_the_broker_of_a_worker_ended_counts_not_its_container(expect
 
 
 async def test_a_lead_that_has_ended_waits_for_nothing() -> None:
-    """Its Job has yet to say that it is over."""
+    """Its Job has no condition Complete or Failed yet."""
     late = ends_with(0, late=True)
     server = (await run(story(world=late, settings=MiniClusterSettings(end_grace_sec=10)))).server
     found = get(server)["status"]
@@ -268,7 +268,7 @@ def warned(name: str, note: str, at: str, *, kind: Any = POD, uid: str = "") -> 
     return act
 
 
-async def test_what_only_events_say_is_in_the_message() -> None:
+async def test_a_cause_that_only_events_have_is_in_the_message() -> None:
     stuck = Cluster(stuck={"flux-1"})
     old, new = warned("flux-1", "old", "2026-01-01"), warned("flux-1", "no such directory", "2026-01-02")
     other = warned("flux-0", "of another", "2026-01-03")
@@ -277,7 +277,7 @@ async def test_what_only_events_say_is_in_the_message() -> None:
     assert get(server)["status"]["message"].endswith(": FailedMount: no such directory")
 
 
-async def test_only_events_of_the_job_say_why_a_pod_is_not_there() -> None:
+async def test_only_events_of_the_job_explain_a_missing_pod() -> None:
     """An earlier Job and the MiniCluster have the same name."""
 
     def without_its_worker(server: Server) -> None:

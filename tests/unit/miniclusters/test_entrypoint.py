@@ -23,7 +23,7 @@ def test_a_worker_starts_its_broker_again_until_it_ends_well(stage: Stage) -> No
     assert not (stage.mount / "flux-operator-result").exists()
 
 
-def test_a_worker_tells_when_its_broker_ended_not_its_container(stage: Stage) -> None:
+def test_a_worker_reports_when_its_broker_ended_not_its_container(stage: Stage) -> None:
     before = int(time.time())
     assert ran(stage, {"commands": {"post": 'date +%s >"$STAGE/after"; sleep 2'}}, size=2, index=1).code == 0
     output, after = int((stage.root / "termination").read_text()), int((stage.root / "after").read_text())
@@ -77,7 +77,7 @@ exec "$@"
 
 
 def _identity(stage: Stage, *, me: int, users: str) -> None:
-    """An `id` that knows these users."""
+    """Returns an `id` command with these users."""
     stage.executable(
         "id",
         "#!/bin/bash\n"
@@ -106,7 +106,7 @@ def test_every_flux_call_is_made_as_the_user_that_was_asked_for(stage: Stage, sp
 
 
 def test_the_user_of_the_pre_command_is_found_out_and_owns_what_flux_writes(stage: Stage) -> None:
-    """The page's example, which says nothing of fluxUser."""
+    """The example of the documentation page, without fluxUser."""
     stage.executable("sudo", _SUDO.replace("exec", "USER_NOW=1002 exec"))
     stage.executable("id", '#!/bin/bash\n[[ $1 == -u ]] && exec echo "${USER_NOW:-0}"\n')
     stage.executable("env", '#!/bin/bash\nwhile [[ $1 == *=* ]]; do export "$1"; shift; done\nexec "$@"\n')
@@ -166,7 +166,7 @@ def test_as_flux_may_be_replaced_by_the_pre_command(stage: Stage) -> None:
     assert found.out == "1\n"
 
 
-def test_a_missing_sudo_is_said(stage: Stage) -> None:
+def test_a_missing_sudo_is_reported(stage: Stage) -> None:
     _identity(stage, me=0, users="flux-u")
     stage.put({"fluxUser": {"name": "flux-u"}})
     found = stage.run(PATH=f"{stage.root}/bin:{_without_sudo(stage)}")
@@ -202,7 +202,7 @@ def test_times_are_those_of_the_page(stage: Stage) -> None:
     assert worker.out + worker.err == "FLUXTIME fluxstart wall time 0:04.73\n"
 
 
-def test_a_missing_time_is_said(stage: Stage) -> None:
+def test_a_missing_time_is_reported(stage: Stage) -> None:
     stage.put(logging={"timed": True})
     script = stage.root / "entrypoint" / "wait-0.sh"
     script.write_text(script.read_text().replace("/usr/bin/time", "/nowhere/time"))
@@ -228,8 +228,8 @@ def test_what_the_broker_and_people_find(stage: Stage) -> None:
     assert "certificate" not in found.out + found.err
 
 
-def test_cores_that_are_not_said_are_a_variable_and_nothing_else(stage: Stage) -> None:
-    """The page: 1 where nothing is said; Flux sees the cores that are there."""
+def test_default_cores_are_a_variable_and_nothing_else(stage: Stage) -> None:
+    """The page: 1 by default; Flux detects the available cores."""
     found = ran(stage, {"commands": {"pre": "echo $cores"}})
     assert (found.out, found.call("R")[-1]) == ("1\nhello world\n", "--local")
 

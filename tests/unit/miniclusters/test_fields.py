@@ -85,7 +85,7 @@ def test_munge_is_mounted_where_flux_runs() -> None:
 
 
 def test_the_image_is_the_published_one_where_an_old_manifest_names_none() -> None:
-    """The rule asks for one at creation; what is stored already stays as it was."""
+    """The rule requires one at creation; stored objects are not affected."""
     assert Container().image == "ghcr.io/rse-ops/accounting:app-latest"
     assert pod({"image": "app:1"})["containers"][0]["image"] == "app:1"
 
@@ -127,8 +127,8 @@ def test_without_a_socket_nothing_waits_for_one() -> None:
     assert "wait_socket=true" in waiting["start-1"] and "local-uri" in waiting["wait-0"]
 
 
-def test_the_container_that_says_nothing_runs_flux_where_the_others_say_no() -> None:
-    """The page: runFlux is true where nothing is said."""
+def test_the_container_without_runflux_runs_flux_if_the_others_do_not() -> None:
+    """The page: runFlux is true by default."""
     found = pod(containers=[SIDE, MAIN, {**SIDE, "name": "more", "ports": [80]}])
     assert [one["name"] for one in found["containers"]] == ["side", "flux-sample", "more"]
     services = made(containers=[{**MAIN, "ports": [80]}, {**SIDE, "ports": [80]}])

@@ -104,7 +104,7 @@ def test_an_end_that_is_no_success_is_a_warning(code: int | None, kind: str) -> 
 # --- its conditions ----------------------------------------------------------------------------------------
 
 
-def test_a_claim_says_what_is_yet_to_come() -> None:
+def test_a_claim_reports_what_is_yet_to_come() -> None:
     one = ctx(status={"conditions": []})
     claim(one)
     types = ("JobRequested", "JobWaitingForResources", "JobRunning", "JobMiniClusterReady", "JobFinished")
@@ -143,7 +143,7 @@ def test_a_pod_that_goes_is_not_up() -> None:
 
 
 @pytest.mark.parametrize("state", [{"running": {}}, {"waiting": {"reason": "PodInitializing"}}, {}])
-def test_a_failure_beside_flux_is_told_whatever_flux_does(state: dict[str, Any]) -> None:
+def test_a_failed_sidecar_is_reported_whatever_flux_does(state: dict[str, Any]) -> None:
     side = {"name": "side", "state": {"terminated": {"exitCode": 4}}}
     one = pod(1, containerStatuses=[{"name": "flux", "state": state}, side])
     expected = "Failed beside Flux: container side of pod flux-1 with exit code 4"

@@ -218,9 +218,7 @@ def test_a_log_begins_with_what_runs_unless_it_is_quiet(stage: Stage) -> None:
         ({"scheduler": {"queuePolicy": "easy"}}, set(), "-o-Sbroker.quorum"),
     ],
 )
-def test_options_that_nothing_is_said_of(
-    stage: Stage, flux: dict[str, Any], present: set[str], absent: str
-) -> None:
+def test_undocumented_options(stage: Stage, flux: dict[str, Any], present: set[str], absent: str) -> None:
     start = ran(stage, flux={"container": {"disable": True}, **flux}).call("start")
     assert present <= set(start)
     assert not [word for word in start if word.startswith(absent)]

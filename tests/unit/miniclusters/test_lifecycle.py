@@ -74,7 +74,7 @@ async def test_it_grows_and_shrinks_within_its_maximum() -> None:
     assert (job["spec"]["parallelism"], job["spec"]["completions"]) == (1, 1)
 
 
-async def test_ready_when_all_brokers_are_up_and_waiting_says_why() -> None:
+async def test_ready_when_all_brokers_are_up_and_waiting_has_a_reason() -> None:
     server = (await run(story(world=lambda: Cluster(stuck={"flux-1"})))).server
     status = get(server)["status"]
     assert status["phase"] == "Running"
@@ -139,7 +139,7 @@ async def test_two_share_the_headless_service_and_each_may_go() -> None:
     [(JOB, "flux"), (CONFIG_MAP, "flux-entrypoint"), (SECRET, "flux-curve"), (SERVICE, "flux-service")],
 )
 async def test_what_others_have_made_is_left_alone_and_named(resource: Any, name: str) -> None:
-    """It waits and says for what; when the name is free it goes on by itself."""
+    """It waits with a message; when the name is free it goes on without intervention."""
 
     def setup(server: Server) -> None:
         server.create(resource, {"metadata": {"namespace": NS, "name": name}, "spec": {"mine": True}})
@@ -168,7 +168,7 @@ async def test_foreign_pods_are_not_labelled() -> None:
     assert "job-index" not in server.get(POD, Key(NS, "stranger"))["metadata"]["labels"]
 
 
-async def test_a_spec_that_cannot_work_says_so() -> None:
+async def test_a_spec_that_cannot_work_has_a_message() -> None:
     server = (await run(story(setup=lambda server: submit(server, size=0)))).server
     status = get(server)["status"]
     assert status["phase"] == "Waiting" and "write at least 1" in status["message"]

@@ -203,7 +203,7 @@ def test_a_minimal_service_names_lead_brokers_only() -> None:
     assert headless(minicluster(flux={"minimalService": True}), wide) == wide, "what others need stays"
 
 
-def test_a_service_of_somebody_else_is_refused_with_a_reason() -> None:
+def test_a_foreign_service_is_refused_with_a_reason() -> None:
     found = headless(minicluster(), {"metadata": {"name": "flux-service"}, "spec": {}})
     assert found == (
         "Service flux-service belongs to somebody else: choose another name with network.headlessName, "

@@ -175,7 +175,7 @@ def test_the_runner_may_come_second() -> None:
     assert found["containers"][1]["command"][1] == "/flux_operator/wait-1.sh"
 
 
-def test_what_typed_clients_say_without_meaning_it_is_as_not_said() -> None:
+def test_empty_fields_of_typed_clients_are_as_absent() -> None:
     """Clients generated from the published API write empty texts, zeros and nulls for what is not set."""
     lead = {"address": "", "name": "", "size": 0}
     empty = {

@@ -23,7 +23,7 @@ async def test_queued_as_a_whole_for_its_largest_size() -> None:
     assert (condition(workload, "Finished") or {})["reason"] == "Succeeded"
 
 
-async def test_the_pods_go_where_the_admission_says() -> None:
+async def test_the_pods_go_where_the_admission_assigns() -> None:
     server = (await run(story(setup=with_queue))).server
     (job,) = server.list(JOB)
     assert job["spec"]["template"]["spec"]["nodeSelector"] == {"pool": "hpc"}

@@ -49,7 +49,7 @@ class Lives(RuleBasedStateMachine):
         self.process = Process(self.server, self.controller, lag=lag)
 
     def teardown(self) -> None:
-        """Whatever happened: it comes to rest as its spec says, and nothing remains of what is deleted."""
+        """After any history: it settles as its spec requires, and nothing remains of deleted objects."""
         try:
             if not hasattr(self, "process"):
                 return

@@ -1,4 +1,4 @@
-"""What is refused, and what its message asks for."""
+"""The objects that the rules refuse, and the remedies in the messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def broken(new: Any, old: Any = None) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("case", CREATIONS, ids=lambda case: case.rule)
-def test_a_creation_is_refused_and_the_fix_is_said(case: Case) -> None:
+def test_a_creation_is_refused_with_the_fix(case: Case) -> None:
     found = broken(case.bad)
     assert case.says in found[case.rule]
     assert broken(case.good) == {}
@@ -27,7 +27,7 @@ def stored(change: Change) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.rule)
-def test_a_change_is_refused_and_the_fix_is_said(change: Change) -> None:
+def test_a_change_is_refused_with_the_fix(change: Change) -> None:
     old = stored(change)
     found = broken(merged(old, {"spec": change.patch}), old)
     assert change.says in found[change.rule]

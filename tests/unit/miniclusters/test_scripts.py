@@ -1,4 +1,4 @@
-"""Every rendered script is shell that bash and shellcheck accept; configuration that means what it says."""
+"""Rendered scripts are accepted by bash and shellcheck; the configuration has the intended values."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _WORDS = st.text(" ab'\"\\;&|<>#*[]{}~!-=\n", max_size=8)
 @settings(max_examples=40)
 @given(texts=st.lists(_ANYTHING, min_size=8, max_size=8), words=st.lists(_WORDS, min_size=4, max_size=4))
 def test_no_text_of_a_field_breaks_a_script(texts: list[str], words: list[str]) -> None:
-    """Fields that are words or values, not shell code, may hold any text."""
+    """Fields that are arguments or values, not shell code, may hold any text."""
     wrap, topology, logs, archive, user, python_path, variable, timeout = texts
     submit, flags, prefix, command = words
     data = scripts(

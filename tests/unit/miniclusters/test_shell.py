@@ -1,4 +1,4 @@
-"""A command's words: any text is an array that bash accepts, and means what shlex says where both agree."""
+"""The arguments of a command: any text becomes an array that bash accepts, with the result of shlex."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fournos.miniclusters.shell import quote, unescaped, words
 
 
 def read(text: str) -> list[str]:
-    """The words as bash sees them."""
+    """Returns the arguments as bash splits them."""
     code = f"set -f\na=({words(text)})\n((${{#a[@]}} == 0)) || printf '%s\\0' \"${{a[@]}}\"\n"
     found = subprocess.run(["bash", "-c", code], capture_output=True, check=False, cwd="/")
     assert found.returncode == 0, (code, found.stderr)

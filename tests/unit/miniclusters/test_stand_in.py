@@ -90,7 +90,7 @@ STAY = "exec sleep 60 >/dev/null 2>&1"
 SUBMIT = ("flux", "submit", "-N", "4", "-n4", "--quiet", "--watch")
 
 
-async def test_four_ranks_say_hello_and_all_end(cluster: Cluster) -> None:
+async def test_four_ranks_print_hello_and_all_end(cluster: Cluster) -> None:
     workers = [await cluster.start(rank) for rank in (3, 2, 1)]
     lead = await cluster.start(0, *SUBMIT, "echo", "hello", "world")
     assert (await _ended(lead))[:2] == (0, "hello world\n" * 4)
@@ -119,7 +119,7 @@ async def test_a_quorum_starts_without_the_others_and_a_drained_rank_gets_no_tas
     assert (await _ended(lead))[0] == 128 + signal.SIGHUP
 
 
-async def test_brokers_that_are_told_to_stop_end_as_flux_does(cluster: Cluster) -> None:
+async def test_brokers_that_are_stopped_end_as_flux_does(cluster: Cluster) -> None:
     """Measured with flux-core: only a lead with a program does not end with 0."""
     lead = await cluster.start(0, attrs=("broker.quorum=1", "broker.rc2_none"))
     worker, other = [await cluster.start(rank) for rank in (1, 2)]
@@ -207,7 +207,7 @@ async def test_what_it_does_not_know_it_refuses(cluster: Cluster, words: list[st
 
 
 async def test_a_worker_that_is_taken_away_finds_itself_and_comes_back(cluster: Cluster) -> None:
-    """The words of the product's own scripts."""
+    """With the commands of the product's own scripts."""
     await cluster.start(0, STAY, attrs=("broker.quorum=1",))
     await cluster.start(3)
     await _until(cluster, 0, "3 flux-3: full")

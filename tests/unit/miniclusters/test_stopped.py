@@ -1,4 +1,4 @@
-"""The rendered entrypoint that is told to stop, run under bash: it has an exit code of its own."""
+"""The rendered entrypoint under bash when it is stopped: it has an exit code of its own."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from tests.waiting import blocking_until
 
 @pytest.mark.parametrize("interactive", [False, True], ids=["command", "interactive"])
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_script_that_is_told_to_stop_has_a_code_of_its_own(
-    stage: Stage, index: int, interactive: bool
-) -> None:
+def test_a_stopped_script_has_a_code_of_its_own(stage: Stage, index: int, interactive: bool) -> None:
     """Whatever the broker ends with, which is 0 for all but a lead with a command."""
     post = {"commands": {"post": "echo post"}}
     stage.put({"command": "sleep 60", "launcher": True, **post}, size=2, interactive=interactive)
@@ -29,7 +27,7 @@ def test_a_script_that_is_told_to_stop_has_a_code_of_its_own(
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_with_complete_workers_being_told_to_stop_is_an_end(stage: Stage, index: int) -> None:
+def test_with_complete_workers_a_stop_is_an_end(stage: Stage, index: int) -> None:
     stage.put({"command": None}, size=2, flux={"completeWorkers": True})
     process = stage.start(index=index, SLEEP="600")
     _until_started(stage)
@@ -37,7 +35,7 @@ def test_with_complete_workers_being_told_to_stop_is_an_end(stage: Stage, index:
     assert not (stage.root / "termination").exists()
 
 
-def test_a_worker_that_is_told_to_stop_as_it_waits_fails_nothing(stage: Stage) -> None:
+def test_a_worker_that_is_stopped_as_it_waits_fails_nothing(stage: Stage) -> None:
     (stage.root / "codes").write_text("1\n")
     stage.executable("sleep", '#!/bin/bash\ntouch "$STAGE/asleep"\nexec /bin/sleep 60 >/dev/null 2>&1\n')
     stage.put(size=2, flux={"disableSocket": True})
@@ -65,7 +63,7 @@ def test_workers_outlive_a_lead_that_may_be_tried_again(stage: Stage) -> None:
 
 @pytest.mark.parametrize("delay", [0.0, 0.02, 0.05, 0.1])
 def test_what_is_reported_does_not_depend_on_who_is_first(stage: Stage, delay: float) -> None:
-    """A broker that ends as the signal comes: told to stop, or ended by itself, and nothing else."""
+    """A broker that ends as the signal arrives is reported as stopped or as ended, and nothing else."""
     stage.executable("flux", f"{FLUX}\n".replace("exit 129", "exit 0"))
     stage.put({"command": "sleep 0.05", "launcher": True}, logging=QUIET)
     process = stage.start()
@@ -84,7 +82,7 @@ def test_a_signal_before_the_broker_starts_is_not_lost(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("where", ["init", "pre"])
-def test_code_of_users_cannot_end_as_if_told_to_stop(stage: Stage, where: str) -> None:
+def test_code_of_users_cannot_end_as_if_stopped(stage: Stage, where: str) -> None:
     assert ran(stage, {"commands": {where: f"exit {names.STOPPED}"}}).code == 1
     assert ran(stage, {"commands": {where: "exit 5"}}).code == 5
 

@@ -1,4 +1,4 @@
-"""Whoever else is at work on a manager and its workers, and what there is at first and in the end."""
+"""The other controllers on a manager cluster and its workers, and the objects at the start and the end."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def runs_once(server: Server) -> None:
 
 
 def lean(server: Server) -> None:
-    """What travels has no owner, no finalizer, no managedBy, and says whose it is."""
+    """A dispatched object has no owner, no finalizer, no managedBy, and names its origin."""
     for worker in WORKERS:
         for one in server.list(at(worker, FOO), selector=f"{names.ORIGIN_LABEL}=fournos"):
             meta = one["metadata"]

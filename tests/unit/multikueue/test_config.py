@@ -49,7 +49,7 @@ def test_the_config_map_that_kueue_is_installed_with() -> None:
     assert read(f"data:\n  controller_manager_config.yaml: |\n{indented}\n").origin == "east"
 
 
-def test_a_configuration_without_the_section_says_nothing() -> None:
+def test_a_configuration_without_the_section_is_empty() -> None:
     assert read("kind: Configuration\n").frameworks == ()
 
 
@@ -90,7 +90,7 @@ def test_names_of_kinds() -> None:
         ("Job.v1.batch", "left to Kueue's adapter"),
     ],
 )
-def test_wrong_names_say_why(name: str, expected: str) -> None:
+def test_wrong_names_have_a_reason(name: str, expected: str) -> None:
     with pytest.raises(BadNameError, match=expected):
         parse(name)
 

@@ -1,4 +1,4 @@
-"""From MultiKueueClusters and FournosClusters to connections: what is used, copied, refused and forgotten."""
+"""Connections of MultiKueueClusters and FournosClusters: opened, copied, refused and closed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KUEUE, HEARTH, SECRETS = "kueue-system", "hearth", "psap-secrets"
 
 
 class Connected(FakeWorkers):
-    """Remembers what it was told, and refuses what a fleet would."""
+    """Records the connections, and refuses what a fleet would."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ async def test_only_workers_that_our_checks_name_are_connected() -> None:
     assert list(workers.versions) == ["w1"]
 
 
-async def test_a_rotated_secret_connects_anew_and_a_removed_cluster_is_forgotten() -> None:
+async def test_a_rotated_secret_connects_anew_and_a_removed_cluster_is_disconnected() -> None:
     seen: list[str] = []
 
     def setup(server: Server) -> None:
@@ -125,7 +125,7 @@ async def test_a_rotated_secret_connects_anew_and_a_removed_cluster_is_forgotten
         ({}, b"exec", "it runs a program"),
     ],
 )
-async def test_what_cannot_be_used_says_why(source: Any, content: bytes | None, expected: str) -> None:
+async def test_what_cannot_be_used_has_a_reason(source: Any, content: bytes | None, expected: str) -> None:
     def setup(server: Server) -> None:
         named(server, "w1")
         cluster(server, "w1", **source)
@@ -218,7 +218,7 @@ async def test_ten_at_most() -> None:
     assert sorted(made(server)[0]) == [f"c{number:02}" for number in range(1, 11)]
 
 
-async def test_a_multikueuecluster_that_somebody_made_is_not_touched() -> None:
+async def test_a_multikueuecluster_that_a_user_made_is_not_touched() -> None:
     def setup(server: Server) -> None:
         cluster(server, "c1")
         one(server)
@@ -243,7 +243,7 @@ async def test_a_check_gets_active_before_there_is_any_job() -> None:
 
 
 def test_a_copy_belongs_to_its_worker_and_needs_no_right_to_its_finalizers() -> None:
-    """The adapter's role has no multikueueclusters/finalizers, which OpenShift asks for to block deletion."""
+    """The adapter's role lacks multikueueclusters/finalizers, which OpenShift requires to block deletion."""
     worker = {"metadata": {"name": "c1", "uid": "uid-c1"}}
     (owner,) = copy_metadata(worker, KUEUE, renewed=False)["ownerReferences"]
     assert (owner["uid"], owner["controller"], owner["blockOwnerDeletion"]) == ("uid-c1", True, False)

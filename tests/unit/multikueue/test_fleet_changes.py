@@ -69,7 +69,7 @@ async def test_a_worker_without_the_crd_is_left_out_for_this_kind_alone() -> Non
     assert condition_of(server, "workers.fournos.dev/w1") == ("True", "SomeKinds")
 
 
-async def test_what_a_worker_lacks_is_told_and_once_it_is_there_the_job_runs() -> None:
+async def test_what_a_worker_lacks_is_reported_and_once_it_is_there_the_job_runs() -> None:
     messages: list[str] = []
 
     def setup(server: Server) -> None:
@@ -170,7 +170,7 @@ async def test_what_cannot_be_deleted_on_one_worker_does_not_keep_the_job_from_t
     assert 0 < others[-1] - received[waits] <= 310
 
 
-async def test_a_finished_job_is_told_though_its_copy_stays() -> None:
+async def test_a_finished_job_is_reported_though_its_copy_stays() -> None:
     def stuck(server: Server) -> None:
         server.patch(at("w1", FOO), Key(NS, "a"), {"metadata": {"finalizers": ["example.com/gone"]}})
         finish(server)

@@ -49,7 +49,7 @@ SHOWN_BY = {
     ),
     "status": (
         "test_differences_ends.test_kueue_replaces_the_status",
-        "test_differences_ends.test_ours_tells_at_once_and_keeps_what_is_the_managers",
+        "test_differences_ends.test_ours_mirrors_at_once_and_keeps_the_managers_fields",
     ),
     "a finished job's copy": (
         "test_differences_ends.test_kueue_deletes_what_has_finished",

@@ -30,7 +30,7 @@ async def test_what_is_made_is_seen_before_its_event() -> None:
         assert found.in_store("w1", WORKLOAD, A) is not None and A in found.woken
 
 
-async def test_a_worker_that_hangs_holds_up_nobody() -> None:
+async def test_a_worker_that_hangs_blocks_no_other() -> None:
     async with rig() as found:
         found.connect("w1").hangs = True
         found.connect("w2")
@@ -43,7 +43,7 @@ async def test_a_worker_that_hangs_holds_up_nobody() -> None:
 
 
 async def test_a_name_that_is_taken() -> None:
-    """Made before, the answer lost: ours.  By an earlier attempt: wait.  By somebody else: said, for good."""
+    """Created with a lost answer: adopted.  Of an earlier attempt: wait.  Of another owner: reported."""
     async with rig() as found:
         remote = found.connect("w1")
         remote.server.create(WORKLOAD, body("a"))
@@ -99,7 +99,7 @@ async def test_a_read_is_answered_even_if_nothing_is_there() -> None:
         assert found.in_store("w1", FOO, A) is not None and found.in_store("w1", FOO, B) is None
 
 
-async def test_a_refused_kubeconfig_is_said_and_forgets_the_connection() -> None:
+async def test_a_refused_kubeconfig_is_reported_and_closes_the_connection() -> None:
     async with rig() as found:
         found.connect("w1")
         bad = kubeconfig("https://w1.example.com").replace(b"token: t", b"tokenFile: /etc/token")
@@ -112,7 +112,7 @@ async def test_a_refused_kubeconfig_is_said_and_forgets_the_connection() -> None
         assert found.workers.refused("w1") is None and not found.workers.probed("w1")
 
 
-async def test_a_worker_can_be_used_when_its_watches_are_up_and_says_what_it_lacks() -> None:
+async def test_a_worker_can_be_used_when_its_watches_are_up_and_reports_what_it_lacks() -> None:
     async with rig() as found:
         remote = found.connect("w1")
         remote.server.unserved.add(FOO)
@@ -206,7 +206,7 @@ async def test_a_deletion_is_not_sent_again_before_its_event() -> None:
         assert sent == [A]
 
 
-async def test_a_worker_that_is_forgotten_leaves_no_task() -> None:
+async def test_a_disconnected_worker_leaves_no_task() -> None:
     async with rig() as found:
         remote = found.connect("w1")
         await found.send("w1", A, creation(WORKLOAD, body("a")))

@@ -64,7 +64,7 @@ async def test_steps_for_a_worker_that_is_not_connected_wait() -> None:
 
 
 async def test_a_deletion_that_is_refused_waits_longer_each_time() -> None:
-    """Whoever is woken gives the order again: without a wait that would be a hot loop."""
+    """Each wake-up repeats the step: without a delay that would be a hot loop."""
     async with rig() as found:
         remote = found.connect("w1")
         remote.fails = [InvalidError("denied by a webhook")] * 3
@@ -131,9 +131,7 @@ async def test_a_success_ends_the_count_of_failures() -> None:
 
 
 @pytest.mark.parametrize("meanwhile", [False, True], ids=["afterwards", "while it waits"])
-async def test_of_a_workload_that_is_forgotten_no_count_stays(
-    meanwhile: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_of_a_removed_workload_no_count_stays(meanwhile: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fournos.multikueue.remote_client._REMEMBERED", 1)
     async with rig() as found:
         remote = found.connect("w1")

@@ -133,7 +133,7 @@ async def test_other_copies_stay_as_they_are(token: str | None, labels: dict[str
 
     worker = Worker()
     server = await ended(story(worker, mark, made=made, hours=0.1))
-    assert label(server) is None and worker.asked == []
+    assert label(server) is None and worker.requests == []
     assert content(server, COPY) == content(server, SOURCE)
 
 

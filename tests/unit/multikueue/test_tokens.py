@@ -45,7 +45,7 @@ def encoded_jwt(claims: Any) -> str:
 
 @dataclass
 class Worker:
-    """Gives tokens to whoever asks with a token that has not ended, and remembers what it was asked."""
+    """Issues tokens for requests with a valid token, and records the requests."""
 
     clock: VirtualClock = field(default_factory=VirtualClock)
     requests: list[tuple[str, Obj]] = field(default_factory=list)
@@ -93,7 +93,7 @@ def held(server: Server, name: str) -> bytes:
 
 
 def add_secret(server: Server, name: str = "w1", token: str = "", **labels: str) -> None:
-    """A Secret that asks for renewal."""
+    """Creates a Secret with the label for renewal."""
     content = kubeconfig(SERVER, token=token or jwt(ACCOUNT, server.clock.now()))
     secret(server, name, content, **{names.RENEW: "true"}, **labels)
 
@@ -210,7 +210,7 @@ async def test_a_token_is_shown_to_no_other_server() -> None:
         (ConnectionLostError("gone"), "gives no answer to go by (no connection)"),
     ],
 )
-async def test_a_worker_that_gives_none_is_asked_again_and_an_event_says_so(
+async def test_a_worker_without_a_token_is_requested_again_with_an_event(
     failure: KubeError, expected: str
 ) -> None:
     worker = Worker(failures=[failure] * 3)
@@ -265,7 +265,7 @@ async def test_a_hostile_answer_changes_nothing_and_costs_a_request_a_minute(
         (b"[", "is not YAML"),
     ],
 )
-async def test_what_cannot_be_renewed_is_left_alone_and_says_why(content: bytes, expected: str) -> None:
+async def test_what_cannot_be_renewed_is_left_alone_with_a_reason(content: bytes, expected: str) -> None:
     worker = Worker()
     server = await lived(worker, lambda server: secret(server, "w1", content, **{names.RENEW: "true"}))
     assert worker.requests == [] and held(server, "w1") == content

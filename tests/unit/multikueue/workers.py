@@ -82,7 +82,7 @@ class _Stores:
 
 @dataclass
 class FakeWorkers:
-    """What one life of the process knows of the workers."""
+    """The workers as one process sees them."""
 
     caches: Caches | None = None
     failures: dict[tuple[str, Key], RemoteFailure] = field(default_factory=dict)

@@ -31,7 +31,7 @@ def test_the_field() -> None:
     assert not managed_elsewhere({})
 
 
-def test_it_gets_a_workload_that_nobody_here_has_to_let_go() -> None:
+def test_it_gets_a_workload_that_needs_no_release_here() -> None:
     found = go(Managed())
     assert found.verdict is Verdict.ELSEWHERE
     (step,) = found.steps
@@ -46,7 +46,7 @@ def test_its_admission_starts_nothing() -> None:
 
 
 @pytest.mark.parametrize("suspended", [True, False])
-def test_evicted_its_quota_goes_back_whatever_the_mirrored_status_says(suspended: bool) -> None:
+def test_evicted_its_quota_goes_back_whatever_the_mirrored_status_is(suspended: bool) -> None:
     job = Managed(active=True, suspended=suspended, ready=False)
     workload = made(job, QUOTA, ADMITTED, EVICTED)
     assert patch_of(go(job, workload)).body["status"]["admission"] is None
@@ -77,7 +77,7 @@ def workload_of_owner(*, admitted: bool) -> Obj:
 
 
 def asked(job: Toy, answer: Answer) -> Any:
-    """One pass with an empty cache; the API server is asked for the Workloads of the owner."""
+    """Runs a pass with an empty cache; the Workloads of the owner are read live."""
     inputs = QueueInputs(flavors={"f": FLAVOR})
     need = attempt(reconcile, job, inputs, Facts(), NOW)
     assert isinstance(need, Need)
@@ -92,7 +92,7 @@ def test_a_cache_that_lags_makes_no_second_workload() -> None:
     assert (found.verdict, found.steps) == (Verdict.NESTED, ())
 
 
-def test_an_owner_that_nobody_queues_does_not_count() -> None:
+def test_an_owner_that_is_not_queued_does_not_count() -> None:
     (step,) = asked(owned(), Present(())).steps
     assert isinstance(step, Create)
 

@@ -38,7 +38,7 @@ def found(job: Toy, *workloads: Obj, finished: bool = False, **inputs: Any) -> E
 
 
 def other(*conditions: Condition, name: str = "other", **meta: Any) -> dict[str, Any]:
-    """A Workload of the job that asks for something else."""
+    """Returns a Workload of the job with other requests."""
     return made(Toy(cpu="9"), *conditions, name=name, uid=f"uid-{name}", **meta)
 
 
@@ -85,7 +85,7 @@ def test_the_time_limit_counts() -> None:
 
 
 def test_one_that_runs_with_less_fits_what_it_was_given() -> None:
-    """Partial admission: a running job shows what it was given, a suspended one may ask for all again."""
+    """Partial admission: a running job has the admitted count, a suspended one may request all again."""
     whole: dict[str, Any] = {"count": 4, "min_count": 1}
     given = made(Toy(**whole), QUOTA)
     given["status"]["admission"]["podSetAssignments"][0]["count"] = 2

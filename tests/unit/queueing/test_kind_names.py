@@ -16,7 +16,7 @@ def test_a_name_is_read_and_written() -> None:
     assert parse_name("Box.v1.example.com", plural="boxen").plural == "boxen"
 
 
-def test_a_wrong_name_says_why() -> None:
+def test_a_wrong_name_has_a_reason() -> None:
     with pytest.raises(BadNameError, match="'Pipeline-Run' is no kind"):
         parse_name("Pipeline-Run.v1.tekton.dev")
 

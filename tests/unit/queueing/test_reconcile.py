@@ -97,7 +97,7 @@ class Toy:
 
 
 def go(job: Toy, *workloads: Obj, options: Options | None = None, **inputs: Any) -> Outcome:
-    """One pass; what it asks is answered as the cache has it."""
+    """Runs a pass; its questions are answered from the cache."""
     queue_inputs = QueueInputs(workloads=workloads, flavors={"f": FLAVOR}, **inputs)
     facts = Facts()
     for _ in range(3):
@@ -135,7 +135,7 @@ def patch_of(outcome: Outcome) -> Patch:
     return step
 
 
-def test_without_a_queue_name_kueue_has_no_say() -> None:
+def test_without_a_queue_name_kueue_does_not_decide() -> None:
     assert go(Toy(labels={})).verdict is Verdict.NOT_QUEUED
     assert go(Toy(labels={}), options=Options(without_queue_name=True)).steps
 
@@ -161,7 +161,7 @@ def test_a_job_that_runs_without_a_workload_is_stopped_first() -> None:
     assert waiting.verdict is Verdict.STOPPING and not waiting.steps
 
 
-def test_admission_starts_it_with_what_the_flavors_say() -> None:
+def test_admission_starts_it_with_what_the_flavors_have() -> None:
     job = Toy()
     outcome = go(job, made(job, QUOTA, ADMITTED, READY))
     assert outcome.verdict is Verdict.STARTING
@@ -334,7 +334,7 @@ def test_a_nested_job_runs_while_its_ancestor_is_admitted() -> None:
     assert stopped.verdict is Verdict.NESTED and patch_of(stopped).body["spec"]["suspend"] is True
 
 
-def test_readiness_is_told_with_the_reasons_that_kueue_reads() -> None:
+def test_readiness_is_reported_with_the_reasons_that_kueue_reads() -> None:
     def reported(job: Toy, *conditions: Condition) -> tuple[str, str]:
         patch = patch_of(go(job, made(job, QUOTA, ADMITTED, *conditions)))
         found = condition(patch.body, "PodsReady")
@@ -360,7 +360,7 @@ def test_reclaimable_pods_only_grow() -> None:
     assert go(job, workload).steps == ()
 
 
-def test_a_template_that_says_otherwise_conflicts() -> None:
+def test_a_template_with_another_value_conflicts() -> None:
     info = PodSetInfo("main", 1, node_selector={"pool": "a"}, scheduling_gates=("g",))
     template = {"metadata": {"labels": {"x": "y"}}, "spec": {"containers": [], "nodeSelector": {"pool": "a"}}}
     result = placed(template, info)

@@ -19,5 +19,5 @@ class LoopClock:
         return asyncio.get_running_loop().time()
 
     def step(self, by: timedelta) -> None:
-        """Somebody sets the wall clock."""
+        """Sets the wall clock."""
         self._offset += by

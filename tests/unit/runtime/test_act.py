@@ -115,7 +115,7 @@ async def test_one_that_is_being_deleted_is_waited_for(bench: Bench, ours: bool)
     assert len(bench.server.list(THING)) == 1
 
 
-async def test_one_of_nobody_is_foreign_and_stays_untouched(bench: Bench) -> None:
+async def test_one_without_an_owner_is_foreign_and_stays_untouched(bench: Bench) -> None:
     foreign = bench.server.create(THING, bench.thing(ownerReferences=[]))
     failure = failure_of(await bench.act(Create(THING, bench.thing()), failures=2))
     assert (failure.error, failure.transient, failure.count) == ("ForeignObject", False, 3)
@@ -162,7 +162,7 @@ async def test_a_server_that_asks_for_time_gets_it(bench: Bench) -> None:
     assert failure_of(acted).transient
 
 
-async def test_lacking_rights_is_no_passing_trouble(bench: Bench) -> None:
+async def test_missing_rights_are_no_transient_failure(bench: Bench) -> None:
     bench.server.refusals.append(lambda verb, resource, obj: ForbiddenError("may not", status=403))
     failure = failure_of(await bench.act(Create(THING, bench.thing())))
     assert (failure.error, failure.transient) == ("ForbiddenError", False)

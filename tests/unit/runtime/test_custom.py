@@ -1,4 +1,4 @@
-"""Steps that one system alone knows, and objects that a label makes ours."""
+"""Steps of one system only, and objects that are owned by a label."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ GAUGE = b'fournos_cache_objects{namespace="",resource="things.test.dev",selector
 
 
 def things_of(toy: Obj) -> Iterable[Watch]:
-    """Needed as the Toy's spec says."""
+    """Returns the resource types that the Toy's spec names."""
     if "odd" in toy["spec"]:
         raise KeyError("odd")
     if not toy["spec"].get("things"):
@@ -56,7 +56,7 @@ def thing(bench: Bench, name: str, of: str) -> None:
     bench.server.create(THING, {"metadata": {"namespace": "ns", "name": name}, "spec": {"toy": of}})
 
 
-async def test_it_is_open_as_long_as_somebody_needs_it(bench: Bench) -> None:
+async def test_it_is_open_as_long_as_an_object_needs_it(bench: Bench) -> None:
     seen = Seen()
     manager = bench.manager(seen.controller())
     await bench.lead(manager)
@@ -118,7 +118,7 @@ async def test_a_standby_keeps_it_too(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("failure", ["not served", "no right"])
-async def test_what_cannot_be_watched_holds_up_nobody(
+async def test_what_cannot_be_watched_blocks_nothing_else(
     bench: Bench, failure: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And once it can be, who needs it looks again: what had gone by then makes no event."""

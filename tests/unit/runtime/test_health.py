@@ -16,7 +16,7 @@ from fournos.runtime.metrics_table import QUEUE_READY
 ROOT = Path(__file__).parents[3]
 
 
-async def test_complaints_are_told_with_503() -> None:
+async def test_problems_are_reported_with_503() -> None:
     silent: list[str] = []
     unsynced = ["toys: not listed yet", "things: not served"]
     health = Health(SystemClock(), Metrics(), alive=lambda: silent, ready=lambda: unsynced)
@@ -71,7 +71,7 @@ async def test_metrics_are_not_on_the_port_of_the_probes_unless_asked_for() -> N
 
 
 @pytest.mark.looptime
-async def test_a_loop_that_hangs_is_told() -> None:
+async def test_a_loop_that_hangs_is_reported() -> None:
     class Jumping:
         """A clock that finds a minute gone after the first tick."""
 

@@ -46,7 +46,7 @@ async def test_a_toy_goes_all_the_way_and_then_all_is_quiet(bench: Bench) -> Non
     assert bench.metrics.value("fournos_reconciles_total", "toys", "bug") == 0
 
 
-async def test_what_a_projection_hides_wakes_nobody(bench: Bench) -> None:
+async def test_a_change_outside_a_projection_triggers_no_reconcile(bench: Bench) -> None:
     seen: list[int] = []
 
     def decide(toy: Obj, facts: Facts) -> Decision:
@@ -154,7 +154,7 @@ async def test_after_an_outage_of_ten_minutes_all_is_done_within_half_a_minute(
     assert message == ["the API server is in trouble: down", "the API server answers again"]
 
 
-async def test_a_watch_survives_an_object_that_nobody_can_map(bench: Bench) -> None:
+async def test_a_watch_survives_an_object_that_cannot_be_mapped(bench: Bench) -> None:
     def wakes(obj: Obj, caches: Caches) -> Iterable[Key]:
         if obj["metadata"]["name"] == "odd":
             raise KeyError("label")
@@ -193,7 +193,7 @@ async def test_a_type_that_is_not_served_is_waited_for_only_if_it_is_required(
     await asyncio.wait_for(strict.informers.synced(), 120)
 
 
-async def test_a_watch_that_is_told_to_wait_is_named(bench: Bench) -> None:
+async def test_a_watch_that_is_throttled_is_named(bench: Bench) -> None:
     bench.server.unserved.add(TOY)
     manager = bench.manager(watching("t", lambda toy, facts: Decision()))
     bench.start(manager.informers.watch())
@@ -276,7 +276,7 @@ async def test_a_deadline_in_the_past_is_no_hot_loop(bench: Bench) -> None:
     assert 90 <= bench.metrics.value("fournos_reconciles_total", "t", "done") <= 102
 
 
-async def test_notes_are_told_after_the_write(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+async def test_events_are_recorded_after_the_write(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     note = EventRecord("Normal", "Seen", "seen")
 

@@ -81,7 +81,7 @@ async def test_namespaces_take_turns(queue: Queue) -> None:
     assert [(await take(queue)).namespace for _ in range(3)] == ["crowd", "other", "crowd"]
 
 
-async def test_backoff_doubles_from_50_ms_to_a_minute_and_is_forgotten(queue: Queue) -> None:
+async def test_backoff_doubles_from_50_ms_to_a_minute_and_is_reset(queue: Queue) -> None:
     delays = [queue.retry(A) for _ in range(13)]
     assert delays[:4] == [0.05, 0.1, 0.2, 0.4]
     assert delays[-1] == 60.0
@@ -114,7 +114,7 @@ async def test_an_event_runs_a_key_at_once_and_takes_its_retry_along(queue: Queu
         await asyncio.wait_for(queue.get(), 20)
 
 
-async def test_when_an_outage_is_over_nobody_waits_for_long(queue: Queue, clock: LoopClock) -> None:
+async def test_when_an_outage_is_over_no_key_waits_for_long(queue: Queue, clock: LoopClock) -> None:
     for _ in range(12):
         queue.retry(B)
         queue.add(B)

@@ -81,7 +81,7 @@ async def test_an_object_that_is_gone_needs_no_status(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("error", [ServerError("down", status=503, retry_after=3), InvalidError("bad")])
-async def test_a_status_that_cannot_be_written_is_tried_again_and_nothing_is_told(
+async def test_a_status_that_cannot_be_written_is_tried_again_without_events(
     bench: Bench, error: KubeError
 ) -> None:
     bench.refuse("patch", error)
@@ -160,7 +160,7 @@ async def test_an_exception_is_kept_to_its_key(bench: Bench, caplog: pytest.LogC
 # --- failing steps -------------------------------------------------------------------------------------
 
 
-async def test_a_transient_failure_is_told_but_its_steps_wait(bench: Bench) -> None:
+async def test_a_transient_failure_is_reported_but_its_steps_wait(bench: Bench) -> None:
     seen: list[Facts] = []
     bench.refuse("create", ServerError("down", status=503, retry_after=2))
     thing = Create(THING, thing_of(bench.toy))

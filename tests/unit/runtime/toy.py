@@ -1,7 +1,7 @@
-"""A small system with everything that goes wrong in large ones, and with switches that make it go wrong.
+"""A small system with the difficulties of large ones, and with switches that introduce bugs.
 
-A Toy makes one Thing; somebody else readies it, holds it and does its work; the Toy holds it too, records
-the result, lets go of the Thing and only then says that it is done.
+A Toy creates one Thing; another controller readies it, holds it and does its work; the Toy holds it, too, and
+saves the result, releases the Thing and only then declares its end.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class Secrets:
         del self.stored[key.name]
 
     def touch(self, name: str) -> None:
-        """Somebody else writes: a new resourceVersion."""
+        """Writes as another client: a new resourceVersion."""
         self._store(name, self.stored[name])
 
     def _begin(self, verb: str, name: str) -> None:

@@ -1,4 +1,4 @@
-"""A sync carried out: conflicts, failures half-way, and what it tells."""
+"""A sync that is carried out: conflicts, partial failures, and its report."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ async def test_a_concurrent_change_is_read_again_and_kept() -> None:
     assert (calls, outcome.updated, value(secrets, "vault-a", "k")) == (["patch", "patch"], 1, "new")
 
 
-async def test_a_secret_that_somebody_makes_meanwhile_is_not_taken_over() -> None:
+async def test_a_secret_that_is_created_meanwhile_is_not_taken_over() -> None:
     secrets = Secrets()
 
     def interfere(verb: str, name: str) -> None:

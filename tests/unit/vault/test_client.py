@@ -55,7 +55,7 @@ def test_odd_names_reach_vault_as_they_are() -> None:
         assert read(vault)["with space#?"] == Entry("with space#?", {"k": "1"})
 
 
-def test_a_deleted_version_is_told_apart_from_a_failure() -> None:
+def test_a_deleted_version_is_distinguished_from_a_failure() -> None:
     with FakeVault({f"{PATH}/a": None}) as vault:
         found = read(vault)["a"]
     assert isinstance(found, Unreadable)

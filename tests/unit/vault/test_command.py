@@ -98,7 +98,7 @@ def test_a_dry_run_needs_no_cluster(
 
 
 def deaf(directory: Path) -> Path:
-    """A kubeconfig of an API server at whose port nobody listens."""
+    """A kubeconfig of a port without a listener."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

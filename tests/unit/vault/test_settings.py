@@ -63,7 +63,7 @@ def test_the_kv_mount(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_kv_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the token may not ask for it."""
+    """The version that is used if the token may not read it."""
     with FakeVault({f"{PATH}/a": {}}, version="1", knows_mounts=False) as vault:
         point_at(vault, monkeypatch)
         with pytest.raises(VaultError, match="VAULT_KV_VERSION=1"):

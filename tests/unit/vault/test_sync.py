@@ -168,7 +168,7 @@ MANAGED = {
 
 @pytest.mark.parametrize("adopt", [True, False])
 @pytest.mark.parametrize("how", MANAGED)
-def test_a_secret_of_somebody_else_is_refused_not_taken_over(how: str, adopt: bool) -> None:
+def test_a_foreign_secret_is_refused_not_taken_over(how: str, adopt: bool) -> None:
     changes, whose = MANAGED[how]
     present = secret("vault-e", {"k": "theirs"}, labels=changes["labels"])
     present["metadata"]["ownerReferences"] = [changes["owner"]] if "owner" in changes else []

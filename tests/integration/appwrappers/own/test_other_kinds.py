@@ -88,7 +88,7 @@ async def test_priorities_reach_across_kinds(stage: Stage, jobs_operator: Operat
 
 
 async def test_a_wrapped_fournos_job(stage: Stage, jobs_operator: Operator) -> None:
-    """It asks for its cluster through the AppWrapper, is told which it was given, and has no Workload."""
+    """The job requests its cluster through the AppWrapper, gets the assigned one, and has no Workload."""
     inner = lock("inner", exclusive=True, cluster=None)
     await stage.submit("outer", inner, annotations={"retryLimit": "0"})
     await stage.phase("outer", "Running")

@@ -1,4 +1,4 @@
-"""A kind of which nothing is known, installed while the operator runs: its end is heard of at once."""
+"""An unknown kind, installed while the operator runs: its end is observed at once."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def submit(stage: Stage, name: str, kind: Resource = GADGET) -> str:
     )
 
 
-async def test_its_end_is_heard_of_by_its_own_event(gadgets: Stage) -> None:
+async def test_its_end_is_observed_by_its_own_event(gadgets: Stage) -> None:
     """Long before any grace is over, which is a minute at least."""
     stage = gadgets
     for name in ("lost", "broken"):
@@ -81,7 +81,7 @@ async def test_its_end_is_heard_of_by_its_own_event(gadgets: Stage) -> None:
     await stage.gone(GADGET, "broken")
 
 
-async def test_a_kind_that_is_not_installed_stops_nobody(gadgets: Stage) -> None:
+async def test_a_kind_that_is_not_installed_blocks_nothing_else(gadgets: Stage) -> None:
     stage = gadgets
     await submit(stage, "absent", MISSING)
     found = await stage.phase("absent", "Failed")

@@ -73,7 +73,7 @@ async def test_evicted_on_either_side_it_runs_again(fleet: Fleet) -> None:
 
 
 async def test_a_lost_worker_gives_its_place_back(fleet: Fleet) -> None:
-    """The status that it mirrored last says that it runs; that holds up nobody here."""
+    """The last mirrored status shows it running; this blocks nothing on the manager cluster."""
     async with kubelet(fleet) as node:
         await start(fleet)
         good = fleet.workers["w1"].cluster.kubeconfig_path.read_text()

@@ -1,4 +1,4 @@
-"""Who is let in to /metrics, how often the API server is asked, and what a flood of tokens does."""
+"""Access to /metrics, the number of reviews, and the effect of a flood of tokens."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ async def test_a_flood_of_tokens_is_turned_away_and_those_who_may_stay_in() -> N
     assert len(reviewer.requests) == before + AT_ONCE
 
 
-async def test_a_known_token_is_reviewed_again_during_a_flood_and_a_forgotten_one_is_not() -> None:
+async def test_a_known_token_is_reviewed_again_during_a_flood_and_an_evicted_one_is_not() -> None:
     reviewer = Reviewer()
     authorizer = reviewer.authorizer()
     assert await authorizer.authorize("Bearer good") is Verdict.ALLOWED

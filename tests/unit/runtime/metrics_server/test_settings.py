@@ -97,7 +97,7 @@ async def test_where_metrics_are_and_how_long_an_answer_is_kept(monkeypatch: pyt
             url, name = f"https://{host}:{port}/metrics", "gauges.ns.svc"
             async with session.get(url, ssl=trust, server_hostname=name) as answer:
                 assert answer.status == 200
-            requested.append(sum(resource == TOKEN_REVIEW for resource, _ in api.reviewer.asked))
+            requested.append(sum(resource == TOKEN_REVIEW for resource, _ in api.reviewer.requests))
     assert requested == [1, 1, 2]
     for task in going:
         task.cancel()

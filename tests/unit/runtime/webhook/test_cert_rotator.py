@@ -231,7 +231,7 @@ async def test_another_version_s_table_is_left_to_the_leader() -> None:
 
 
 @pytest.mark.parametrize(("labels", "words"), [({}, "is not ours"), ({LABEL: "x"}, "of the operator in x")])
-async def test_somebody_else_s_configuration_is_left_alone(labels: dict[str, str], words: str) -> None:
+async def test_a_foreign_configuration_is_left_alone(labels: dict[str, str], words: str) -> None:
     server = Server()
     foreign = server.create(VALIDATING_WEBHOOKS, {"metadata": {"name": NAME.name, "labels": labels}})
     async with Replica(server).running(leads=True) as replica:

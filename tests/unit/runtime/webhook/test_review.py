@@ -1,4 +1,4 @@
-"""An AdmissionReview in, a verdict out: what is read, asked and answered."""
+"""AdmissionReview requests and responses: parsing, facts and verdicts."""
 
 from __future__ import annotations
 

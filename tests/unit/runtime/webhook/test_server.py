@@ -1,4 +1,4 @@
-"""The server's own life: a certificate that changes while it serves, and an end that cuts nobody off."""
+"""The webhook server: certificates that change while it serves, and a shutdown that ends open requests."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_at_its_end_it_is_not_ready_any_more() -> None:
 
 
 async def test_only_who_knows_the_path_is_answered() -> None:
-    """Else any pod could ask what any user may create."""
+    """Otherwise any pod could find out what any user may create."""
     requested: list[str] = []
 
     def review(request: Request, facts: Facts) -> Review:

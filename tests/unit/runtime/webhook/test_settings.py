@@ -1,4 +1,4 @@
-"""Each variable of the webhooks is seen by the API server that asks them, or in what is registered there."""
+"""Each variable of the webhooks has its effect on the server or on the registered configuration."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_the_terms_of_the_certificate(monkeypatch: pytest.MonkeyPatch) -> 
         assert (await after(60.7)).current == renewed.next
 
 
-async def test_where_it_listens_and_whom_it_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_its_address_and_its_accepted_clients(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On this port of this host alone, to those with a certificate of client_authorities alone."""
     host, port, ours = "127.0.0.2", free_port(), Authority("api-server")
     file = tmp_path / "ca.pem"
