@@ -47,9 +47,7 @@ class Limits:
         """Raises ArtifactError if a file of this path and size is too much beside the present ones."""
         others = [one for one in present if one.path != path]
         if len(others) + 1 > self.files:
-            raise ArtifactError(
-                f"the run has {len(others)} artifacts already, and at most {self.files} are kept"
-            )
+            raise ArtifactError(f"the run has {len(others)} artifacts, and at most {self.files} are kept")
         total = sum(one.size for one in others) + size
         if total > self.bytes:
             raise ArtifactError(

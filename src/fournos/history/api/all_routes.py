@@ -1,0 +1,10 @@
+"""All routes of the API."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fournos.history.api import artifacts, runs
+from fournos.history.api.routes import Route
+
+ROUTES: Final[tuple[Route, ...]] = (*runs.ROUTES, *artifacts.ROUTES)

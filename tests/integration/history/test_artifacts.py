@@ -1,0 +1,166 @@
+"""Artifacts over the API, on both databases and a directory of blobs: sent, replaced, refused, deleted."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from fournos.history.api.all_routes import ROUTES
+from fournos.history.api.authentication import Authenticator
+from fournos.history.api.authorization import Authorizer
+from fournos.history.api.server import HistoryServer
+from fournos.history.api.service import HistoryService
+from fournos.history.artifacts.archive import CHUNK
+from fournos.history.artifacts.rules import Limits
+from fournos.history.blobs import DirectoryBlobs
+from fournos.history.records import Identity, Record
+from fournos.history.store import Store, StoreQueryError, StoreUnavailableError
+from fournos.history.store.namespaces import namespaces
+from fournos.history.store.retention import Limits as Retention
+from fournos.history.store.retention import expire
+from fournos.runtime.clock import SystemClock
+from tests.history import a_run, at, ended
+from tests.unit.history.api.service import Reviews
+
+RUN = "/api/v1/namespaces/perf/runs/job-1/artifacts"
+
+
+@dataclass
+class Stage:
+    client: TestClient[Any, Any]
+    store: Store
+    blobs: DirectoryBlobs
+    folder: Path
+
+    async def send(self, path: str, content: bytes, **headers: str) -> tuple[int, Any]:
+        given = {
+            "Authorization": "Bearer t-ann",
+            "X-Content-SHA256": hashlib.sha256(content).hexdigest(),
+            **headers,
+        }
+        async with self.client.put(f"{RUN}/{path}", data=BytesIO(content), headers=given) as response:
+            return response.status, await response.json()
+
+    async def get(self, path: str = "") -> tuple[int, Any, Any]:
+        headers = {"Authorization": "Bearer t-ann"}
+        async with self.client.get(RUN + path, headers=headers) as response:
+            body = await (response.read() if path and response.status == 200 else response.json())
+            return response.status, body, response.headers
+
+    def files(self) -> list[Path]:
+        return [one for one in self.folder.rglob("*") if one.is_file()]
+
+
+@pytest.fixture
+async def stage(store: Store, tmp_path: Path) -> AsyncIterator[Stage]:
+    reviews = Reviews()
+    reviews.may("ann", "get", "create", resource="runs/artifacts")
+    reviews.may("ann", "delete", "get")
+    run = a_run(1, identity=Identity("here", "perf", "uid-1"), namespace_uid="uid-perf")
+    await store.record(Record(run))
+    blobs = DirectoryBlobs(tmp_path / "blobs")
+    service = HistoryService(
+        store, blobs, cluster="here", clock=SystemClock(), limits=Limits(files=3, bytes=10 * CHUNK)
+    )
+    server = HistoryServer(
+        ROUTES,
+        service,
+        reviews,  # type: ignore[arg-type]
+        Authenticator(reviews, monotonic=lambda: 0.0),  # type: ignore[arg-type]
+        Authorizer(reviews, service.store, monotonic=lambda: 0.0),  # type: ignore[arg-type]
+        version="1",
+        unavailable=(StoreUnavailableError,),
+        refused=(StoreQueryError,),
+    )
+    async with TestClient(TestServer(server.app())) as client:
+        yield Stage(client, store, blobs, tmp_path / "blobs")
+
+
+async def test_a_file_of_several_chunks_comes_back_as_it_was_sent(stage: Stage) -> None:
+    content = bytes(range(256)) * (CHUNK // 256 * 2 + 7)
+    status, body = await stage.send("a%20b/plot.png", content)
+    assert (status, body["path"], body["size"]) == (200, "a b/plot.png", len(content))
+    status, found, headers = await stage.get("/a%20b/plot.png")
+    assert (status, found) == (200, content)
+    assert headers["Content-Disposition"] == "attachment; filename*=UTF-8''plot.png"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert (await stage.get())[1] == [body]
+
+
+async def test_the_same_file_again_is_stored_once_and_another_replaces_it(stage: Stage) -> None:
+    first = await stage.send("log.txt", b"one")
+    assert await stage.send("log.txt", b"one") == first
+    await stage.send("copy.txt", b"one")
+    assert len(stage.files()) == 1
+    await stage.send("log.txt", b"two")
+    assert (await stage.get("/log.txt"))[1] == b"two"
+    assert (await stage.get("/copy.txt"))[1] == b"one"
+    await stage.send("copy.txt", b"two")
+    assert len(stage.files()) == 1, "nothing refers to the first content any more"
+
+
+async def test_an_empty_file(stage: Stage) -> None:
+    assert (await stage.send("empty", b""))[0] == 200
+    assert (await stage.get("/empty"))[1] == b""
+
+
+async def test_what_is_cut_or_altered_on_the_way_leaves_nothing(stage: Stage) -> None:
+    status, body = await stage.send("x", b"data", **{"X-Content-SHA256": "0" * 64})
+    assert (status, body["reason"]) == (422, "Invalid")
+    assert "checksum" in body["message"]
+    assert not stage.files()
+    assert (await stage.get())[1] == []
+    assert (await stage.send("x", b"data", **{"X-Content-SHA256": "nonsense"}))[0] == 422
+
+
+@pytest.mark.parametrize(
+    "path", ["%2e%2e/x", "a/%2e%2e/%2e%2e/x", "a//x", "a%5Cx", "a%00x", "/x", "a/./x%0A", "x" * 600]
+)
+async def test_a_path_that_is_not_plain_is_refused(stage: Stage, path: str) -> None:
+    status, _ = await stage.send(path, b"x")
+    assert status in (404, 422)
+    assert not stage.files()
+
+
+async def test_the_limits_of_a_run(stage: Stage) -> None:
+    for name in "abc":
+        assert (await stage.send(name, name.encode()))[0] == 200
+    status, body = await stage.send("d", b"d")
+    assert (status, body["message"]) == (422, "the run has 3 artifacts, and at most 3 are kept")
+    assert (await stage.send("c", b"again"))[0] == 200
+    status, body = await stage.send("c", b"x" * (10 * CHUNK))
+    assert status == 422
+    assert "bytes of artifacts" in body["message"]
+
+
+async def test_they_go_with_their_run(stage: Stage) -> None:
+    await stage.send("log.txt", b"one")
+    async with stage.client.delete(
+        "/api/v1/namespaces/perf/runs/job-1", headers={"Authorization": "Bearer t-ann"}
+    ) as response:
+        assert response.status == 204
+    assert not stage.files()
+    assert (await stage.get())[0] == 404
+
+
+async def test_they_expire_with_their_run(stage: Stage) -> None:
+    await stage.send("log.txt", b"one")
+    (run,) = [one async for one in stage.store.open_runs("here", "FournosJob")]
+    await stage.store.record(Record(ended(run)))
+    assert await expire(stage.store, stage.blobs, Retention(runs=0), at(10_000)) == 1
+    assert not stage.files()
+
+
+async def test_each_namespace_with_runs_is_found_once(store: Store) -> None:
+    assert await namespaces(store) == []
+    for number, (name, uid) in enumerate([("a", "1"), ("b", "2"), ("a", "1"), ("a", "3")]):
+        identity = Identity("here", name, f"uid-{number}")
+        await store.record(Record(a_run(number, identity=identity, namespace_uid=uid)))
+    assert sorted(await namespaces(store)) == [("a", "1"), ("a", "3"), ("b", "2")]
