@@ -1,7 +1,6 @@
-"""Admission of AppWrappers as pure functions: defaults, refusals, and the questions for the API server.
+"""Validation of AppWrappers as pure functions: refusals, and the questions for the API server.
 
-`default` and `review` are the reviews of the two webhooks. Without webhooks the controller makes the checks
-that need no user.
+`review` is the validating webhook. Without webhooks the controller makes the checks that need no user.
 """
 
 from __future__ import annotations
@@ -26,22 +25,15 @@ from fournos.appwrappers.podsets import declared, template_of
 from fournos.appwrappers.rules import check
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.warnings import probes, warnings
-from fournos.kube.resource import Key, Obj
+from fournos.kube.resource import Obj
 from fournos.queueing.ensure import MAX_EXECUTION_LABEL, max_execution_seconds
-from fournos.queueing.kinds import LOCAL_QUEUE
-from fournos.queueing.managed import MULTIKUEUE
-from fournos.queueing.managed_by import leaves
 from fournos.queueing.workload import QUEUE_NAME_LABEL
-from fournos.runtime.decision import Facts, LiveGet, MayCreate, Present, Unknown
+from fournos.runtime.decision import Facts, MayCreate, Present, Unknown
 from fournos.runtime.webhook.types import Request, Review
 
-_LABEL_MAX = 63
-_NO_LABEL = re.compile(r"[^-_.A-Za-z0-9]")
 # These texts become part of a request's path, so only the characters of names are allowed.
 _API_VERSION = re.compile(r"([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[a-z][a-z0-9]*", re.ASCII)
 _KIND = re.compile(r"[A-Z][A-Za-z0-9]*", re.ASCII)
-_DEFAULT_QUEUE = "default"
-"""The LocalQueue that Kueue assigns to jobs without a queue, if it exists."""
 
 
 def review(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> Review:
@@ -51,7 +43,7 @@ def review(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> R
         return Review(tuple(changes(request.old, request.new)), warnings=tuple(late))
     found = (
         *problems(request.new, own_workloads=settings.workloads == "own"),
-        *unusable(_section(_section(request.new, "metadata"), "annotations")),
+        *unusable(section(section(request.new, "metadata"), "annotations")),
     )
     if found:
         return Review(found)
@@ -124,7 +116,7 @@ def problems(new: Obj, *, own_workloads: bool = True) -> list[Violation]:
             )
             found.append(Violation(f"{at}.template", text, "own-workloads"))
         try:
-            inferred = len(_inferred(component["template"]))
+            inferred = len(inferred_pod_sets(component["template"]))
         except InferenceError:
             inferred = 0
         total += max(len(component.get("podSets") or ()), inferred)
@@ -163,7 +155,7 @@ def _component(component: Mapping[str, Any], namespace: str, at: str) -> Iterato
         yield Violation(f"{at}.template.metadata.namespace", text, "namespace")
     written = declared(component)
     try:
-        inferred = _inferred(template)
+        inferred = inferred_pod_sets(template)
         for one in (*inferred, *written):
             template_of(template, one.path)
     except (PathError, InferenceError) as error:
@@ -201,7 +193,7 @@ def _contradicts(template: Obj, written: Sequence[PodSetSpec], inferred: Sequenc
 
 def _late_annotations(old: Obj, new: Obj) -> Iterator[str]:
     """Yields warnings: an update with an unusable annotation is accepted, and the default counts."""
-    before, after = (_section(one["metadata"], "annotations") for one in (old, new))
+    before, after = (section(one["metadata"], "annotations") for one in (old, new))
     changed = {name: text for name, text in after.items() if before.get(name) != text}
     for problem in unusable(changed):
         yield f"{problem}; until then the default counts"
@@ -224,106 +216,15 @@ def changes(old: Obj, new: Obj) -> Iterator[Violation]:
             yield Violation(f"metadata.labels[{label}]", "attempt to change immutable field", "user-fixed")
 
 
-# --- defaults ----------------------------------------------------------------------------------
-
-
-def default(request: Request, facts: Facts, *, settings: AppWrapperSettings) -> Review:
-    """Returns the mutating webhook's answer to a creation.
-
-    It runs before the schema validation, so any content must be expected. It sets the labels of the user who
-    created the AppWrapper. It writes the pod sets of kinds that Kueue's own inference does not know. If this
-    operator creates the Workloads, it suspends an AppWrapper with a queue; otherwise Kueue's does.
-    """
-    new = request.new
-    labels = _section(_section(new, "metadata"), "labels")
-    wanted = {
-        names.USER_LABEL: label_value(request.user.name),
-        names.USER_ID_LABEL: label_value(request.user.uid),
-    }
-    queue = labels.get(QUEUE_NAME_LABEL) or settings.default_queue_name
-    if not queue and settings.workloads == "own":
-        question = LiveGet(LOCAL_QUEUE, Key(request.key.namespace, _DEFAULT_QUEUE))
-        match facts.require(question):
-            case Unknown(reason):
-                return _queue_unknown("whether there is a default queue", reason)
-            case Present():
-                queue = _DEFAULT_QUEUE
-    elsewhere: bool | Unknown = False
-    if queue:
-        wanted[QUEUE_NAME_LABEL] = queue
-        elsewhere = settings.workloads == "own" and leaves(_to_dispatch(request), queue, facts)
-    if isinstance(elsewhere, Unknown):
-        return _queue_unknown("whether the queue leads to other clusters", elsewhere.reason)
-    patch: dict[str, Any] = {}
-    differing = {key: value for key, value in wanted.items() if labels.get(key) != value}
-    if differing:
-        patch["metadata"] = {"labels": differing}
-    spec = _spec(new, suspend=settings.workloads == "own" and _waits(queue, settings))
-    if elsewhere:
-        spec["managedBy"] = MULTIKUEUE
-    if spec:
-        patch["spec"] = spec
-    return Review(patch=patch)
-
-
-def _to_dispatch(request: Request) -> Obj:
-    """Returns the AppWrapper with its namespace. `managedBy` is kept only if it names another controller."""
-    spec = _section(request.new, "spec")
-    kept = {"managedBy": spec["managedBy"]} if spec.get("managedBy") not in names.MANAGED_BY_US else {}
-    meta = {**_section(request.new, "metadata"), "namespace": request.key.namespace}
-    return {"metadata": meta, "spec": kept}
-
-
-def _queue_unknown(what: str, reason: str) -> Review:
-    """Returns a transient refusal; the client may try again."""
-    text = f"could not learn {what}, try again: {reason}"
-    return Review((Violation(f"metadata.labels[{QUEUE_NAME_LABEL}]", text, "queue"),), transient=True)
-
-
-def _waits(queue: str, settings: AppWrapperSettings) -> bool:
-    """True if it must wait (Kueue's rule): it has a queue, or manage_jobs_without_queue_name is set."""
-    return bool(queue) or settings.manage_jobs_without_queue_name
-
-
-def _spec(new: Obj, *, suspend: bool) -> dict[str, Any]:
-    """Returns the changes of the spec: `suspend` and the pod sets."""
-    spec = _section(new, "spec")
-    patch: dict[str, Any] = {"suspend": True} if suspend and spec.get("suspend") is not True else {}
-    before = spec.get("components")
-    if isinstance(before, list):
-        after = [_with_pod_sets(component) for component in before]
-        if after != before:
-            patch["components"] = after
-    return patch
-
-
-def _section(obj: Any, name: str) -> Mapping[str, Any]:
+def section(obj: Any, name: str) -> Mapping[str, Any]:
     """Returns the section; {} if there is none."""
     found = obj.get(name) if isinstance(obj, Mapping) else None
     return found if isinstance(found, Mapping) else {}
 
 
-def _with_pod_sets(component: Any) -> Any:
-    """Returns the component with its inferred pod sets, if the user declared none."""
-    template = _section(component, "template")
-    kind = wrapped_kind(template)
-    if kind is None or kind.kueue_infers or kind.bare or component.get("podSets"):
-        return component
-    try:
-        found = _inferred(template)
-    except InferenceError:
-        return component  # the validating webhook refuses it and gives the reason
-    return {**component, "podSets": [{"path": one.path, "replicas": one.replicas} for one in found]}
-
-
-def _inferred(template: Obj) -> tuple[PodSetSpec, ...]:
+def inferred_pod_sets(template: Obj) -> tuple[PodSetSpec, ...]:
     """Returns the inferred pod sets. Raises InferenceError, also for a template of any other shape."""
     try:
         return infer(template)
     except (AttributeError, TypeError) as error:
         raise InferenceError(f"the template is no {template.get('kind')}") from error
-
-
-def label_value(text: str) -> str:
-    """Returns the text as a valid label value of at most 63 characters."""
-    return _NO_LABEL.sub("_", text[:_LABEL_MAX]).strip("-_.")

@@ -38,7 +38,7 @@ def suspended(ctx: Context) -> Decision:
 def claim(ctx: Context, steps: tuple[Step, ...] = ()) -> Decision:
     """Writes names and kinds of all components to the status and enters the phase Resuming.
 
-    This happens before the first component is created, so that a teardown knows every object that may exist.
+    This happens before the first component is created, so that a teardown finds every object that may exist.
     """
     for index, template in enumerate(ctx.templates):
         ctx.draft.amend_component(

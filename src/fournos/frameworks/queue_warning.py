@@ -44,7 +44,7 @@ CANNOT_BE_HELD: Final = QueueWarning(
 def queued_twice(framework: Framework) -> QueueWarning:
     """Returns the warning that Kueue's pod integration also queues the pods.
 
-    Kueue follows the owners of a pod only through kinds that it knows, so all
+    Kueue follows the owners of a pod only through configured kinds, so all
     intermediate kinds must be listed.
     """
     kinds = ", ".join((framework.name, *framework.between))

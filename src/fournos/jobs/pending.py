@@ -189,7 +189,7 @@ def _claim(ctx: Context, workload: Obj, cluster: str) -> Decision:
     """Starts an attempt in the status.
 
     Claim before make: the attempt's number and cluster are written before its first object is created, so
-    that a restarted operator knows which run it owns.
+    that a restarted operator finds the run that it owns.
     """
     ctx.draft.begin_attempt(
         cluster=cluster,

@@ -20,7 +20,7 @@ class Clock(Protocol):
 
 
 # CLOCK_BOOTTIME also counts the time that a machine is suspended.  Without that, a leader that wakes up
-# would believe in a lease that another process may have taken meanwhile.
+# would rely on a lease that another process may have taken meanwhile.
 _MONOTONIC = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 

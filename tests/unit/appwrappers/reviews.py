@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from fournos.appwrappers.admission import default, review
+from fournos.appwrappers.admission import review
+from fournos.appwrappers.defaults import default
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fournos.appwrappers.admission import default, review
+from fournos.appwrappers.admission import review
+from fournos.appwrappers.defaults import default
 from fournos.appwrappers.kinds import GROUP_COUNT, WRAPPED, WrappedKind
 from fournos.appwrappers.podsets import pod_sets_of
 from fournos.appwrappers.rules import RULES

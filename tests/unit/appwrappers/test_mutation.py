@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.appwrappers.admission import default, label_value
+from fournos.appwrappers.defaults import default, label_value
 from fournos.appwrappers.names import MANAGER
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks

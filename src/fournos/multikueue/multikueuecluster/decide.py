@@ -16,7 +16,7 @@ from fournos.runtime.decision import Decision, EventRecord, Facts
 
 
 def decide(observed: Observed, facts: Facts, now: datetime, *, namespace: str) -> Decision:
-    """Returns the next step of a connection: connect, refuse or forget.  Pure."""
+    """Returns the next step of a connection: connect, refuse or disconnect.  Pure."""
     failure = facts.failure
     if failure is not None:
         if failure.transient:

@@ -1,4 +1,4 @@
-"""The steps that connect to a worker, refuse its kubeconfig or forget the worker."""
+"""The steps that connect to a worker, refuse its kubeconfig or disconnect it."""
 
 from __future__ import annotations
 

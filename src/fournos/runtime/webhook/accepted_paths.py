@@ -1,6 +1,6 @@
 """The unguessable first segment of each webhook's path.
 
-Only a caller that knows it from the API server's configuration may use a webhook; others could learn from the
+Only a caller that has it from the API server's configuration may use a webhook; others could learn from the
 answers what a user may create.  The segment is derived from the certificate's key, so every replica that
 reads the Secret has it, and it changes with the certificate.
 """
