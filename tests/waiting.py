@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-Complaint = str | Callable[[], str]
+Message = str | Callable[[], str]
 """The text of the failure; a function is called after the limit, so that it describes the last state."""
 
 
 async def until(
     look: Callable[[], Any],
-    complaint: Complaint = "the condition does not hold",
+    message: Message = "the condition does not hold",
     *,
     limit: float = 30.0,
     pause: float = 0.05,
@@ -23,7 +23,7 @@ async def until(
 ) -> Any:
     """Returns the first true result of `look`, which may be asynchronous.
 
-    Raises AssertionError after `limit` seconds of the event loop, with the complaint and `report`.
+    Raises AssertionError after `limit` seconds of the event loop, with the message and `report`.
     """
     try:
         async with asyncio.timeout(limit) as timer:
@@ -37,20 +37,20 @@ async def until(
     except TimeoutError:
         if not timer.expired():  # raised by `look`
             raise
-        raise AssertionError(f"{_text(complaint)}, after {limit:g} s\n{report()}") from None
+        raise AssertionError(f"{_text(message)}, after {limit:g} s\n{report()}") from None
 
 
-async def seconds_until(look: Callable[[], Any], complaint: Complaint = "", **options: Any) -> float:
+async def seconds_until(look: Callable[[], Any], message: Message = "", **options: Any) -> float:
     """Waits as `until` does and returns how long it took."""
     loop = asyncio.get_running_loop()
     began = loop.time()
-    await until(look, complaint, **options)
+    await until(look, message, **options)
     return loop.time() - began
 
 
 def blocking_until(
     look: Callable[[], Any],
-    complaint: Complaint = "the condition does not hold",
+    message: Message = "the condition does not hold",
     *,
     limit: float = 60.0,
     pause: float = 0.25,
@@ -61,7 +61,7 @@ def blocking_until(
         if found := look():
             return found
         time.sleep(pause)
-    raise AssertionError(f"{_text(complaint)}, after {limit:g} s")
+    raise AssertionError(f"{_text(message)}, after {limit:g} s")
 
 
 def free_port() -> int:
@@ -71,5 +71,5 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def _text(complaint: Complaint) -> str:
-    return complaint if isinstance(complaint, str) else complaint()
+def _text(message: Message) -> str:
+    return message if isinstance(message, str) else message()

@@ -14,7 +14,7 @@ from fournos.kube.client import Client
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import CLUSTER_QUEUE
 from tests.integration.appwrappers.kubelet import Kubelet
-from tests.integration.appwrappers.stage import Stage
+from tests.integration.appwrappers.stage import AppWrapperStage
 from tests.integration.conftest import Server
 from tests.integration.jobs.operator import Operator
 
@@ -45,17 +45,19 @@ def settings(workloads: str, *, namespace: str = "default") -> dict[str, str]:
 
 
 @pytest.fixture
-async def prepared(server: Server, client: Client, crds: None, namespace: str) -> AsyncIterator[Stage]:
+async def prepared(
+    server: Server, client: Client, crds: None, namespace: str
+) -> AsyncIterator[AppWrapperStage]:
     """Without an operator."""
     async with Kubelet(client, namespace).working() as kubelet:
-        stage = Stage(namespace, client, server, kubelet)
+        stage = AppWrapperStage(namespace, client, server, kubelet)
         await stage.set_up()
         yield stage
     await client.delete(CLUSTER_QUEUE, Key("", namespace))
 
 
 @pytest.fixture
-async def stage(prepared: Stage, operator: Operator) -> Stage:
+async def stage(prepared: AppWrapperStage, operator: Operator) -> AppWrapperStage:
     prepared.tail = operator.tail
     await operator.ready()
     return prepared

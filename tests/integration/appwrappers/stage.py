@@ -10,12 +10,11 @@ from fournos.api.conditions import condition, is_true
 from fournos.api.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.client import Client
-from fournos.kube.errors import NotFoundError
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.conftest import Server
-from tests.waiting import Complaint, until
+from tests.integration.stage import Stage
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 QUEUE = "user-queue"
@@ -23,10 +22,11 @@ FLAVOR = "appwrappers-a"
 CLASSES = {"appwrappers-low": 10, "appwrappers-mid": 20, "appwrappers-high": 30}
 
 
-class Stage:
+class AppWrapperStage(Stage):
+    """A namespace with a ClusterQueue and LocalQueues of its own, and a node that is played."""
+
     def __init__(self, namespace: str, client: Client, server: Server, kubelet: Kubelet) -> None:
-        self.namespace = namespace
-        self.client = client
+        super().__init__(namespace, client)
         self.kubelet = kubelet
         self.tail: Callable[[], str] = lambda: ""
         """The operator's log, for a test that has failed."""
@@ -103,12 +103,6 @@ class Stage:
         await self.client.create(APPWRAPPER, body)
         return name
 
-    async def get(self, resource: Resource, name: str) -> Obj:
-        return await self.client.get(resource, Key(self.namespace, name))
-
-    async def patch(self, resource: Resource, name: str, body: Obj, **kwargs: Any) -> Obj:
-        return await self.client.patch(resource, Key(self.namespace, name), body, **kwargs)
-
     # --- looking ----------------------------------------------------------------------------------------
 
     async def phase(self, name: str, *phases: str, limit: float = 30) -> Obj:
@@ -150,14 +144,7 @@ class Stage:
         return found
 
     async def gone(self, resource: Resource, name: str, *, limit: float = 30) -> None:
-        async def absent() -> bool:
-            try:
-                await self.get(resource, name)
-            except NotFoundError:
-                return True
-            return False
-
-        await self.until(absent, f"{resource.kind} {name} stays", limit=limit)
+        await self.until(lambda: self.is_gone(resource, name), f"{resource.kind} {name} stays", limit=limit)
 
     async def reserved(self, resource: str = "cpu") -> str:
         """What Kueue counts as taken."""
@@ -168,8 +155,8 @@ class Stage:
                     return str(one["total"])
         return "0"
 
-    async def until(self, look: Callable[[], Any], message: Complaint, *, limit: float = 30) -> Any:
-        return await until(look, message, limit=limit, report=self.tail)
+    def logs(self) -> str:
+        return self.tail()
 
 
 def messages_of(obj: Obj) -> str:

@@ -9,10 +9,10 @@ from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import WORKLOAD
-from tests.integration.appwrappers.stage import Stage, job, pod
+from tests.integration.appwrappers.stage import AppWrapperStage, job, pod
 
 
-async def test_kueue_suspends_and_admits(stage: Stage) -> None:
+async def test_kueue_suspends_and_admits(stage: AppWrapperStage) -> None:
     stage.kubelet.endless.add("here")
     await stage.submit("here", pod("here"), job("here-job"), suspend=False)
     await stage.condition("here", "Admitted", "True", limit=150)  # its integration has to find the CRD
@@ -33,7 +33,7 @@ async def test_kueue_suspends_and_admits(stage: Stage) -> None:
     await stage.gone(WORKLOAD, workload["metadata"]["name"], limit=60)
 
 
-async def test_what_it_cannot_queue_is_refused_in_words(stage: Stage) -> None:
+async def test_what_it_cannot_queue_is_refused_in_words(stage: AppWrapperStage) -> None:
     run = {"apiVersion": "tekton.dev/v1", "kind": "PipelineRun", "metadata": {"name": "run"}, "spec": {}}
     await stage.submit("bare", run)
     found = await stage.phase("bare", "Failed")
@@ -60,7 +60,7 @@ def groups() -> dict[str, Any]:
     return {"template": body, "podSets": declared}
 
 
-async def test_quota_is_asked_for_what_a_template_makes(stage: Stage) -> None:
+async def test_quota_is_asked_for_what_a_template_makes(stage: AppWrapperStage) -> None:
     """Kueue counts by the status, which states what is made, whatever the spec declares."""
     await stage.stop_policy("Hold")
     await stage.submit("groups", components=[groups()])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,18 @@ from fournos.kube.kinds import NAMESPACE, NODE, SECRET
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from tests.integration.conftest import Server
-from tests.waiting import free_port, seconds_until
+from tests.integration.stage import Stage
+from tests.waiting import Message, free_port, seconds_until
 
 ROOT = Path(__file__).resolve().parents[3]
 SLOT = "fournos/cluster-slot"
 
 
-class Hub:
+class ClusterStage(Stage):
     """Namespaces and a ClusterQueue of one test; names of clusters begin with the namespace's."""
 
     def __init__(self, client: Client, namespace: str, kubeconfig: Path, directory: Path) -> None:
-        self.client = client
+        super().__init__(namespace, client)
         self.name = namespace
         self.secrets = f"{namespace}-secrets"
         self.kubeconfig = kubeconfig
@@ -96,27 +97,26 @@ class Hub:
             for entry in group["flavors"]
         }
 
-    async def until(self, holds: Callable[[], Awaitable[Any]], what: str, *, limit: float = 60.0) -> float:
-        """Returns the seconds that it took."""
-        return await seconds_until(holds, what, limit=limit, pause=0.1, report=self.tail)
+    async def until(self, look: Callable[[], Any], message: Message, *, limit: float = 60.0) -> Any:
+        return await super().until(look, message, limit=limit)
 
-    def tail(self) -> str:
-        """The end of the operator's log."""
+    async def seconds_until(self, look: Callable[[], Any], message: Message, *, limit: float = 60.0) -> float:
+        """Waits as `until` does and returns how long it took."""
+        return await seconds_until(look, message, limit=limit, report=self.logs)
+
+    def logs(self) -> str:
+        """Returns the end of the operator's log."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-25:]) if self.log.exists() else ""
 
     async def gone(self, cluster: str) -> bool:
-        try:
-            await self.cluster(cluster)
-        except NotFoundError:
-            return True
-        return False
+        return await self.is_gone(FOURNOS_CLUSTER, cluster)
 
 
 @pytest.fixture
 async def hub(
     server: Server, client: Client, crds: None, namespace: str, kubeconfig: Path, tmp_path: Path
-) -> AsyncIterator[Hub]:
-    hub = Hub(client, namespace, kubeconfig, tmp_path)
+) -> AsyncIterator[ClusterStage]:
+    hub = ClusterStage(client, namespace, kubeconfig, tmp_path)
     await client.create(NAMESPACE, {"metadata": {"name": hub.secrets}})
     queue = {
         "apiVersion": CLUSTER_QUEUE.api_version,

@@ -15,7 +15,7 @@ from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
 from tests.fakes.pki import Authority
 from tests.faults.proxy import FaultProxy
-from tests.integration.clusters.conftest import SLOT, Hub
+from tests.integration.clusters.conftest import SLOT, ClusterStage
 
 PEOPLE = Authority("people")
 
@@ -31,7 +31,9 @@ def of_client(proxy: FaultProxy, tmp_path: Path, *, until: datetime) -> bytes:
     return yaml.safe_dump(content).encode()
 
 
-async def test_expired_certificates(hub: Hub, gpu_node: str, kubeconfig: Path, tmp_path: Path) -> None:
+async def test_expired_certificates(
+    hub: ClusterStage, gpu_node: str, kubeconfig: Path, tmp_path: Path
+) -> None:
     hub.start(enable="clusters")
     now = datetime.now(UTC)
     past = now - timedelta(minutes=1)
@@ -69,7 +71,7 @@ async def test_expired_certificates(hub: Hub, gpu_node: str, kubeconfig: Path, t
             return (await hub.quotas()).get(ends, {}).get(SLOT) == wanted
 
         await hub.until(lambda: slots(100), "it takes no jobs")
-        took = await hub.until(lambda: becomes(ends, "Invalid"), "an expiry is not noticed")
+        took = await hub.seconds_until(lambda: becomes(ends, "Invalid"), "an expiry is not noticed")
         assert took < 15
         for type_ in ("Reachable", "KubeconfigValid"):
             reason, message = await reported(ends, type_)

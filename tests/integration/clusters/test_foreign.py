@@ -9,12 +9,12 @@ from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.kube.errors import NotFoundError
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD
-from tests.integration.clusters.conftest import SLOT, Hub
+from tests.integration.clusters.conftest import SLOT, ClusterStage
 from tests.integration.clusters.test_hub import workload_of
 
 
 async def test_they_are_waited_for_and_who_waits_is_admitted_when_a_drain_ends(
-    hub: Hub, gpu_node: str, kubeconfig: Path
+    hub: ClusterStage, gpu_node: str, kubeconfig: Path
 ) -> None:
     name = f"{hub.name}-a"
     hub.start()
@@ -53,7 +53,9 @@ async def test_they_are_waited_for_and_who_waits_is_admitted_when_a_drain_ends(
 
     # The drain ends while the lock is only requested: whoever waited gets in at once, the lock does not.
     await hub.edit(name, drain=None)
-    took = await hub.until(lambda: admitted(late), "who waited is not looked at when the draining ends")
+    took = await hub.seconds_until(
+        lambda: admitted(late), "who waited is not looked at when the draining ends"
+    )
     assert took < 10
     assert not (await hub.status(name)).get("locked") and await admitted(first)
     await hub.edit(name, owner="")

@@ -19,7 +19,7 @@ from fournos.kube.errors import ConflictError, InvalidError, NotFoundError
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import CLUSTER_QUEUE, RESOURCE_FLAVOR, WORKLOAD
-from tests.integration.clusters.conftest import SLOT, Hub, set_gpus_of_node
+from tests.integration.clusters.conftest import SLOT, ClusterStage, set_gpus_of_node
 from tests.integration.kube.test_fleet import can_drop, dropped, proxied
 from tests.unit.clusters.cases import CREATIONS
 
@@ -38,7 +38,7 @@ async def test_rules(client: Client, crds: None, namespace: str) -> None:
         await client.create(FOURNOS_CLUSTER, placed(good), dry_run=True)
 
 
-async def test_the_life_of_a_cluster(hub: Hub, gpu_node: str, kubeconfig: Path) -> None:
+async def test_the_life_of_a_cluster(hub: ClusterStage, gpu_node: str, kubeconfig: Path) -> None:
     name = f"{hub.name}-a"
     hub.start()
     await hub.add(name, kubeconfig, label=False)
@@ -65,7 +65,7 @@ async def test_the_life_of_a_cluster(hub: Hub, gpu_node: str, kubeconfig: Path) 
     async def four() -> bool:
         return (await hub.quotas())[name]["fournos/gpu-l40s"] == 4
 
-    assert await hub.until(four, "more GPUs are not seen") < 10
+    assert await hub.seconds_until(four, "more GPUs are not seen") < 10
 
     # Locked by the job system and Kueue, and a foreign Workload waits.
     await hub.edit(name, owner="your-name", ttl="1h")
@@ -142,7 +142,7 @@ async def test_the_life_of_a_cluster(hub: Hub, gpu_node: str, kubeconfig: Path) 
     assert b"client-key-data" not in hub.log.read_bytes()
 
 
-async def test_broken_kubeconfigs(hub: Hub, gpu_node: str, kubeconfig: Path) -> None:
+async def test_broken_kubeconfigs(hub: ClusterStage, gpu_node: str, kubeconfig: Path) -> None:
     hub.start(enable="clusters")
     plugin = content_of(kubeconfig).replace("client-key-data:", "exec: {command: rm}\n    client-key-data:")
     for name, content in (("garbage", b"]["), ("plugin", plugin.encode())):
@@ -167,7 +167,9 @@ async def test_broken_kubeconfigs(hub: Hub, gpu_node: str, kubeconfig: Path) -> 
     await hub.until(lambda: hub.gone(f"{hub.name}-garbage"), "the cluster outlives its Secret")
 
 
-async def test_locks_preempt_nothing_and_are_not_preempted(hub: Hub, gpu_node: str, kubeconfig: Path) -> None:
+async def test_locks_preempt_nothing_and_are_not_preempted(
+    hub: ClusterStage, gpu_node: str, kubeconfig: Path
+) -> None:
     name = f"{hub.name}-a"
     hub.start()
     await hub.add(name, kubeconfig)
@@ -221,7 +223,7 @@ async def test_locks_preempt_nothing_and_are_not_preempted(hub: Hub, gpu_node: s
 
 @can_drop
 async def test_a_dead_cluster_closes_and_heals(
-    hub: Hub, gpu_node: str, kubeconfig: Path, tmp_path: Path
+    hub: ClusterStage, gpu_node: str, kubeconfig: Path, tmp_path: Path
 ) -> None:
     """Packets are dropped, nothing is refused; the other cluster is not affected."""
     unreachable, well = f"{hub.name}-dead", f"{hub.name}-well"
@@ -236,7 +238,9 @@ async def test_a_dead_cluster_closes_and_heals(
 
         await hub.until(lambda: slots({unreachable: 100, well: 100}), "not both take jobs")
         with dropped(proxy.url):
-            took = await hub.until(lambda: slots({unreachable: 0, well: 100}), "a dead cluster takes jobs")
+            took = await hub.seconds_until(
+                lambda: slots({unreachable: 0, well: 100}), "a dead cluster takes jobs"
+            )
             assert took < 20
             status = await hub.status(unreachable)
             assert status["kubeconfigStatus"] == "Unreachable"
@@ -248,7 +252,7 @@ async def test_a_dead_cluster_closes_and_heals(
             async def more() -> bool:
                 return (await hub.quotas())[well]["fournos/gpu-l40s"] == 8
 
-            assert await hub.until(more, "the other cluster is not looked after") < 5
+            assert await hub.seconds_until(more, "the other cluster is not looked after") < 5
         await hub.until(lambda: slots({unreachable: 100, well: 100}), "it does not heal")
 
         # A discovery that finds nothing, once: the quota stands, and falls only if that lasts.
@@ -261,7 +265,7 @@ async def test_a_dead_cluster_closes_and_heals(
 
 
 async def test_fifty_at_once_while_another_client_edits_the_queue(
-    hub: Hub, gpu_node: str, kubeconfig: Path
+    hub: ClusterStage, gpu_node: str, kubeconfig: Path
 ) -> None:
     names = [f"{hub.name}-{number:02}" for number in range(50)]
     for name in names:

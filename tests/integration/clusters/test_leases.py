@@ -7,11 +7,11 @@ from pathlib import Path
 from fournos.kube.errors import NotFoundError
 from fournos.kube.kinds import LEASE
 from fournos.kube.resource import Key
-from tests.integration.clusters.conftest import Hub
+from tests.integration.clusters.conftest import ClusterStage
 
 
-async def test_each_part_is_led_by_one_process(hub: Hub, kubeconfig: Path, tmp_path: Path) -> None:
-    both = Hub(hub.client, hub.name, kubeconfig, tmp_path / "both")
+async def test_each_part_is_led_by_one_process(hub: ClusterStage, kubeconfig: Path, tmp_path: Path) -> None:
+    both = ClusterStage(hub.client, hub.name, kubeconfig, tmp_path / "both")
     both.log.parent.mkdir()
 
     async def holder(lease: str) -> str:

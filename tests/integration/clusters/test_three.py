@@ -12,7 +12,7 @@ from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.kube.kinds import NODE
 from fournos.kube.resource import Key
-from tests.integration.clusters.conftest import SLOT, Hub
+from tests.integration.clusters.conftest import SLOT, ClusterStage
 from tests.integration.jobs.conftest import CONTROLLERS, NAME
 
 READY = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ready"}
@@ -32,7 +32,7 @@ async def gpus(kubeconfig: Path, name: str, labels: dict[str, str], resource: st
             await client.delete(NODE, Key("", name))
 
 
-async def test_three_clusters(hub: Hub, kubeconfig: Path) -> None:
+async def test_three_clusters(hub: ClusterStage, kubeconfig: Path) -> None:
     second = devcluster.ensure(NAME, profile="control-plane", controllers=CONTROLLERS)
     third = devcluster.ensure("fournos-test-target", profile="control-plane")
     targets = {

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,9 @@ from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION, MUTATING_WEBHOOKS, NA
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.runtime.clock import SystemClock
+from tests.integration.stage import Stage
 from tests.integration.webhook.conftest import address_for
-from tests.waiting import free_port, until
+from tests.waiting import free_port
 
 ROOT = Path(__file__).resolve().parents[3]
 RUN = PIPELINE_RUN.resource
@@ -152,15 +153,13 @@ class Operator:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-25:])
 
 
-class Stage:
+class FrameworkStage(Stage):
     """A namespace with a queue of its own: 2 CPUs and 1 PipelineRun by default."""
 
     def __init__(self, client: Client, namespace: str, operator: Operator) -> None:
-        self.client, self.namespace, self.operator = client, namespace, operator
+        super().__init__(namespace, client)
+        self.operator = operator
         self.cluster_scoped: list[tuple[Resource, str]] = []
-
-    def key(self, name: str) -> Key:
-        return Key(self.namespace, name)
 
     async def set_up(
         self, *, cpus: int = 2, runs: int = 1, labels: Mapping[str, str] | None = None, **spec: Any
@@ -213,8 +212,8 @@ class Stage:
         body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta, "spec": whole}
         return await self.client.create(resource, body)
 
-    async def get(self, name: str, resource: Resource = RUN) -> Obj:
-        return await self.client.get(resource, self.key(name))
+    async def job(self, name: str, resource: Resource = RUN) -> Obj:
+        return await self.get(resource, name)
 
     async def workload(self, name: str) -> Obj | None:
         """That of an object; None: there is none."""
@@ -242,12 +241,12 @@ class Stage:
 
     # --- waiting -----------------------------------------------------------------------------------
 
-    async def until(self, look: Callable[[], Any], message: str, *, limit: float = 20.0) -> Any:
-        return await until(look, message, limit=limit, report=self.operator.tail)
+    def logs(self) -> str:
+        return self.operator.tail()
 
     async def released(self, name: str) -> Obj:
         async def look() -> Obj | None:
-            found = await self.get(name)
+            found = await self.job(name)
             return found if "status" not in found["spec"] else None
 
         return await self.until(look, f"{name} is not let go")  # type: ignore[no-any-return]
@@ -283,7 +282,9 @@ async def install(client: Client, resource: Resource) -> None:
 
 
 @pytest.fixture
-async def stage(kubeconfig: Path, crds: None, namespace: str, operator: Operator) -> AsyncIterator[Stage]:
+async def stage(
+    kubeconfig: Path, crds: None, namespace: str, operator: Operator
+) -> AsyncIterator[FrameworkStage]:
     async with Client(load(kubeconfig)) as client:
         await install(client, FOO)
         await install(client, WORKFLOW)
@@ -297,7 +298,7 @@ async def stage(kubeconfig: Path, crds: None, namespace: str, operator: Operator
             await operator.ready()
             await install(client, LATE)
         await operator.ready()
-        found = Stage(client, namespace, operator)
+        found = FrameworkStage(client, namespace, operator)
         yield found
         for resource in (RUN, FOO, WORKFLOW):
             for one in (await client.list(resource, namespace=namespace)).items:

@@ -18,12 +18,12 @@ from fournos.queueing.kinds import (
     WORKLOAD_PRIORITY_CLASS,
 )
 from fournos.runtime.clock import SystemClock
-from tests.integration.frameworks.conftest import FOO, HELD_BY, LATE, QUEUE, RUN, WORKFLOW, Stage
+from tests.integration.frameworks.conftest import FOO, HELD_BY, LATE, QUEUE, RUN, WORKFLOW, FrameworkStage
 
 PENDING = "PipelineRunPending"
 
 
-async def test_two_runs_for_one_place(stage: Stage) -> None:
+async def test_two_runs_for_one_place(stage: FrameworkStage) -> None:
     await stage.set_up()
     first = await stage.run("first")
     assert first["spec"]["status"] == PENDING and first["metadata"]["annotations"][HELD_BY] == "queue"
@@ -39,7 +39,7 @@ async def test_two_runs_for_one_place(stage: Stage) -> None:
     assert (await stage.finished("second"))["reason"] == "Failed"
 
 
-async def test_a_run_cannot_be_released_before_the_queue(stage: Stage) -> None:
+async def test_a_run_cannot_be_released_before_the_queue(stage: FrameworkStage) -> None:
     await stage.set_up(runs=0)
     await stage.run("early")
     await stage.queued("early")
@@ -53,14 +53,14 @@ async def test_a_run_cannot_be_released_before_the_queue(stage: Stage) -> None:
     assert (await stage.finished("early"))["reason"] == "Failed"
 
 
-async def test_a_users_own_hold_is_kept(stage: Stage) -> None:
+async def test_a_users_own_hold_is_kept(stage: FrameworkStage) -> None:
     await stage.set_up()
     body: dict[str, Any] = {"apiVersion": RUN.api_version, "kind": RUN.kind}
     body["metadata"] = {"name": "mine", "namespace": stage.namespace, "labels": {QUEUE: "lq"}}
     await stage.client.create(RUN, {**body, "spec": {"pipelineRef": {"name": "p"}, "status": PENDING}})
 
     async def reported() -> str | None:
-        found = (await stage.get("mine"))["metadata"].get("annotations") or {}
+        found = (await stage.job("mine"))["metadata"].get("annotations") or {}
         return found.get("fournos.dev/queue-warning")
 
     assert (await stage.until(reported, "nothing is told")).startswith("HeldByUser: ")
@@ -68,16 +68,16 @@ async def test_a_users_own_hold_is_kept(stage: Stage) -> None:
     after = await stage.client.patch(RUN, stage.key("mine"), {"spec": {"status": None}})
     assert after["spec"]["status"] == PENDING  # the queue holds it now
     await stage.released("mine")
-    assert "fournos.dev/queue-warning" not in ((await stage.get("mine"))["metadata"]["annotations"])
+    assert "fournos.dev/queue-warning" not in ((await stage.job("mine"))["metadata"]["annotations"])
 
 
-async def test_requests_that_cannot_be_read_are_refused(stage: Stage) -> None:
+async def test_requests_that_cannot_be_read_are_refused(stage: FrameworkStage) -> None:
     await stage.set_up()
     with pytest.raises(InvalidError, match="'lots' is not a quantity"):
         await stage.run("greedy", annotations={"fournos.dev/requests": "cpu=lots"})
 
 
-async def test_a_run_is_placed_where_its_queue_leads(stage: Stage) -> None:
+async def test_a_run_is_placed_where_its_queue_leads(stage: FrameworkStage) -> None:
     await stage.set_up(labels={"pool": "a"})
     run = await stage.run("placed")
     assert run["spec"]["taskRunTemplate"]["podTemplate"]["nodeSelector"] == {"pool": "a"}
@@ -87,13 +87,13 @@ async def test_a_run_is_placed_where_its_queue_leads(stage: Stage) -> None:
 # --- between kinds -----------------------------------------------------------------------------------
 
 
-async def priority(stage: Stage, name: str, value: int) -> str:
+async def priority(stage: FrameworkStage, name: str, value: int) -> str:
     whole = f"{stage.namespace}-{name}"
     await stage.add(WORKLOAD_PRIORITY_CLASS, whole, value=value)
     return whole
 
 
-def job(stage: Stage, name: str, priority: str) -> dict[str, Any]:
+def job(stage: FrameworkStage, name: str, priority: str) -> dict[str, Any]:
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "2"}}}
     labels = {QUEUE: "lq", "kueue.x-k8s.io/priority-class": priority}
     template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
@@ -105,12 +105,12 @@ def job(stage: Stage, name: str, priority: str) -> dict[str, Any]:
     }
 
 
-async def suspended(stage: Stage, name: str) -> bool:
+async def suspended(stage: FrameworkStage, name: str) -> bool:
     found = await stage.client.get(JOB, stage.key(name))
     return bool(found["spec"].get("suspend"))
 
 
-async def test_a_job_of_kueues_own_preempts_a_run(stage: Stage) -> None:
+async def test_a_job_of_kueues_own_preempts_a_run(stage: FrameworkStage) -> None:
     await stage.set_up()
     low, high = await priority(stage, "low", 1), await priority(stage, "high", 100)
     await stage.run("victim", priority=low, annotations={"fournos.dev/requests": "cpu=2"})
@@ -119,7 +119,7 @@ async def test_a_job_of_kueues_own_preempts_a_run(stage: Stage) -> None:
     await stage.client.create(JOB, job(stage, "urgent", high))
 
     async def cancelled() -> Obj | None:
-        found = await stage.get("victim")
+        found = await stage.job("victim")
         return found if found["spec"].get("status") == "Cancelled" else None
 
     run = await stage.until(cancelled, "the run is not cancelled")
@@ -134,7 +134,7 @@ async def test_a_job_of_kueues_own_preempts_a_run(stage: Stage) -> None:
     await stage.until(goes, "the Job does not start")
 
 
-async def test_a_run_preempts_a_job_and_is_made_anew_itself(stage: Stage) -> None:
+async def test_a_run_preempts_a_job_and_is_made_anew_itself(stage: FrameworkStage) -> None:
     await stage.set_up()
     low, high = await priority(stage, "low", 1), await priority(stage, "high", 100)
     await stage.client.create(JOB, job(stage, "victim", low))
@@ -153,7 +153,7 @@ async def test_a_run_preempts_a_job_and_is_made_anew_itself(stage: Stage) -> Non
     )
 
     async def cancelled() -> bool:
-        return (await stage.get("urgent"))["spec"].get("status") == "Cancelled"
+        return (await stage.job("urgent"))["spec"].get("status") == "Cancelled"
 
     await stage.until(cancelled, "the run is not cancelled")
     await stage.report("urgent", "False", "Cancelled")
@@ -167,13 +167,13 @@ async def test_a_run_preempts_a_job_and_is_made_anew_itself(stage: Stage) -> Non
 # --- an invented kind --------------------------------------------------------------------------------
 
 
-async def test_an_invented_kind_is_held_placed_stopped_and_let_go_again(stage: Stage) -> None:
+async def test_an_invented_kind_is_held_placed_stopped_and_let_go_again(stage: FrameworkStage) -> None:
     await stage.set_up(labels={"pool": "a"})
     made = await stage.foo("foo", replicas=2)
     assert made["spec"]["suspend"] is True
 
     async def goes() -> Obj | None:
-        found = await stage.get("foo", FOO)
+        found = await stage.job("foo", FOO)
         return None if found["spec"]["suspend"] else found
 
     going = await stage.until(goes, "it is not let go")
@@ -183,7 +183,7 @@ async def test_an_invented_kind_is_held_placed_stopped_and_let_go_again(stage: S
     await stage.client.patch(CLUSTER_QUEUE, queue, {"spec": {"stopPolicy": "HoldAndDrain"}})
 
     async def held() -> Obj | None:
-        found = await stage.get("foo", FOO)
+        found = await stage.job("foo", FOO)
         return found if found["spec"]["suspend"] else None
 
     stopped = await stage.until(held, "it is not held again")
@@ -206,7 +206,7 @@ async def test_an_invented_kind_is_held_placed_stopped_and_let_go_again(stage: S
 # --- other clusters ----------------------------------------------------------------------------------
 
 
-async def test_on_a_manager_a_run_has_its_workload_and_nothing_else(stage: Stage) -> None:
+async def test_on_a_manager_a_run_has_its_workload_and_nothing_else(stage: FrameworkStage) -> None:
     check = stage.namespace
     await stage.add(ADMISSION_CHECK, check, {"controllerName": "fournos.dev/multikueue"})
     await stage.set_up(admissionChecksStrategy={"admissionChecks": [{"name": check}]})
@@ -242,11 +242,11 @@ async def test_on_a_manager_a_run_has_its_workload_and_nothing_else(stage: Stage
     await stage.client.patch(
         WORKLOAD, Key(stage.namespace, workload["metadata"]["name"]), body, subresource="status"
     )
-    after = await stage.get("far")
+    after = await stage.job("far")
     assert after["spec"] == run["spec"] and after["metadata"]["annotations"] == run["metadata"]["annotations"]
 
 
-async def test_on_a_worker_a_run_takes_the_workload_that_was_made_for_it(stage: Stage) -> None:
+async def test_on_a_worker_a_run_takes_the_workload_that_was_made_for_it(stage: FrameworkStage) -> None:
     await stage.set_up()
     requests = {"tekton.dev/pipelineruns": "1"}
     container = {"name": "main", "image": "main", "resources": {"requests": requests}}
@@ -271,18 +271,18 @@ async def test_on_a_worker_a_run_takes_the_workload_that_was_made_for_it(stage: 
 # --- last, since the operator looks for a missing kind every half minute -----------------------------------
 
 
-async def test_a_kind_whose_crd_comes_later_is_picked_up(stage: Stage) -> None:
+async def test_a_kind_whose_crd_comes_later_is_picked_up(stage: FrameworkStage) -> None:
     """It was missing when the operator started, and stopped no other kind."""
     await stage.set_up()
     await stage.foo("late", resource=LATE, suspend=True)
 
     async def goes() -> bool:
-        return not (await stage.get("late", LATE))["spec"]["suspend"]
+        return not (await stage.job("late", LATE))["spec"]["suspend"]
 
     await stage.until(goes, "the new kind is not seen", limit=60)
 
 
-async def test_argo_workflows_wait_for_their_queue(stage: Stage) -> None:
+async def test_argo_workflows_wait_for_their_queue(stage: FrameworkStage) -> None:
     """With Argo's own CRD, which has no status subresource; its controller is played."""
     await stage.set_up()
     for name in ("first", "second"):
@@ -294,7 +294,7 @@ async def test_argo_workflows_wait_for_their_queue(stage: Stage) -> None:
         return [one["metadata"]["name"] for one in found if "suspend" not in one["spec"]]
 
     (one,) = await stage.until(running, "no Workflow is let go")
-    assert (await stage.get(one, WORKFLOW))["spec"]["entrypoint"] == "main", "the rest of the spec stays"
+    assert (await stage.job(one, WORKFLOW))["spec"]["entrypoint"] == "main", "the rest of the spec stays"
     other = "second" if one == "first" else "first"
     assert not is_true(await stage.queued(other), "Admitted")
     done = {"status": {"phase": "Succeeded", "message": "done"}}
@@ -312,13 +312,13 @@ async def test_argo_workflows_wait_for_their_queue(stage: Stage) -> None:
     assert (await stage.finished(other))["reason"] == "Failed"
 
 
-async def test_an_argo_workflow_of_a_queue_that_leads_elsewhere_is_dispatched(stage: Stage) -> None:
+async def test_an_argo_workflow_of_a_queue_that_leads_elsewhere_is_dispatched(stage: FrameworkStage) -> None:
     """Its CRD keeps spec.managedBy, and here it stays held."""
     await stage.add(ADMISSION_CHECK, stage.namespace, {"controllerName": "fournos.dev/multikueue"})
     check = {"admissionChecks": [{"name": stage.namespace}]}
     await stage.set_up(admissionChecksStrategy=check)
     await stage.workflow("away")
-    stored = await stage.get("away", WORKFLOW)
+    stored = await stage.job("away", WORKFLOW)
     assert stored["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue"
     assert stored["spec"]["suspend"] is True
     await stage.queued("away")

@@ -17,7 +17,7 @@ from fournos.queueing.kinds import CLUSTER_QUEUE
 from tests.faults.proxy import FaultProxy
 from tests.integration.conftest import Server
 from tests.integration.jobs.executors import Executors
-from tests.integration.jobs.stage import CLUSTERS, GPU, PIPELINE_NAME, Stage
+from tests.integration.jobs.stage import CLUSTERS, GPU, PIPELINE_NAME, JobStage
 
 NAME = "fournos-test-faults"
 CONTROLLERS = "*,-job-controller,-node-lifecycle-controller"
@@ -37,11 +37,11 @@ def kubeconfig(cluster: Cluster) -> Path:
 @pytest.fixture
 async def stage(
     server: Server, client: Client, crds: None, namespace: str, kubeconfig: Path, tmp_path: Path
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[JobStage]:
     await _set_up(server, namespace)
     executors = Executors(client, namespace)
     async with FaultProxy(kubeconfig) as proxy, executors.working():
-        stage = Stage(namespace, client, proxy, executors, tmp_path)
+        stage = JobStage(namespace, client, proxy, executors, tmp_path)
         await stage.until(stage.queue_active, "the queue is not active")
         yield stage
         for operator in stage.operators:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +13,27 @@ from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.client import Client
 from fournos.kube.errors import ConnectionLostError, KubeError, NotFoundError, ServerError
 from fournos.kube.kinds import LEASE, SECRET
-from fournos.kube.resource import Key, Obj, Resource
+from fournos.kube.resource import Key, Resource
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import Hold, RequestFault, Rule
 from tests.integration.jobs.executors import Executors
 from tests.integration.jobs.operator import Operator
 from tests.integration.killing import WRITES, fail_all, hold_next_write
-from tests.waiting import until
+from tests.integration.stage import Stage
 
 CLUSTERS = ("faults-1", "faults-2")
 GPU = "h200"
 PIPELINE_NAME = "fournos-full"
 
 
-class Stage:
+class JobStage(Stage):
+    """A namespace with all that a FournosJob needs, and operators behind a fault proxy."""
+
     def __init__(
         self, namespace: str, client: Client, proxy: FaultProxy, executors: Executors, directory: Path
     ) -> None:
-        self.namespace = namespace
-        self.client = client
-        """Past the proxy."""
+        super().__init__(namespace, client)
         self.proxy = proxy
         self.executors = executors
         self.operators: list[Operator] = []
@@ -101,12 +101,6 @@ class Stage:
             **parts,
         }
 
-    async def patch(self, resource: Resource, name: str, body: Obj, **kwargs: Any) -> Obj:
-        return await self.client.patch(resource, Key(self.namespace, name), body, **kwargs)
-
-    async def get(self, resource: Resource, name: str) -> Obj:
-        return await self.client.get(resource, Key(self.namespace, name))
-
     # --- looking -------------------------------------------------------------------------------------
 
     async def status(self, name: str = "job") -> dict[str, Any]:
@@ -124,11 +118,8 @@ class Stage:
         await self.until(there, f"{name} is not {' or '.join(phases)}", limit=limit)
         return status
 
-    async def until(self, look: Callable[[], Any], message: str, *, limit: float = 30) -> Any:
-        return await until(look, message, limit=limit, report=self.report)
-
-    def report(self) -> str:
-        """What to read when a test has failed."""
+    def logs(self) -> str:
+        """Returns the jobs, the operators' logs and the last requests."""
         jobs = {job["metadata"]["name"]: job.get("status") for job in self.executors.all(FOURNOS_JOB)}
         logs = [f"--- {operator.log.name}\n{operator.tail()}" for operator in self.operators]
         calls = [f"{call.verb} {call.resource} {code}" for call, code in self.proxy.calls[-20:]]
@@ -139,8 +130,8 @@ class Stage:
         for name, phase in jobs.items():
             await self.phase(name, phase)
         await self.until(self._released, "quota or finalizers are left")
-        assert self.executors.problems == [], self.report()
-        assert sorted(self.executors.runs.values()) == sorted(runs), self.report()
+        assert self.executors.problems == [], self.logs()
+        assert sorted(self.executors.runs.values()) == sorted(runs), self.logs()
 
     async def _released(self) -> bool:
         if (await self.client.list(WORKLOAD, namespace=self.namespace)).items:

@@ -12,7 +12,7 @@ from fournos.api.conditions import Condition, condition, upsert
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import ConflictError
 from tests.faults.rules import Refuse
-from tests.integration.jobs.stage import Stage
+from tests.integration.jobs.stage import JobStage
 from tests.integration.killing import WRITES
 
 READS = ("get", "list", "watch")
@@ -22,7 +22,7 @@ OUTAGE = 20.0
 RECOVERY = 30.0
 
 
-async def test_conflicts_with_another_writer_of_the_status(stage: Stage) -> None:
+async def test_conflicts_with_another_writer_of_the_status(stage: JobStage) -> None:
     """Another client writes as fast as possible, twice: the job goes on at the latest after it."""
     stage.executors.held.add("job")
     await stage.leading()
@@ -41,7 +41,7 @@ async def test_conflicts_with_another_writer_of_the_status(stage: Stage) -> None
     assert int(kept["message"]) == written, "a foreign condition was lost"
 
 
-async def _write_on(stage: Stage, name: str, written: int) -> int:
+async def _write_on(stage: JobStage, name: str, written: int) -> int:
     """A condition and an annotation, in turn; the number of conditions written so far."""
     end = time.monotonic() + STORM
     while time.monotonic() < end:
@@ -59,7 +59,7 @@ async def _write_on(stage: Stage, name: str, written: int) -> int:
     return written
 
 
-async def test_429_with_retry_after_and_then_5xx_for_20_s(stage: Stage) -> None:
+async def test_429_with_retry_after_and_then_5xx_for_20_s(stage: JobStage) -> None:
     stage.executors.held.add("before")
     await stage.leading()
     await stage.submit("before")

@@ -8,11 +8,11 @@ from fournos.api.phase import TERMINAL
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.queueing.kinds import WORKLOAD
 from tests.faults.rules import Cut
-from tests.integration.jobs.stage import Stage
+from tests.integration.jobs.stage import JobStage
 from tests.integration.killing import killed_after_each_write
 
 
-def settled(stage: Stage, name: str = "job") -> Callable[[], bool]:
+def settled(stage: JobStage, name: str = "job") -> Callable[[], bool]:
     """Whether all that the operator does for a job is done."""
 
     def look() -> bool:
@@ -24,7 +24,7 @@ def settled(stage: Stage, name: str = "job") -> Callable[[], bool]:
     return look
 
 
-async def test_killed_after_every_write_of_a_job_s_life(stage: Stage) -> None:
+async def test_killed_after_every_write_of_a_job_s_life(stage: JobStage) -> None:
     name = await stage.submit()
     written = await killed_after_each_write(stage, settled(stage))
     for write in (
@@ -40,7 +40,7 @@ async def test_killed_after_every_write_of_a_job_s_life(stage: Stage) -> None:
     await stage.good_end({name: "Succeeded"}, runs=[name])
 
 
-async def test_killed_after_every_write_of_a_stop(stage: Stage) -> None:
+async def test_killed_after_every_write_of_a_stop(stage: JobStage) -> None:
     stage.executors.held.add("job")
     name = await stage.submit()
     operator = await stage.leading()
@@ -53,7 +53,7 @@ async def test_killed_after_every_write_of_a_stop(stage: Stage) -> None:
     await stage.good_end({name: "Stopped"}, runs=[name])
 
 
-async def test_the_answer_to_every_kind_of_write_is_lost(stage: Stage) -> None:
+async def test_the_answer_to_every_kind_of_write_is_lost(stage: JobStage) -> None:
     kinds = (
         ("create", "jobs"),
         ("create", "workloads"),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import Hold
-from tests.integration.jobs.stage import Stage
+from tests.integration.jobs.stage import JobStage
 from tests.integration.killing import WRITES
 
 TAKE_OVER = 30.0
@@ -30,7 +30,7 @@ def writes(proxy: FaultProxy, since: int = 0) -> list[str]:
 
 
 async def test_a_leader_paused_past_its_lease_writes_nothing_more_and_exits(
-    stage: Stage, second: FaultProxy
+    stage: JobStage, second: FaultProxy
 ) -> None:
     stage.executors.held.add("running")
     first = await stage.leading()
@@ -51,7 +51,7 @@ async def test_a_leader_paused_past_its_lease_writes_nothing_more_and_exits(
     await stage.good_end({"running": "Succeeded", "new": "Succeeded"}, runs=["new", "running"])
 
 
-async def test_the_leader_of_two_replicas_is_killed(stage: Stage, second: FaultProxy) -> None:
+async def test_the_leader_of_two_replicas_is_killed(stage: JobStage, second: FaultProxy) -> None:
     hold = Hold(after=True)
     stage.proxy.on_request(hold, verb="create", resource="pipelineruns")
     first = await stage.leading()

@@ -19,12 +19,12 @@ from fournos.kube.kinds import JOB, SECRET
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.queueing.kinds import WORKLOAD
 from tests.integration.conftest import Server, install
-from tests.integration.jobs.stage import Stage
+from tests.integration.jobs.stage import JobStage
 
 AWAY = 20.0
 
 
-async def test_kueue_is_away_for_20_s(stage: Stage, cluster: Cluster) -> None:
+async def test_kueue_is_away_for_20_s(stage: JobStage, cluster: Cluster) -> None:
     stage.executors.held.add("before")
     await stage.leading()
     await stage.submit("before")
@@ -42,7 +42,7 @@ async def test_kueue_is_away_for_20_s(stage: Stage, cluster: Cluster) -> None:
     await stage.good_end(dict.fromkeys(jobs, "Succeeded"), runs=jobs)
 
 
-async def test_kueue_deactivates_a_running_job(stage: Stage) -> None:
+async def test_kueue_deactivates_a_running_job(stage: JobStage) -> None:
     """Kueue frees a deactivated Workload's quota at once; only the operator activates it again."""
     stage.executors.deaf.add("job")
     await stage.leading()
@@ -62,7 +62,7 @@ async def test_kueue_deactivates_a_running_job(stage: Stage) -> None:
     assert [a["outcome"] for a in attempts] == ["Evicted", "Succeeded"]
 
 
-async def test_kueue_preempts_a_running_job(stage: Stage) -> None:
+async def test_kueue_preempts_a_running_job(stage: JobStage) -> None:
     stage.executors.deaf.add("low")
     stage.executors.held.add("high")
     await stage.leading()
@@ -81,11 +81,11 @@ async def test_kueue_preempts_a_running_job(stage: Stage) -> None:
     await stage.good_end(dict.fromkeys(("low", "high"), "Succeeded"), runs=["high", "low", "low-r2"])
 
 
-async def _is_stop_requested(stage: Stage, run: str) -> bool:
+async def _is_stop_requested(stage: JobStage, run: str) -> bool:
     return bool((await stage.get(PIPELINE_RUN, run))["spec"].get("status") == "CancelledRunFinally")
 
 
-async def test_secrets_are_rotated_between_attempts(stage: Stage) -> None:
+async def test_secrets_are_rotated_between_attempts(stage: JobStage) -> None:
     source = Key(f"{stage.namespace}-secrets", "vault-creds")
     await stage.client.create(
         SECRET,
@@ -121,7 +121,7 @@ async def test_secrets_are_rotated_between_attempts(stage: Stage) -> None:
     await stage.good_end({name: "Succeeded"}, runs=["job", "job-r2"])
 
 
-async def test_foreign_objects_of_the_same_names_stay_untouched(stage: Stage) -> None:
+async def test_foreign_objects_of_the_same_names_stay_untouched(stage: JobStage) -> None:
     owner = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
@@ -153,7 +153,7 @@ async def test_foreign_objects_of_the_same_names_stay_untouched(stage: Stage) ->
     await stage.good_end(dict.fromkeys(taken, "Failed"), runs=["run"])
 
 
-def _config_map(stage: Stage) -> tuple[Resource, dict[str, Any]]:
+def _config_map(stage: JobStage) -> tuple[Resource, dict[str, Any]]:
     resource = Resource("", "v1", "ConfigMap", "configmaps")
     return resource, stage.body(resource, "somebody")
 
@@ -164,7 +164,7 @@ def _essence(obj: Obj) -> Any:
     return meta, obj.get("spec"), obj.get("data")
 
 
-async def test_an_object_that_defeats_the_parser_is_isolated(stage: Stage, server: Server) -> None:
+async def test_an_object_that_defeats_the_parser_is_isolated(stage: JobStage, server: Server) -> None:
     definition, rules = next(found for found in KINDS if found[0].kind == FOURNOS_JOB.kind)
     lax: Any = crd(definition, rules=rules)
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -195,7 +195,7 @@ async def test_an_object_that_defeats_the_parser_is_isolated(stage: Stage, serve
     assert operator.running
 
 
-async def _accepted(stage: Stage, body: Obj) -> bool:
+async def _accepted(stage: JobStage, body: Obj) -> bool:
     """The API server takes a moment to use a new schema."""
     try:
         await stage.client.create(FOURNOS_JOB, body)

@@ -7,23 +7,23 @@ import pytest
 from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
 from fournos.kube.resource import Key
 from tests.faults.rules import Cut, ErrorEvent, Hide, Refuse
-from tests.integration.jobs.stage import Stage
+from tests.integration.jobs.stage import JobStage
 
 SILENCE = 4.0
 
 
-async def running(stage: Stage, name: str = "job", **spec: object) -> str:
+async def running(stage: JobStage, name: str = "job", **spec: object) -> str:
     stage.executors.held.add(name)
     await stage.submit(name, **spec)
     await stage.phase(name, "Running")
     return name
 
 
-def lists(stage: Stage, resource: str) -> int:
+def lists(stage: JobStage, resource: str) -> int:
     return sum(call.verb == "list" and call.resource == resource for call, code in stage.proxy.calls)
 
 
-async def test_watches_answer_410(stage: Stage) -> None:
+async def test_watches_answer_410(stage: JobStage) -> None:
     await stage.leading()
     name = await running(stage)
     before = lists(stage, "pipelineruns")
@@ -40,7 +40,7 @@ async def test_watches_answer_410(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("code", [500, 410])
-async def test_watches_send_an_error_event(stage: Stage, code: int) -> None:
+async def test_watches_send_an_error_event(stage: JobStage, code: int) -> None:
     operator = await stage.leading()
     rules = [
         stage.proxy.on_event(ErrorEvent(code), resource=resource)
@@ -52,7 +52,7 @@ async def test_watches_send_an_error_event(stage: Stage, code: int) -> None:
     assert operator.running
 
 
-async def test_the_watch_of_pipelineruns_falls_silent(stage: Stage) -> None:
+async def test_the_watch_of_pipelineruns_falls_silent(stage: JobStage) -> None:
     await stage.leading(inactivity=SILENCE)
     name = await running(stage)
     silent = stage.proxy.on_event(Hide(), resource="pipelineruns", type="*", times=None)
@@ -64,13 +64,13 @@ async def test_the_watch_of_pipelineruns_falls_silent(stage: Stage) -> None:
     await stage.good_end({name: "Succeeded"}, runs=[name])
 
 
-def _is_over(stage: Stage, name: str) -> bool:
+def _is_over(stage: JobStage, name: str) -> bool:
     run = stage.executors.find(PIPELINE_RUN, name)
     return bool(run and run["status"].get("completionTime"))
 
 
 @pytest.mark.parametrize("how", ["relist", "resume"])
-async def test_an_object_is_deleted_while_its_watch_is_cut(stage: Stage, how: str) -> None:
+async def test_an_object_is_deleted_while_its_watch_is_cut(stage: JobStage, how: str) -> None:
     await stage.leading()
     name = await running(stage, retry={"limit": 1})
     if how == "relist":

@@ -15,7 +15,7 @@ from fournos.kube.client import Client
 from fournos.kube.errors import NotFoundError
 from fournos.kube.resource import Key, uid_of
 from fournos.queueing.kinds import WORKLOAD
-from tests.integration.jobs.stage import Stage
+from tests.integration.jobs.stage import JobStage
 
 ROOT = Path(__file__).parents[3]
 KOPF = "kopf.zalando.org/"
@@ -42,7 +42,7 @@ spec:
 """The parts that decide what may be applied over it."""
 
 
-async def as_the_published_operator_leaves_it(stage: Stage, name: str) -> None:
+async def as_the_published_operator_leaves_it(stage: JobStage, name: str) -> None:
     """A job that runs: its status counts no attempts, and kopf's marks are on it."""
     status = await stage.status(name)
     kept = ("phase", "cluster", "pipelineRun", "message", "conditions")
@@ -55,7 +55,7 @@ async def as_the_published_operator_leaves_it(stage: Stage, name: str) -> None:
     await stage.patch(FOURNOS_JOB, name, {"metadata": marks})
 
 
-async def test_jobs_under_way_are_taken_over(stage: Stage) -> None:
+async def test_jobs_under_way_are_taken_over(stage: JobStage) -> None:
     names = ("done", "stopped", "deleted")
     stage.executors.held.update(names)
     operator = await stage.leading()

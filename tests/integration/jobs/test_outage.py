@@ -12,11 +12,11 @@ import pytest
 
 from devcluster import Cluster, DevclusterError
 from fournos.kube.errors import KubeError
-from tests.integration.jobs.stage import Stage
+from tests.integration.jobs.stage import JobStage
 
 
 @pytest.mark.parametrize("seconds", [2.0, 12.0], ids=["within the lease", "past the lease"])
-async def test_the_api_server_restarts(stage: Stage, cluster: Cluster, seconds: float) -> None:
+async def test_the_api_server_restarts(stage: JobStage, cluster: Cluster, seconds: float) -> None:
     stage.executors.held.update(("before", "after"))
     operator = await stage.leading()
     await stage.submit("before")
@@ -43,7 +43,7 @@ async def test_the_api_server_restarts(stage: Stage, cluster: Cluster, seconds: 
     await stage.good_end(dict.fromkeys(("before", "after"), "Succeeded"), runs=["after", "before"])
 
 
-async def _answers(stage: Stage) -> bool:
+async def _answers(stage: JobStage) -> bool:
     try:
         return await stage.status("before") != {}
     except KubeError:

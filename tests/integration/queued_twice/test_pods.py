@@ -16,7 +16,7 @@ from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.kube.kinds import NAMESPACE, POD
 from fournos.kube.resource import Key, Obj, Resource, uid_of
-from tests.integration.frameworks.conftest import FOO, QUEUE, Operator, Stage, install
+from tests.integration.frameworks.conftest import FOO, QUEUE, FrameworkStage, Operator, install
 
 NAME = "fournos-test-queued-twice"
 CONFIG: dict[str, Any] = {
@@ -33,7 +33,9 @@ def kubeconfig() -> Iterator[Path]:
 
 
 @pytest.fixture
-async def stage(kubeconfig: Path, crds: None, namespace: str, tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(
+    kubeconfig: Path, crds: None, namespace: str, tmp_path: Path
+) -> AsyncIterator[FrameworkStage]:
     operator = Operator(kubeconfig, tmp_path)
     try:
         async with Client(load(kubeconfig)) as client:
@@ -41,14 +43,14 @@ async def stage(kubeconfig: Path, crds: None, namespace: str, tmp_path: Path) ->
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": operator.namespace}}
             await client.create(NAMESPACE, body)
             await operator.ready()
-            found = Stage(client, namespace, operator)
+            found = FrameworkStage(client, namespace, operator)
             await found.set_up()
             yield found
     finally:
         operator.stop()
 
 
-async def owned(stage: Stage, resource: Resource, name: str, owner: Obj, **spec: Any) -> Obj:
+async def owned(stage: FrameworkStage, resource: Resource, name: str, owner: Obj, **spec: Any) -> Obj:
     """With the labels of its owner, which is how the queue's name gets to the pods of a run."""
     reference = {
         "apiVersion": owner["apiVersion"],
@@ -63,7 +65,7 @@ async def owned(stage: Stage, resource: Resource, name: str, owner: Obj, **spec:
     return await stage.client.create(resource, body)
 
 
-async def test_a_run_warns_that_its_pods_are_queued_twice(stage: Stage) -> None:
+async def test_a_run_warns_that_its_pods_are_queued_twice(stage: FrameworkStage) -> None:
     container = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}
     await stage.run("run")
     run = await stage.released("run")
@@ -72,7 +74,7 @@ async def test_a_run_warns_that_its_pods_are_queued_twice(stage: Stage) -> None:
     assert pod["metadata"]["labels"][MANAGED] == "true", "Kueue holds it, too"
 
     async def reported() -> str:
-        found = (await stage.get("run"))["metadata"]["annotations"]
+        found = (await stage.job("run"))["metadata"]["annotations"]
         return str(found.get("fournos.dev/queue-warning") or "")
 
     message = await stage.until(reported, "nothing is said of the second queueing")

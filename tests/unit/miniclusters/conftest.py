@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.miniclusters.stage import Stage
+from tests.unit.miniclusters.stage import Sandbox
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Stage:
-    return Stage(tmp_path / "stage")
+def stage(tmp_path: Path) -> Sandbox:
+    return Sandbox(tmp_path / "stage")

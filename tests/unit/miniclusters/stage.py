@@ -93,7 +93,7 @@ class Ran:
 
 
 @dataclass
-class Stage:
+class Sandbox:
     root: Path
 
     def __post_init__(self) -> None:
@@ -165,7 +165,7 @@ class Stage:
         return self.finish(process)
 
 
-def ran(stage: Stage, container: dict[str, Any] | None = None, *, index: int = 0, **spec: Any) -> Ran:
+def ran(stage: Sandbox, container: dict[str, Any] | None = None, *, index: int = 0, **spec: Any) -> Ran:
     stage.put(container, **spec)
     return stage.run(index=index)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.miniclusters.stage import QUIET, Stage, ran
+from tests.unit.miniclusters.stage import QUIET, Sandbox, ran
 from tests.waiting import blocking_until
 
 # --- workers -----------------------------------------------------------------------------------------
 
 
-def test_a_worker_starts_its_broker_again_until_it_ends_well(stage: Stage) -> None:
+def test_a_worker_starts_its_broker_again_until_it_ends_well(stage: Sandbox) -> None:
     (stage.root / "codes").write_text("1\n1\n0\n")
     found = ran(stage, size=2, index=1)
     assert found.code == 0
@@ -23,27 +23,27 @@ def test_a_worker_starts_its_broker_again_until_it_ends_well(stage: Stage) -> No
     assert not (stage.mount / "flux-operator-result").exists()
 
 
-def test_a_worker_reports_when_its_broker_ended_not_its_container(stage: Stage) -> None:
+def test_a_worker_reports_when_its_broker_ended_not_its_container(stage: Sandbox) -> None:
     before = int(time.time())
     assert ran(stage, {"commands": {"post": 'date +%s >"$STAGE/after"; sleep 2'}}, size=2, index=1).code == 0
     output, after = int((stage.root / "termination").read_text()), int((stage.root / "after").read_text())
     assert before <= output <= after < time.time() - 1
 
 
-def test_a_failing_post_of_a_worker_fails_nothing(stage: Stage) -> None:
+def test_a_failing_post_of_a_worker_fails_nothing(stage: Sandbox) -> None:
     """It looks for what is on the lead broker alone; a failed worker would fail the Job."""
     for post in ("false", "exit 9", "cat /nothing"):
         assert ran(stage, {"commands": {"post": post}}, size=2, index=1).code == 0
 
 
-def test_with_complete_workers_one_end_is_the_end(stage: Stage) -> None:
+def test_with_complete_workers_one_end_is_the_end(stage: Sandbox) -> None:
     (stage.root / "codes").write_text("1\n")
     found = ran(stage, size=2, index=1, flux={"completeWorkers": True})
     assert found.code == 0
     assert [call[0] for call in found.calls].count("start") == 1
 
 
-def test_hooks_of_each_role(stage: Stage) -> None:
+def test_hooks_of_each_role(stage: Sandbox) -> None:
     hooks = {
         "init": "echo init",
         "pre": "echo pre",
@@ -58,7 +58,7 @@ def test_hooks_of_each_role(stage: Stage) -> None:
     assert worker.out.split("\n")[:4] == ["init", "pre-command []", "pre", "worker"]
 
 
-def test_quiet_mutes_what_hooks_print_and_keeps_what_they_set(stage: Stage) -> None:
+def test_quiet_mutes_what_hooks_print_and_keeps_what_they_set(stage: Sandbox) -> None:
     hooks = {"init": "echo noise; export WHO=me", "pre": "echo more noise", "post": "echo bye"}
     found = ran(stage, {"command": "sh -c 'echo $WHO'", "commands": hooks}, logging=QUIET)
     assert found.out == "me\nbye\n"
@@ -76,7 +76,7 @@ exec "$@"
 """
 
 
-def _identity(stage: Stage, *, me: int, users: str) -> None:
+def _identity(stage: Sandbox, *, me: int, users: str) -> None:
     """Returns an `id` command with these users."""
     stage.executable(
         "id",
@@ -86,14 +86,14 @@ def _identity(stage: Stage, *, me: int, users: str) -> None:
     )
 
 
-def test_the_user_is_the_images_unless_one_is_asked_for(stage: Stage) -> None:
+def test_the_user_is_the_images_unless_one_is_asked_for(stage: Sandbox) -> None:
     stage.executable("sudo", _SUDO)
     ran(stage)
     assert not (stage.root / "sudo").exists()
 
 
 @pytest.mark.parametrize("spelling", ["fluxUser", "fluxuser"])
-def test_every_flux_call_is_made_as_the_user_that_was_asked_for(stage: Stage, spelling: str) -> None:
+def test_every_flux_call_is_made_as_the_user_that_was_asked_for(stage: Sandbox, spelling: str) -> None:
     stage.executable("sudo", _SUDO)
     stage.executable("chown", "#!/bin/bash\n")
     _identity(stage, me=0, users="flux-u")
@@ -105,7 +105,7 @@ def test_every_flux_call_is_made_as_the_user_that_was_asked_for(stage: Stage, sp
     assert flux == ["version", "R", "start"]
 
 
-def test_the_user_of_the_pre_command_is_found_out_and_owns_what_flux_writes(stage: Stage) -> None:
+def test_the_user_of_the_pre_command_is_found_out_and_owns_what_flux_writes(stage: Sandbox) -> None:
     """The example of the documentation page, without fluxUser."""
     stage.executable("sudo", _SUDO.replace("exec", "USER_NOW=1002 exec"))
     stage.executable("id", '#!/bin/bash\n[[ $1 == -u ]] && exec echo "${USER_NOW:-0}"\n')
@@ -120,7 +120,7 @@ def test_the_user_of_the_pre_command_is_found_out_and_owns_what_flux_writes(stag
     assert len((stage.root / "sudo").read_text().splitlines()) == 4
 
 
-def test_who_runs_flux_but_root_is_made_if_missing(stage: Stage) -> None:
+def test_who_runs_flux_but_root_is_made_if_missing(stage: Sandbox) -> None:
     stage.executable("sudo", _SUDO)
     stage.executable("chown", "#!/bin/bash\n")
     stage.executable("useradd", '#!/bin/bash\necho "$@" >"$STAGE/added"\n')
@@ -133,7 +133,7 @@ def test_who_runs_flux_but_root_is_made_if_missing(stage: Stage) -> None:
     assert (stage.root / "added").read_text() == "--uid 1002 --create-home flux-u\n"
 
 
-def test_flux_as_root_where_the_image_s_user_is_another(stage: Stage) -> None:
+def test_flux_as_root_where_the_image_s_user_is_another(stage: Sandbox) -> None:
     stage.executable("sudo", _SUDO.replace("flux-u", "root"))
     stage.executable("chown", "#!/bin/bash\n")
     _identity(stage, me=1000, users="nobody")
@@ -146,7 +146,7 @@ def test_flux_as_root_where_the_image_s_user_is_another(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("release", "fits"), [("0.60.0", False), ("0.49.1-2-gabc", False), ("0.61.0", True), ("1.0.0", True)]
 )
-def test_a_flux_that_is_too_old_is_found_out(stage: Stage, release: str, fits: bool) -> None:
+def test_a_flux_that_is_too_old_is_found_out(stage: Sandbox, release: str, fits: bool) -> None:
     stage.put()
     found = stage.run(FLUX_VERSION=release)
     assert (found.code == 0) is fits
@@ -155,18 +155,18 @@ def test_a_flux_that_is_too_old_is_found_out(stage: Stage, release: str, fits: b
     assert ((stage.root / "termination").read_text() == expected) is not fits
 
 
-def test_an_image_without_flux_is_found_out(stage: Stage) -> None:
+def test_an_image_without_flux_is_found_out(stage: Sandbox) -> None:
     (stage.root / "bin" / "flux").unlink()
     found = ran(stage)
     assert found.code == 127 and "the image has no flux on its PATH: add it" in found.err
 
 
-def test_as_flux_may_be_replaced_by_the_pre_command(stage: Stage) -> None:
+def test_as_flux_may_be_replaced_by_the_pre_command(stage: Sandbox) -> None:
     found = ran(stage, {"preCommand": 'asFlux="env FI_EFA=1"', "command": "sh -c 'echo $FI_EFA'"})
     assert found.out == "1\n"
 
 
-def test_a_missing_sudo_is_reported(stage: Stage) -> None:
+def test_a_missing_sudo_is_reported(stage: Sandbox) -> None:
     _identity(stage, me=0, users="flux-u")
     stage.put({"fluxUser": {"name": "flux-u"}})
     found = stage.run(PATH=f"{stage.root}/bin:{_without_sudo(stage)}")
@@ -174,7 +174,7 @@ def test_a_missing_sudo_is_reported(stage: Stage) -> None:
     assert "Flux is to run as flux-u, and the image has no sudo: add it" in found.err
 
 
-def _without_sudo(stage: Stage) -> str:
+def _without_sudo(stage: Sandbox) -> str:
     """The programs of this machine but for sudo."""
     folder = stage.root / "programs"
     folder.mkdir()
@@ -191,7 +191,7 @@ def _without_sudo(stage: Stage) -> str:
 _TIME = '#!/bin/bash\nformat=$2\nshift 2\n"$@"\ncode=$?\necho "${format/\\%E/0:04.73}" >&2\nexit $code\n'
 
 
-def test_times_are_those_of_the_page(stage: Stage) -> None:
+def test_times_are_those_of_the_page(stage: Sandbox) -> None:
     stage.executable("time", _TIME)
     stage.put(size=2, logging={"timed": True, "quiet": True})
     script = stage.root / "entrypoint" / "wait-0.sh"
@@ -202,7 +202,7 @@ def test_times_are_those_of_the_page(stage: Stage) -> None:
     assert worker.out + worker.err == "FLUXTIME fluxstart wall time 0:04.73\n"
 
 
-def test_a_missing_time_is_reported(stage: Stage) -> None:
+def test_a_missing_time_is_reported(stage: Sandbox) -> None:
     stage.put(logging={"timed": True})
     script = stage.root / "entrypoint" / "wait-0.sh"
     script.write_text(script.read_text().replace("/usr/bin/time", "/nowhere/time"))
@@ -214,7 +214,7 @@ def test_a_missing_time_is_reported(stage: Stage) -> None:
 # --- files -------------------------------------------------------------------------------------------
 
 
-def test_what_the_broker_and_people_find(stage: Stage) -> None:
+def test_what_the_broker_and_people_find(stage: Sandbox) -> None:
     found = ran(stage, {"cores": 4}, size=3, flux={"environment": {"A": "b c"}})
     config = stage.mount / "config"
     certificate = config / "curve" / "curve.cert"
@@ -228,13 +228,13 @@ def test_what_the_broker_and_people_find(stage: Stage) -> None:
     assert "certificate" not in found.out + found.err
 
 
-def test_default_cores_are_a_variable_and_nothing_else(stage: Stage) -> None:
+def test_default_cores_are_a_variable_and_nothing_else(stage: Sandbox) -> None:
     """The page: 1 by default; Flux detects the available cores."""
     found = ran(stage, {"commands": {"pre": "echo $cores"}})
     assert (found.out, found.call("R")[-1]) == ("1\nhello world\n", "--local")
 
 
-def test_the_view_is_set_up_for_all(stage: Stage) -> None:
+def test_the_view_is_set_up_for_all(stage: Sandbox) -> None:
     stage.put(flux={"container": {"mountPath": str(stage.mount)}})
     script = stage.root / "entrypoint" / "flux-init.sh"
     views = stage.root / "opt" / "views" / "._view" / "abc"
@@ -250,7 +250,7 @@ def test_the_view_is_set_up_for_all(stage: Stage) -> None:
     assert (stage.mount / "flux-operator-done.txt").exists()
 
 
-def test_a_sidecar_waits_for_the_socket_and_runs_shell_code(stage: Stage) -> None:
+def test_a_sidecar_waits_for_the_socket_and_runs_shell_code(stage: Sandbox) -> None:
     sidecar = {
         "name": "side",
         "command": 'echo "$fluxsocket" && echo done',
@@ -263,7 +263,7 @@ def test_a_sidecar_waits_for_the_socket_and_runs_shell_code(stage: Stage) -> Non
     assert (found.code, found.out) == (0, f"pre\n{uri}\ndone\n")
 
 
-def test_a_sidecar_s_script_is_run_by_the_interpreter_that_it_names(stage: Stage) -> None:
+def test_a_sidecar_s_script_is_run_by_the_interpreter_that_it_names(stage: Sandbox) -> None:
     script = "#!/usr/bin/env python3\nprint('hello', 1 + 1)\n"
     side = {"name": "side", "commands": {"script": script}}
     stage.put(containers=[{"command": "true", "runFlux": True}, side], flux={"noWaitSocket": True})
@@ -271,7 +271,7 @@ def test_a_sidecar_s_script_is_run_by_the_interpreter_that_it_names(stage: Stage
     assert (found.code, found.out) == (0, "hello 2\n")
 
 
-def test_a_sidecar_waits_for_the_socket(stage: Stage) -> None:
+def test_a_sidecar_waits_for_the_socket(stage: Sandbox) -> None:
     containers = [{"command": "true", "runFlux": True}, {"name": "side", "command": "echo done"}]
     stage.put(containers=containers)
     stage.executable("sleep", '#!/bin/bash\ntouch "$STAGE/waits"\nexec /bin/sleep 0.05\n')
@@ -285,7 +285,7 @@ def test_a_sidecar_waits_for_the_socket(stage: Stage) -> None:
         assert stage.finish(process).out == "done\n"
 
 
-def test_a_sidecar_is_stopped_with_all_that_it_started(stage: Stage) -> None:
+def test_a_sidecar_is_stopped_with_all_that_it_started(stage: Sandbox) -> None:
     command = 'echo up; touch "$STAGE/up"; sleep 60; echo not here'
     containers = [{"command": "true", "runFlux": True}, {"name": "side", "command": command}]
     stage.put(containers=containers, flux={"noWaitSocket": True})
@@ -295,7 +295,7 @@ def test_a_sidecar_is_stopped_with_all_that_it_started(stage: Stage) -> None:
     assert (found.code, found.out) == (143, "up\n")
 
 
-def test_a_sidecar_ends_with_its_own_code(stage: Stage) -> None:
+def test_a_sidecar_ends_with_its_own_code(stage: Sandbox) -> None:
     side = {"name": "side", "command": "exit 5", "commands": {"post": "echo bye"}}
     stage.put(containers=[{"command": "true", "runFlux": True}, side], flux={"noWaitSocket": True})
     found = stage.run("start-1")
@@ -318,7 +318,7 @@ esac
     ("answers", "requested"),
     [(["0-1"], 1), (["0,3", "[2-4]", "4-7"], 3), ([""], 1), (["3", "0\n1-3"], 2)],
 )
-def test_it_waits_for_its_tasks(stage: Stage, answers: list[str], requested: int) -> None:
+def test_it_waits_for_its_tasks(stage: Sandbox, answers: list[str], requested: int) -> None:
     stage.put({"lifeCycle": {"preStopExec": "echo bye"}}, size=4)
     stage.executable("flux", _DRAIN)
     stage.executable("sleep", "#!/bin/bash\n")

@@ -8,7 +8,7 @@ import pytest
 
 from fournos.api.minicluster_container import Container
 from tests.unit.miniclusters.objects import made, mounts, pod, scripts
-from tests.unit.miniclusters.stage import Stage
+from tests.unit.miniclusters.stage import Sandbox
 
 SIDE = {"name": "side", "image": "side:1", "runFlux": False}
 MAIN = {"image": "app:1", "command": "hostname"}
@@ -93,7 +93,7 @@ def test_the_image_is_the_published_one_where_an_old_manifest_names_none() -> No
 # --- the environment of Flux ----------------------------------------------------------------------------
 
 
-def _view(stage: Stage, simple: bool, python: str | None) -> tuple[str, str]:
+def _view(stage: Sandbox, simple: bool, python: str | None) -> tuple[str, str]:
     """PYTHONPATH and FLUX_RC_EXTRA with a view."""
     packages = stage.mount / "view" / "lib" / "python3.11" / "site-packages"
     packages.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,7 @@ def _view(stage: Stage, simple: bool, python: str | None) -> tuple[str, str]:
     return python_path, rc_extra
 
 
-def test_where_a_view_has_python_and_its_scheduler(stage: Stage) -> None:
+def test_where_a_view_has_python_and_its_scheduler(stage: Sandbox) -> None:
     packages = f"{stage.mount}/view/lib/python3.11/site-packages"
     assert _view(stage, simple=False, python=None) == (packages, f"{stage.mount}/view/etc/flux/rc1.d")
     assert _view(stage, simple=True, python="/opt/python") == ("/opt/python", "")

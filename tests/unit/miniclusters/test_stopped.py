@@ -8,13 +8,13 @@ import time
 import pytest
 
 from fournos.miniclusters import names
-from tests.unit.miniclusters.stage import FLUX, QUIET, Stage, ran
+from tests.unit.miniclusters.stage import FLUX, QUIET, Sandbox, ran
 from tests.waiting import blocking_until
 
 
 @pytest.mark.parametrize("interactive", [False, True], ids=["command", "interactive"])
 @pytest.mark.parametrize("index", [0, 1])
-def test_a_stopped_script_has_a_code_of_its_own(stage: Stage, index: int, interactive: bool) -> None:
+def test_a_stopped_script_has_a_code_of_its_own(stage: Sandbox, index: int, interactive: bool) -> None:
     """Whatever the broker ends with, which is 0 for all but a lead with a command."""
     post = {"commands": {"post": "echo post"}}
     stage.put({"command": "sleep 60", "launcher": True, **post}, size=2, interactive=interactive)
@@ -27,7 +27,7 @@ def test_a_stopped_script_has_a_code_of_its_own(stage: Stage, index: int, intera
 
 
 @pytest.mark.parametrize("index", [0, 1])
-def test_with_complete_workers_a_stop_is_an_end(stage: Stage, index: int) -> None:
+def test_with_complete_workers_a_stop_is_an_end(stage: Sandbox, index: int) -> None:
     stage.put({"command": None}, size=2, flux={"completeWorkers": True})
     process = stage.start(index=index, SLEEP="600")
     _until_started(stage)
@@ -35,7 +35,7 @@ def test_with_complete_workers_a_stop_is_an_end(stage: Stage, index: int) -> Non
     assert not (stage.root / "termination").exists()
 
 
-def test_a_worker_that_is_stopped_as_it_waits_fails_nothing(stage: Stage) -> None:
+def test_a_worker_that_is_stopped_as_it_waits_fails_nothing(stage: Sandbox) -> None:
     (stage.root / "codes").write_text("1\n")
     stage.executable("sleep", '#!/bin/bash\ntouch "$STAGE/asleep"\nexec /bin/sleep 60 >/dev/null 2>&1\n')
     stage.put(size=2, flux={"disableSocket": True})
@@ -44,13 +44,13 @@ def test_a_worker_that_is_stopped_as_it_waits_fails_nothing(stage: Stage) -> Non
     assert stage.terminate(process).code == names.STOPPED
 
 
-def test_a_worker_whose_pod_is_taken_away_is_not_done_when_its_lead_goes_first(stage: Stage) -> None:
+def test_a_worker_whose_pod_is_taken_away_is_not_done_when_its_lead_goes_first(stage: Sandbox) -> None:
     stage.put(size=2)
     (stage.mount / "flux-operator-leaving").touch()
     assert stage.run(index=1).code == names.STOPPED
 
 
-def test_workers_outlive_a_lead_that_may_be_tried_again(stage: Stage) -> None:
+def test_workers_outlive_a_lead_that_may_be_tried_again(stage: Sandbox) -> None:
     stage.put(size=2, backoffLimit=1, flux={"disableSocket": True})
     stage.executable("sleep", '#!/bin/bash\necho >>"$STAGE/pauses"\nexec /bin/sleep 0.1\n')
     process = stage.start(index=1)
@@ -62,7 +62,7 @@ def test_workers_outlive_a_lead_that_may_be_tried_again(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("delay", [0.0, 0.02, 0.05, 0.1])
-def test_what_is_reported_does_not_depend_on_who_is_first(stage: Stage, delay: float) -> None:
+def test_what_is_reported_does_not_depend_on_who_is_first(stage: Sandbox, delay: float) -> None:
     """A broker that ends as the signal arrives is reported as stopped or as ended, and nothing else."""
     stage.executable("flux", f"{FLUX}\n".replace("exit 129", "exit 0"))
     stage.put({"command": "sleep 0.05", "launcher": True}, logging=QUIET)
@@ -75,19 +75,19 @@ def test_what_is_reported_does_not_depend_on_who_is_first(stage: Stage, delay: f
     assert found.code == (0 if ended else names.STOPPED)
 
 
-def test_a_signal_before_the_broker_starts_is_not_lost(stage: Stage) -> None:
+def test_a_signal_before_the_broker_starts_is_not_lost(stage: Sandbox) -> None:
     hooks = {"preWorker": "kill -TERM $$"}
     assert ran(stage, {"commands": hooks}, size=2, index=1).code == names.STOPPED
     assert not [call for call in stage.run(index=1).calls if call[0] == "start"]
 
 
 @pytest.mark.parametrize("where", ["init", "pre"])
-def test_code_of_users_cannot_end_as_if_stopped(stage: Stage, where: str) -> None:
+def test_code_of_users_cannot_end_as_if_stopped(stage: Sandbox, where: str) -> None:
     assert ran(stage, {"commands": {where: f"exit {names.STOPPED}"}}).code == 1
     assert ran(stage, {"commands": {where: "exit 5"}}).code == 5
 
 
-def _until_started(stage: Stage) -> None:
+def _until_started(stage: Sandbox) -> None:
     calls = stage.root / "calls"
     started = ("start", "broker")
     blocking_until(

@@ -21,7 +21,7 @@ from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.workload import IN_USE
 from tests.faults.proxy import FaultProxy
 from tests.integration.appwrappers.conftest import settings
-from tests.integration.appwrappers.stage import Stage, job, pod
+from tests.integration.appwrappers.stage import AppWrapperStage, job, pod
 from tests.integration.jobs.operator import Operator
 from tests.integration.killing import killed_after_each_write
 
@@ -29,7 +29,7 @@ from tests.integration.killing import killed_after_each_write
 class FaultStage:
     """A stage whose operators stand behind a proxy, and what is seen of its AppWrapper meanwhile."""
 
-    def __init__(self, stage: Stage, proxy: FaultProxy, directory: Path) -> None:
+    def __init__(self, stage: AppWrapperStage, proxy: FaultProxy, directory: Path) -> None:
         self.stage = stage
         self.proxy = proxy
         self.operators: list[Operator] = []
@@ -90,7 +90,7 @@ class FaultStage:
 
 
 @pytest.fixture
-async def faults(prepared: Stage, kubeconfig: Path, tmp_path: Path) -> AsyncIterator[FaultStage]:
+async def faults(prepared: AppWrapperStage, kubeconfig: Path, tmp_path: Path) -> AsyncIterator[FaultStage]:
     async with FaultProxy(kubeconfig) as proxy, FaultStage(prepared, proxy, tmp_path).looking() as found:
         yield found
         for operator in found.operators:

@@ -8,10 +8,10 @@ from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key, controller_of, uid_of
 from fournos.queueing.kinds import WORKLOAD
-from tests.integration.appwrappers.stage import QUEUE, Stage, pod
+from tests.integration.appwrappers.stage import QUEUE, AppWrapperStage, pod
 
 
-async def test_on_the_manager_only_its_workload_is_made(stage: Stage) -> None:
+async def test_on_the_manager_only_its_workload_is_made(stage: AppWrapperStage) -> None:
     """Admitted and drained it stays as it is; the status that MultiKueue mirrors ends its Workload."""
     await stage.submit("far", pod("far"), managedBy="kueue.x-k8s.io/multikueue")
     await stage.condition("far", "Admitted", "True")
@@ -34,7 +34,7 @@ async def test_on_the_manager_only_its_workload_is_made(stage: Stage) -> None:
     await stage.gone(WORKLOAD, name, limit=60)
 
 
-async def test_on_the_worker_the_workload_that_came_first_is_taken_over(stage: Stage) -> None:
+async def test_on_the_worker_the_workload_that_came_first_is_taken_over(stage: AppWrapperStage) -> None:
     """MultiKueue makes the Workload, waits for its admission, and only then the AppWrapper."""
     origin = "sent"
     spec = pod("sent")["spec"]
@@ -59,7 +59,7 @@ async def test_on_the_worker_the_workload_that_came_first_is_taken_over(stage: S
     assert len((await stage.client.list(WORKLOAD, namespace=stage.namespace)).items) == 1
 
 
-async def test_on_the_worker_it_waits_for_its_workload(stage: Stage) -> None:
+async def test_on_the_worker_it_waits_for_its_workload(stage: AppWrapperStage) -> None:
     labels = {"kueue.x-k8s.io/prebuilt-workload-name": "late"}
     await stage.submit("early", pod("early"), labels=labels)
     await stage.phase("early", "Suspended")

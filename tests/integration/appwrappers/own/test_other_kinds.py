@@ -15,7 +15,7 @@ from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.errors import NotFoundError
 from fournos.kube.kinds import JOB, NAMESPACE
 from fournos.kube.resource import Key
-from tests.integration.appwrappers.stage import QUEUE, Stage, job, messages_of, pod
+from tests.integration.appwrappers.stage import QUEUE, AppWrapperStage, job, messages_of, pod
 from tests.integration.jobs.operator import Operator
 
 HIGH, MID, LOW = (f"appwrappers-{level}" for level in ("high", "mid", "low"))
@@ -23,7 +23,7 @@ PRIORITY = "kueue.x-k8s.io/priority-class"
 
 
 @pytest.fixture
-async def jobs_operator(stage: Stage, kubeconfig: Path, tmp_path: Path) -> AsyncIterator[Operator]:
+async def jobs_operator(stage: AppWrapperStage, kubeconfig: Path, tmp_path: Path) -> AsyncIterator[Operator]:
     secrets = {"metadata": {"name": f"{stage.namespace}-secrets"}}
     await stage.client.create(NAMESPACE, {"apiVersion": "v1", "kind": "Namespace", **secrets})
     found = Operator(kubeconfig, stage.namespace, tmp_path / "jobs.log")
@@ -43,7 +43,7 @@ def lock(name: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-async def job_phase(stage: Stage, name: str, *phases: str) -> dict[str, Any]:
+async def job_phase(stage: AppWrapperStage, name: str, *phases: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
 
     async def there() -> bool:
@@ -55,11 +55,11 @@ async def job_phase(stage: Stage, name: str, *phases: str) -> dict[str, Any]:
     return found
 
 
-async def _cluster_taken(stage: Stage) -> bool:
+async def _cluster_taken(stage: AppWrapperStage) -> bool:
     return await stage.reserved(SLOT_RESOURCE) == "100"
 
 
-async def test_priorities_reach_across_kinds(stage: Stage, jobs_operator: Operator) -> None:
+async def test_priorities_reach_across_kinds(stage: AppWrapperStage, jobs_operator: Operator) -> None:
     """One cluster for three: the AppWrapper yields to a Job, the Job to a FournosJob, and all come back."""
     stage.kubelet.endless.update({"low", "mid"})
     await stage.submit("low", pod("low", slots="100"), labels={PRIORITY: LOW})
@@ -87,7 +87,7 @@ async def test_priorities_reach_across_kinds(stage: Stage, jobs_operator: Operat
     await stage.phase("low", "Succeeded")
 
 
-async def test_a_wrapped_fournos_job(stage: Stage, jobs_operator: Operator) -> None:
+async def test_a_wrapped_fournos_job(stage: AppWrapperStage, jobs_operator: Operator) -> None:
     """The job requests its cluster through the AppWrapper, gets the assigned one, and has no Workload."""
     inner = lock("inner", exclusive=True, cluster=None)
     await stage.submit("outer", inner, annotations={"retryLimit": "0"})

@@ -11,10 +11,10 @@ from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, uid_of
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.workload import IN_USE, generic_name
-from tests.integration.appwrappers.stage import FLAVOR, Stage, job, pod
+from tests.integration.appwrappers.stage import FLAVOR, AppWrapperStage, job, pod
 
 
-async def test_from_the_queue_to_the_end(stage: Stage) -> None:
+async def test_from_the_queue_to_the_end(stage: AppWrapperStage) -> None:
     """Placed as it was admitted; its Workload stays, finished, until the AppWrapper goes."""
     name = await stage.submit("whole", pod("whole-pod"), job("whole-job", parallelism=2, completions=2))
     wrapper = await stage.phase(name, "Succeeded")
@@ -39,15 +39,15 @@ async def test_from_the_queue_to_the_end(stage: Stage) -> None:
     await stage.gone(WORKLOAD, workload["metadata"]["name"], limit=60)
 
 
-async def _let_go(stage: Stage, name: str) -> bool:
+async def _let_go(stage: AppWrapperStage, name: str) -> bool:
     return IN_USE not in ((await stage.workload(name))["metadata"].get("finalizers") or ())
 
 
-async def _free(stage: Stage) -> bool:
+async def _free(stage: AppWrapperStage) -> bool:
     return await stage.reserved() == "0"
 
 
-async def test_hold_lets_run_what_runs_and_starts_nothing(stage: Stage) -> None:
+async def test_hold_lets_run_what_runs_and_starts_nothing(stage: AppWrapperStage) -> None:
     stage.kubelet.endless.add("running")
     await stage.submit("running", pod("running"))
     await stage.phase("running", "Running")
@@ -62,7 +62,7 @@ async def test_hold_lets_run_what_runs_and_starts_nothing(stage: Stage) -> None:
     await stage.phase("waiting", "Succeeded")
 
 
-async def test_hold_and_drain_takes_everything_down_and_it_comes_back(stage: Stage) -> None:
+async def test_hold_and_drain_takes_everything_down_and_it_comes_back(stage: AppWrapperStage) -> None:
     stage.kubelet.endless.add("drained")
     await stage.submit("drained", pod("drained", cpu="3"))
     await stage.condition("drained", "PodsReady", "True")
@@ -78,7 +78,7 @@ async def test_hold_and_drain_takes_everything_down_and_it_comes_back(stage: Sta
     await stage.phase("drained", "Succeeded")
 
 
-async def test_the_longest_execution_time(stage: Stage) -> None:
+async def test_the_longest_execution_time(stage: AppWrapperStage) -> None:
     stage.kubelet.endless.add("long")
     await stage.submit("long", pod("long"), labels={"kueue.x-k8s.io/max-exec-time-seconds": "2"})
     await stage.phase("long", "Running")
@@ -88,7 +88,7 @@ async def test_the_longest_execution_time(stage: Stage) -> None:
     assert stage.kubelet.live() == []
 
 
-async def test_deactivated_and_reactivated(stage: Stage) -> None:
+async def test_deactivated_and_reactivated(stage: AppWrapperStage) -> None:
     stage.kubelet.endless.add("paused")
     await stage.submit("paused", job("paused", parallelism=2))
     await stage.condition("paused", "PodsReady", "True")
@@ -103,7 +103,7 @@ async def test_deactivated_and_reactivated(stage: Stage) -> None:
     assert (await stage.workload("paused"))["metadata"]["name"] == workload
 
 
-async def test_a_failed_one_gives_its_quota_back_when_its_resources_are_gone(stage: Stage) -> None:
+async def test_a_failed_one_gives_its_quota_back_when_its_resources_are_gone(stage: AppWrapperStage) -> None:
     stage.kubelet.failing.add("bad")
     await stage.submit("bad", pod("bad"), annotations={"retryLimit": "0", "failureGracePeriodDuration": "0s"})
     await stage.phase("bad", "Failed")
@@ -114,7 +114,7 @@ async def test_a_failed_one_gives_its_quota_back_when_its_resources_are_gone(sta
 
 
 @pytest.mark.parametrize("deleted", ["workload", "appwrapper"])
-async def test_deleted_while_it_runs(stage: Stage, deleted: str) -> None:
+async def test_deleted_while_it_runs(stage: AppWrapperStage, deleted: str) -> None:
     """Quota stays taken until the last pod is gone; a Workload is made anew, an AppWrapper is not."""
     stage.kubelet.endless.add("cut")
     await stage.submit("cut", pod("cut"))

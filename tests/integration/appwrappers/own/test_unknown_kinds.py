@@ -10,14 +10,14 @@ import pytest
 from fournos.api.conditions import condition
 from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION
 from fournos.kube.resource import Key, Resource
-from tests.integration.appwrappers.stage import Stage, pod_spec
+from tests.integration.appwrappers.stage import AppWrapperStage, pod_spec
 
 GADGET = Resource("example.com", "v1", "Gadget", "gadgets")
 MISSING = Resource("example.com", "v1", "Missing", "missings")
 
 
 @pytest.fixture
-async def gadgets(stage: Stage) -> AsyncIterator[Stage]:
+async def gadgets(stage: AppWrapperStage) -> AsyncIterator[AppWrapperStage]:
     free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {
         "name": GADGET.version,
@@ -52,7 +52,7 @@ async def gadgets(stage: Stage) -> AsyncIterator[Stage]:
     await stage.client.delete(CUSTOM_RESOURCE_DEFINITION, Key("", name))
 
 
-async def submit(stage: Stage, name: str, kind: Resource = GADGET) -> str:
+async def submit(stage: AppWrapperStage, name: str, kind: Resource = GADGET) -> str:
     template: dict[str, Any] = {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -65,7 +65,7 @@ async def submit(stage: Stage, name: str, kind: Resource = GADGET) -> str:
     )
 
 
-async def test_its_end_is_observed_by_its_own_event(gadgets: Stage) -> None:
+async def test_its_end_is_observed_by_its_own_event(gadgets: AppWrapperStage) -> None:
     """Long before any grace is over, which is a minute at least."""
     stage = gadgets
     for name in ("lost", "broken"):
@@ -81,7 +81,7 @@ async def test_its_end_is_observed_by_its_own_event(gadgets: Stage) -> None:
     await stage.gone(GADGET, "broken")
 
 
-async def test_a_kind_that_is_not_installed_blocks_nothing_else(gadgets: Stage) -> None:
+async def test_a_kind_that_is_not_installed_blocks_nothing_else(gadgets: AppWrapperStage) -> None:
     stage = gadgets
     await submit(stage, "absent", MISSING)
     found = await stage.phase("absent", "Failed")

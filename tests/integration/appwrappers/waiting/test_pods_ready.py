@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from fournos.queueing.kinds import WORKLOAD
-from tests.integration.appwrappers.stage import Stage, pod
+from tests.integration.appwrappers.stage import AppWrapperStage, pod
 from tests.integration.appwrappers.waiting.conftest import PODS_READY_WITHIN
 
 
-async def test_pods_that_do_not_get_ready(stage: Stage) -> None:
+async def test_pods_that_do_not_get_ready(stage: AppWrapperStage) -> None:
     """Evicted after Kueue's timeout, queued again, deactivated the second time; made active it runs."""
     stage.kubelet.stuck.add("slow")
     await stage.submit("slow", pod("slow"))
