@@ -323,6 +323,7 @@ async def memory(jobs: int, directory: Path) -> dict[str, float]:
         for seconds, objects in (next(changes) for _ in range(steps)):
             found.clock.seconds += seconds
             await found.work([key for kind, obj in objects for key in found.put(kind, obj)])
+        found.server.jobs.clear()  # the API server's memory, not the recorder's
     full = _rss()
     await found.archive.close()
     return {"empty_mb": empty / 2**20, "full_mb": full / 2**20}
