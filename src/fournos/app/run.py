@@ -7,7 +7,7 @@ import os
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -148,6 +148,8 @@ class _Started:
     running: Running
     manager: Manager
     offer: Offer
+    tasks: Mapping[str, Callable[[], Awaitable[None]]]
+    """The part's tasks beside its controllers, by name."""
 
     def refresh(self) -> None:
         self.manager.refresh_metrics()
@@ -199,7 +201,7 @@ async def _run(
             recorder=recorder,
             background={
                 "health": partial(health.run, port=health_port),
-                **{name: task for one in started for name, task in one.running.background.items()},
+                **{name: task for one in started for name, task in one.tasks.items()},
                 **webhooks.background,
                 **metrics_server,
             },
@@ -227,6 +229,7 @@ async def _start(
     api = await shared.client("local", guard=lease.check)
     wake = _Wake()
     running = part.start(settings, shared.clock, shared.metrics, wake)
+    tasks = {**running.background, **running.serve(await shared.client(part.name))}
     wake.manager = Manager(
         api,
         running.controllers,
@@ -238,7 +241,7 @@ async def _start(
         collect_interval=part.collect_interval(settings),
     )
     offer = Offer(part.webhooks(settings), settings.namespace, lease)
-    return _Started(running, wake.manager, offer)
+    return _Started(running, wake.manager, offer, tasks)
 
 
 def _refresh(started: Sequence[_Started]) -> None:

@@ -96,6 +96,8 @@ COMMANDS: Final = (
     ),
     Entry("minicluster:app", ("minicluster",), "MiniClusters: Flux clusters in the pods of a Job."),
     Entry("frameworks:app", ("frameworks",), "Kinds that are queued by configuration."),
+    Entry("results:app", ("results",), "Results: what benchmarks measured, also of jobs that are gone."),
+    Entry("artifacts:app", ("artifacts",), "Artifacts: the files that runs left behind."),
     Entry(
         "history:app",
         ("history",),

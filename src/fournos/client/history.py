@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from io import BufferedReader
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 from urllib.parse import quote, urlencode
 
 from fournos.client.errors import MissingError, NotInstalledError, typed, typed_iterator
 from fournos.history.records import Document, Page, Run
-from fournos.kube.client import Client as HttpClient
 from fournos.kube.errors import NoSuchResourceError, NotFoundError
+from fournos.kube.resource import Obj
 
 if TYPE_CHECKING:
     from fournos.history.api.models import RunDetail
+    from fournos.history.api.results import Received
+    from fournos.history.artifacts.rules import Artifact
+    from fournos.history.results.models import ResultRecord
 
 PREFIX: Final = "/apis/history.fournos.dev/v1"
 _PAGE: Final = 200
+_UPLOAD: Final = 3600.0
+"""Seconds that one file may take."""
+
+
+class Server(Protocol):
+    """What of `fournos.kube.client.Client` is needed here."""
+
+    async def raw(
+        self,
+        method: str,
+        path: str,
+        body: Obj | None = None,
+        *,
+        content: bytes | BinaryIO | None = None,
+        headers: Mapping[str, str] | None = None,
+        seconds: float | None = None,
+    ) -> bytes: ...
+
+    async def raw_stream(self, path: str) -> AsyncGenerator[bytes, None]: ...
 
 
 class AsyncHistory:
     """Reads the history of a cluster.  All methods raise NotInstalledError if it has none."""
 
-    def __init__(self, api: HttpClient, namespace: str) -> None:
+    def __init__(self, api: Server, namespace: str) -> None:
         self._api = api
         self.namespace = namespace
         """The namespace of all methods, unless they are given another one."""
@@ -109,6 +135,74 @@ class AsyncHistory:
         """Deletes a run with its documents, logs, artifacts and results."""
         await self._api.raw("DELETE", PREFIX + self._path(run.identity.uid, run.identity.namespace))
 
+    @typed
+    async def results(self, name: str, *, namespace: str | None = None) -> tuple[ResultRecord, ...]:
+        """Returns the results of a run: its tests with their KPIs."""
+        from fournos.history.results.models import ResultRecord
+
+        found: tuple[ResultRecord, ...] = await self._get(
+            f"{self._path(name, namespace)}/results", tuple[ResultRecord, ...]
+        )
+        return found
+
+    @typed
+    async def artifacts(self, name: str, *, namespace: str | None = None) -> list[Artifact]:
+        """Returns the artifacts of a run, by path."""
+        from fournos.history.artifacts.rules import Artifact
+
+        found: list[Artifact] = await self._get(f"{self._path(name, namespace)}/artifacts", list[Artifact])
+        return found
+
+    @typed_iterator
+    async def artifact(self, name: str, path: str, *, namespace: str | None = None) -> AsyncIterator[bytes]:
+        """Yields the content of an artifact in pieces."""
+        where = f"{PREFIX}{self._path(name, namespace)}/artifacts/{quote(path)}"
+        with _missing():
+            async with aclosing(await self._api.raw_stream(where)) as pieces:
+                async for piece in pieces:
+                    yield piece
+
+    @typed
+    async def push_results(
+        self, content: bytes, *, filename: str = "", name: str = "", namespace: str | None = None
+    ) -> Received:
+        """Stores a file of results of a run: all of its records, or none.
+
+        Without a name the run is that of the calling pod.  Pushing a file again changes nothing.  Raises
+        RefusedError, which names every problem.
+        """
+        from fournos.history.api.results import Received
+        from fournos.history.api.wire import adapter
+
+        where = f"{self._path(name, namespace)}/results" if name else "/own/run/results"
+        path = f"{PREFIX}{where}?{urlencode({'name': filename})}"
+        with _missing():
+            answer = await self._api.raw("POST", path, content=content, seconds=_UPLOAD)
+        found: Received = adapter(Received).validate_json(answer)
+        return found
+
+    @typed
+    async def push_artifact(
+        self, file: BufferedReader, path: str, *, name: str = "", namespace: str | None = None
+    ) -> Artifact:
+        """Stores a file as an artifact of a run; without a name of the calling pod's run.
+
+        `path` is its path among the artifacts.  A file that is stored already is not stored again.
+        """
+        from fournos.history.api.wire import adapter
+        from fournos.history.artifacts.rules import Artifact
+
+        digest = await asyncio.to_thread(lambda: hashlib.file_digest(file, "sha256").hexdigest())
+        where = f"{self._path(name, namespace)}/artifacts" if name else "/own/run/artifacts"
+        headers = {"X-Content-SHA256": digest, "Content-Length": str(file.tell())}
+        file.seek(0)
+        with _missing():
+            answer = await self._api.raw(
+                "PUT", f"{PREFIX}{where}/{quote(path)}", content=file, headers=headers, seconds=_UPLOAD
+            )
+        found: Artifact = adapter(Artifact).validate_json(answer)
+        return found
+
     def _path(self, name: str, namespace: str | None) -> str:
         where = quote(namespace or self.namespace, safe="")
         return f"/namespaces/{where}/runs/{quote(name, safe='')}"
@@ -116,11 +210,18 @@ class AsyncHistory:
     async def _get(self, path: str, kind: Any) -> Any:
         from fournos.history.api.wire import adapter
 
-        try:
+        with _missing():
             return adapter(kind).validate_json(await self._api.raw("GET", PREFIX + path))
-        except NotFoundError as error:
-            raise MissingError(error.message, fix="see what there is: fournos list --all-time") from error
-        except NoSuchResourceError as error:
-            raise NotInstalledError(
-                error, fix="there is no history here: install deploy/history, or ask an administrator"
-            ) from error
+
+
+@contextmanager
+def _missing() -> Iterator[None]:
+    """Raises MissingError for what the history does not have, and NotInstalledError if there is none."""
+    try:
+        yield
+    except NotFoundError as error:
+        raise MissingError(error.message, fix="see what there is: fournos list --all-time") from error
+    except NoSuchResourceError as error:
+        raise NotInstalledError(
+            error, fix="there is no history here: install deploy/history, or ask an administrator"
+        ) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
 
@@ -25,6 +26,8 @@ SWEEP_INTERVAL = 60.0
 
 def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
     # Imported here, because only this part needs the packages of the extra `history`.
+    from fournos.history.api.service import HistoryService
+    from fournos.history.api.tasks import api_tasks
     from fournos.history.recorder.database import DatabaseArchive
     from fournos.history.store.retention import Limits, patrol
 
@@ -39,12 +42,18 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
         await patrol(store, blobs, limits, metrics, clock, interval=interval)
 
     wrote = partial(recorder_metrics.count, metrics)
+
+    def serve(api: Client) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        service = HistoryService(archive.reading, blobs, clock=clock, limits=settings.artifact_limits)
+        return api_tasks(api, settings, service, clock)
+
     return Running(
         [
             recorder(settings, resource, archive, journal, clock, wrote=wrote)
             for resource, journal in journals.values()
         ],
         background={"history-database": archive.run, "history-retention": retention},
+        serve=serve,
         refresh=lambda manager: recorder_metrics.report(
             {kind: journal for kind, (_, journal) in journals.items()}, metrics
         ),

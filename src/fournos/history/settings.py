@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 from pydantic_settings import NoDecode, SettingsConfigDict
 
 from fournos.api.durations import parse_duration
+from fournos.history.artifacts.rules import Limits
 from fournos.history.recorder.kinds import BUILT_IN
 from fournos.history.store_settings import StoreSettings
 from fournos.kube.resource import Resource
 from fournos.queueing.kind_names import BadNameError, parse_name
+from fournos.runtime.webhook.registration import Service
 
 
 class HistorySettings(StoreSettings):
@@ -34,6 +37,21 @@ class HistorySettings(StoreSettings):
         2.0,
         description="How soon a change of phase is written after the write before; other changes, such "
         "as of its tasks, after 15 times that, its end at once (seconds)",
+    )
+    port: Annotated[int, Field(ge=0, le=65535)] = Field(
+        0, description="Port that serves the API by https; 0: none"
+    )
+    service: str = Field(
+        "", description="Service of the API in that namespace, whose names are in its certificate"
+    )
+    certificate_secret: str = Field(
+        "fournos-history-cert", min_length=1, description="Secret of the API's certificate in that namespace"
+    )
+    artifact_files: Annotated[int, Field(ge=0)] = Field(
+        1000, description="Artifacts that are kept of one run; more are refused"
+    )
+    artifact_mb: Annotated[int, Field(ge=0)] = Field(
+        2000, description="Megabytes of artifacts that are kept of one run; more are refused"
     )
     retention_interval: str = Field(
         "1h", description="Time between two deletions of what is beyond the limits, at least 1s"
@@ -64,6 +82,15 @@ class HistorySettings(StoreSettings):
         if parse_duration(value).total_seconds() < 1:
             raise ValueError("must be at least 1s")
         return value
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        """The names in the certificate of the API."""
+        return Service(self.namespace, self.service).hosts if self.service else (socket.gethostname(),)
+
+    @property
+    def artifact_limits(self) -> Limits:
+        return Limits(self.artifact_files, self.artifact_mb * 1_000_000)
 
     def resources(self) -> tuple[Resource, ...]:
         """Returns the recorded resource types."""

@@ -23,6 +23,7 @@ from fournos.runtime.webhook.types import Request, Review, Webhook
 POD_NAME: Final = "authentication.kubernetes.io/pod-name"
 POD_UID: Final = "authentication.kubernetes.io/pod-uid"
 _ACCOUNT: Final = "system:serviceaccount:"
+_NO_POD: Final = "the token is not a pod's (use the one that is mounted into it)"
 _RUNS: Final = ("name", "image", "command", "args", "env", "envFrom", "workingDir")
 """Fields that each container of the resolve Job's pod must have unchanged from the Job's template."""
 _TOKEN_AT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105
@@ -71,10 +72,9 @@ def _refused(text: str) -> Violation:
 
 
 def _problem(user: User, key: Key, job: Obj, facts: Facts) -> str | Unknown:
-    extra = dict(user.extra)
-    name, uid = ("".join(extra.get(one, ())[:1]) for one in (POD_NAME, POD_UID))
+    name, uid = _pod_of(user)
     if not name or not uid:
-        return "the token is not a pod's (use the one that is mounted into it)"
+        return _NO_POD
     if user.name.removeprefix(_ACCOUNT).partition(":")[0] != key.namespace:
         return "the pod is in another namespace"
     pod = _get(POD, Key(key.namespace, name), uid, facts)
@@ -88,16 +88,22 @@ def _problem(user: User, key: Key, job: Obj, facts: Facts) -> str | Unknown:
     return f"pod {name} is neither of a run nor of a resolver"
 
 
+def _pod_of(user: User) -> tuple[str, str]:
+    """Returns the name and the UID of the pod in the token; "" for a token of no pod."""
+    extra = dict(user.extra)
+    return "".join(extra.get(POD_NAME, ())[:1]), "".join(extra.get(POD_UID, ())[:1])
+
+
 def job_of_pod(user: User, facts: Facts) -> Obj | str | Unknown:
     """Returns the FournosJob whose run the calling pod is part of, or the reason why there is none.
 
     `user`: the reviewed user of the pod's token.  Five rounds of live reads.
     """
-    extra = dict(user.extra)
+    name, uid = _pod_of(user)
+    if not name or not uid:
+        return _NO_POD
     namespace, _, _ = user.name.removeprefix(_ACCOUNT).partition(":")
-    step: dict[str, Any] | str | Unknown = _get(
-        POD, Key(namespace, "".join(extra.get(POD_NAME, ())[:1])), "".join(extra.get(POD_UID, ())[:1]), facts
-    )
+    step: dict[str, Any] | str | Unknown = _get(POD, Key(namespace, name), uid, facts)
     for resource in (TASK_RUN, PIPELINE_RUN, FOURNOS_JOB):
         if not isinstance(step, dict):
             return step

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import aiohttp
 import orjson
@@ -191,9 +191,35 @@ class Client:
         """Returns the body at a path such as "/readyz"; raises the errors of `get`."""
         return await self._transport.send(Request("get", "", "GET", path))
 
-    async def raw(self, method: str, path: str, body: Obj | None = None) -> bytes:
-        """Sends a request to a path, its query included; returns the body.  Raises the errors of `Api`."""
-        return await self._transport.send(Request(method.lower(), "", method, path, body=body))
+    async def raw(
+        self,
+        method: str,
+        path: str,
+        body: Obj | None = None,
+        *,
+        content: bytes | BinaryIO | None = None,
+        headers: Mapping[str, str] | None = None,
+        seconds: float | None = None,
+    ) -> bytes:
+        """Sends a request to a path, its query included; returns the body.  Raises the errors of `Api`.
+
+        `content` is sent as it is, a file in pieces; `seconds` is the limit of the whole request.
+        """
+        request = Request(
+            method.lower(),
+            "",
+            method,
+            path,
+            body=body,
+            content=content,
+            headers=headers or {},
+            seconds=seconds,
+        )
+        return await self._transport.send(request)
+
+    async def raw_stream(self, path: str) -> AsyncGenerator[bytes, None]:
+        """Returns the body at a path in pieces, after an await, which raises the errors of `get`."""
+        return _pieces(await self._transport.stream(Request("get", "", "GET", path)))
 
     async def server_version(self) -> str:
         """Returns the version in the API server's form, such as "v1.34.4"."""
@@ -285,6 +311,15 @@ async def _follow(response: aiohttp.ClientResponse) -> AsyncIterator[str]:
     async with response, aclosing(lines_of(response)) as lines:
         async for line in lines:
             yield line.decode(errors="replace")
+
+
+async def _pieces(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
+    async with response:
+        try:
+            async for piece in response.content.iter_any():
+                yield piece
+        except (aiohttp.ClientError, OSError) as error:
+            raise ConnectionLostError(f"the connection was lost: {error}") from error
 
 
 async def _each(body: bytes) -> AsyncIterator[str]:

@@ -8,7 +8,7 @@ import os
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import aiohttp
 import orjson
@@ -49,6 +49,11 @@ class Request:
     body: Obj | None = field(default=None, repr=False)
     """Not in the repr, because it may be a Secret."""
     content_type: str = "application/json"
+    content: bytes | BinaryIO | None = field(default=None, repr=False)
+    """Sent as it is, in place of a body; a file is streamed, and must be seekable."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    seconds: float | None = None
+    """The limit of the whole request; None: that of the client."""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -89,7 +94,7 @@ class Transport:
 
     async def send(self, request: Request) -> bytes:
         """Returns the body of the response."""
-        response = await self._open(request, self._timeout)
+        response = await self._open(request, request.seconds or self._timeout)
         async with response:
             try:
                 return await _body(response, self._max_bytes)
@@ -121,8 +126,10 @@ class Transport:
         raise await self._refused(response)
 
     async def _exchange(self, request: Request, proof: _Proof, limit: float | None) -> aiohttp.ClientResponse:
-        headers, tls = proof
-        data = None
+        headers, tls = {**proof[0], **request.headers}, proof[1]
+        data: Any = request.content
+        if data is not None and not isinstance(data, bytes):
+            data.seek(0)  # a 401 may have consumed it
         if request.body is not None:
             try:
                 data = orjson.dumps(request.body)

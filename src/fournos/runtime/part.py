@@ -37,6 +37,8 @@ class Running:
     controllers: Sequence[Controller[Any]]
     background: Mapping[str, Callable[[], Awaitable[None]]] = field(default_factory=dict)
     """Tasks that run beside the controllers, by name; each is restarted when it ends."""
+    serve: Callable[[Client], Mapping[str, Callable[[], Awaitable[None]]]] = lambda api: {}
+    """Returns further tasks, with a client that no Lease guards: they run on every replica."""
     refresh: Callable[[Manager], None] = lambda manager: None
     """Updates the part's own gauges before metrics are read."""
 

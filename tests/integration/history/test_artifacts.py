@@ -61,14 +61,17 @@ class Stage:
 @pytest.fixture
 async def stage(store: Store, tmp_path: Path) -> AsyncIterator[Stage]:
     reviews = Reviews()
-    reviews.may("ann", "get", "create", resource="runs/artifacts")
+    reviews.may("ann", "get", "update", resource="runs/artifacts")
     reviews.may("ann", "delete", "get")
     run = a_run(1, identity=Identity("here", "perf", "uid-1"), namespace_uid="uid-perf")
     await store.record(Record(run))
     blobs = DirectoryBlobs(tmp_path / "blobs")
-    service = HistoryService(
-        store, blobs, cluster="here", clock=SystemClock(), limits=Limits(files=3, bytes=10 * CHUNK)
-    )
+
+    async def reading() -> Store:
+        return store
+
+    limits = Limits(files=3, bytes=10 * CHUNK)
+    service = HistoryService(reading, blobs, cluster="here", clock=SystemClock(), limits=limits)
     server = HistoryServer(
         ROUTES,
         service,

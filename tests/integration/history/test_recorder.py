@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
@@ -56,18 +56,22 @@ async def account(server: Server, namespace: str) -> AsyncIterator[str]:
         await server("DELETE", path)
 
 
-def recorder(base: Path, token: str, directory: Path, namespace: str) -> Operator:
+def recorder(
+    base: Path, token: str, directory: Path, namespace: str, *, settings: Mapping[str, str] | None = None
+) -> Operator:
     """`fournos run --enable history`, as the ServiceAccount."""
     config = yaml.safe_load(base.read_text())
     config["users"] = [{"name": config["users"][0]["name"], "user": {"token": token}}]
     own = directory / "kubeconfig-recorder"
     own.write_text(yaml.safe_dump(config))
-    settings = {
+    given = {
         "HISTORY_URL": f"sqlite:///{directory}/history.db",
         "HISTORY_JOBS_NAMESPACE": namespace,
         "HISTORY_INTERVAL_SEC": "0.2",
     }
-    return Operator(own, namespace, directory / "recorder.log", enable="history", settings=settings)
+    return Operator(
+        own, namespace, directory / "recorder.log", enable="history", settings={**given, **(settings or {})}
+    )
 
 
 async def a_task(stage: Stage, run: Obj) -> None:

@@ -41,7 +41,7 @@ WEBHOOK, METRICS, VAULT = (
     f"tests/unit/{name}/test_settings.py" for name in ("runtime/webhook", "runtime/metrics_server", "vault")
 )
 ARCHIVE, HISTORY = "tests/unit/jobs/test_archive.py", "tests/unit/history/recorder/test_settings.py"
-STORE = "tests/unit/history/test_store_settings.py"
+STORE, API = "tests/unit/history/test_store_settings.py", "tests/unit/history/api/test_tasks.py"
 REGISTERED = (WEBHOOK, "test_the_service_and_the_secret")
 ADDRESSES = (WEBHOOK, "test_its_address_and_its_accepted_clients")
 TERMS = (WEBHOOK, "test_the_terms_of_the_certificate")
@@ -171,6 +171,10 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         **dict.fromkeys(
             ("retention_days", "retention_runs", "retention_mb"), (STORE, "test_each_limit_can_be_set")
         ),
+        "port": (API, "test_without_a_port_there_is_no_api"),
+        "service": (API, "test_the_service_names_the_certificate"),
+        "certificate_secret": (API, "test_the_certificate_is_in_its_secret"),
+        **dict.fromkeys(("artifact_files", "artifact_mb"), (API, "test_how_many_artifacts_a_run_may_have")),
         "retention_interval": (HISTORY, "test_the_replica_that_records_deletes_at_its_interval"),
         "interval_sec": (HISTORY, "test_changes_within_the_interval_are_written_together"),
         "log_level": LEVELS,

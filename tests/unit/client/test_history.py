@@ -52,7 +52,9 @@ async def test_runs_come_page_by_page_with_their_types() -> None:
 
 async def test_one_run_its_documents_and_marks() -> None:
     async with stage() as here, history(here) as found:
-        here.reviews.may("ann", "get", "update", "delete")
+        here.reviews.may("ann", "get", "delete")
+        here.reviews.may("ann", "get", resource="runs/documents")
+        here.reviews.may("ann", "update", "delete", resource="runs/keep")
         here.store.runs = [run("job a/b")]
         uid = here.store.runs[0].identity.uid
         here.store.documents[uid, Document.OBJECT] = {"spec": {}}

@@ -273,8 +273,35 @@ TABLE: dict[str, list[tuple[str, str, str, str]]] = {
         (
             "fournos-history",
             "get patch",
-            "secrets=fournos-history-metrics-cert",
-            "the certificate of /metrics",
+            "secrets=fournos-history-metrics-cert,fournos-history-cert",
+            "the certificates of /metrics and of the API",
+        ),
+        (
+            "cluster",
+            "get",
+            "pods pipelineruns.tekton.dev taskruns.tekton.dev fournosjobs.fournos.dev",
+            "whose run sends its results: from its pod upwards",
+        ),
+        ("cluster", "get", "namespaces", "the UID of kube-system"),
+        (
+            "cluster",
+            "get patch",
+            "apiservices.apiregistration.k8s.io=v1.history.fournos.dev",
+            "the API server trusts the certificate of the API",
+        ),
+        (
+            "kube-system",
+            READ,
+            "configmaps=extension-apiserver-authentication",
+            "requests that the API server forwards",
+        ),
+    ],
+    "system:serviceaccounts": [
+        (
+            "cluster",
+            "create update",
+            "own/artifacts.history.fournos.dev own/results.history.fournos.dev",
+            "a pod sends results of its own run; the history finds out which run that is",
         ),
     ],
     "multikueue": [
@@ -316,6 +343,7 @@ ALL_NAMESPACES = {
     "operator-controller-manager": "and MiniClusters",
     "fournos-multikueue": "jobs of all of them are dispatched",
     "fournos-history": "and recorded",
+    "system:serviceaccounts": "whatever the namespace of a run; the right alone opens nothing",
     "multikueue": "into the namespaces of the same names on the worker",
     "multikueue-logs": "there, too",
     "kueue-controller-manager": "Kueue's",
@@ -333,6 +361,7 @@ CLUSTER_SCOPED = {
     "multikueueconfigs",
     "tokenreviews",
     "subjectaccessreviews",
+    "apiservices",
     "mutatingwebhookconfigurations",
     "validatingwebhookconfigurations",
 }
@@ -344,12 +373,29 @@ def documents() -> Iterator[dict[str, Any]]:
             yield from (one for one in yaml.safe_load_all(path.read_text()) if one and "kind" in one)
 
 
+BUILT_IN: dict[tuple[str, str, str | None], dict[str, Any]] = {
+    ("Role", "extension-apiserver-authentication-reader", "kube-system"): {
+        "metadata": {},
+        "rules": [
+            {
+                "apiGroups": [""],
+                "resources": ["configmaps"],
+                "resourceNames": ["extension-apiserver-authentication"],
+                "verbs": ["get", "list", "watch"],
+            }
+        ],
+    }
+}
+"""The roles of Kubernetes that our bindings name."""
+
+
 def shipped() -> set[Right]:
     roles = {
         (one["kind"], one["metadata"]["name"], one["metadata"].get("namespace")): one
         for one in documents()
         if one["kind"] in ("Role", "ClusterRole")
     }
+    roles |= BUILT_IN
     found: set[Right] = set()
     for one in documents():
         if one["kind"] not in ("RoleBinding", "ClusterRoleBinding"):

@@ -224,7 +224,9 @@ def test_the_job_of_a_pod_is_found_from_its_token() -> None:
     assert job_found("victim-run-pod", with_job()) == VICTIM
 
 
-@pytest.mark.parametrize(("pod", "because"), [("resolve-pod", "is of no TaskRun"), ("", "is not there")])
+@pytest.mark.parametrize(
+    ("pod", "because"), [("resolve-pod", "is of no TaskRun"), ("", "the token is not a pod's")]
+)
 def test_a_pod_of_no_run_has_no_job(pod: str, because: str) -> None:
     assert because in job_found(pod, with_job())
     assert "is not there" in job_found("victim-run-pod", with_job(), uid="earlier")

@@ -116,7 +116,7 @@ ROUTES: Final = (
     Route("GET", _RUN + "/{path}", "getArtifact", "The content of an artifact",
           Access("get", "runs/artifacts"), download, Any, Which, tag="artifacts", stream=True),
     Route("PUT", _RUN + "/{path}", "putArtifact", "Store an artifact of a run",
-          Access("create", "runs/artifacts"), put, Artifact, Which, tag="artifacts", stream=True),
-    Route("PUT", "/own/artifacts/{path}", "putOwnArtifact", "Store an artifact of the run that calls",
-          Access("create", "own/artifacts"), put_own, Artifact, tag="artifacts", own=True, stream=True),
+          Access("update", "runs/artifacts"), put, Artifact, Which, tag="artifacts", stream=True),
+    Route("PUT", "/own/run/artifacts/{path}", "putOwnArtifact", "Store an artifact of the run that calls",
+          Access("update", "own/artifacts"), put_own, Artifact, tag="artifacts", own=True, stream=True),
 )  # fmt: skip

@@ -56,6 +56,7 @@ class HistoryServer:
         authorizer: Authorizer,
         *,
         version: str,
+        certificate: ServingCertificate | None = None,
         unavailable: tuple[type[Exception], ...] = (),
         refused: tuple[type[Exception], ...] = (),
     ) -> None:
@@ -72,7 +73,7 @@ class HistoryServer:
         self._unavailable = unavailable
         self._refused = refused
         self._document = orjson.dumps(document(self._routes, version=version))
-        self.certificate = ServingCertificate()
+        self.certificate = certificate or ServingCertificate()
 
     def app(self) -> web.Application:
         """The application, for a server or for a test."""

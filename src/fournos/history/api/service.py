@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -9,9 +10,11 @@ from fournos.history.artifacts.archive import Artifacts
 from fournos.history.artifacts.rules import Artifact, Limits
 from fournos.history.blobs import Blobs
 from fournos.history.records import Document, Identity, Interval, Page, Query
+from fournos.history.results.models import ResultRecord
 from fournos.history.store import Store
 from fournos.history.store.artifacts import ArtifactRows
 from fournos.history.store.namespaces import namespaces
+from fournos.history.store.results import Results, Stored
 from fournos.history.store.retention import erase
 from fournos.runtime.clock import Clock
 
@@ -19,41 +22,73 @@ from fournos.runtime.clock import Clock
 class Backend:
     """The store as the API uses it.  Raises the errors of the store."""
 
-    def __init__(self, store: Store, blobs: Blobs, clock: Clock) -> None:
-        self._store = store
+    def __init__(self, reading: Callable[[], Awaitable[Store]], blobs: Blobs, clock: Clock) -> None:
+        """`reading()` returns the open store, or raises StoreUnavailableError."""
+        self._reading = reading
         self._blobs = blobs
         self._clock = clock
-        self._artifacts = ArtifactRows(store)
 
     async def find(self, query: Query) -> Page:
-        return await self._store.find(query)
+        return await (await self._reading()).find(query)
 
     async def waits(self, identity: Identity) -> tuple[Interval, ...]:
-        return await self._store.waits(identity)
+        return await (await self._reading()).waits(identity)
 
     async def document(self, identity: Identity, document: Document) -> Any | None:
-        return await self._store.document(identity, document)
+        return await (await self._reading()).document(identity, document)
 
     async def namespaces(self) -> list[tuple[str, str]]:
-        return await namespaces(self._store)
+        return await namespaces(await self._reading())
 
     async def keep(self, identity: Identity, on: bool, *, by: str, reason: str, now: datetime) -> bool:
-        return await self._store.keep(identity, on, by=by, reason=reason, now=now)
+        return await (await self._reading()).keep(identity, on, by=by, reason=reason, now=now)
 
     async def delete(self, identity: Identity) -> None:
-        await erase(self._store, self._blobs, [identity], self._clock.now())
+        await erase(await self._reading(), self._blobs, [identity], self._clock.now())
+
+    # --- `fournos.history.artifacts.archive.Rows` ---
 
     async def artifacts(self, identity: Identity) -> list[Artifact]:
-        return await self._artifacts.artifacts(identity)
+        return await ArtifactRows(await self._reading()).artifacts(identity)
+
+    async def put_artifact(self, identity: Identity, artifact: Artifact) -> bool:
+        return await ArtifactRows(await self._reading()).put_artifact(identity, artifact)
+
+    async def claim_blob(self, identity: Identity, key: str, size: int) -> bool:
+        return await (await self._reading()).claim_blob(identity, key, size)
+
+    async def unclaim_blobs(self, keys: list[str]) -> None:
+        await ArtifactRows(await self._reading()).unclaim_blobs(keys)
+
+    # --- results ---
+
+    async def results(self, identity: Identity) -> tuple[ResultRecord, ...]:
+        return await Results(await self._reading()).of(identity)
+
+    async def put_results(
+        self, identity: Identity, records: Sequence[ResultRecord], now: datetime
+    ) -> Stored | None:
+        return await Results(await self._reading()).put(identity, records, now)
 
 
 class HistoryService:
     """Handed to every handler."""
 
-    def __init__(self, store: Store, blobs: Blobs, *, cluster: str, clock: Clock, limits: Limits) -> None:
-        """`cluster`: the identity of the API server in the history; `limits`: of the artifacts of one run."""
-        self.store = Backend(store, blobs, clock)
-        self.artifacts = Artifacts(ArtifactRows(store), blobs, limits)
+    def __init__(
+        self,
+        reading: Callable[[], Awaitable[Store]],
+        blobs: Blobs,
+        *,
+        clock: Clock,
+        limits: Limits,
+        cluster: str = "",
+    ) -> None:
+        """`limits`: of the artifacts of one run.
+
+        `cluster`: the identity of the API server in the history; set before the first request.
+        """
+        self.store = Backend(reading, blobs, clock)
+        self.artifacts = Artifacts(self.store, blobs, limits)
         self.cluster = cluster
         self._clock = clock
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from fournos.history.api.all_routes import ROUTES
 from fournos.history.api.openapi import document
-from fournos.history.api.runs import ROUTES
 from tests.unit.history.api.service import run, stage
 
 

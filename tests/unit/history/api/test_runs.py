@@ -17,7 +17,9 @@ from tests.unit.history.api.service import Stage, run, stage
 async def here() -> AsyncIterator[Stage]:
     async with stage() as found:
         found.store.runs = [run("a"), run("b", number=2), run("a", number=3)]
-        found.reviews.may("ann", "get", "list", "update", "delete")
+        found.reviews.may("ann", "get", "list", "delete")
+        found.reviews.may("ann", "get", resource="runs/documents")
+        found.reviews.may("ann", "update", "delete", resource="runs/keep")
         yield found
 
 

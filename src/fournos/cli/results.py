@@ -1,0 +1,111 @@
+"""fournos results …: what benchmarks measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fournos.cli.command import Cli, verb
+from fournos.cli.errors import Fail
+from fournos.cli.exits import Exit
+from fournos.cli.lazy import sub_app
+from fournos.cli.output import table
+from fournos.cli.stored import history_of
+
+app = sub_app()
+
+FilesArgument = Annotated[
+    list[Path], typer.Argument(metavar="FILE…", show_default=False, help="Files of results.")
+]
+JobOption = Annotated[
+    str, typer.Option("--job", metavar="JOB", help="Of this job; without it, of the job whose pod this is.")
+]
+
+
+@verb(app, "check")
+def check(cli: Cli, files: FilesArgument) -> int:
+    """Check files of results: every error, by record and field. Exit code 1 if there is one.
+
+    Needs no cluster.
+
+    \b
+    fournos results check results.yaml kpis.jsonl
+    """
+    from fournos.history.results.check import check as checked
+    from fournos.history.results.report import all_valid, report_data, report_text
+
+    found = {str(file): checked(content, file.name) for file, content in _contents(files)}
+    if cli.output.structured:
+        cli.output.data(report_data(found))
+    else:
+        for line in report_text(found):
+            cli.output.say(line)
+    return Exit.OK if all_valid(found) else Exit.FAILED
+
+
+@verb(app, "push")
+async def push(cli: Cli, files: FilesArgument, job: JobOption = "") -> None:
+    """Store files of results. Inside a task they are those of its own job; pushing again changes nothing.
+
+    \b
+    fournos results push results.yaml                 in a task of the job
+    fournos results push results.yaml --job llama-7b  from elsewhere
+    """
+    contents = list(_contents(files))
+    async with cli.session() as session:
+        history = history_of(session)
+        for file, content in contents:
+            found = await history.push_results(content, filename=file.name, name=job)
+            counts = {
+                "added": found.added,
+                "replaced": found.replaced,
+                "unchanged": found.unchanged,
+                "refused": found.refused,
+            }
+            said = ", ".join(f"{number} {what}" for what, number in counts.items() if number) or "no records"
+            cli.output.say(f"{file}: {said}")
+            for warning in found.warnings:
+                cli.output.hint(f"{file}: {warning}")
+
+
+@verb(app, "list", "ls")
+async def list_results(
+    cli: Cli,
+    job: Annotated[str, typer.Argument(metavar="JOB", help="Name or UID of the job.", show_default=False)],
+) -> None:
+    """List the results of a job: its tests with their KPIs, also when the job is gone.
+
+    \b
+    fournos results list llama-7b
+    fournos results list llama-7b -o json
+    """
+    async with cli.session() as session:
+        records = await history_of(session).results(job)
+    if cli.output.structured:
+        cli.output.data([record.model_dump(mode="json", exclude_defaults=True) for record in records])
+        return
+    if not records:
+        cli.output.hint(f"{job} has no results.")
+        return
+    rows = [
+        (
+            " ".join(f"{name}={value}" for name, value in record.labels.items()) or "-",
+            kpi.kpi_id,
+            f"{len(kpi.values)} points" if kpi.is_curve else f"{kpi.value:g}",
+            kpi.measured_in or "-",
+            "ok" if record.success else "failed",
+        )
+        for record in records
+        for kpi in record.kpis
+    ]
+    header = ("TEST", "KPI", "VALUE", "UNIT", "STATE")
+    cli.output.lines(table(header, rows, width=cli.output.width))
+
+
+def _contents(files: list[Path]) -> list[tuple[Path, bytes]]:
+    try:
+        return [(file, file.read_bytes()) for file in files]
+    except OSError as error:
+        raise Fail(f"{error.filename}: {error.strerror}", fix="name files that can be read") from None

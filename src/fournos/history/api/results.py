@@ -1,0 +1,115 @@
+"""The routes of results: sent by the run itself or by a person, and read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, ClassVar, Final, Protocol
+
+from aiohttp import web
+from pydantic import ConfigDict
+
+from fournos.history.api.authorization import Access
+from fournos.history.api.errors import BadRequestError, InvalidError, NotFoundError
+from fournos.history.api.parameters import Parameters, Text
+from fournos.history.api.routes import Call, Route
+from fournos.history.api.runs import Which, found
+from fournos.history.records import WIRE, Identity
+from fournos.history.results.check import check
+from fournos.history.results.models import ResultRecord
+from fournos.kube.resource import key_of, uid_of
+
+_SHOWN: Final = 50
+"""Problems that a refusal names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """What became of a file of results."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
+
+    added: int = 0
+    replaced: int = 0
+    """Tests that were there with other content, such as that of an earlier attempt."""
+    unchanged: int = 0
+    refused: int = 0
+    """Records beyond the limit of a run."""
+    warnings: tuple[str, ...] = ()
+    """Fields that are not stored, and the like."""
+
+
+class FileName(Parameters):
+    """The name of the file, which says its format."""
+
+    name: Text = ""
+
+
+class NamedFile(Which, FileName):
+    """A file for a run that is named."""
+
+
+class Service(Protocol):
+    """What the handlers of this module use, beside what `runs.found` does."""
+
+    @property
+    def store(self) -> Any: ...
+
+    @property
+    def cluster(self) -> str: ...
+
+    def now(self) -> datetime: ...
+
+
+async def put_own(service: Service, call: Call) -> Received:
+    """Receives a file of results from a pod of the run."""
+    assert call.own is not None
+    identity = Identity(service.cluster, key_of(call.own).namespace, uid_of(call.own))
+    return await _receive(service, call, identity)
+
+
+async def put(service: Any, call: Call) -> Received:
+    return await _receive(service, call, (await found(service, call)).identity)
+
+
+async def _receive(service: Service, call: Call, identity: Identity) -> Received:
+    """Stores all records of a file, or none: one that is not valid refuses the file."""
+    assert call.request is not None
+    try:
+        content = await call.request.read()
+    except web.HTTPRequestEntityTooLarge:
+        raise BadRequestError("the file is too large; send its records in several files") from None
+    checked = check(content, call.parameters.name)
+    if checked.problems:
+        shown = "; ".join(map(str, checked.problems[:_SHOWN]))
+        more = len(checked.problems) - _SHOWN
+        raise InvalidError(shown + (f"; and {more} more" if more > 0 else ""))
+    stored = await service.store.put_results(identity, checked.records, service.now())
+    if stored is None:
+        raise NotFoundError("the history has no record of this run yet; send it again", name=identity.uid)
+    return Received(
+        stored.added,
+        stored.replaced,
+        stored.unchanged,
+        stored.refused,
+        tuple(str(one) for one in checked.warnings[:_SHOWN]),
+    )
+
+
+async def get(service: Any, call: Call) -> tuple[ResultRecord, ...]:
+    """Returns the records of a run, in the order in which they came."""
+    run = await found(service, call)
+    return tuple(await service.store.results(run.identity))
+
+
+_RUN: Final = "/namespaces/{namespace}/runs/{run}/results"
+
+ROUTES: Final = (
+    Route("GET", _RUN, "listResults", "The results of a run: its tests with their KPIs",
+          Access("get", "runs/results"), get, tuple[ResultRecord, ...], Which, tag="results"),
+    Route("POST", _RUN, "putResults", "Store a file of results of a run",
+          Access("create", "runs/results"), put, Received, NamedFile, tag="results", stream=True),
+    Route("POST", "/own/run/results", "putOwnResults", "Store a file of results of the run that calls",
+          Access("create", "own/results"), put_own, Received, FileName, tag="results", own=True,
+          stream=True),
+)  # fmt: skip
