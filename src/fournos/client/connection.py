@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from fournos.client.errors import MissingError, translated
 from fournos.client.frames import Handles, V
@@ -19,6 +19,9 @@ from fournos.kube.client import Client as HttpClient
 from fournos.kube.credentials import Credentials, in_cluster, load
 from fournos.kube.errors import NotFoundError
 from fournos.kube.resource import Key, Obj, Resource
+
+if TYPE_CHECKING:
+    from fournos.client.history import AsyncHistory
 
 _QPS: Final = 1000
 
@@ -62,6 +65,13 @@ class Connection:
         """Closes the connection.  A connection that the caller passed as `api` stays open."""
         if self._own is not None:
             await self._own.close()
+
+    @property
+    def history(self) -> AsyncHistory:
+        """The runs that are over or under way, with their results and artifacts, also when they are gone."""
+        from fournos.client.history import AsyncHistory, Server
+
+        return AsyncHistory(cast(Server, self.api), self.namespace)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} namespace={self.namespace!r} owner={self.owner!r}>"

@@ -24,6 +24,7 @@ from fournos.kube.resource import Obj
 
 if TYPE_CHECKING:
     from fournos.client.repeat import Repeat
+    from fournos.client.stored import History
 
 
 class Handle(View):
@@ -171,6 +172,13 @@ class Client:
     @property
     def owner(self) -> str:
         return self._async.owner
+
+    @property
+    def history(self) -> History:
+        """See `AsyncClient.history`."""
+        from fournos.client.stored import History
+
+        return History(self._async.history)
 
     def __enter__(self) -> Self:
         return self

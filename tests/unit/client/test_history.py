@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from fournos.client import AsyncClient
 from fournos.client.errors import MissingError, NotAllowedError, NotInstalledError
 from fournos.client.history import AsyncHistory
 from fournos.history.records import Document
@@ -68,6 +69,16 @@ async def test_one_run_its_documents_and_marks() -> None:
         await found.delete(detail.run)
         with pytest.raises(MissingError, match="not found"):
             await found.run("job a/b")
+
+
+async def test_the_client_has_it() -> None:
+    async with stage() as here:
+        here.reviews.may("ann", "list")
+        here.store.runs = [run("a")]
+        url = str(here.client.make_url("")).rstrip("/")
+        credentials = Credentials(url, FixedIdentity(Proof(token="t-ann")))
+        async with AsyncClient(credentials=credentials, namespace="perf") as client:
+            assert [one.name async for one in client.history.runs()] == ["a"]
 
 
 async def test_no_right_is_an_error_of_its_own() -> None:

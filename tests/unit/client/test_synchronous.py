@@ -37,6 +37,8 @@ from fournos.client import (
     WaitTimeout,
 )
 from fournos.client.bridge import LOOP
+from fournos.client.history import AsyncHistory
+from fournos.client.stored import History
 from fournos.jobs.kinds import FOURNOS_JOB
 from tests.unit.client.world import NS, SPEC, Api
 from tests.waiting import blocking_until
@@ -50,6 +52,7 @@ FACES = (
     (MiniCluster, AsyncMiniCluster),
     (Dispatch, AsyncDispatch),
     (Object, AsyncObject),
+    (History, AsyncHistory),
 )
 SOURCES = Path(__file__).parents[3] / "src"
 

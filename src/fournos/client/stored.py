@@ -1,0 +1,29 @@
+"""The synchronous face of the history.  In a module of its own, because its types take time to import."""
+
+from __future__ import annotations
+
+from fournos.client.bridge import blocking, iterating
+from fournos.client.history import AsyncHistory
+
+
+class History:
+    """See `AsyncHistory`."""
+
+    def __init__(self, history: AsyncHistory) -> None:
+        self._async = history
+
+    @property
+    def namespace(self) -> str:
+        return self._async.namespace
+
+    runs = iterating(AsyncHistory.runs)
+    run = blocking(AsyncHistory.run)
+    document = blocking(AsyncHistory.document)
+    results = blocking(AsyncHistory.results)
+    artifacts = blocking(AsyncHistory.artifacts)
+    artifact = iterating(AsyncHistory.artifact)
+    push_results = blocking(AsyncHistory.push_results)
+    push_artifact = blocking(AsyncHistory.push_artifact)
+    keep = blocking(AsyncHistory.keep)
+    release = blocking(AsyncHistory.release)
+    delete = blocking(AsyncHistory.delete)
