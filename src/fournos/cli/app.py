@@ -96,6 +96,11 @@ COMMANDS: Final = (
     ),
     Entry("minicluster:app", ("minicluster",), "MiniClusters: Flux clusters in the pods of a Job."),
     Entry("frameworks:app", ("frameworks",), "Kinds that are queued by configuration."),
+    Entry(
+        "compare_runs:compare",
+        ("compare",),
+        "Compare runs: first what differs, then their KPIs within the noise of comparable runs.",
+    ),
     Entry("results:app", ("results",), "Results: what benchmarks measured, also of jobs that are gone."),
     Entry("artifacts:app", ("artifacts",), "Artifacts: the files that runs left behind."),
     Entry(

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fournos.history.api.models import RunDetail
     from fournos.history.api.results import Received
     from fournos.history.artifacts.rules import Artifact
+    from fournos.history.compare.comparison import Comparison
     from fournos.history.results.models import ResultRecord
 
 PREFIX: Final = "/apis/history.fournos.dev/v1"
@@ -142,6 +143,22 @@ class AsyncHistory:
 
         found: tuple[ResultRecord, ...] = await self._get(
             f"{self._path(name, namespace)}/results", tuple[ResultRecord, ...]
+        )
+        return found
+
+    @typed
+    async def compare(
+        self, name: str, *others: str, across: bool = False, namespace: str | None = None
+    ) -> Comparison:
+        """Compares a run with others: what differs, then each KPI within the noise of comparable runs.
+
+        Runs of different fingerprints are not judged unless `across` is set: they measured different things.
+        """
+        from fournos.history.compare.comparison import Comparison
+
+        query = urlencode([*(("with", one) for one in others), ("across", str(across).lower())])
+        found: Comparison = await self._get(
+            f"{self._path(name, namespace)}/results/comparison?{query}", Comparison
         )
         return found
 

@@ -20,6 +20,7 @@ class History:
     run = blocking(AsyncHistory.run)
     document = blocking(AsyncHistory.document)
     results = blocking(AsyncHistory.results)
+    compare = blocking(AsyncHistory.compare)
     artifacts = blocking(AsyncHistory.artifacts)
     artifact = iterating(AsyncHistory.artifact)
     push_results = blocking(AsyncHistory.push_results)

@@ -122,7 +122,10 @@ class Terminal:
         os.close(self.theirs)
 
 
+# The first lines: a test run in the background passes on that SIGINT is ignored.
 PROGRAM = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import sys
 from tests.unit.cli.api import Program
 from tests.unit.cli.test_top import busy

@@ -47,7 +47,11 @@ class Which(Parameters):
 
 async def found(service: Service, call: Call) -> Run:
     """Returns the run of the path: by its UID, or the newest of its name.  Raises NotFoundError."""
-    asked = call.path["run"]
+    return await named(service, call, call.path["run"])
+
+
+async def named(service: Service, call: Call, asked: str) -> Run:
+    """Returns a run of the call's namespace, by its UID or the newest of its name.  Raises NotFoundError."""
     query = Query(namespaces=call.scope.namespaces, namespace=call.namespace, limit=1)
     query = replace(query, uid=asked) if _UID.fullmatch(asked) else replace(query, name=asked)
     if kind := getattr(call.parameters, "kind", ""):

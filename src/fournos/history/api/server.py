@@ -37,7 +37,7 @@ audit = logging.getLogger(f"{__name__}.audit")
 PREFIX: Final = "/api/v1"
 AGGREGATED: Final = "/apis/history.fournos.dev/v1"
 """The prefix of requests that the Kubernetes API server forwards."""
-LARGEST: Final = 4 * 2**20
+LARGEST: Final = 16 * 2**20
 """Maximum bytes of a request."""
 _CLOSING: Final = 5.0
 """Seconds that requests under way have to finish at the end."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from fournos.history.artifacts.archive import Artifacts
 from fournos.history.artifacts.rules import Artifact, Limits
 from fournos.history.blobs import Blobs
+from fournos.history.compare.comparison import RowKey
 from fournos.history.records import Document, Identity, Interval, Page, Query
-from fournos.history.results.models import ResultRecord
+from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.store import Store
 from fournos.history.store.artifacts import ArtifactRows
 from fournos.history.store.namespaces import namespaces
@@ -69,6 +70,11 @@ class Backend:
         self, identity: Identity, records: Sequence[ResultRecord], now: datetime
     ) -> Stored | None:
         return await Results(await self._reading()).put(identity, records, now)
+
+    async def earlier_results(
+        self, fingerprint: str, namespaces: tuple[str, ...] | None, without: Sequence[Identity]
+    ) -> Mapping[RowKey, Sequence[Kpi]]:
+        return await Results(await self._reading()).earlier(fingerprint, namespaces, without=without)
 
 
 class HistoryService:

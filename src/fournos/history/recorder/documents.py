@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.history.fingerprint import fingerprint_of
 from fournos.history.recorder.context import Observed
 from fournos.history.records import Document
 from fournos.insight.children import TASK_LABEL
@@ -110,6 +111,7 @@ def _provenance(seen: Observed) -> dict[str, Any]:
     run = seen.found.run(obj)
     status = status_of(run) if run is not None else {}
     found = {
+        "fingerprint": fingerprint_of(obj, seen.target).as_data(),
         "pipeline": spec_of(run).get("pipelineRef") if run is not None else None,
         "pipelineSpec": status.get("pipelineSpec"),
         "source": (status.get("provenance") or {}).get("refSource"),

@@ -43,17 +43,19 @@ def mean_and_variance(values: Sequence[float]) -> tuple[float, float]:
 
 def two_sided_p(t: float, freedom: float) -> float:
     """The probability of a value at least as far from 0 as `t`."""
-    return _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + t * t))
+    square = t * t
+    return _incomplete_beta(freedom / 2, 0.5, freedom / (freedom + square), square / (freedom + square))
 
 
-def _incomplete_beta(a: float, b: float, x: float) -> float:
-    if x <= 0 or x >= 1:
+def _incomplete_beta(a: float, b: float, x: float, rest: float) -> float:
+    """`rest` is 1 - x, which the caller has exactly: near x = 1 the subtraction would lose it."""
+    if x <= 0 or rest <= 0:
         return 0.0 if x <= 0 else 1.0
-    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log(rest)
     front = math.exp(log_front)
     if x < (a + 1) / (a + b + 2):  # where the fraction converges fast
         return front * _fraction(a, b, x) / a
-    return 1 - front * _fraction(b, a, 1 - x) / b
+    return 1 - front * _fraction(b, a, rest) / b
 
 
 def _fraction(a: float, b: float, x: float) -> float:

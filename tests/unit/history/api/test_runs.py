@@ -108,7 +108,7 @@ async def test_a_body_of_nonsense_is_refused(here: Stage) -> None:
     for given in ({"data": b"{"}, {"json": {"reason": 7}}, {"json": {"reason": "x" * 2000}}, {"json": []}):
         status, body = await here.send("PUT", path, **given)
         assert (status, body["reason"]) == (422, "Invalid")
-    assert (await here.send("PUT", path, data=BytesIO(b"x" * (5 * 2**20))))[0] == 400
+    assert (await here.send("PUT", path, data=BytesIO(b"x" * (17 * 2**20))))[0] == 400
 
 
 async def test_a_store_that_does_not_answer_is_503_without_its_address(here: Stage) -> None:

@@ -6,7 +6,7 @@ import math
 from statistics import NormalDist
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fournos.history.regressions.robust import band, holm, limit, noise, relative
@@ -32,6 +32,7 @@ def test_the_t_distribution(t: float, freedom: int, p: float) -> None:
 
 
 @given(st.floats(0, 50), st.integers(1, 400))
+@example(1e-8, 1)
 def test_the_t_distribution_agrees_with_its_integral(t: float, freedom: int) -> None:
     """For 2 degrees of freedom there is a closed form; for all, p falls from 1 to 0."""
     assert two_sided_p(t, 2) == pytest.approx(1 - t / math.sqrt(2 + t * t), abs=1e-12)

@@ -1,0 +1,69 @@
+"""The route that compares runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import Field
+
+from fournos.history.api.authorization import Access
+from fournos.history.api.parameters import Parameters, Text, Texts
+from fournos.history.api.routes import Call, Route
+from fournos.history.api.runs import named
+from fournos.history.compare.comparison import Comparison, compare
+from fournos.history.compare.differences import Subject
+from fournos.history.fingerprint import Fingerprint, fingerprint
+from fournos.history.records import Document, Run
+
+MOST: Final = 20
+"""Runs of one comparison."""
+_FINGERPRINT: Final = "fingerprint"
+
+
+class With(Parameters):
+    """The runs to which one is compared."""
+
+    kind: Text = Field("", description="Kind, where runs of several kinds have these names.")
+    with_: Texts = Field((), alias="with", max_length=MOST - 1, description="Name or UID of another run.")
+    across: bool = Field(False, description="Judge runs of different fingerprints all the same.")
+
+
+async def compare_runs(service: Any, call: Call) -> Comparison:
+    """Compares the run of the path, which is the reference, with the others, all of one namespace."""
+    asked: With = call.parameters
+    runs = [await named(service, call, name) for name in (call.path["run"], *asked.with_)]
+    subjects = [await _subject(service, run) for run in runs]
+    earlier = await service.store.earlier_results(
+        runs[0].fingerprint, call.scope.namespaces, [run.identity for run in runs]
+    )
+    return await asyncio.to_thread(compare, subjects, earlier, across=asked.across)
+
+
+async def _subject(service: Any, run: Run) -> Subject:
+    job = await service.store.document(run.identity, Document.OBJECT) or {}
+    provenance = dict(await service.store.document(run.identity, Document.PROVENANCE) or {})
+    recorded = provenance.pop(_FINGERPRINT, None)
+    return Subject(
+        name=run.name,
+        fingerprint=_fingerprint(recorded, job),
+        records=tuple(await service.store.results(run.identity)),
+        spec=job.get("spec") or {},
+        provenance=provenance,
+        hardware={"cluster": run.target} if run.target else {},
+    )
+
+
+def _fingerprint(recorded: Any, job: Mapping[str, Any]) -> Fingerprint:
+    """The fingerprint as it was recorded with the cluster of that time, else that of the job alone."""
+    if isinstance(recorded, Mapping):
+        return Fingerprint(**{**recorded, "args": tuple(recorded.get("args") or ())})
+    return fingerprint(job.get("spec") or {}, (job.get("status") or {}).get("resolved"))
+
+
+ROUTES: Final = (
+    Route("GET", "/namespaces/{namespace}/runs/{run}/results/comparison", "compareRuns",
+          "A run compared with others of its namespace: what differs, then each KPI within its noise",
+          Access("get", "runs/results"), compare_runs, Comparison, With, tag="results"),
+)  # fmt: skip

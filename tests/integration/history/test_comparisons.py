@@ -1,0 +1,129 @@
+"""Runs compared over the API, on both databases, as the command prints it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from fournos.client.errors import MissingError
+from fournos.client.history import AsyncHistory
+from fournos.history.api.all_routes import ROUTES
+from fournos.history.api.authentication import Authenticator
+from fournos.history.api.authorization import Authorizer
+from fournos.history.api.server import HistoryServer
+from fournos.history.api.service import HistoryService
+from fournos.history.artifacts.rules import Limits
+from fournos.history.blobs import DirectoryBlobs
+from fournos.history.compare.comparison import Verdict
+from fournos.history.compare.formats import FORMATS
+from fournos.history.fingerprint import fingerprint
+from fournos.history.records import Document, Identity, Record
+from fournos.history.results.check import check
+from fournos.history.store import Store, StoreQueryError, StoreUnavailableError
+from fournos.history.store.results import Results
+from fournos.kube.auth import FixedIdentity, Proof
+from fournos.kube.client import Client
+from fournos.kube.credentials import Credentials
+from fournos.runtime.clock import SystemClock
+from tests.history import a_run, at, ended
+from tests.unit.history.api.service import Reviews
+
+FILE = """\
+tests:
+  - labels: {{model: llama}}
+    kpis: [{{kpi_id: tput, value: {}, unit: tok/s, higher_is_better: true}}]
+"""
+
+
+@dataclass
+class Stage:
+    store: Store
+    history: AsyncHistory
+
+    async def run(self, number: int, value: float, *, gpus: int = 1, driver: str = "550") -> None:
+        """A job of this throughput."""
+        spec = {"pipeline": "p", "hardware": {"gpuType": "a100", "gpuCount": gpus}}
+        what = fingerprint(spec, None, "class-a")
+        run = a_run(
+            number,
+            identity=Identity("here", "perf", f"uid-{number}"),
+            namespace_uid="uid-perf",
+            fingerprint=what.id,
+            target="cluster-1",
+        )
+        documents = {
+            Document.OBJECT: {"spec": spec},
+            Document.PROVENANCE: {"fingerprint": what.as_data(), "engine": {"driver": driver}},
+        }
+        await self.store.record(Record(ended(run), documents=documents))
+        records = check(FILE.format(value).encode(), "r.yaml").records
+        assert await Results(self.store).put(run.identity, records, at(number)) is not None
+
+
+@pytest.fixture
+async def stage(store: Store, tmp_path: Path) -> AsyncIterator[Stage]:
+    reviews = Reviews()
+    reviews.may("ann", "get", resource="runs/results")
+
+    async def reading() -> Store:
+        return store
+
+    blobs = DirectoryBlobs(tmp_path / "blobs")
+    service = HistoryService(reading, blobs, cluster="here", clock=SystemClock(), limits=Limits())
+    api: Any = reviews
+    server = HistoryServer(
+        ROUTES,
+        service,
+        api,
+        Authenticator(api, monotonic=lambda: 0.0),
+        Authorizer(api, service.store, monotonic=lambda: 0.0),
+        version="1",
+        unavailable=(StoreUnavailableError,),
+        refused=(StoreQueryError,),
+    )
+    async with TestClient(TestServer(server.app())) as client:
+        url = str(client.make_url("")).rstrip("/")
+        async with Client(Credentials(url, FixedIdentity(Proof(token="t-ann")))) as connection:
+            yield Stage(store, AsyncHistory(connection, "perf"))
+
+
+async def test_a_drop_beyond_noise_is_worse_and_its_driver_is_shown(stage: Stage) -> None:
+    for number in range(12):
+        await stage.run(number, 100 + number % 3)
+    await stage.run(20, 101)
+    await stage.run(21, 70, driver="560")
+    found = await stage.history.compare("job-20", "job-21")
+    assert found.comparable and found.regressed
+    (row,) = found.rows
+    assert [cell.verdict for cell in row.cells] == [Verdict.REFERENCE, Verdict.WORSE]
+    assert ("engine.driver", ("550", "560")) in [(one.path, one.values) for one in found.differences]
+    for form in FORMATS.values():
+        assert "tput" in form(found)
+    assert not (await stage.history.compare("job-20", "job-11")).regressed
+
+
+async def test_other_hardware_is_not_judged_unless_asked(stage: Stage) -> None:
+    for number in range(12):
+        await stage.run(number, 100 + number % 3)
+    await stage.run(21, 50, gpus=8)
+    found = await stage.history.compare("job-0", "job-21")
+    assert not found.comparable and not found.regressed
+    assert (await stage.history.compare("job-0", "job-21", across=True)).regressed
+
+
+async def test_few_runs_are_not_enough_history(stage: Stage) -> None:
+    await stage.run(1, 100)
+    await stage.run(2, 50)
+    found = await stage.history.compare("job-1", "job-2")
+    assert [cell.verdict for cell in found.rows[0].cells] == [Verdict.REFERENCE, Verdict.NO_HISTORY]
+
+
+async def test_a_run_that_does_not_exist(stage: Stage) -> None:
+    await stage.run(1, 100)
+    with pytest.raises(MissingError, match="job-9"):
+        await stage.history.compare("job-1", "job-9")
