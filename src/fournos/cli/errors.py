@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from fournos.cli.exits import Exit
-from fournos.client.errors import ApiError, EndedError, FournosError, MissingError, NoLogError, WaitTimeout
+from fournos.client.errors import (
+    ApiError,
+    EndedError,
+    FournosError,
+    MissingError,
+    NoHistoryError,
+    NoLogError,
+    WaitTimeout,
+)
 from fournos.insight.errors import RightsError
 from fournos.kube.errors import (
     AlreadyExistsError,
@@ -86,7 +94,7 @@ def from_insight(error: FournosError) -> Fail:
             return from_kube(error.cause)
         case NoLogError() | MissingError():
             code = Exit.NOT_FOUND
-        case RightsError():
+        case RightsError() | NoHistoryError():
             code = Exit.SERVER
         case WaitTimeout():
             code = Exit.TIMEOUT

@@ -9,7 +9,9 @@ from rich.text import Text
 
 from fournos.api.conditions import condition, is_true
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.cli.command import Cli
+from fournos.cli.command import Cli, Session
+from fournos.cli.errors import Fail
+from fournos.cli.exits import Exit
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import STYLES
 from fournos.cli.output import table
@@ -41,13 +43,37 @@ async def get(cli: Cli, name: NameArgument) -> None:
     \b
     fournos get @last
     fournos get nightly-x7k2m -o yaml
+
+    A job that is deleted is shown from the history, where there is one.
     """
     async with cli.session() as session:
-        job = await find_job(cli, session, name)
+        try:
+            job = await find_job(cli, session, name)
+        except Fail as missing:
+            await _gone(cli, session, name, missing)
+            return
         if cli.output.objects(FOURNOS_JOB, [job], single=True):
             return
         found = await children(session.api, job)
     cli.output.lines(detail(job, found, cli.world.now(), width=cli.output.width))
+
+
+async def _gone(cli: Cli, session: Session, name: str, missing: Fail) -> None:
+    """Shows a job that only the history has."""
+    from fournos.cli.stored import recorded, waiting_lines
+
+    stored = await recorded(session, name) if missing.code is Exit.NOT_FOUND else None
+    if stored is None:
+        raise missing
+    job, run = stored
+    cli.output.hint(f"{name} is gone from the cluster; this is from the history.")
+    if cli.output.objects(FOURNOS_JOB, [job], single=True):
+        return
+    now = cli.world.now()
+    lines = detail(job, Children(), now, width=cli.output.width)
+    if run.waits:
+        lines += [Text(), Text("Waited for", style="bold"), *map(indented, waiting_lines(run.waits, now))]
+    cli.output.lines(lines)
 
 
 def detail(job: Obj, found: Children, now: datetime, *, width: int | None) -> list[Text]:

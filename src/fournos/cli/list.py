@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.command import Cli
+from fournos.cli.errors import Fail
 from fournos.cli.formatting import phase_text
 from fournos.cli.options import Format
 from fournos.cli.output import table
@@ -55,6 +56,13 @@ async def list_jobs(
     everywhere: Annotated[
         bool, typer.Option("--all-namespaces", "-A", help="Jobs of all namespaces.")
     ] = False,
+    all_time: Annotated[
+        bool,
+        typer.Option("--all-time", help="From the history: also jobs that are gone. Needs a history."),
+    ] = False,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, help="With --all-time: at most so many, the newest.")
+    ] = 50,
 ) -> None:
     """List jobs, newest first.
 
@@ -64,8 +72,12 @@ async def list_jobs(
     fournos list --phase Pending,Running --cluster cluster-1
     fournos list -A --owner perf-team -o wide
     fournos list -o name --phase Failed | xargs fournos delete --yes
+    fournos list --all-time --owner perf-team
     """
     phases = wanted_phases(phase or ())
+    if all_time:
+        await _all_time(cli, phases, owner, cluster, selector, everywhere=everywhere, limit=limit)
+        return
     async with cli.session() as session:
         namespace = "" if everywhere else session.namespace
         found = (await session.api.list(FOURNOS_JOB, namespace=namespace, selector=selector)).items
@@ -80,6 +92,45 @@ async def list_jobs(
     wide = cli.output.form is Format.WIDE
     rows = view(jobs, now=cli.world.now(), wide=wide, namespaces=everywhere, width=cli.output.width)
     cli.output.lines(rows)
+
+
+async def _all_time(
+    cli: Cli,
+    phases: Collection[str],
+    owner: str | None,
+    cluster: str | None,
+    selector: str,
+    *,
+    everywhere: bool,
+    limit: int,
+) -> None:
+    from fournos.cli.stored import history_of, run_data, run_table
+
+    labels = dict(one.partition("=")[::2] for one in selector.split(",") if one)
+    if any(not value or name.endswith("!") for name, value in labels.items()):
+        raise Fail("With --all-time, labels are compared as name=value only", fix="write -l name=value")
+    async with cli.session() as session:
+        found = [
+            run
+            async for run in history_of(session).runs(
+                everywhere=everywhere,
+                kind="FournosJob",
+                phase=tuple(phases),
+                owner=owner or (),
+                cluster=cluster or (),
+                labels=labels,
+                limit=limit,
+            )
+        ]
+    if cli.output.structured:
+        cli.output.data([run_data(run) for run in found])
+    elif not found:
+        cli.output.hint("The history has no such jobs.")
+    else:
+        now = cli.world.now()
+        cli.output.lines(run_table(found, now=now, namespaces=everywhere, width=cli.output.width))
+        if len(found) == limit:
+            cli.output.hint(f"The newest {limit}; more with --limit.")
 
 
 def view(

@@ -1,13 +1,88 @@
-"""The history as commands read it."""
+"""The history as commands read it: runs that are over, also when their objects are gone."""
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from rich.text import Text
 
 from fournos.cli.command import Session
+from fournos.cli.formatting import phase_text
+from fournos.cli.output import table
+from fournos.client.errors import MissingError, NoHistoryError, NotAllowedError, UnreachableError
 from fournos.client.history import AsyncHistory, Server
+from fournos.insight.values import between, one_line, since
+from fournos.kube.resource import Obj
+
+if TYPE_CHECKING:
+    from fournos.history.api.models import RunDetail
+    from fournos.history.records import Interval, Run
 
 
 def history_of(session: Session) -> AsyncHistory:
     """Returns the history of the session's cluster, for its namespace."""
     return AsyncHistory(cast(Server, session.api), session.namespace)
+
+
+async def recorded(session: Session, name: str) -> tuple[Obj, RunDetail] | None:
+    """Returns a job that is gone as it was last seen, with its run; None if the history cannot show it."""
+    from fournos.history.records import Document
+
+    history = history_of(session)
+    try:
+        found = await history.run(name, kind="FournosJob")
+        return await history.document(found.run, Document.OBJECT), found
+    except (MissingError, NoHistoryError, NotAllowedError, UnreachableError):
+        return None
+
+
+def run_table(runs: Sequence[Run], *, now: datetime, namespaces: bool, width: int | None) -> list[Text]:
+    """The runs of a list, in the columns of `fournos list`."""
+    header = ["NAME", "PHASE", "CLUSTER", "GPUS", "OWNER", "AGE", "RAN", "MESSAGE"]
+    rows: list[list[str | Text]] = [
+        [
+            run.name,
+            phase_text(run.phase or "New"),
+            run.target or "-",
+            f"{run.gpu_count} x {run.gpu_type}" if run.gpu_count else "-",
+            run.owner or "-",
+            since(run.submitted_at.isoformat(), now),
+            _ran(run, now),
+            one_line(run.message),
+        ]
+        for run in runs
+    ]
+    if namespaces:
+        header.insert(0, "NAMESPACE")
+        for row, run in zip(rows, runs, strict=True):
+            row.insert(0, run.identity.namespace)
+    return table(header, rows, width=width)
+
+
+def run_data(run: Run) -> dict[str, Any]:
+    """A run as JSON, in the names of the API."""
+    from fournos.history.api.wire import adapter
+    from fournos.history.records import Run as Row
+
+    found: dict[str, Any] = adapter(Row).dump_python(run, mode="json", by_alias=True)
+    return found
+
+
+def _ran(run: Run, now: datetime) -> str:
+    if run.started_at is None:
+        return "-"
+    return between(run.started_at.isoformat(), run.ended_at.isoformat() if run.ended_at else None, now)
+
+
+def waiting_lines(waits: Sequence[Interval], now: datetime) -> list[Text]:
+    """What a run waited for, from its submission on."""
+    return [
+        Text.assemble(
+            f"{between(one.start.isoformat(), one.end.isoformat() if one.end else None, now):<8} ",
+            (f"{one.cause.value:<14} ", "dim"),
+            one_line(one.text),
+        )
+        for one in waits
+    ]

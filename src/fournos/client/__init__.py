@@ -18,6 +18,7 @@ from fournos.client.errors import JobStopped as JobStopped
 from fournos.client.errors import KeyConflict as KeyConflict
 from fournos.client.errors import ManifestError as ManifestError
 from fournos.client.errors import MissingError as MissingError
+from fournos.client.errors import NoHistoryError as NoHistoryError
 from fournos.client.errors import NoLogError as NoLogError
 from fournos.client.errors import NotAllowedError as NotAllowedError
 from fournos.client.errors import NotEndedError as NotEndedError

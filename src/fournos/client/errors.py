@@ -5,6 +5,7 @@ FournosError
 ├── KeyConflict             the key was used for another spec
 ├── MissingError            no object has this name
 │   └── DeletedError        the object was deleted, or another object has its name
+├── NoHistoryError          the cluster has no history
 ├── NoLogError              no log exists for the request
 ├── JobFailed               `failure` has the category and the first error
 ├── JobStopped
@@ -46,6 +47,7 @@ __all__ = [
     "KeyConflict",
     "ManifestError",
     "MissingError",
+    "NoHistoryError",
     "NoLogError",
     "NotAllowedError",
     "NotEndedError",
@@ -55,6 +57,10 @@ __all__ = [
     "UnreachableError",
     "WaitTimeout",
 ]
+
+
+class NoHistoryError(FournosError):
+    """The cluster has no history (or its API does not answer yet)."""
 
 
 class KeyConflict(FournosError):  # noqa: N818 - an outcome

@@ -11,7 +11,7 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 from urllib.parse import quote, urlencode
 
-from fournos.client.errors import MissingError, NotInstalledError, typed, typed_iterator
+from fournos.client.errors import MissingError, NoHistoryError, typed, typed_iterator
 from fournos.history.records import Document, Page, Run
 from fournos.kube.errors import NoSuchResourceError, NotFoundError
 from fournos.kube.resource import Obj
@@ -47,7 +47,7 @@ class Server(Protocol):
 
 
 class AsyncHistory:
-    """Reads the history of a cluster.  All methods raise NotInstalledError if it has none."""
+    """Reads the history of a cluster.  All methods raise NoHistoryError if it has none."""
 
     def __init__(self, api: Server, namespace: str) -> None:
         self._api = api
@@ -233,12 +233,12 @@ class AsyncHistory:
 
 @contextmanager
 def _missing() -> Iterator[None]:
-    """Raises MissingError for what the history does not have, and NotInstalledError if there is none."""
+    """Raises MissingError for what the history does not have, and NoHistoryError if there is none."""
     try:
         yield
     except NotFoundError as error:
         raise MissingError(error.message, fix="see what there is: fournos list --all-time") from error
     except NoSuchResourceError as error:
-        raise NotInstalledError(
-            error, fix="there is no history here: install deploy/history, or ask an administrator"
+        raise NoHistoryError(
+            "the cluster has no history", fix="install deploy/history, or ask an administrator for it"
         ) from error

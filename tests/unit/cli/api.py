@@ -55,6 +55,9 @@ class Api:
         """Watch events, told one after the other to every watch of their kind."""
         self.log_lines: dict[tuple[str, str], list[str]] = {}
         """(pod, container) → lines."""
+        self.stored: dict[str, bytes] = {}
+        """Path → the answer of the history, which a cluster with one entry has."""
+        self.raw_requests: list[tuple[str, str]] = []
 
     def add(self, resource: Resource, obj: Obj) -> None:
         self.objects.setdefault(resource, {})[key_of(obj)] = obj
@@ -63,6 +66,16 @@ class Api:
         error = self.fails.get((method, resource)) or self.fails.get(("*", resource))
         if error:
             raise error
+
+    async def raw(self, method: str, path: str, *_: object, **__: object) -> bytes:
+        """Answers what `stored` has; without it the API server has no history."""
+        self.raw_requests.append((method, path))
+        try:
+            return self.stored[path]
+        except KeyError:
+            if self.stored:
+                raise NotFoundError(f"{path} not found", status=404) from None
+            raise NoSuchResourceError("404 page not found", status=404) from None
 
     async def get(self, resource: Resource, key: Key) -> Obj:
         self._check("get", resource)

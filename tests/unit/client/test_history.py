@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from fournos.client import AsyncClient
-from fournos.client.errors import MissingError, NotAllowedError, NotInstalledError
+from fournos.client.errors import MissingError, NoHistoryError, NotAllowedError
 from fournos.client.history import AsyncHistory
 from fournos.history.records import Document
 from fournos.kube.auth import FixedIdentity, Proof
@@ -94,6 +94,6 @@ async def test_a_cluster_without_a_history_says_so() -> None:
         return web.Response(status=404, text="404 page not found\n")
 
     async with ScriptedServer([nothing]) as server, server.client() as api:
-        with pytest.raises(NotInstalledError, match="404") as error:
+        with pytest.raises(NoHistoryError, match="no history") as error:
             await AsyncHistory(api, "perf").run("a")
         assert "deploy/history" in error.value.fix
