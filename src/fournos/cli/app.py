@@ -101,6 +101,11 @@ COMMANDS: Final = (
         ("compare",),
         "Compare runs: first what differs, then their KPIs within the noise of comparable runs.",
     ),
+    Entry(
+        "compare_runs:trend",
+        ("trend",),
+        "Show the KPIs of a job over the runs that can be compared with it, and what changed in them.",
+    ),
     Entry("results:app", ("results",), "Results: what benchmarks measured, also of jobs that are gone."),
     Entry("artifacts:app", ("artifacts",), "Artifacts: the files that runs left behind."),
     Entry(

@@ -1,7 +1,8 @@
-"""fournos compare: what differs between runs, and what they measured."""
+"""fournos compare and fournos trend: what runs measured, beside each other and over time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ import typer
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
+from fournos.cli.output import table
 from fournos.cli.stored import history_of
 
 
@@ -75,3 +77,63 @@ async def compare(
         to.write_text(text, encoding="utf-8")
         cli.output.hint(f"{to}: {len(text)} characters")
     return Exit.FAILED if fail_on is Reason.REGRESSION and found.regressed else Exit.OK
+
+
+_BARS = "▁▂▃▄▅▆▇█"
+_SHOWN = 30
+"""Runs of a sparkline, the newest ones."""
+
+
+async def trend(
+    cli: Cli,
+    job: Annotated[str, typer.Argument(metavar="JOB", show_default=False, help="Name or UID of a job.")],
+    kpi: Annotated[str, typer.Option("--kpi", metavar="KPI", help="Only this KPI.")] = "",
+    runs: Annotated[
+        int, typer.Option("--runs", metavar="N", min=1, max=1000, help="The newest runs of each series.")
+    ] = 100,
+    fail_on: Annotated[
+        Reason | None,
+        typer.Option("--fail-on", metavar="regression", help="Exit with code 1 if the newest run is worse."),
+    ] = None,
+) -> int:
+    """Show the KPIs of a job over the runs that can be compared with it, and what changed in them.
+
+    \b
+    fournos trend llama-7b
+    fournos trend llama-7b --kpi throughput --fail-on regression
+    """
+    async with cli.session() as session:
+        found = await history_of(session).trends(job, kpi=kpi, runs=runs)
+    if cli.output.structured:
+        from fournos.history.api.trends import Trends
+        from fournos.history.api.wire import adapter
+
+        cli.output.data(adapter(Trends).dump_python(found, mode="json"))
+    elif not found.series:
+        cli.output.hint(f"{job} has no results that can be compared.")
+    else:
+        rows = [
+            (
+                one.kpi_id,
+                " ".join(f"{name}={value}" for name, value in one.labels.items()) or "-",
+                str(len(one.points)),
+                f"{one.points[-1].value:g} {one.unit}".strip() if one.points else "-",
+                sparkline([point.value for point in one.points[-_SHOWN:]]),
+            )
+            for one in found.series
+        ]
+        header = ("KPI", "TEST", "RUNS", "NEWEST", "TREND")
+        cli.output.lines(table(header, rows, width=cli.output.width))
+        for line in (*found.summary, *map(str, found.report.short)):
+            cli.output.say(line)
+    return Exit.FAILED if fail_on is Reason.REGRESSION and found.regressed else Exit.OK
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Returns one bar for each value, between the smallest and the largest."""
+    if not values:
+        return ""
+    low, high = min(values), max(values)
+    if high == low:
+        return _BARS[3] * len(values)
+    return "".join(_BARS[round((value - low) / (high - low) * (len(_BARS) - 1))] for value in values)

@@ -19,6 +19,7 @@ from fournos.kube.resource import Obj
 if TYPE_CHECKING:
     from fournos.history.api.models import RunDetail
     from fournos.history.api.results import Received
+    from fournos.history.api.trends import Trends
     from fournos.history.artifacts.rules import Artifact
     from fournos.history.compare.comparison import Comparison
     from fournos.history.results.models import ResultRecord
@@ -160,6 +161,20 @@ class AsyncHistory:
         found: Comparison = await self._get(
             f"{self._path(name, namespace)}/results/comparison?{query}", Comparison
         )
+        return found
+
+    @typed
+    async def trends(
+        self, name: str, *, kpi: str = "", runs: int = 100, namespace: str | None = None
+    ) -> Trends:
+        """Returns the KPIs of a run over the comparable runs, and what changed in them.
+
+        `kpi` is one KPI; `runs` the number of the newest runs of each series.
+        """
+        from fournos.history.api.trends import Trends
+
+        query = urlencode({"kpi": kpi, "runs": runs})
+        found: Trends = await self._get(f"{self._path(name, namespace)}/results/trends?{query}", Trends)
         return found
 
     @typed

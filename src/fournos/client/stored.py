@@ -21,6 +21,7 @@ class History:
     document = blocking(AsyncHistory.document)
     results = blocking(AsyncHistory.results)
     compare = blocking(AsyncHistory.compare)
+    trends = blocking(AsyncHistory.trends)
     artifacts = blocking(AsyncHistory.artifacts)
     artifact = iterating(AsyncHistory.artifact)
     push_results = blocking(AsyncHistory.push_results)

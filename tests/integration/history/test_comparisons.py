@@ -127,3 +127,21 @@ async def test_a_run_that_does_not_exist(stage: Stage) -> None:
     await stage.run(1, 100)
     with pytest.raises(MissingError, match="job-9"):
         await stage.history.compare("job-1", "job-9")
+
+
+async def test_a_trend_tells_of_a_drop_and_of_too_little_history(stage: Stage) -> None:
+    for number in range(12):
+        await stage.run(number, 100 + number % 3)
+    found = await stage.history.trends("job-3")
+    assert [len(one.points) for one in found.series] == [12]
+    assert not found.regressed and not found.summary
+    await stage.run(20, 60)
+    found = await stage.history.trends("job-3", kpi="tput", runs=50)
+    assert found.regressed
+    (line,) = found.summary
+    assert line.startswith("Regression suspected: tput -4")
+    assert (await stage.history.trends("job-3", kpi="other")).series == ()
+    await stage.run(30, 10, gpus=8)
+    found = await stage.history.trends("job-30")
+    assert not found.regressed
+    assert [str(one) for one in found.report.short] == ["tput: not enough history (0 of 10 comparable runs)"]

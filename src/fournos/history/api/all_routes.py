@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.history.api import artifacts, comparisons, results, runs
+from fournos.history.api import artifacts, comparisons, results, runs, trends
 from fournos.history.api.routes import Route
 
-ROUTES: Final[tuple[Route, ...]] = (*runs.ROUTES, *artifacts.ROUTES, *results.ROUTES, *comparisons.ROUTES)
+ROUTES: Final[tuple[Route, ...]] = (
+    *runs.ROUTES,
+    *artifacts.ROUTES,
+    *results.ROUTES,
+    *comparisons.ROUTES,
+    *trends.ROUTES,
+)

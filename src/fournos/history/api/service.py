@@ -11,6 +11,7 @@ from fournos.history.artifacts.rules import Artifact, Limits
 from fournos.history.blobs import Blobs
 from fournos.history.compare.comparison import RowKey
 from fournos.history.records import Document, Identity, Interval, Page, Query
+from fournos.history.regressions.series import Series
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.store import Store
 from fournos.history.store.artifacts import ArtifactRows
@@ -75,6 +76,12 @@ class Backend:
         self, fingerprint: str, namespaces: tuple[str, ...] | None, without: Sequence[Identity]
     ) -> Mapping[RowKey, Sequence[Kpi]]:
         return await Results(await self._reading()).earlier(fingerprint, namespaces, without=without)
+
+    async def series(
+        self, fingerprint: str, namespaces: tuple[str, ...] | None, *, kpi_id: str, newest: int
+    ) -> list[Series]:
+        results = Results(await self._reading())
+        return await results.series(fingerprint, namespaces, kpi_id=kpi_id, newest=newest)
 
 
 class HistoryService:

@@ -1,0 +1,86 @@
+"""fournos compare and fournos trend, on answers of the history."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+
+from fournos.cli.compare_runs import sparkline
+from fournos.history.api.trends import Trends
+from fournos.history.api.wire import body
+from fournos.history.compare.comparison import Comparison, compare
+from fournos.history.compare.differences import Subject
+from fournos.history.fingerprint import fingerprint
+from fournos.history.regressions.judge import judge
+from fournos.history.regressions.series import Point, Series
+from fournos.history.results.models import Kpi, ResultRecord
+from tests.unit.cli.api import Api, Program
+from tests.unit.cli.test_stored import BEGAN, RUNS, run
+
+WHAT = fingerprint({"pipeline": "p"})
+
+
+def subject(name: str, value: float) -> Subject:
+    kpi = Kpi(kpi_id="tput", value=value, unit="tok/s", higher_is_better=True)
+    return Subject(name, WHAT, (ResultRecord(kpis=(kpi,)),))
+
+
+def compared(value: float) -> Api:
+    first, second = subject("a", 100), subject("b", value)
+    (key,) = (row.key for row in compare([first, second], {}).rows)
+    noise = [Kpi(kpi_id="tput", value=100 + n % 3, unit="tok/s", higher_is_better=True) for n in range(12)]
+    api = Api()
+    found = compare([first, second], {key: noise})
+    api.stored = {f"{RUNS}/a/results/comparison?with=b&across=false": body(found, Comparison)}
+    return api
+
+
+def test_a_comparison_in_each_form(tmp_path: Path) -> None:
+    api = compared(50)
+    assert "worse" in Program(api)("compare", "a", "b").stdout
+    assert json.loads(Program(api)("compare", "a", "b", "--format", "json").stdout)["runs"] == ["a", "b"]
+    report = tmp_path / "report.html"
+    assert Program(api)("compare", "a", "b", "--format", "html", "--to", str(report)).exit_code == 0
+    assert report.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_a_regression_fails_only_if_asked() -> None:
+    assert Program(compared(50))("compare", "a", "b").exit_code == 0
+    assert Program(compared(50))("compare", "a", "b", "--fail-on", "regression").exit_code == 1
+    assert Program(compared(101))("compare", "a", "b", "--fail-on", "regression").exit_code == 0
+
+
+def test_one_job_is_no_comparison() -> None:
+    result = Program(Api())("compare", "a")
+    assert result.exit_code == 2
+    assert "two jobs" in result.stderr
+
+
+def trends(*values: float) -> Api:
+    points = tuple(Point(f"run-{n}", BEGAN + timedelta(hours=n), value) for n, value in enumerate(values))
+    series = (Series("s", "tput", points, "tok/s", True, {"model": "llama"}),) if points else ()
+    found = Trends(run("a"), series, judge(series), ())
+    api = Api()
+    api.stored = {f"{RUNS}/a/results/trends?kpi=&runs=100": body(found, Trends)}
+    return api
+
+
+def test_a_trend() -> None:
+    flat = [100.0 + n % 3 for n in range(12)]
+    lines = Program(trends(*flat))("trend", "a").stdout.splitlines()
+    assert lines[0].split() == ["KPI", "TEST", "RUNS", "NEWEST", "TREND"]
+    assert lines[1].split()[:5] == ["tput", "model=llama", "12", "102", "tok/s"]
+    assert Program(trends(*flat))("trend", "a", "--fail-on", "regression").exit_code == 0
+    assert Program(trends(*flat, 50.0))("trend", "a", "--fail-on", "regression").exit_code == 1
+    assert "not enough history" in Program(trends(1.0, 2.0))("trend", "a").stdout
+    assert (
+        json.loads(Program(trends(1.0))("trend", "a", "-o", "json").stdout)["series"][0]["kpi_id"] == "tput"
+    )
+    assert "no results" in Program(trends())("trend", "a").stderr
+
+
+def test_a_sparkline() -> None:
+    assert sparkline([]) == ""
+    assert sparkline([5, 5]) == "▄▄"
+    assert sparkline([0, 1, 7]) == "▁▂█"
