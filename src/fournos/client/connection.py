@@ -52,6 +52,8 @@ class Connection:
         self.owner: str = os.environ.get("FOURNOS_OWNER", "") if owner is None else owner
         self.queue_name: str = os.environ.get("FOURNOS_KUEUE_LOCAL_QUEUE_NAME", DEFAULT_QUEUE)
         self.watches = Watches(api)
+        self._has_history = True
+        """False once the API server has answered that it has none."""
 
     async def __aenter__(self) -> Self:
         return self

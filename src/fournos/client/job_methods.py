@@ -12,7 +12,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from fournos.client.connection import Connection
-from fournos.client.errors import FournosError, WaitTimeout, typed
+from fournos.client.errors import (
+    FournosError,
+    MissingError,
+    NoHistoryError,
+    NotAllowedError,
+    UnreachableError,
+    WaitTimeout,
+    typed,
+)
 from fournos.client.frames import Handles
 from fournos.client.handles import ENDED, Seconds
 from fournos.client.jobs import AsyncJob, Progress
@@ -20,7 +28,7 @@ from fournos.insight.selection import last, matches, newest_first, wanted_phases
 from fournos.insight.values import name_of
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import AlreadyExistsError, ConnectionLostError, NotFoundError, ServerError
-from fournos.kube.resource import Obj, key_of
+from fournos.kube.resource import Key, Obj, key_of
 
 if TYPE_CHECKING:
     from fournos.client.submission import JobSpec
@@ -44,8 +52,9 @@ class JobMethods(Connection):
 
         The client validates the manifest first, by the API server's rules, and raises ManifestError.  With a
         `key` the submission is idempotent: the name is derived from owner and key, and a repeated call
-        returns the existing job.  Raises KeyConflict if that job has another spec.  Only a submission with a
-        key is retried after a lost connection: without a key a retry could create a second job.
+        returns the existing job, also from the history if its ttl has deleted it.  Raises KeyConflict if that
+        job has another spec.  Only a submission with a key is retried after a lost connection: without a key
+        a retry could create a second job.
         """
         from fournos.client.submission import manifest
         from fournos.insight.manifests import place
@@ -59,6 +68,9 @@ class JobMethods(Connection):
     async def _create_once(self, wanted: Obj) -> Obj:
         from fournos.client.submission import same_submission
 
+        if (gone := await self._recorded(name_of(wanted), wanted["metadata"]["namespace"])) is not None:
+            same_submission(wanted, gone)
+            return gone
         pause = _PAUSE
         for attempt in range(1, _TRIES + 1):
             try:
@@ -75,16 +87,45 @@ class JobMethods(Connection):
                 pause *= 2
         raise FournosError(f"job {name_of(wanted)} comes and goes", fix="try again")
 
+    async def _recorded(self, name: str, namespace: str) -> Obj | None:
+        """Returns an ended job that is gone from the cluster, as the history has it; None without one."""
+        if not self._has_history:
+            return None
+        from fournos.history.records import Document, Ending
+
+        history = self.history
+        try:
+            run = (await history.run(name, kind=FOURNOS_JOB.kind, namespace=namespace)).run
+            if run.ending is Ending.OPEN:
+                return None
+            found: Obj = await history.document(run, Document.OBJECT)
+        except NoHistoryError:
+            self._has_history = False
+            return None
+        except (MissingError, NotAllowedError, UnreachableError):
+            return None
+        with suppress(NotFoundError):
+            await self.api.get(FOURNOS_JOB, Key(namespace, name))
+            return None
+        # A deletion that was under way when it was last seen is over.
+        meta = {key: value for key, value in found["metadata"].items() if key != "deletionTimestamp"}
+        return {**found, "metadata": meta}
+
     @typed
     async def job(self, name: str = LAST) -> AsyncJob:
         """Returns the job of this name; "@last" is the newest job, of the client's owner if that is set.
 
-        Raises MissingError.
+        A job that has ended and was deleted comes from the history, where there is one.  Raises MissingError.
         """
         if name == LAST:
             found = await self._listed(FOURNOS_JOB)
             return AsyncJob(self, last(found, owner=self.owner, namespace=self.namespace))
-        return AsyncJob(self, await self._found(FOURNOS_JOB, name, noun="job"))
+        try:
+            return AsyncJob(self, await self._found(FOURNOS_JOB, name, noun="job"))
+        except MissingError:
+            if (gone := await self._recorded(name, self.namespace)) is None:
+                raise
+            return AsyncJob(self, gone)
 
     @typed
     async def jobs(

@@ -8,6 +8,7 @@ from typing import Any
 
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.api import Listing, WatchEvent
+from fournos.kube.errors import NoSuchResourceError, NotFoundError
 from fournos.kube.resource import Key, Obj, Resource
 from tests.world.server import Connection, Server
 
@@ -25,8 +26,20 @@ class Api(Connection):
         self.calls: Counter[str] = Counter()
         self.open: Counter[Resource] = Counter()
         """Watches that are open now."""
+        self.stored: dict[str, bytes] = {}
+        """Path → the answer of the history."""
         self.on_watch: Callable[[int], WatchEvent | None] = lambda n: None
         """May raise, or return an event, when the nth watch of all begins."""
+
+    async def raw(self, method: str, path: str, *_: object, **__: object) -> bytes:
+        """Answers what `stored` has; without it the API server has no history."""
+        self.calls["raw"] += 1
+        if not self.stored:
+            raise NoSuchResourceError("404 page not found", status=404)
+        try:
+            return self.stored[path]
+        except KeyError:
+            raise NotFoundError(f"{path} not found", status=404) from None
 
     async def get(self, resource: Resource, key: Key) -> Obj:
         self.calls[f"get {resource}"] += 1

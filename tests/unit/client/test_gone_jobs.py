@@ -1,0 +1,86 @@
+"""Jobs that their ttl has deleted: the history answers in their place."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from fournos.client import AsyncClient, JobFailed, KeyConflict, MissingError
+from fournos.history.api.models import RunDetail
+from fournos.history.api.wire import body
+from fournos.history.records import Ending
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.resource import key_of
+from tests.history import a_run, ended
+from tests.unit.client.world import NS, SPEC, Api
+
+RUNS = f"/apis/history.fournos.dev/v1/namespaces/{NS}/runs"
+
+
+def keep(api: Api, job: Any, *, open_: bool = False) -> None:
+    """Puts a job into the history as it is."""
+    name, uid = job["metadata"]["name"], job["metadata"]["uid"]
+    run = ended(a_run(1, name=name))
+    identity = replace(run.identity, namespace=NS, uid=uid)
+    run = replace(run, identity=identity, ending=Ending.OPEN if open_ else Ending.OBSERVED)
+    api.stored[f"{RUNS}/{name}?kind=FournosJob"] = body(RunDetail(run), RunDetail)
+    api.stored[f"{RUNS}/{uid}/documents/object"] = json.dumps(job).encode()
+
+
+async def delete(api: Api, job: Any, phase: str = "Succeeded") -> Any:
+    """The job ends, is recorded, and its ttl deletes it."""
+    last = {**job, "status": {"phase": phase, "message": "it was so"}}
+    keep(api, last)
+    await api.delete(FOURNOS_JOB, key_of(job), uid=job["metadata"]["uid"])
+    return last
+
+
+async def test_a_deleted_job_is_found_by_name(api: Api) -> None:
+    client = AsyncClient(api=api, namespace=NS)
+    job = await client.submit(SPEC, name="one")
+    await delete(api, job.raw, "Failed")
+    found = await client.job("one")
+    assert (found.uid, found.phase, found.message) == (job.uid, "Failed", "it was so")
+    with pytest.raises(JobFailed):
+        await found.wait()
+
+
+async def test_the_same_key_after_the_ttl_is_the_same_job(api: Api) -> None:
+    api.stored["/other"] = b"{}"
+    client = AsyncClient(api=api, namespace=NS, owner="ci")
+    job = await client.submit(SPEC, key="build-7")
+    await delete(api, job.raw)
+    again = await client.submit(SPEC, key="build-7")
+    assert (again.uid, again.phase) == (job.uid, "Succeeded")
+    with pytest.raises(KeyConflict):
+        await client.submit({**SPEC, "hardware": {"gpuType": "a100", "gpuCount": 4}}, key="build-7")
+    assert (await client.submit(SPEC, key="build-8")).uid != job.uid
+
+
+async def test_a_live_job_comes_from_the_cluster(api: Api) -> None:
+    client = AsyncClient(api=api, namespace=NS, owner="ci")
+    job = await client.submit(SPEC, key="build-7")
+    keep(api, {**job.raw, "status": {"phase": "Failed"}})
+    assert (await client.submit(SPEC, key="build-7")).phase == "New"
+    assert (await client.job(job.name)).phase == "New"
+
+
+async def test_a_job_whose_end_was_not_recorded_is_missing(api: Api) -> None:
+    client = AsyncClient(api=api, namespace=NS)
+    job = await client.submit(SPEC, name="one")
+    await delete(api, job.raw)
+    keep(api, job.raw, open_=True)
+    with pytest.raises(MissingError):
+        await client.job("one")
+
+
+async def test_without_a_history_it_is_asked_for_once(api: Api) -> None:
+    client = AsyncClient(api=api, namespace=NS, owner="ci")
+    for number in range(3):
+        await client.submit(SPEC, key=f"build-{number}")
+    assert api.calls["raw"] == 1
+    with pytest.raises(MissingError):
+        await client.job("nothing")
