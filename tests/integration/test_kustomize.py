@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -62,3 +63,37 @@ def test_the_appwrapper_operator_lands_in_its_namespace() -> None:
         ]
         own = {"name": "FOURNOS_APPWRAPPER_WORKLOADS", "value": "own"} in container["env"]
         assert own == folder.endswith("own-workloads")
+
+
+def test_the_history_on_a_volume_and_on_postgresql(kubeconfig: Path) -> None:
+    """Each Deployment is one that an API server takes, without a field that it would drop."""
+    found = {}
+    for folder in ("deploy/history", "deploy/history-postgres"):
+        documents = rendered(folder)
+        (deployment,) = (one for one in documents if one["kind"] == "Deployment")
+        deployment["metadata"]["namespace"] = "default"
+        command = [*kubectl_program(), "create", "--dry-run=server", "--validate=strict", "-f", "-"]
+        done = subprocess.run(
+            command,
+            input=yaml.safe_dump(deployment),
+            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 0, done.stderr
+        pod = deployment["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        mounts = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
+        assert set(mounts.values()) == {one["name"] for one in pod["volumes"]}
+        variables = {one["name"]: one for one in container["env"]}
+        claims = [one for one in documents if one["kind"] == "PersistentVolumeClaim"]
+        found[folder] = (deployment["spec"]["replicas"], len(claims), "/var/lib/fournos" in mounts, variables)
+    sqlite, postgresql = found.values()
+    assert sqlite[:3] == (1, 1, True)
+    assert postgresql[:3] == (2, 0, False)
+    assert "FOURNOS_HISTORY_URL" not in sqlite[3]
+    secret = postgresql[3]["FOURNOS_HISTORY_URL"]["valueFrom"]["secretKeyRef"]
+    assert secret == {"name": "fournos-history-database", "key": "url"}
+    assert postgresql[3]["FOURNOS_HISTORY_ARTIFACT_FILES"]["value"] == "0"

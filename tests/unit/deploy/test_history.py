@@ -70,9 +70,9 @@ def test_the_deployment_is_configured_hardened_and_one() -> None:
     assert PARTS["history"].lease in str(found["Role", "fournos-history"])
     assert HistorySettings().namespace == found["Namespace", "fournos-history"]["metadata"]["name"]
     volumes = {mount["mountPath"] for mount in container["volumeMounts"]}
-    (url,) = (entry["value"] for entry in container["env"] if entry["name"] == "FOURNOS_HISTORY_URL")
-    assert url == HistorySettings().database_url
-    assert str(Path(url.removeprefix("sqlite:///")).parent) in volumes
+    (directory,) = (e["value"] for e in container["env"] if e["name"] == "FOURNOS_HISTORY_DIRECTORY")
+    assert directory == HistorySettings().directory
+    assert directory in volumes
     assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
     assert container["securityContext"] == {
         "allowPrivilegeEscalation": False,
