@@ -9,14 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeAlias
 
+from fournos.client.connection import dial
 from fournos.insight.workers import Dial
 from fournos.kube.api import Api
 from fournos.kube.client import Client
-from fournos.kube.credentials import Credentials, load
-from fournos.kube.probe import ClusterApi
-
-WORKER_TIMEOUT = 10.0
-"""The request timeout of other clusters, in seconds."""
+from fournos.kube.credentials import load
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +34,6 @@ async def connect(kubeconfig: Path | None, context: str | None) -> AsyncIterator
     credentials = load(kubeconfig, context)
     async with Client(credentials, name="cli") as client:
         yield Connection(client, credentials.namespace)
-
-
-@asynccontextmanager
-async def dial(credentials: Credentials) -> AsyncIterator[ClusterApi]:
-    async with Client(credentials, name="worker", timeout=WORKER_TIMEOUT) as client:
-        yield client
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
@@ -22,8 +24,21 @@ from fournos.kube.resource import Key, Obj, Resource
 
 if TYPE_CHECKING:
     from fournos.client.history import AsyncHistory
+    from fournos.insight.workers import Dial
+    from fournos.kube.probe import ClusterApi
 
 _QPS: Final = 1000
+
+
+WORKER_TIMEOUT: Final = 10.0
+"""The request timeout of other clusters, in seconds."""
+
+
+@asynccontextmanager
+async def dial(credentials: Credentials) -> AsyncIterator[ClusterApi]:
+    """Connects to another cluster, such as a worker."""
+    async with HttpClient(credentials, name="worker", timeout=WORKER_TIMEOUT) as client:
+        yield client
 
 
 class Connection:
@@ -52,6 +67,7 @@ class Connection:
         self.owner: str = os.environ.get("FOURNOS_OWNER", "") if owner is None else owner
         self.queue_name: str = os.environ.get("FOURNOS_KUEUE_LOCAL_QUEUE_NAME", DEFAULT_QUEUE)
         self.watches = Watches(api)
+        self._dial: Dial = dial
         self._has_history = True
         """False once the API server has answered that it has none."""
 
@@ -74,6 +90,13 @@ class Connection:
         from fournos.client.history import AsyncHistory, Server
 
         return AsyncHistory(cast(Server, self.api), self.namespace)
+
+    def _on_worker(self, job: Obj) -> AbstractAsyncContextManager[tuple[ClusterApi, Obj]]:
+        """Connects to the worker of a dispatched job, to read logs; see `fournos.insight.workers`."""
+        from fournos.insight.workers import KUEUE_NAMESPACE, Manager, on_worker
+
+        namespace = os.environ.get("FOURNOS_MULTIKUEUE_KUEUE_NAMESPACE") or KUEUE_NAMESPACE
+        return on_worker(Manager(self.api, self._dial, lambda: datetime.now(UTC), namespace), job)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} namespace={self.namespace!r} owner={self.owner!r}>"

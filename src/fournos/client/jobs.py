@@ -7,14 +7,13 @@ import time.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from fournos.api.phase import Phase
 from fournos.client.errors import (
-    FournosError,
     JobFailed,
     JobStopped,
     NotEndedError,
@@ -29,7 +28,7 @@ from fournos.insight.children import Children, children
 from fournos.insight.log_sources import Wanted
 from fournos.insight.stopping import Verdict, decide_stop
 from fournos.insight.tasks import Task, tasks
-from fournos.insight.values import spec_of, status_of
+from fournos.insight.values import status_of
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import KubeError
 from fournos.kube.resource import Obj
@@ -37,6 +36,7 @@ from fournos.kube.resource import Obj
 if TYPE_CHECKING:
     from fournos.client.connection import Connection
     from fournos.client.repeat import Repeat
+    from fournos.client.watches import Watches
     from fournos.insight.explanation import Explanation
 
 
@@ -86,17 +86,13 @@ class AsyncJob(AsyncWork, JobView):
         """Yields the log lines of the job's tasks, or of its resolver, in the order in which they started.
 
         With `follow` it waits for the first line and continues until the job ends.  `tail` is the number of
-        last lines of each container.  Raises NoLogError if no log exists, and FournosError if the job runs on
-        a worker cluster.
+        last lines of each container.  Those of a dispatched job are read on its worker.  Raises NoLogError if
+        no log exists, MissingError if the job is on no worker (any more), and RightsError if the logs of the
+        worker may not be read.
         """
-        from fournos.multikueue.names import MULTIKUEUE
+        from fournos.insight.dispatch import is_dispatched
 
         await self.refresh()
-        if spec_of(self._raw).get("managedBy") == MULTIKUEUE:
-            raise FournosError(
-                f"{self.name} runs on a worker cluster, which this client does not read",
-                fix=f"fournos logs {self.name}",
-            )
         resolving = not task and not attempt and self.phase in ("New", "Resolving")
         wanted = Wanted(
             resolver=resolver or resolving,
@@ -104,17 +100,22 @@ class AsyncJob(AsyncWork, JobView):
             task=task,
             attempt=attempt,
         )
-        api, raw = self._client.api, self._raw
         going = follow and not self.ended
-        lines = (
-            followed_lines(api, raw, wanted, tail, self._client.watches)
-            if going
-            else printed_lines(api, raw, wanted, tail)
-        )
-        async with aclosing(cast(Any, lines)) as found:
-            async for line in found:
-                if line.source:
-                    yield line
+        async with AsyncExitStack() as stack:
+            api, raw = self._client.api, self._raw
+            watches: Watches | None = self._client.watches
+            if is_dispatched(raw):
+                api, raw = await stack.enter_async_context(self._client._on_worker(raw))
+                watches = None  # they are the manager's
+            lines = (
+                followed_lines(api, raw, wanted, tail, watches)
+                if going
+                else printed_lines(api, raw, wanted, tail)
+            )
+            async with aclosing(cast(Any, lines)) as found:
+                async for line in found:
+                    if line.source:
+                        yield line
 
     @typed
     async def tasks(self) -> list[Task]:

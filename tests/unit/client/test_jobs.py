@@ -10,7 +10,6 @@ from rich.console import Console
 
 from fournos.client import (
     AsyncClient,
-    FournosError,
     LogLine,
     ManifestError,
     MissingError,
@@ -188,13 +187,6 @@ async def test_following_a_job_that_is_deleted(api: Api, job: AsyncJob) -> None:
     api.server.delete(FOURNOS_JOB, Key(NS, "one"))
     with pytest.raises(MissingError, match="was deleted"):
         await following
-
-
-async def test_logs_of_a_dispatched_job_are_refused(api: Api, job: AsyncJob) -> None:
-    body = {"spec": {"managedBy": "kueue.x-k8s.io/multikueue"}}
-    api.server.patch(FOURNOS_JOB, Key(NS, "one"), body)
-    with pytest.raises(FournosError, match="runs on a worker cluster"):
-        [line async for line in job.logs()]
 
 
 async def _settled() -> None:
