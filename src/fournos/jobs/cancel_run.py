@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from fournos.api.times import creation_time
 from fournos.jobs import names
 from fournos.jobs.context import Context, run_ended, succeeded_condition
 from fournos.jobs.kinds import PIPELINE_RUN
@@ -19,6 +20,12 @@ from fournos.runtime.decision import Absent, LiveGet, LiveList, Unknown
 from fournos.runtime.steps import Delete, Patch, Step
 
 GRACEFUL, IMMEDIATE = "CancelledRunFinally", "Cancelled"
+_TAKEN_UP_WITHIN = timedelta(seconds=5)
+"""How long after its creation a run may be without a status before it is cancelled nevertheless.
+
+While Tekton creates the TaskRuns of a run, a cancellation may miss them: Tekton then ends the run, and its
+pods go on until they end by themselves.
+"""
 _PODS_OVER = frozenset({"Succeeded", "Failed"})
 
 
@@ -59,6 +66,10 @@ def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, gra
             message=f"PipelineRun {run_name} did not stop in time, deleting it",
             retry=True,
         )
+    taken_up_by = creation_time(run) + _TAKEN_UP_WITHIN
+    if not run.get("status") and ctx.now < taken_up_by:
+        message = f"waiting for Tekton to take up PipelineRun {run_name}"
+        return Ending(ended=False, message=message, wake_at=taken_up_by)
     wanted = GRACEFUL if ctx.now < immediate_at else IMMEDIATE
     requested = (run.get("spec") or {}).get("status")
     steps = () if requested in (wanted, IMMEDIATE) else (_cancel(run, wanted),)

@@ -61,6 +61,38 @@ async def test_a_stop_is_raised_to_terminate() -> None:
     assert seen == ["CancelledRunFinally", "Cancelled"]
 
 
+class Starting(Tekton):
+    """Tekton that is creating the TaskRuns of a run when its job is stopped.
+
+    Its first status comes after that.  A cancellation before it misses the TaskRuns, as Tekton's does.
+    """
+
+    seen: int = 0
+    missed: bool = False
+
+    def _step(self, server: Server, run: Any) -> bool:
+        if run.get("status"):
+            return super()._step(server, run)
+        self.seen += 1
+        self.missed = self.missed or bool(run["spec"].get("status"))
+        if self.seen == 1:
+            server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"shutdown": "Terminate"}})
+            return True
+        if self.seen < 4:
+            labels = {"seen": str(self.seen)}
+            server.patch(PIPELINE_RUN, Key(NS, "job"), {"metadata": {"labels": labels}})
+            return True
+        return super()._step(server, run)
+
+
+async def test_a_run_is_cancelled_only_when_tekton_has_taken_it_up() -> None:
+    tekton = Starting(endless={"job"})
+    server = await finished(tekton=tekton)
+    assert phase(server) == "Stopped"
+    assert tekton.seen == 4 and not tekton.missed
+    assert server.get(PIPELINE_RUN, Key(NS, "job"))["spec"]["status"] == "Cancelled"
+
+
 async def test_suspended_at_creation_and_resumed() -> None:
     def resume(server: Server) -> None:
         assert phase(server) == "Pending"
