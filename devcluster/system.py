@@ -48,8 +48,11 @@ BASE_PACKAGES = {
 """The packages of every native cluster, also of one without a node."""
 IMAGE_PACKAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 RELEASE_PACKAGES = {"git": "git"}
-POSTGRES_PACKAGES = {"/usr/lib/postgresql": "postgresql"}
-"""What tests and benchmarks start beside clusters: the server's folder has its version in its name."""
+POSTGRES_PACKAGES = {"initdb": "postgresql"}
+"""What tests and benchmarks start beside clusters.
+
+The package's folder is no sign of the server: PostgreSQL's client alone makes one, too.
+"""
 
 ENOUGH_INOTIFY_INSTANCES = 1024
 _INOTIFY_INSTANCES = Path("/proc/sys/fs/inotify/max_user_instances")

@@ -193,6 +193,12 @@ def test_only_missing_packages_are_asked_for(tmp_path: Path) -> None:
     assert system.missing_packages(wanted) == ["absent", "missing"]
 
 
+def test_the_folder_of_postgresql_s_client_is_no_sign_of_its_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(Path, "exists", lambda _: True)
+    assert system.missing_packages(system.POSTGRES_PACKAGES) == ["postgresql"]
+
+
 def test_without_root_the_other_providers_are_offered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(system, "is_root", lambda: False)
     with pytest.raises(NotSupportedError, match="--provider kind"):
