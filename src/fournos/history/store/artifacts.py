@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import BigInteger, Column, Table, Text, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from fournos.history.artifacts.rules import Artifact
 from fournos.history.records import Identity
+from fournos.history.store.database import INSERT
 from fournos.history.store.schema import Time, blobs, metadata, of_run
 from fournos.history.store.store import Store, number_of
 from fournos.history.store.text import indexed
-
-_INSERT: Final[dict[str, Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 
 artifacts: Final = Table(
     "artifacts",
@@ -52,7 +50,7 @@ class ArtifactRows:
                 "sha256": artifact.sha256,
                 "stored_at": artifact.stored_at,
             }
-            statement = _INSERT[self._store.database.dialect](artifacts)
+            statement = INSERT[self._store.database.dialect](artifacts)
             await connection.execute(
                 statement.values(run_id=number, path=indexed(artifact.path), **changed).on_conflict_do_update(
                     index_elements=["run_id", "path"], set_=changed

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import URL, Connection, event, make_url
+from sqlalchemy import URL, Connection, Table, event, make_url
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
@@ -19,6 +20,11 @@ from fournos.history.store.lockfile import WriterLock, warn_of_network
 BUSY_SECONDS: Final = 30.0
 """How long SQLite waits for another process's lock, and a pool for a free connection."""
 _WRITES: Final = "fournos_writes"
+INSERT: Final[Mapping[str, Callable[[Table], Any]]] = {
+    "sqlite": sqlite.insert,
+    "postgresql": postgresql.insert,
+}
+"""Dialect → its INSERT, which unlike the common one has `on_conflict_do_update`."""
 
 
 class Database:

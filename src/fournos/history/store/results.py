@@ -11,13 +11,13 @@ from statistics import median
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Table, and_, delete, insert, select
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.compare.comparison import RowKey
 from fournos.history.records import Identity
 from fournos.history.regressions.series import CONFIRMS_LABEL, Point, Series
 from fournos.history.results.models import Kpi, ResultRecord, series_id, series_labels
+from fournos.history.store.database import INSERT
 from fournos.history.store.results_schema import curves, result_records, scalars, series
 from fournos.history.store.schema import labels, runs
 from fournos.history.store.store import Store, number_of
@@ -27,7 +27,6 @@ MAX_RECORDS: Final = 5_000
 """Records of one run."""
 NEWEST: Final = 200
 """Points of a series that are read unless told otherwise."""
-_INSERT: Final[Mapping[str, Any]] = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 _VALUES: Final = frozenset({"value", "values"})
 
 
@@ -87,7 +86,7 @@ class Results:
 
     async def _put_values(self, connection: AsyncConnection, rows: _Rows) -> None:
         if rows.series:
-            statement = _INSERT[self._store.database.dialect](series)
+            statement = INSERT[self._store.database.dialect](series)
             changed = {"higher_is_better": statement.excluded.higher_is_better}
             await connection.execute(
                 statement.on_conflict_do_update(index_elements=["id"], set_=changed),

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Row, Table, delete, func, insert, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.records import Document, Identity, Interval, Page, Query, Record, Run
 from fournos.history.store import rows
-from fournos.history.store.database import BUSY_SECONDS, Database, open_database
+from fournos.history.store.database import BUSY_SECONDS, INSERT, Database, open_database
 from fournos.history.store.pages import cursor_of, page_statement
 from fournos.history.store.schema import blobs, documents, keeps, labels, runs, tombstones, waits
 from fournos.history.store.text import indexed, message, pack, unpack
 
 _BATCH: Final = 500
 """Runs that an iteration reads at once."""
-_INSERT: Final[Mapping[str, Callable[[Table], Any]]] = {
-    "sqlite": sqlite.insert,
-    "postgresql": postgresql.insert,
-}
 
 
 class _RefusedError(Exception):
@@ -185,7 +180,7 @@ class Store:
             number = await connection.scalar(select(number_of(identity)))
             if number is None:
                 return False
-            statement = _INSERT[self.database.dialect](blobs)
+            statement = INSERT[self.database.dialect](blobs)
             row = {"key": key, "run_id": number, "size": size}
             changed = {"run_id": number, "size": size}
             await connection.execute(
@@ -203,7 +198,7 @@ class Store:
     async def _put_documents(
         self, connection: AsyncConnection, number: int, packed: Sequence[Mapping[str, Any]]
     ) -> None:
-        statement = _INSERT[self.database.dialect](documents)
+        statement = INSERT[self.database.dialect](documents)
         await connection.execute(
             statement.on_conflict_do_update(
                 index_elements=["run_id", "name"],
@@ -220,7 +215,7 @@ class Store:
 @cache
 def _upsert_statement(dialect: str, names: tuple[str, ...]) -> Any:
     """Returns the upsert of these columns of a run; made once: making it takes longer than running it."""
-    statement = _INSERT[dialect](runs)
+    statement = INSERT[dialect](runs)
     changed = {
         name: statement.excluded[name] for name in names if name not in ("cluster", "namespace", "uid")
     }
