@@ -10,23 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.test_utils import TestClient
 
-from fournos.history.api.all_routes import ROUTES
-from fournos.history.api.authentication import Authenticator
-from fournos.history.api.authorization import Authorizer
-from fournos.history.api.server import HistoryServer
-from fournos.history.api.service import HistoryService
 from fournos.history.artifacts.archive import CHUNK
 from fournos.history.artifacts.rules import Limits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.records import Identity, Record
-from fournos.history.store import Store, StoreQueryError, StoreUnavailableError
+from fournos.history.store import Store
 from fournos.history.store.namespaces import namespaces
 from fournos.history.store.retention import Limits as Retention
 from fournos.history.store.retention import expire
-from fournos.runtime.clock import SystemClock
 from tests.history import a_run, at, ended
+from tests.integration.history.served import served
 from tests.unit.history.api.service import Reviews
 
 RUN = "/api/v1/namespaces/perf/runs/job-1/artifacts"
@@ -67,22 +62,8 @@ async def stage(store: Store, tmp_path: Path) -> AsyncIterator[Stage]:
     await store.record(Record(run))
     blobs = DirectoryBlobs(tmp_path / "blobs")
 
-    async def reading() -> Store:
-        return store
-
     limits = Limits(files=3, bytes=10 * CHUNK)
-    service = HistoryService(reading, blobs, cluster="here", clock=SystemClock(), limits=limits)
-    server = HistoryServer(
-        ROUTES,
-        service,
-        reviews,  # type: ignore[arg-type]
-        Authenticator(reviews, monotonic=lambda: 0.0),  # type: ignore[arg-type]
-        Authorizer(reviews, service.store, monotonic=lambda: 0.0),  # type: ignore[arg-type]
-        version="1",
-        unavailable=(StoreUnavailableError,),
-        refused=(StoreQueryError,),
-    )
-    async with TestClient(TestServer(server.app())) as client:
+    async with served(store, blobs, reviews, limits) as client:
         yield Stage(client, store, blobs, tmp_path / "blobs")
 
 

@@ -5,18 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 
 from fournos.client.errors import MissingError
 from fournos.client.history import AsyncHistory
-from fournos.history.api.all_routes import ROUTES
-from fournos.history.api.authentication import Authenticator
-from fournos.history.api.authorization import Authorizer
-from fournos.history.api.server import HistoryServer
-from fournos.history.api.service import HistoryService
 from fournos.history.artifacts.rules import Limits
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.compare.comparison import Verdict
@@ -24,13 +17,13 @@ from fournos.history.compare.formats import FORMATS
 from fournos.history.fingerprint import fingerprint
 from fournos.history.records import Document, Identity, Record
 from fournos.history.results.check import check
-from fournos.history.store import Store, StoreQueryError, StoreUnavailableError
+from fournos.history.store import Store
 from fournos.history.store.results import Results
 from fournos.kube.auth import FixedIdentity, Proof
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials
-from fournos.runtime.clock import SystemClock
 from tests.history import a_run, at, ended
+from tests.integration.history.served import served
 from tests.unit.history.api.service import Reviews
 
 FILE = """\
@@ -70,23 +63,8 @@ async def stage(store: Store, tmp_path: Path) -> AsyncIterator[Stage]:
     reviews = Reviews()
     reviews.may("ann", "get", resource="runs/results")
 
-    async def reading() -> Store:
-        return store
-
     blobs = DirectoryBlobs(tmp_path / "blobs")
-    service = HistoryService(reading, blobs, cluster="here", clock=SystemClock(), limits=Limits())
-    api: Any = reviews
-    server = HistoryServer(
-        ROUTES,
-        service,
-        api,
-        Authenticator(api, monotonic=lambda: 0.0),
-        Authorizer(api, service.store, monotonic=lambda: 0.0),
-        version="1",
-        unavailable=(StoreUnavailableError,),
-        refused=(StoreQueryError,),
-    )
-    async with TestClient(TestServer(server.app())) as client:
+    async with served(store, blobs, reviews, Limits()) as client:
         url = str(client.make_url("")).rstrip("/")
         async with Client(Credentials(url, FixedIdentity(Proof(token="t-ann")))) as connection:
             yield Stage(store, AsyncHistory(connection, "perf"))

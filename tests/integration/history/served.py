@@ -1,0 +1,45 @@
+"""The API over a real store, with an API server that only reviews."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp.test_utils import TestClient, TestServer
+
+from fournos.history.api.all_routes import ROUTES
+from fournos.history.api.authentication import Authenticator
+from fournos.history.api.authorization import Authorizer
+from fournos.history.api.server import HistoryServer
+from fournos.history.api.service import HistoryService
+from fournos.history.artifacts.rules import Limits
+from fournos.history.blobs import DirectoryBlobs
+from fournos.history.store import Store, StoreQueryError, StoreUnavailableError
+from fournos.runtime.clock import SystemClock
+from tests.unit.history.api.service import Reviews
+
+
+@asynccontextmanager
+async def served(
+    store: Store, blobs: DirectoryBlobs, reviews: Reviews, limits: Limits
+) -> AsyncIterator[TestClient[Any, Any]]:
+    """A client of the API; the cluster of its runs is `here`."""
+
+    async def reading() -> Store:
+        return store
+
+    service = HistoryService(reading, blobs, cluster="here", clock=SystemClock(), limits=limits)
+    api: Any = reviews
+    server = HistoryServer(
+        ROUTES,
+        service,
+        api,
+        Authenticator(api, monotonic=lambda: 0.0),
+        Authorizer(api, service.store, monotonic=lambda: 0.0),
+        version="1",
+        unavailable=(StoreUnavailableError,),
+        refused=(StoreQueryError,),
+    )
+    async with TestClient(TestServer(server.app())) as client:
+        yield client
