@@ -94,15 +94,17 @@ async def _matrix(client: AsyncClient, jobs: int, label: str) -> None:
 
 async def _wait(client: AsyncClient, number: int) -> float:
     job = await client.submit(SPEC, name=f"wait-{number}")
-    waiting = asyncio.create_task(job.wait(timeout=30))
-    ended: list[float] = []
-    waiting.add_done_callback(lambda _: ended.append(time.monotonic()))
+
+    async def ended() -> float:
+        await job.wait(timeout=30)
+        return time.monotonic()
+
+    waiting = asyncio.create_task(ended())
     await asyncio.sleep(_PAUSE)
     body = {"status": {"phase": "Succeeded"}}
     await client.api.patch(FOURNOS_JOB, Key(NAMESPACE, job.name), body, subresource="status")
     written = time.monotonic()
-    await waiting
-    return ended[0] - written
+    return await waiting - written
 
 
 async def _took(work: Awaitable[None]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime
+from statistics import median
 from typing import Any
 
 from bench.fleet import FOO
@@ -41,8 +42,8 @@ async def test_kueue_deletes_what_the_manager_evicts(built_in: Fleet) -> None:
 # --- status --------------------------------------------------------------------------------------------
 
 
-async def changes(fleet: Fleet) -> tuple[bool, float]:
-    """Whether the manager's own condition outlives the worker's news, and the fewest seconds of those."""
+async def changes(fleet: Fleet) -> tuple[bool, list[float]]:
+    """Whether the manager's own condition outlives the worker's updates, and the seconds of each."""
     await submit(fleet, "a")
     on = fleet.workers[await runs(fleet, "a")]
     audited = {"type": AUDITED, "status": "True", "reason": "Seen", "message": ""}
@@ -57,20 +58,21 @@ async def changes(fleet: Fleet) -> tuple[bool, float]:
 
         await fleet.until(reported, "the worker's status does not come")
         took.append(time.monotonic() - began)
-    return is_true(await job(fleet, "a"), AUDITED), min(took)
+    return is_true(await job(fleet, "a"), AUDITED), took
 
 
 async def test_kueue_replaces_the_status(built_in: Fleet) -> None:
     async with Players(built_in, [FOO]).working():
-        stays, quickest = await changes(built_in)
-    assert not stays and quickest > 0.7, quickest
+        stays, took = await changes(built_in)
+    # One may come early, with a batch of Kueue's that was under way already.
+    assert not stays and median(took) > 0.7, took
 
 
 async def test_ours_mirrors_at_once_and_keeps_the_managers_fields(fleet: Fleet) -> None:
     fleet.start()
     async with Players(fleet, [FOO]).working():
-        stays, quickest = await changes(fleet)
-    assert stays and quickest < 0.7, quickest
+        stays, took = await changes(fleet)
+    assert stays and min(took) < 0.7, took
 
 
 # --- when it is over -----------------------------------------------------------------------------------
