@@ -11,6 +11,6 @@ python3 -m venv "$tool"
 compile=("$tool/bin/uv" pip compile --quiet --python-version 3.11 --generate-hashes --no-header)
 "${compile[@]}" "$@" --extra dev -o requirements.lock pyproject.toml
 # The image holds the very versions that the tests ran with.
-"${compile[@]}" --constraint requirements.lock --extra history --extra postgres --extra s3 \
+"${compile[@]}" --constraint requirements.lock --extra history --extra postgres --extra s3 --extra web --extra oidc \
   -o requirements-runtime.lock pyproject.toml
 "${compile[@]}" --constraint requirements.lock --extra dev --extra mutants -o requirements-mutants.lock pyproject.toml

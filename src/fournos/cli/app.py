@@ -79,6 +79,11 @@ COMMANDS: Final = (
         "Watch clusters and jobs live: GPUs used and free, who runs where, who waits and why.",
     ),
     Entry(
+        "web:web",
+        ("web",),
+        "Open the page in a browser: the fleet, the queue, runs with their logs and results.",
+    ),
+    Entry(
         "cluster:app",
         ("cluster",),
         "Clusters that jobs run on: what they have, who holds them. They are in the namespace of -n, "

@@ -61,6 +61,10 @@ class Caches:
         found = (one.error for one in self._reflectors.values() if one.store.synced)
         return next((error for error in found if error is not None), None)
 
+    def revision(self, kinds: Iterable[Resource]) -> tuple[int, ...]:
+        """Returns a value that differs after each change of an object of these kinds."""
+        return tuple(one.store.revision for kind in kinds if (one := self._reflectors.get(kind)))
+
     def wake(self) -> None:
         """Ends a waiting `change`."""
         self._changed.set()

@@ -1,0 +1,66 @@
+"""Copies the scripts and styles of other projects into the package: `python -m dev.vendor`.
+
+They come from npm's tarballs, whose integrity npm checks.  `vendor.json` beside them names version, license
+and SHA-256 of each file; a test compares the files with it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import tarfile
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parents[1] / "src" / "fournos" / "web" / "static" / "vendor"
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package of npm and what of it is served."""
+
+    name: str
+    version: str
+    license: str
+    files: tuple[str, ...]
+    """Paths in the tarball, below package/."""
+    license_file: str = "LICENSE"
+
+
+PACKAGES = (
+    Package("htmx.org", "4.0.1", "0BSD", ("dist/htmx.min.js", "dist/ext/hx-sse.min.js")),
+    Package("uplot", "1.6.32", "MIT", ("dist/uPlot.iife.min.js", "dist/uPlot.min.css")),
+)
+
+
+def main() -> None:
+    """Downloads the packages and writes the folder anew."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    found = {}
+    for package in PACKAGES:
+        with tempfile.TemporaryDirectory() as directory:
+            subprocess.run(
+                ["npm", "pack", "--silent", f"{package.name}@{package.version}"], cwd=directory, check=True
+            )
+            (tarball,) = Path(directory).glob("*.tgz")
+            with tarfile.open(tarball) as archive:
+                for path in (*package.files, package.license_file):
+                    source = archive.extractfile(f"package/{path}")
+                    if source is None:
+                        raise FileNotFoundError(path)
+                    name = f"{package.name}.LICENSE" if path == package.license_file else Path(path).name
+                    content = source.read()
+                    (FOLDER / name).write_bytes(content)
+                    found[name] = {
+                        "package": package.name,
+                        "version": package.version,
+                        "license": package.license,
+                        "sha256": hashlib.sha256(content).hexdigest(),
+                    }
+    (FOLDER / "vendor.json").write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()

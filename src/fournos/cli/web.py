@@ -1,0 +1,41 @@
+"""fournos web: the page, with the caller's own rights."""
+
+from __future__ import annotations
+
+import os
+import webbrowser
+from typing import Annotated
+
+import typer
+
+from fournos.cli.command import Cli
+
+
+async def web(
+    cli: Cli,
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The port; 0: a free one.")
+    ] = 8470,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in the browser.")] = True,
+) -> None:
+    """Open the page in a browser: the fleet, the queue, runs with their logs and results.
+
+    It is served on this machine only, with your own kubeconfig and rights; the printed address holds a token,
+    and whoever knows it acts as you. Ctrl-C ends it.
+
+    \b
+    fournos web
+    fournos web -n team --no-browser
+    """
+    # Imported here: the page needs the packages of the extra `web`.
+    from fournos.web.local import Options, serve
+
+    def opened(address: str) -> None:
+        cli.output.say(address)
+        if browser and cli.output.interactive:
+            webbrowser.open(address)
+
+    async with cli.session() as session:
+        clusters = os.environ.get("HEARTH_NAMESPACE") or "hearth"
+        options = Options(session.namespace, clusters, port, owner=os.environ.get("FOURNOS_OWNER", ""))
+        await serve(session.api, options, opened)

@@ -1,0 +1,63 @@
+"""The files that pages load: read once, compressed once, named by their hash, so that browsers keep them."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import mimetypes
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Final
+
+from aiohttp import web
+
+PREFIX: Final = "/static/"
+_FOR_EVER: Final = "public, max-age=31536000, immutable"
+_TYPES: Final = (".css", ".js", ".svg", ".woff2", ".png")
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    content: bytes
+    packed: bytes
+    type: str
+    digest: str
+    """The beginning of the SHA-256 in hexadecimal digits."""
+
+
+class Assets:
+    """The files of the package's folder static."""
+
+    def __init__(self) -> None:
+        self._found = dict(_walk(files("fournos.web") / "static", ""))
+
+    def url(self, name: str) -> str:
+        """Returns the address of a file, such as "app.js".  Raises KeyError."""
+        return f"{PREFIX}{self._found[name].digest}/{name}"
+
+    async def serve(self, request: web.Request) -> web.Response:
+        """Serves /static/{digest}/{name}."""
+        asset = self._found.get(request.match_info["name"])
+        if asset is None or asset.digest != request.match_info["digest"]:
+            raise web.HTTPNotFound
+        headers = {"Cache-Control": _FOR_EVER, "Vary": "Accept-Encoding"}
+        if "gzip" in request.headers.get("Accept-Encoding", ""):
+            headers["Content-Encoding"] = "gzip"
+            return web.Response(body=asset.packed, headers=headers, content_type=asset.type, charset="utf-8")
+        return web.Response(body=asset.content, headers=headers, content_type=asset.type, charset="utf-8")
+
+
+def _walk(folder: Traversable, prefix: str) -> list[tuple[str, Asset]]:
+    found: list[tuple[str, Asset]] = []
+    for one in folder.iterdir():
+        if one.is_dir():
+            found += _walk(one, f"{prefix}{one.name}/")
+        elif one.name.endswith(_TYPES):
+            content = one.read_bytes()
+            kind = mimetypes.guess_type(one.name)[0] or "application/octet-stream"
+            digest = hashlib.sha256(content).hexdigest()[:16]
+            found.append(
+                (prefix + one.name, Asset(content, gzip.compress(content, 9, mtime=0), kind, digest))
+            )
+    return found

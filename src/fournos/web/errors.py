@@ -1,0 +1,71 @@
+"""The errors that pages show: a status of HTTP, what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+from fournos.client.errors import (
+    ApiError,
+    ConflictError,
+    FournosError,
+    MissingError,
+    NoHistoryError,
+    NotAllowedError,
+    NotInstalledError,
+    RefusedError,
+    UnreachableError,
+)
+from fournos.kube import errors as kube
+
+
+class PageError(Exception):
+    """Shown in place of the page."""
+
+    def __init__(self, status: int, title: str, message: str, fix: str = "") -> None:
+        super().__init__(message)
+        self.status = status
+        self.title = title
+        self.message = message
+        self.fix = fix
+
+
+class LoginNeededError(PageError):
+    """The request has no valid session."""
+
+    def __init__(self, message: str = "Log in to see this page.") -> None:
+        super().__init__(401, "Log in", message)
+
+
+_FORBIDDEN = "You may not see this"
+_ASK = "Ask an administrator of the cluster for the right, or log in as somebody else."
+_AWAY = "The API server does not answer"
+_AGAIN = "Nothing was lost. Try again in a few seconds."
+
+
+def page_error(error: Exception) -> PageError | None:
+    """Returns what the page shows for an error of API server or client; None for a fault of ours."""
+    match error:
+        case PageError():
+            return error
+        case kube.ForbiddenError() | NotAllowedError():
+            return PageError(403, _FORBIDDEN, str(error), _ASK)
+        case kube.NotFoundError() | kube.GoneError():
+            return PageError(
+                404, "Not here", str(error), "It may have been deleted; see the list of all jobs."
+            )
+        case MissingError():
+            return PageError(404, "Not here", error.message, error.fix)
+        case kube.NoSuchResourceError() | NotInstalledError() | NoHistoryError():
+            fix = error.fix if isinstance(error, FournosError) else "Ask an administrator to install it."
+            return PageError(404, "Not installed", str(error), fix)
+        case kube.AlreadyExistsError() | kube.ConflictError() | ConflictError():
+            return PageError(
+                409, "Changed meanwhile", str(error), "Load the page again, then repeat the action."
+            )
+        case kube.InvalidError() | RefusedError():
+            return PageError(422, "Refused", str(error))
+        case kube.TransientError() | UnreachableError():
+            return PageError(503, _AWAY, str(error), _AGAIN)
+        case ApiError() | kube.KubeError():
+            return PageError(502, "The API server refused the request", str(error))
+        case FournosError():
+            return PageError(422, "Not possible", error.message, error.fix)
+    return None

@@ -1,0 +1,1 @@
+"""Who looks: logins, sessions, and the rights of a person."""

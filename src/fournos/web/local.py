@@ -1,0 +1,75 @@
+"""`fournos web`: the page on this machine, with the caller's own kubeconfig and rights."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from aiohttp import web
+
+from fournos.client.asynchronous import AsyncClient
+from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.insight.caches import Caches, scopes
+from fournos.kube.api import Api
+from fournos.runtime.clock import SystemClock
+from fournos.web.assets import Assets
+from fournos.web.identity.loopback import Loopback, OwnRights
+from fournos.web.pages.all_pages import ACTIONS, PAGES, WATCHED
+from fournos.web.render import Renderer
+from fournos.web.server import WebServer
+from fournos.web.site import Site
+from fournos.web.viewer import Viewer
+
+HOST: Final = "127.0.0.1"
+PORT: Final = 8470
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    namespace: str
+    clusters_namespace: str = "hearth"
+    port: int = PORT
+    """0: a free one."""
+    path: str = "/"
+    owner: str = ""
+
+
+async def serve(api: Api, options: Options, opened: Callable[[str], None]) -> None:
+    """Serves until cancelled.  `opened` is called once with the address to open.
+
+    Raises KubeError if the API server does not answer, and OSError if the port is in use.
+    """
+    wanted = [kind for kind in WATCHED if kind != FOURNOS_CLUSTER]
+    kinds = {**await scopes(api, wanted, options.namespace), FOURNOS_CLUSTER: options.clusters_namespace}
+    everywhere = all(kinds[kind] == "" for kind in wanted if kind.namespaced)
+    async with Caches(api, kinds) as caches:
+        client = AsyncClient(api=api, namespace=options.namespace, owner=options.owner or None)
+        viewer = Viewer("you", caches, client, OwnRights(api, SystemClock().monotonic), csrf="")
+        assets = Assets()
+        site = Site(
+            caches,
+            lambda: datetime.now(UTC),
+            jobs_namespace="" if everywhere else options.namespace,
+            clusters_namespace=options.clusters_namespace,
+            assets=assets,
+            renderer=Renderer(assets),
+        )
+        await _run(site, Loopback(viewer, path=options.path), options, opened)
+
+
+async def _run(site: Site, people: Loopback, options: Options, opened: Callable[[str], None]) -> None:
+    hosts: set[str] = set()
+    server = WebServer(site, people, PAGES, ACTIONS, hosts=hosts)
+    runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, HOST, options.port).start()
+        port = runner.addresses[0][1]
+        hosts |= {f"{HOST}:{port}", f"localhost:{port}"}
+        opened(f"http://{HOST}:{port}/open/{people.token}")
+        await asyncio.Event().wait()
+    finally:
+        await runner.cleanup()

@@ -1,0 +1,13 @@
+"""All pages and actions, in the order of the navigation."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fournos.web.pages import fleet
+from fournos.web.routes import Action, Page
+
+PAGES: Final[tuple[Page, ...]] = (fleet.PAGE,)
+ACTIONS: Final[tuple[Action, ...]] = ()
+WATCHED: Final = tuple(dict.fromkeys(kind for page in PAGES for kind in page.watched))
+"""The kinds that the server watches."""

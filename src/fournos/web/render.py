@@ -1,0 +1,89 @@
+"""Templates to HTML.  All values are escaped; templates know no domain, only the data of their page."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from fournos.api.times import parse_time
+from fournos.web.assets import Assets
+from fournos.web.live.pieces import ROOT, Piece, Pieces
+
+NO_VALUE: Final = "–"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An entry of the navigation."""
+
+    title: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What stands around the content of a page."""
+
+    title: str
+    nav: Sequence[Link]
+    path: str
+    """The path of the shown page, which marks its entry of the navigation."""
+    user: str = ""
+    """Empty before a login."""
+    csrf: str = ""
+    live: str = ""
+    """The address of the stream of this page; empty if it has none."""
+    command: str = ""
+    """The command line that shows the same."""
+    notice: str = ""
+    """One sentence about the action that led here."""
+
+
+class Renderer:
+    """Renders pages."""
+
+    def __init__(self, assets: Assets) -> None:
+        self._environment = Environment(
+            loader=PackageLoader("fournos.web"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters |= {"time": time, "or_dash": or_dash, "plural": plural}
+        self._environment.globals["asset"] = assets.url
+
+    def pieces(self, template: str, data: Mapping[str, Any]) -> dict[str, Piece]:
+        """Renders the content of a page, its template's name without .html."""
+        live = Pieces()
+        page = self._environment.get_template(f"{template}.html")
+        live(ROOT, "main", caller=lambda: page.render(**data, live=live), tabindex="-1")
+        return live.found
+
+    def whole(self, frame: Frame, content: Mapping[str, Piece]) -> str:
+        """Renders the whole document around the pieces of its content."""
+        main = Markup(content[ROOT].html)  # noqa: S704 - rendered by a template
+        return self._environment.get_template("layout.html").render(frame=frame, main=main)
+
+
+def time(value: object) -> Markup:
+    """Renders a time as RFC 3339 text or datetime: in UTC, and relative where scripts run."""
+    if not value:
+        return escape(NO_VALUE)
+    found = value if isinstance(value, datetime) else parse_time(str(value))
+    moment = found.astimezone(UTC)
+    machine, human = moment.isoformat(timespec="seconds"), f"{moment:%Y-%m-%d %H:%M:%S} UTC"
+    return Markup('<time datetime="{}" title="{}">{}</time>').format(machine, human, human)
+
+
+def or_dash(value: object) -> object:
+    return value if value or value == 0 else NO_VALUE
+
+
+def plural(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

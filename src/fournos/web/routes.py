@@ -1,0 +1,67 @@
+"""Pages and actions as data: the server serves them, the navigation and the tests list them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from multidict import MultiMapping
+
+from fournos.kube.resource import Resource
+from fournos.web.viewer import Viewer
+
+if TYPE_CHECKING:
+    from fournos.web.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request of a person who is logged in."""
+
+    site: Site
+    viewer: Viewer
+    now: datetime
+    path: Mapping[str, str] = field(default_factory=dict)
+    """The variables of the path."""
+    query: MultiMapping[str] | Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page; `name` is its template and its module in `pages`."""
+
+    name: str
+    title: str
+    path: str
+    """As in aiohttp, with variables in braces."""
+    gather: Callable[[Call], Awaitable[Mapping[str, Any]]]
+    """Returns the data of the template.  Raises PageError, KubeError or FournosError."""
+    watched: tuple[Resource, ...] = ()
+    """The page is rendered anew when an object of these kinds changes; empty: it is not live."""
+    in_nav: bool = True
+    shared: bool = True
+    """It shows persons with the same rights the same.  False if it reads with the person's credentials."""
+    command: str = ""
+    """The command line that shows the same; variables of the path in braces."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """A write: a form posts to it, and it answers with the page to go to."""
+
+    name: str
+    path: str
+    act: Callable[[Call, Mapping[str, str]], Awaitable[Done]]
+    """Called with the fields of the form.  Raises as `Page.gather` does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What an action did."""
+
+    location: str
+    """The path of the page to go to."""
+    notice: str
+    """One sentence for the person."""

@@ -1,0 +1,241 @@
+"""The server of the page: routes, the order of checks, errors as pages, live streams."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from functools import partial
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from aiohttp import web
+from multidict import MultiDict
+from yarl import URL
+
+from fournos.client.errors import FournosError
+from fournos.kube.errors import KubeError
+from fournos.web.assets import PREFIX
+from fournos.web.errors import LoginNeededError, PageError, page_error
+from fournos.web.headers import PRIVATE, SECURITY, check_host, check_origin
+from fournos.web.identity.people import People
+from fournos.web.live.channels import Channels, FullError, digest
+from fournos.web.live.pieces import Piece
+from fournos.web.notices import COOKIE, notice_of, with_notice
+from fournos.web.render import Frame, Link
+from fournos.web.routes import Action, Call, Page
+from fournos.web.site import Site
+from fournos.web.viewer import Viewer
+
+log = logging.getLogger(__name__)
+audit = logging.getLogger(f"{__name__}.audit")
+
+LARGEST: Final = 2**20
+"""Maximum bytes of a form."""
+_SLOW: Final = 30.0
+"""Seconds for which a reader may take nothing before its stream is closed."""
+_RECHECK: Final = 60.0
+"""Seconds after which the rights of an open stream's person are checked again."""
+_CLOSING: Final = 2.0
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class WebServer:
+    """Serves pages and actions.  Use `async with`: the watched objects reach open tabs while it runs."""
+
+    def __init__(
+        self,
+        site: Site,
+        people: People,
+        pages: Sequence[Page],
+        actions: Sequence[Action] = (),
+        *,
+        hosts: Set[str] = frozenset(),
+        streams: int = 1000,
+    ) -> None:
+        """`hosts`: the values of the Host header that are answered; empty: any."""
+        self._site = site
+        self._people = people
+        self._pages = tuple(pages)
+        self._actions = tuple(actions)
+        self._hosts = hosts
+        self.channels = Channels(most=streams)
+        self._nav = [Link(page.title, page.path) for page in pages if page.in_nav]
+        self._paths = [(re.compile(_pattern(page.path)), page) for page in pages]
+
+    def app(self) -> web.Application:
+        """The application, for a server or for a test."""
+        app = web.Application(client_max_size=LARGEST, middlewares=[self._guard])
+        app.router.add_get(PREFIX + "{digest}/{name:.+}", self._site.assets.serve)
+        app.router.add_get("/live", self._live)
+        app.add_routes(self._people.routes())
+        for page in self._pages:
+            app.router.add_get(page.path, partial(self._show, page))
+        for action in self._actions:
+            app.router.add_post(action.path, partial(self._act, action))
+        app.on_shutdown.append(self._close)
+        app.cleanup_ctx.append(self._following)
+        return app
+
+    # --- pages ---------------------------------------------------------------------------------------
+
+    async def _show(self, page: Page, request: web.Request) -> web.StreamResponse:
+        call = await self._call(request, request.match_info, request.query)
+        pieces = await self._pieces(page, call)
+        live = ""
+        if page.watched:
+            live = "/live?" + urlencode({"to": request.path_qs, "at": digest(pieces)})
+        notice = notice_of(request)
+        frame = Frame(
+            title=page.title,
+            nav=self._nav,
+            path=page.path,
+            user=call.viewer.name,
+            csrf=call.viewer.csrf,
+            live=live,
+            command=page.command.format_map(request.match_info) if page.command else "",
+            notice=notice,
+        )
+        body = self._site.renderer.whole(frame, pieces).encode()
+        tag = f'W/"{digest(pieces)}"'
+        headers = {"Cache-Control": PRIVATE, "ETag": tag, "Vary": "Cookie"}
+        if not notice and request.headers.get("If-None-Match") == tag:
+            return web.Response(status=304, headers=headers)
+        response = web.Response(body=body, content_type="text/html", charset="utf-8", headers=headers)
+        response.enable_compression()
+        if notice:
+            response.del_cookie(COOKIE)
+        return response
+
+    async def _call(self, request: web.Request, path: Mapping[str, str], query: Any) -> Call:
+        viewer = await self._people.viewer(request)
+        return Call(self._site, viewer, self._site.now(), dict(path), query)
+
+    async def _pieces(self, page: Page, call: Call) -> Mapping[str, Piece]:
+        data = await page.gather(call)
+        return self._site.renderer.pieces(page.name, {"csrf": call.viewer.csrf, **data})
+
+    # --- actions -------------------------------------------------------------------------------------
+
+    async def _act(self, action: Action, request: web.Request) -> web.StreamResponse:
+        check_origin(request)
+        call = await self._call(request, request.match_info, request.query)
+        form = {name: str(value) for name, value in (await request.post()).items()}
+        if not hmac.compare_digest(form.pop("csrf", "").encode(), call.viewer.csrf.encode()):
+            raise PageError(403, "Refused", "The form is not of this session.", "Load the page again.")
+        outcome = "failed"
+        try:
+            done = await action.act(call, form)
+            outcome = "done"
+        finally:
+            audit.info("%s by %s: %s: %s", action.name, call.viewer.name, request.path, outcome)
+        return with_notice(web.Response(status=303, headers={"Location": done.location}), done.notice)
+
+    # --- live ----------------------------------------------------------------------------------------
+
+    async def _live(self, request: web.Request) -> web.StreamResponse:
+        """The stream of one tab: /live?to=PATH&at=DIGEST."""
+        target = URL(request.query.get("to", ""))
+        found = next(
+            ((page, match) for pattern, page in self._paths if (match := pattern.fullmatch(target.path))),
+            None,
+        )
+        if found is None or not found[0].watched or target.absolute:
+            raise PageError(404, "Not here", "This page has no live updates.")
+        page, match = found
+        call = await self._call(request, match.groupdict(), MultiDict(target.query))
+        rights = await call.viewer.rights.permission_class()
+        key = (rights if page.shared else (rights, call.viewer.csrf), str(target))
+        at = request.headers.get("Last-Event-ID") or request.query.get("at", "")
+
+        async def render() -> Mapping[str, Piece]:
+            now = self._site.now()
+            return await self._pieces(page, Call(call.site, call.viewer, now, call.path, call.query))
+
+        revision = partial(self._site.caches.revision, page.watched)
+        try:
+            async with self.channels.listen(key, call.viewer.name, at, render, revision) as listener:
+                return await self._stream(request, call.viewer, rights, listener)
+        except FullError:
+            raise PageError(503, "Too many open tabs", "No further live stream is open.") from None
+
+    async def _stream(
+        self, request: web.Request, viewer: Viewer, rights: str, listener: Any
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no", **SECURITY}
+        )
+        response.content_type = "text/event-stream"
+        await response.prepare(request)
+        checked = asyncio.get_running_loop().time()
+        async for message in listener.messages():
+            if (now := asyncio.get_running_loop().time()) - checked > _RECHECK:
+                checked = now
+                current = await self._people.viewer(request)
+                if await current.rights.permission_class() != rights:
+                    break
+            async with asyncio.timeout(_SLOW):
+                await response.write(message or b": \n\n")
+        return response
+
+    async def _following(self, _: web.Application) -> Any:
+        task = asyncio.create_task(self._follow())
+        yield
+        task.cancel()
+
+    async def _follow(self) -> None:
+        while True:
+            await self._site.caches.change()
+            self.channels.poke()
+
+    async def _close(self, _: web.Application) -> None:
+        await self.channels.close()
+
+    # --- around every request ------------------------------------------------------------------------
+
+    @web.middleware
+    async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            check_host(request, self._hosts)
+            response = await handler(request)
+        except web.HTTPNotFound:
+            response = self._failed(request, PageError(404, "Not here", "There is no such page."))
+        except web.HTTPException as error:
+            response = error
+        except (PageError, KubeError, FournosError) as error:
+            response = self._failed(request, page_error(error) or _fault())
+        except (asyncio.CancelledError, ConnectionError):
+            raise
+        except Exception:
+            log.exception("%s %s failed", request.method, request.path)
+            response = self._failed(request, _fault())
+        if not response.prepared:
+            response.headers.update(SECURITY)
+        return response
+
+    def _failed(self, request: web.Request, error: PageError) -> web.Response:
+        frame = Frame(
+            title=error.title, nav=() if isinstance(error, LoginNeededError) else self._nav, path=""
+        )
+        pieces = self._site.renderer.pieces("error", {"error": error, "path": request.path})
+        return web.Response(
+            status=error.status,
+            text=self._site.renderer.whole(frame, pieces),
+            content_type="text/html",
+            headers={"Cache-Control": "no-store"},
+        )
+
+
+def _fault() -> PageError:
+    return PageError(500, "A fault of this page", "The request failed. The log of the page has the cause.")
+
+
+def _pattern(path: str) -> str:
+    """Returns a regular expression for a path with variables in braces."""
+    parts = re.split(r"\{(\w+)\}", path)
+    return "".join(
+        re.escape(part) if number % 2 == 0 else f"(?P<{part}>[^/]+)" for number, part in enumerate(parts)
+    )

@@ -1,0 +1,25 @@
+"""What all handlers share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from fournos.insight.caches import Caches
+from fournos.web.assets import Assets
+from fournos.web.render import Renderer
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The parts of one running page server."""
+
+    caches: Caches
+    """The watched objects; `Viewer.source` is the part of them that a person may read."""
+    now: Callable[[], datetime]
+    jobs_namespace: str
+    """Empty: all namespaces."""
+    clusters_namespace: str
+    assets: Assets
+    renderer: Renderer
