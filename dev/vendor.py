@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import subprocess
 import tarfile
 import tempfile
@@ -37,6 +38,8 @@ PACKAGES = (
 
 def main() -> None:
     """Downloads the packages and writes the folder anew."""
+    if shutil.which("npm") is None:
+        raise SystemExit("npm is not installed; it downloads the packages. Debian: apt install npm")
     FOLDER.mkdir(parents=True, exist_ok=True)
     found = {}
     for package in PACKAGES:

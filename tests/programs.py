@@ -40,6 +40,7 @@ BASE = {
 CHOSEN = {
     "kind": "the provider `kind`",
     "kubectl": "the provider `existing`, when nothing was built here",
+    "npm": "`python -m dev.vendor`, to take newer scripts into the page",
 }
 """Started only where a person chose what needs it; their absence is an error message of its own."""
 
