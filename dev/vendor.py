@@ -15,12 +15,15 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parents[1] / "src" / "fournos" / "web" / "static" / "vendor"
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "src" / "fournos" / "web" / "static" / "vendor"
+TESTS = ROOT / "tests" / "e2e" / "web" / "vendor"
+"""What tests of the page load into it; it is not in the package."""
 
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package of npm and what of it is served."""
+    """A package of npm and what of it is kept."""
 
     name: str
     version: str
@@ -34,15 +37,23 @@ PACKAGES = (
     Package("htmx.org", "4.0.1", "0BSD", ("dist/htmx.min.js", "dist/ext/hx-sse.min.js")),
     Package("uplot", "1.6.32", "MIT", ("dist/uPlot.iife.min.js", "dist/uPlot.min.css")),
 )
+IN_TESTS = (Package("axe-core", "4.14.1", "MPL-2.0", ("axe.min.js",)),)
+FOLDERS = {FOLDER: PACKAGES, TESTS: IN_TESTS}
 
 
 def main() -> None:
-    """Downloads the packages and writes the folder anew."""
+    """Downloads the packages and writes the folders anew."""
     if shutil.which("npm") is None:
         raise SystemExit("npm is not installed; it downloads the packages. Debian: apt install npm")
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    for folder, packages in FOLDERS.items():
+        fetch(folder, packages)
+
+
+def fetch(folder: Path, packages: tuple[Package, ...]) -> None:
+    """Writes one folder, with `vendor.json`."""
+    folder.mkdir(parents=True, exist_ok=True)
     found = {}
-    for package in PACKAGES:
+    for package in packages:
         with tempfile.TemporaryDirectory() as directory:
             subprocess.run(
                 ["npm", "pack", "--silent", f"{package.name}@{package.version}"], cwd=directory, check=True
@@ -55,14 +66,14 @@ def main() -> None:
                         raise FileNotFoundError(path)
                     name = f"{package.name}.LICENSE" if path == package.license_file else Path(path).name
                     content = source.read()
-                    (FOLDER / name).write_bytes(content)
+                    (folder / name).write_bytes(content)
                     found[name] = {
                         "package": package.name,
                         "version": package.version,
                         "license": package.license,
                         "sha256": hashlib.sha256(content).hexdigest(),
                     }
-    (FOLDER / "vendor.json").write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
+    (folder / "vendor.json").write_text(json.dumps(found, indent=2, sort_keys=True) + "\n")
 
 
 if __name__ == "__main__":

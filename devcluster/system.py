@@ -49,6 +49,7 @@ BASE_PACKAGES = {
 IMAGE_PACKAGES = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 RELEASE_PACKAGES = {"git": "git"}
 POSTGRES_PACKAGES = {"initdb": "postgresql"}
+BROWSER_PACKAGES = {"chromium": "chromium"}
 """What tests and benchmarks start beside clusters.
 
 The package's folder is no sign of the server: PostgreSQL's client alone makes one, too.

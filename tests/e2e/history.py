@@ -1,0 +1,87 @@
+"""deploy/history on a hub, and a Pipeline that sends what it measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import yaml
+
+from tests.e2e.hub import ROOT, Hub
+
+HOME = "fournos-history"
+BUSYBOX = "docker.io/library/busybox:1.36"
+PUBLISHED = "quay.io/rh_perfscale/fournos:"
+RESULTS = """\
+tests:
+  - labels: {model: llama}
+    kpis: [{kpi_id: throughput, value: 12.5, unit: tok/s, higher_is_better: true}]
+"""
+
+
+@contextmanager
+def deployed(hub: Hub, image: str) -> Iterator[None]:
+    """The shipped manifests with this image; the cluster has no storage class."""
+    found = list(yaml.safe_load_all(hub.kubectl("kustomize", str(ROOT / "deploy" / "history"))))
+    shipped = [one for one in found if one["kind"] != "PersistentVolumeClaim"]
+    (deployment,) = (one for one in shipped if one["kind"] == "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["image"].startswith(PUBLISHED)
+    container["image"] = image
+    pod["volumes"] = [{"name": one["name"], "emptyDir": {}} for one in pod["volumes"]]
+    text = yaml.safe_dump_all(shipped)
+    hub.kubectl("apply", "--server-side", "-f", "-", stdin=text)
+    hub.kubectl(
+        "rollout", "status", "deployment/fournos-history", "-n", HOME, "--timeout=120s", timeout=150.0
+    )
+    hub.until(
+        lambda: "True" in _available(hub),
+        lambda: hub.kubectl("logs", "-n", HOME, "deployment/fournos-history"),
+    )
+    yield
+    # In the order of dependence: an APIService without its Service would hold up deletions of namespaces.
+    hub.kubectl("delete", "apiservice", "v1.history.fournos.dev")
+    hub.kubectl("delete", "--wait=false", "-f", "-", stdin=text, check=False)
+
+
+def _available(hub: Hub) -> str:
+    path = '{.status.conditions[?(@.type=="Available")].status}'
+    return hub.kubectl("get", "apiservice", "v1.history.fournos.dev", "-o", f"jsonpath={path}")
+
+
+def archived(hub: Hub, *names: str) -> None:
+    """Waits until the history has these jobs."""
+    for name in names:
+        hub.until(
+            lambda name=name: hub.status(name).get("archivedAt"),
+            lambda: hub.kubectl("logs", "-n", HOME, "deployment/fournos-history", "--tail=30"),
+        )
+
+
+def measuring(image: str) -> dict[str, Any]:
+    """A Pipeline whose task writes results and a file, and sends both."""
+    steps: list[dict[str, Any]] = [
+        {
+            "name": "measure",
+            "image": BUSYBOX,
+            "script": "#!/bin/sh\nmkdir -p /workspace/out\necho plot > /workspace/out/a.svg\n"
+            f"cat > /workspace/results.yaml <<'END'\n{RESULTS}END\n",
+        },
+        {"name": "results", "image": image, "args": ["results", "push", "/workspace/results.yaml"]},
+        {"name": "artifacts", "image": image, "args": ["artifacts", "push", "/workspace/out"]},
+    ]
+    for step in steps:
+        step["imagePullPolicy"] = "IfNotPresent"
+        if "args" in step:
+            step["command"] = ["fournos"]
+    return {
+        "apiVersion": "tekton.dev/v1",
+        "kind": "Pipeline",
+        "metadata": {
+            "name": "measuring",
+            "annotations": {"fournos.dev/resolve-image": BUSYBOX},
+        },
+        "spec": {"tasks": [{"name": "task", "taskSpec": {"steps": steps}}]},
+    }

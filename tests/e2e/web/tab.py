@@ -1,0 +1,151 @@
+"""A tab of a real browser, and what every page must satisfy in it.
+
+A tab collects each error of the console, each exception, each failed request and each report of the Content
+Security Policy.  The fixture that opened it looks at them when the test ends.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request
+
+AXE = (Path(__file__).parent / "vendor" / "axe.min.js").read_text(encoding="utf-8")
+AXE_RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+LIMIT = 60_000.0
+"""Milliseconds for whatever a browser does: a busy machine is no fault."""
+SHIFT = 0.1
+"""The limit of Core Web Vitals for a good Cumulative Layout Shift."""
+
+_OBSERVE = """
+window.fournosShift = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.fournosShift += entry.value;
+}).observe({ type: "layout-shift", buffered: true });
+document.addEventListener("securitypolicyviolation", (event) => {
+  console.error(`Content Security Policy: ${event.violatedDirective} ${event.blockedURI}`);
+});
+"""
+_FOCUSABLE = "a[href], button, input, select, textarea, summary, [tabindex='0']"
+_REACHABLE = f"""() => [...document.querySelectorAll({json.dumps(_FOCUSABLE)})]
+  .filter((one) => one.checkVisibility() && !one.disabled && one.tabIndex >= 0 && one.type !== "hidden")
+  .filter((one) => one.type !== "radio" || one.checked || !document.querySelector(
+    `input[type=radio][name="${{one.name}}"]:checked`))
+  .length"""
+_FOCUSED = """() => {
+  const one = document.activeElement;
+  if (!one || one === document.body) return null;
+  const style = getComputedStyle(one);
+  window.fournosSeen = (window.fournosSeen ?? new Set()).add(one);
+  return {
+    what: one.outerHTML.slice(0, 120),
+    count: window.fournosSeen.size,
+    visible: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0,
+  };
+}"""
+
+
+@dataclass
+class Tab:
+    """One tab in a context of its own: its cookies are those of one login."""
+
+    context: BrowserContext
+    page: Page
+    base: str
+    problems: list[str] = field(default_factory=list)
+    expected: tuple[str, ...] = ()
+    """Parts of problems that the test causes on purpose."""
+
+    @classmethod
+    def open(cls, context: BrowserContext, base: str) -> Tab:
+        context.set_default_timeout(LIMIT)
+        context.add_init_script(_OBSERVE)
+        tab = cls(context, context.new_page(), base)
+        tab.page.on("console", tab._console)
+        tab.page.on("pageerror", lambda error: tab.problems.append(f"exception: {error}"))
+        tab.page.on("requestfailed", tab._failed)
+        return tab
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self.problems.append(f"console {message.type}: {message.text}")
+
+    def _failed(self, request: Request) -> None:
+        # A stream that the browser itself ends, because the tab goes elsewhere, is no failure.
+        if request.failure != "net::ERR_ABORTED":
+            self.problems.append(f"request failed: {request.url}: {request.failure}")
+
+    def close(self) -> None:
+        """Raises AssertionError with the problems that the test did not expect."""
+        self.context.close()
+        assert not self.unexpected(), self.unexpected()
+
+    def unexpected(self) -> list[str]:
+        return [one for one in self.problems if not any(part in one for part in self.expected)]
+
+    # --- going about -----------------------------------------------------------------------------
+
+    def goto(self, path: str, *, status: int = 200) -> None:
+        """Opens a path of the server and checks the status."""
+        response = self.page.goto(self.base + path)
+        assert response is not None and response.status == status, (path, response and response.status)
+
+    def text(self, selector: str = "main") -> str:
+        return self.page.locator(selector).inner_text()
+
+    def one(self, selector: str) -> Locator:
+        return self.page.locator(selector)
+
+    def until(self, look: Callable[[], Any], message: str = "the page does not show it") -> Any:
+        """Returns the first true result of `look`, while the browser works."""
+        end = time.monotonic() + LIMIT / 1000
+        while time.monotonic() < end:
+            if found := look():
+                return found
+            self.page.wait_for_timeout(100)
+        raise AssertionError(f"{message}\n{self.text()[:2000]}")
+
+    # --- what every page must satisfy ------------------------------------------------------------
+
+    def is_accessible(self) -> None:
+        """axe-core finds nothing."""
+        # Evaluated by the debugger: the Content Security Policy of the page stays as it is.
+        self.page.evaluate(AXE)
+        found = self.page.evaluate(
+            "(rules) => axe.run(document, { runOnly: rules, resultTypes: ['violations'] })", AXE_RULES
+        )
+        assert not found["violations"], "\n".join(
+            f"{one['id']}: {one['help']}: {node['html']} {node.get('failureSummary', '')}"
+            for one in found["violations"]
+            for node in one["nodes"]
+        )
+
+    def does_not_scroll_sideways(self) -> None:
+        width, there = self.page.evaluate(
+            "() => [document.documentElement.clientWidth, document.documentElement.scrollWidth]"
+        )
+        assert there <= width, f"the page is {there} pixels wide in a window of {width}"
+
+    def does_not_jump(self) -> None:
+        shift = self.page.evaluate("() => window.fournosShift")
+        assert shift <= SHIFT, f"the layout shifts by {shift}"
+
+    def works_by_keyboard(self) -> None:
+        """Tab reaches all that can be used, each with a visible mark; the first leads to the content."""
+        wanted = self.page.evaluate(_REACHABLE)
+        seen = 0
+        for number in range(wanted + 1):
+            self.page.keyboard.press("Tab")
+            focused = self.page.evaluate(_FOCUSED)
+            if focused is None:
+                break
+            assert focused["visible"], f"the focus is not visible: {focused['what']}"
+            if number == 0:
+                assert 'class="skip"' in focused["what"], focused["what"]
+            seen = focused["count"]
+        assert seen >= wanted, f"Tab reaches {seen} of {wanted} elements"
