@@ -33,9 +33,7 @@ def deployed(hub: Hub, image: str) -> Iterator[None]:
     pod["volumes"] = [{"name": one["name"], "emptyDir": {}} for one in pod["volumes"]]
     text = yaml.safe_dump_all(shipped)
     hub.kubectl("apply", "--server-side", "-f", "-", stdin=text)
-    hub.kubectl(
-        "rollout", "status", "deployment/fournos-history", "-n", HOME, "--timeout=120s", timeout=150.0
-    )
+    hub.kubectl("rollout", "status", "deployment/fournos-history", "-n", HOME, "--timeout=180s")
     hub.until(
         lambda: "True" in _available(hub),
         lambda: hub.kubectl("logs", "-n", HOME, "deployment/fournos-history"),

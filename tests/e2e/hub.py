@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from tests.waiting import blocking_until
+from tests.waiting import LIMIT, blocking_until
 
 ROOT = Path(__file__).resolve().parents[2]
 TERMINAL = ("Succeeded", "Failed", "Stopped")
@@ -32,7 +32,7 @@ class Hub:
     # --- kubectl -----------------------------------------------------------------------------------
 
     def kubectl(
-        self, *words: str, stdin: str | None = None, timeout: float = 120.0, check: bool = True
+        self, *words: str, stdin: str | None = None, timeout: float = 200.0, check: bool = True
     ) -> str:
         """Raises RefusedError with kubectl's error output."""
         done = subprocess.run(  # noqa: PLW1510 - the exit code is looked at below
@@ -93,7 +93,9 @@ class Hub:
     def status(self, name: str) -> dict[str, Any]:
         return self.get("fournosjob", name).get("status") or {}
 
-    def wait(self, name: str, phases: Iterable[str] = TERMINAL, *, timeout: float = 120.0) -> dict[str, Any]:
+    def wait(
+        self, name: str, phases: Iterable[str] = TERMINAL, *, timeout: float = 2 * LIMIT
+    ) -> dict[str, Any]:
         """The status once the job is in one of these phases; the assertion shows it otherwise."""
         wanted = tuple(phases)
         return self.until(
@@ -102,7 +104,7 @@ class Hub:
             timeout=timeout,
         )
 
-    def until(self, look: Callable[[], Any], message: Callable[[], str], *, timeout: float = 60.0) -> Any:
+    def until(self, look: Callable[[], Any], message: Callable[[], str], *, timeout: float = LIMIT) -> Any:
         return blocking_until(look, message, limit=timeout)
 
     def shutdown(self, name: str, how: str) -> None:

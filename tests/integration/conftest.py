@@ -6,7 +6,6 @@ without it a control plane of our own is started, or found running.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import os
 import ssl
@@ -24,6 +23,7 @@ from fournos.api.crd import crd
 from fournos.app.parts import KINDS
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
+from tests.waiting import until
 
 CLUSTER = "fournos-test-cp"
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -129,14 +129,14 @@ async def install(server: Server, resource: Mapping[str, Any]) -> None:
     """Apply a CRD and wait until the API server serves exactly this version of it."""
     path = f"{CRDS}/{resource['metadata']['name']}"
     await server.apply(path, resource)
-    for _ in range(100):
+
+    async def established() -> bool:
         _, answer = await server("GET", path)
         conditions = {c["type"]: c for c in answer.get("status", {}).get("conditions") or ()}
         assert conditions.get("NonStructuralSchema", {}).get("status") != "True", conditions
-        if conditions.get("Established", {}).get("status") == "True":
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"{path} is not established: {answer}")
+        return bool(conditions.get("Established", {}).get("status") == "True")
+
+    await until(established, f"{path} is not established", pause=0.1)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from tests.faults.proxy import FaultProxy
 from tests.faults.rules import Call, Delay, Hold, RequestFault, Rule
 from tests.integration.jobs.operator import Operator
+from tests.waiting import LIMIT
 
 WRITES = ("create", "patch", "apply", "update", "delete")
 _NOT_WORK = ("leases", "events")
@@ -26,7 +27,7 @@ class Killable(Protocol):
         """kill -9, and its lease is taken away."""
         ...
 
-    async def until(self, look: Callable[[], Any], message: str, *, limit: float = 30) -> Any: ...
+    async def until(self, look: Callable[[], Any], message: str, *, limit: float = LIMIT) -> Any: ...
 
 
 def fail_all(proxy: FaultProxy, fault: RequestFault, *, verbs: Iterable[str] = WRITES) -> list[Rule]:
@@ -46,21 +47,23 @@ def hold_next_write(proxy: FaultProxy) -> Hold:
 async def killed_after_each_write(stage: Killable, over: Callable[[], bool]) -> list[str]:
     """kill -9 right after each write that the API server takes, until it is over; what was written.
 
-    A write that passes beside the held one counts, too: independent writes of one pass go out together.
+    A write that passes beside the held one counts, too: independent writes of one pass go out together, and
+    the answer to one may come after the kill.
     """
-    written: list[str] = []
+    begin = len(stage.proxy.calls)
     while not over():
-        begin = len(stage.proxy.calls)
         hold = hold_next_write(stage.proxy)
         operator = stage.launch()
         await stage.until(lambda: hold.reached.is_set() or over(), "no write and no end")  # noqa: B023
         await stage.kill(operator)
         stage.proxy.clear()
         await asyncio.sleep(0.1)  # our own view of it
-        passed = stage.proxy.calls[begin:]
-        written += [what(call) for call, status in passed if status < 300 and _is_work(call)]
-        assert len(written) < 30, written
-    return written
+        assert len(written := _written(stage.proxy, begin)) < 30, written
+    return _written(stage.proxy, begin)
+
+
+def _written(proxy: FaultProxy, begin: int) -> list[str]:
+    return [what(call) for call, status in proxy.calls[begin:] if status < 300 and _is_work(call)]
 
 
 def _is_work(call: Call) -> bool:

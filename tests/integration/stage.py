@@ -8,7 +8,7 @@ from typing import Any
 from fournos.kube.client import Client
 from fournos.kube.errors import NotFoundError
 from fournos.kube.resource import Key, Obj, Resource
-from tests.waiting import Message, until
+from tests.waiting import LIMIT, Message, until
 
 
 class Stage:
@@ -39,6 +39,6 @@ class Stage:
             return True
         return False
 
-    async def until(self, look: Callable[[], Any], message: Message, *, limit: float = 30) -> Any:
+    async def until(self, look: Callable[[], Any], message: Message, *, limit: float = LIMIT) -> Any:
         """Returns the first true result of `look`, as `tests.waiting.until` does."""
         return await until(look, message, limit=limit, report=self.logs)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import yaml
 
 from tests.integration.conftest import Server
 from tests.integration.test_rbac import PLURALS, rights, secrets_namespace  # noqa: F401
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 JOBS = "/apis/fournos.dev/v1/namespaces/{}/fournosjobs"
@@ -123,12 +124,13 @@ async def who(server: Server, crds: None, namespace: str, rights: None) -> Async
         ("user", "POST", f"/api/v1/namespaces/{namespace}/configmaps", {"metadata": labelled}),
     )
     for probe in probes:  # until the API server has read each policy, and the rights
-        for _ in range(150):
-            _, message = await found(*probe, dryRun="All")
-            if "ValidatingAdmissionPolicy" in message:
-                break
-            await asyncio.sleep(0.1)
+        await until(partial(_refused, found, *probe), f"no policy refuses {probe}", pause=0.1)
     yield found
+
+
+async def _refused(user: As, *probe: Any) -> bool:
+    _, message = await user(*probe, dryRun="All")
+    return "ValidatingAdmissionPolicy" in message
 
 
 async def test_an_engine_writes_its_own_status_and_nothing_else(who: As) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
 import pytest
 
 from dev import resources
 from tests.integration.conftest import Server
+from tests.waiting import until
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 POLICIES = "/apis/admissionregistration.k8s.io/v1"
@@ -126,13 +127,26 @@ async def test_each_account_may_do_its_work_and_nothing_else(
     server: Server, namespace: str, secrets_namespace: str, rights: None
 ) -> None:
     places = {"own": namespace, "secrets": secrets_namespace, "other": "kube-system", "cluster": ""}
-    wrong = []
-    for table, expected in ((MAY, True), (MAY_NOT, False)):
-        for account, listed in table.items():
-            for right in listed:
-                if await allowed(server, f"{namespace}:{account}", right, places) is not expected:
-                    wrong.append(f"{account} {'may not' if expected else 'may'} {right}")
-    assert not wrong, "\n".join(wrong)
+
+    async def wrong() -> AsyncIterator[str]:
+        for table, expected in ((MAY, True), (MAY_NOT, False)):
+            for account, listed in table.items():
+                for right in listed:
+                    if await allowed(server, f"{namespace}:{account}", right, places) is not expected:
+                        yield f"{account} {'may not' if expected else 'may'} {right}"
+
+    await until_none(wrong)
+
+
+async def until_none(wrong: Callable[[], AsyncIterator[str]]) -> None:
+    """The API server's authorizer reads roles and bindings by watch."""
+    found: list[str] = []
+
+    async def none() -> bool:
+        found[:] = [one async for one in wrong()]
+        return not found
+
+    await until(none, lambda: "\n".join(found), pause=0.1)
 
 
 async def allowed(
@@ -232,14 +246,15 @@ async def hearth(server: Server) -> AsyncIterator[None]:
 
 @pytest.mark.usefixtures("hearth")
 async def test_hearth_may_do_its_work_and_nothing_else(server: Server) -> None:
-    wrong = []
-    for listed, expected in ((HEARTH_MAY, True), (HEARTH_MAY_NOT, False)):
-        for right in listed:
-            if await allowed(server, HEARTH, right, HEARTHS) is not expected:
-                wrong.append(f"{'may not' if expected else 'may'} {right}")
-    for right, name in NAMED:
-        if not await allowed(server, HEARTH, right, HEARTHS, name):
-            wrong.append(f"may not {right} {name}")
-        if await allowed(server, HEARTH, right, HEARTHS, "another"):
-            wrong.append(f"may {right} another")
-    assert not wrong, "\n".join(wrong)
+    async def wrong() -> AsyncIterator[str]:
+        for listed, expected in ((HEARTH_MAY, True), (HEARTH_MAY_NOT, False)):
+            for right in listed:
+                if await allowed(server, HEARTH, right, HEARTHS) is not expected:
+                    yield f"{'may not' if expected else 'may'} {right}"
+        for right, name in NAMED:
+            if not await allowed(server, HEARTH, right, HEARTHS, name):
+                yield f"may not {right} {name}"
+            if await allowed(server, HEARTH, right, HEARTHS, "another"):
+                yield f"may {right} another"
+
+    await until_none(wrong)

@@ -60,12 +60,12 @@ def stories(kubeconfig: Path) -> Iterator[Stories]:
     hub = Stories(kubeconfig, NAMESPACE)
     hub.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(_furniture()))
     hub.until(lambda: _active(hub), lambda: hub.run("get", "localqueues", "-o", "yaml"))
-    hub.run("delete", "appwrappers", "--all", "--timeout=60s")
+    hub.run("delete", "appwrappers", "--all", "--timeout=180s")
     _await_kueue(hub)
     yield hub
     gone = ("--wait=false", "--ignore-not-found")
     hub.kubectl("delete", f"clusterqueue/{NAMESPACE}", f"resourceflavor/{NAMESPACE}", *gone)
-    hub.kubectl("delete", "namespace", NAMESPACE, "--timeout=60s", check=False)
+    hub.kubectl("delete", "namespace", NAMESPACE, "--timeout=180s", check=False)
     for level in ("low", "high"):
         hub.kubectl("delete", "workloadpriorityclass", f"{NAMESPACE}-{level}", "--ignore-not-found")
 
@@ -74,7 +74,7 @@ def _await_kueue(hub: Stories) -> None:
     """Kueue's own integration begins when it finds the CRD, which takes it a minute or two."""
     hub.apply(wrapper("probe", pod("probe", "true")))
     hub.until(lambda: hub.list("workloads"), lambda: "Kueue does not see AppWrappers", timeout=180)
-    hub.run("delete", "appwrapper", "probe", "--timeout=60s")
+    hub.run("delete", "appwrapper", "probe", "--timeout=180s")
 
 
 def _active(hub: Stories) -> bool:

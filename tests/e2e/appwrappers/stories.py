@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from tests.e2e.hub import Hub
+from tests.waiting import LIMIT
 
 IMAGE = "busybox:1.36"
 """What the local cluster has without a registry."""
@@ -73,7 +79,7 @@ def wrapper(
 class Stories(Hub):
     """In a namespace of their own."""
 
-    def phase(self, name: str, *phases: str, timeout: float = 60.0) -> dict[str, Any]:
+    def phase(self, name: str, *phases: str, timeout: float = LIMIT) -> dict[str, Any]:
         """The AppWrapper, once it is in one of these phases."""
         return self.until(  # type: ignore[no-any-return]
             lambda: (
@@ -83,11 +89,25 @@ class Stories(Hub):
             timeout=timeout,
         )
 
+    @contextmanager
+    def watching(self, kind: str) -> Iterator[Path]:
+        """`kubectl get --watch` beside what happens; the file that it writes."""
+        words = [*self.kubectl_words, "-n", self.namespace, "get", kind, "--watch"]
+        with tempfile.NamedTemporaryFile(prefix=f"{kind}-") as table:
+            process = subprocess.Popen(
+                words, stdout=table, env={**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+            )
+            try:
+                yield Path(table.name)
+            finally:
+                process.terminate()
+                process.wait()
+
     def condition_of(self, wrapper: Mapping[str, Any], type_: str) -> dict[str, Any]:
         conditions = (wrapper.get("status") or {}).get("conditions") or ()
         return next((one for one in conditions if one["type"] == type_), {})
 
-    def ready(self, name: str, *, timeout: float = 60.0) -> None:
+    def ready(self, name: str, *, timeout: float = LIMIT) -> None:
         self.until(
             lambda: self.condition_of(self.get("appwrapper", name), "PodsReady").get("status") == "True",
             lambda: f"{name} does not get ready: {json.dumps(self.get('appwrapper', name))[:3000]}",

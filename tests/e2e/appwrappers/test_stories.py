@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import yaml
@@ -19,7 +20,7 @@ SAMPLE = ROOT / "samples" / "appwrapper.yaml"
 def clean(stories: Stories) -> Iterator[None]:
     """Nothing of the story before is left: quota and names are free."""
     yield
-    stories.run("delete", "appwrappers", "--all", "--timeout=60s")
+    stories.run("delete", "appwrappers", "--all", "--timeout=180s")
     stories.gone()
 
 
@@ -28,15 +29,22 @@ pytestmark = pytest.mark.usefixtures("clean")
 
 def test_the_walk_through_of_the_readme(stories: Stories) -> None:
     """`kubectl apply -f samples/appwrapper.yaml`: the Pod runs for 5 seconds, then all has Succeeded."""
-    stories.run("apply", "-f", str(SAMPLE))
-    stories.ready("sample")
-    header, line = stories.run("get", "appwrappers").splitlines()
-    assert (header.split()[:2], line.split()[:2]) == (["NAME", "STATUS"], ["sample", "Running"])
-    assert "Running" in stories.run("get", "pods")
-    stories.phase("sample", "Succeeded")
-    assert "Completed" in stories.run("get", "pods")
-    stories.run("delete", "-f", str(SAMPLE), "--timeout=30s")
+    with stories.watching("appwrappers") as wrappers, stories.watching("pods") as pods:
+        stories.run("apply", "-f", str(SAMPLE))
+        stories.phase("sample", "Succeeded")
+        stories.until(lambda: ["sample", "Succeeded"] in seen(wrappers, 0, 1), wrappers.read_text)
+        stories.until(lambda: ["Completed"] in seen(pods, 2), pods.read_text)
+    assert seen(wrappers, 0, 1)[0] == ["NAME", "STATUS"]
+    assert ["sample", "Running"] in seen(wrappers, 0, 1)
+    assert ["Running"] in seen(pods, 2)
+    stories.run("delete", "-f", str(SAMPLE), "--timeout=180s")
     assert stories.list("pods") == []
+
+
+def seen(table: Path, *columns: int) -> list[list[str]]:
+    """These columns of the lines that kubectl has written, whole lines only."""
+    lines = [line.split() for line in table.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    return [[line[column] for column in columns] for line in lines if len(line) > max(columns)]
 
 
 def test_a_mix_of_kinds(stories: Stories) -> None:
@@ -52,7 +60,7 @@ def test_a_mix_of_kinds(stories: Stories) -> None:
         lambda: "the Job does not end",
     )
     assert stories.get("appwrapper", "mix")["status"]["phase"] == "Running"
-    stories.run("delete", "appwrapper", "mix", "--timeout=60s")
+    stories.run("delete", "appwrapper", "mix", "--timeout=180s")
     for kind in ("pods", "services", "jobs", "deployments"):
         assert stories.list(kind) == [], kind
 
@@ -65,7 +73,7 @@ def test_jobs_whose_pods_fail(stories: Stories) -> None:
         wrapper("fatal", job("fatal", "exit 3"), failureGracePeriodDuration="1h", terminalExitCodes="3"),
     )
     for name, resets in (("again", 2), ("fatal", 0)):
-        found = stories.phase(name, "Failed", timeout=90)
+        found = stories.phase(name, "Failed")
         assert stories.condition_of(found, "Unhealthy")["reason"] == "FoundFailedPods"
         assert found["status"].get("resettingCount", 0) == resets
     stories.until(lambda: not stories.list("jobs"), lambda: f"Jobs stay: {stories.list('jobs')}")
@@ -82,7 +90,7 @@ def test_a_user_may_wrap_what_she_may_create(stories: Stories) -> None:
     with pytest.raises(RefusedError, match="User alice is not authorized to create pods"):
         stories.run(*words, stdin=text)
     allow(stories, "makes-pods", "", "pods")
-    stories.until(lambda: stories.run(*words, stdin=text, check=False), lambda: "still refused", timeout=20)
+    stories.until(lambda: stories.run(*words, stdin=text, check=False), lambda: "still refused")
     made = stories.phase("hers", "Succeeded")
     assert made["metadata"]["labels"]["workload.codeflare.dev/user"] == "alice"
 
@@ -125,9 +133,12 @@ def test_a_higher_priority_takes_the_place(stories: Stories) -> None:
     )
     stories.apply(wrapper("low", pod("low", memory="4Gi"), labels=low))
     stories.ready("low")
-    stories.apply(wrapper("high", pod("high", "sleep 1", memory="4Gi"), labels=high))
+    until_touched = "until [ -e /tmp/end ]; do sleep 0.2; done"
+    stories.apply(wrapper("high", pod("high", until_touched, memory="4Gi"), labels=high))
     stories.phase("low", "Suspended")
     assert stories.live("low") == []
+    stories.ready("high")
+    stories.run("exec", "high", "--", "touch", "/tmp/end")
     stories.phase("high", "Succeeded")
     stories.ready("low")
 

@@ -25,6 +25,7 @@ from devcluster.progress import Progress
 from devcluster.shell import stream
 from devcluster.state import reference
 from tests.e2e.bare import clients
+from tests.waiting import LIMIT
 
 ROOT = Path(__file__).resolve().parents[3]
 PACKAGES = ("python3", "make", "ca-certificates")
@@ -79,7 +80,7 @@ class Machine:
             self._holder = subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
             )
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + LIMIT
         while not ready.exists():
             assert self._holder.poll() is None, output.read_text()
             assert time.monotonic() < deadline, output.read_text()

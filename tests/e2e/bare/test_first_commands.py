@@ -22,7 +22,7 @@ NOTHING = r"executable file not found|command not found|not found in .?PATH|not 
 
 def test_the_base_has_what_the_table_lists(machine: Machine) -> None:
     found = machine.run(
-        "sh", "-c", "for p; do command -v $p >/dev/null || echo $p; done", "sh", *BASE, limit=20
+        "sh", "-c", "for p; do command -v $p >/dev/null || echo $p; done", "sh", *BASE, limit=120
     )
     assert found.stdout == ""
 
@@ -44,9 +44,9 @@ def test_the_demonstration_ends_with_a_job_that_succeeded(machine: Machine) -> N
 
 
 def test_no_component_of_the_cluster_missed_a_program(machine: Machine) -> None:
-    logs = machine.run("sh", "-c", f"ls {STATE}/*/log/*.log", limit=20).stdout.split()
+    logs = machine.run("sh", "-c", f"ls {STATE}/*/log/*.log", limit=120).stdout.split()
     assert any(log.endswith("kubelet.log") for log in logs), "the test must have something to read"
-    found = machine.run("grep", "-E", NOTHING, *logs, limit=20).stdout
+    found = machine.run("grep", "-E", NOTHING, *logs, limit=120).stdout
     assert found == ""
 
 
@@ -54,5 +54,5 @@ def test_its_clusters_end_at_one_command(machine: Machine) -> None:
     assert network_traces("fournos-dev") != [], "the test must have something to find"
     done = machine.run(*TEARDOWN, limit=240)
     assert done.returncode == 0, done.stdout
-    assert machine.run("ls", "-A", STATE, limit=20).stdout == ""
-    assert machine.run("ip", "netns", limit=20).stdout == ""
+    assert machine.run("ls", "-A", STATE, limit=120).stdout == ""
+    assert machine.run("ip", "netns", limit=120).stdout == ""

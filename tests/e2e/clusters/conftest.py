@@ -30,6 +30,7 @@ from fournos import __version__
 from tests.e2e.hub import ROOT, Hub
 from tests.e2e.jobs.conftest import WHERE
 from tests.integration.jobs.conftest import CONTROLLERS
+from tests.waiting import LIMIT
 
 IMAGES = (f"quay.io/rh_perfscale/hearth:{__version__}", "quay.io/rh_perfscale/hearth:my-branch")
 JOBS, SECRETS = "psap-automation", "psap-secrets"
@@ -123,7 +124,7 @@ class Person:
         assert (done.returncode != 0) == fails, f"{script}\n{done.stdout}\n{done.stderr}"
         return done.stdout + (done.stderr if fails else "")
 
-    def sees(self, script: str, *wanted: str, limit: float = 60.0) -> str:
+    def sees(self, script: str, *wanted: str, limit: float = LIMIT) -> str:
         """Looks until all of it is shown."""
         shown = [""]
 
@@ -145,7 +146,7 @@ class Person:
         conditions = (self.cluster(name).get("status") or {}).get("conditions") or ()
         return next((found for found in conditions if found["type"] == type_), {})
 
-    def until_condition(self, name: str, type_: str, status: str, *, limit: float = 60.0) -> dict[str, Any]:
+    def until_condition(self, name: str, type_: str, status: str, *, limit: float = LIMIT) -> dict[str, Any]:
         return self.hub.until(  # type: ignore[no-any-return]
             lambda: (found := self.condition(name, type_)).get("status") == status and found,
             lambda: f"{name} is not {type_}={status}: {json.dumps(self.cluster(name).get('status'))}",
@@ -183,7 +184,7 @@ def person(targets: dict[str, Target], tmp_path_factory: pytest.TempPathFactory)
     person = Person(Hub(cluster.kubeconfig_path, "hearth", SECRETS), directory)
     person("oc delete clusterrolebinding hearth --ignore-not-found")
     person("oc apply -f deploy/deployment.yaml -f deploy/clusterrole.yaml")
-    person("oc rollout status deployment/hearth -n hearth --timeout=120s", limit=130)
+    person("oc rollout status deployment/hearth -n hearth --timeout=180s", limit=200)
     yield person
     _leave(person)
 
@@ -196,7 +197,7 @@ def _leave(person: Person) -> None:
         hub.kubectl(*words)
     hub.kubectl("delete", "fournosjobs", "--all", "-n", JOBS, "--wait=false")
     hub.kubectl("delete", "workloads", "--all", "-n", JOBS, "--wait=false")
-    hub.run("delete", "fournosclusters", "--all", "--wait=true", "--timeout=60s", check=False)
+    hub.run("delete", "fournosclusters", "--all", "--wait=true", "--timeout=180s", check=False)
     hub.kubectl("delete", "clusterrole,clusterrolebinding", "hearth")
     hub.kubectl("delete", "namespace", "hearth", JOBS, "--wait=false")
     binding = f"fournos-queue-reader-{JOBS}"

@@ -55,7 +55,7 @@ def test_the_readme(person: Person) -> None:
         person.hub.until(look, lambda: f"{name} shows\n{shown[name]}")
 
     def rolled_out() -> None:
-        person("oc rollout status deployment/hearth -n hearth --timeout=120s", limit=130)
+        person("oc rollout status deployment/hearth -n hearth --timeout=180s", limit=200)
         pods = "oc get pods -n hearth -l app=hearth --no-headers"
         person.hub.until(lambda: len(person(pods).splitlines()) == 1, lambda: person(pods))
 

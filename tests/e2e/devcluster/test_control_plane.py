@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from devcluster import Cluster, down, up
 from devcluster.errors import ComponentFailedError, DevclusterError
 from devcluster.kubectl import Kubectl, wait_until
 from devcluster.progress import Progress
+from tests.waiting import LIMIT
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -64,7 +64,7 @@ def test_kueue_admits_through_its_webhooks(client: Kubectl) -> None:
     wait_until(
         "the Job admitted",
         lambda: client.json("-n", "default", "get", "job", "queued")["spec"]["suspend"] is False,
-        limit=30,
+        limit=LIMIT,
     )
     bad = QUEUES.replace("name: all}\nspec:\n", "name: bad}\nspec:\n  cohortName: Not_A_Name\n", 1)
     refused = client.run("create", "--dry-run=server", "-f", "-", stdin=bad, check=False)
@@ -83,7 +83,7 @@ def test_tektons_kinds_are_there_and_nothing_runs_them(client: Kubectl) -> None:
 def test_switched_off_controllers_do_nothing(client: Kubectl) -> None:
     # The namespace controller proves that the manager works; the Job from above has no pod even then.
     client.run("create", "namespace", "probe")
-    client.run("delete", "namespace", "probe", "--timeout=60s")
+    client.run("delete", "namespace", "probe", "--timeout=180s")
     assert client.json("-n", "default", "get", "pods")["items"] == []
 
 
@@ -99,7 +99,7 @@ def test_a_component_can_be_killed_and_started_again(plane: Cluster, client: Kub
     with pytest.raises(DevclusterError, match="does not run"):
         plane.pid("kube-apiserver")
     plane.start_component("kube-apiserver")
-    wait_until("the API server ready again", lambda: client.answers("/readyz"), limit=60)
+    wait_until("the API server ready again", lambda: client.answers("/readyz"), limit=LIMIT)
     assert client.json("get", "namespace", "default")["metadata"]["name"] == "default"
 
 
@@ -110,7 +110,6 @@ def test_images_have_no_place_here(plane: Cluster, tmp_path: Path) -> None:
 
 def test_a_failed_start_names_the_component_and_shows_its_log(quiet: Progress) -> None:
     try:
-        started = time.monotonic()
         with pytest.raises(ComponentFailedError) as caught:
             up(
                 "e2e-wrong",
@@ -119,9 +118,9 @@ def test_a_failed_start_names_the_component_and_shows_its_log(quiet: Progress) -
                 controllers="no-such-controller",
                 progress=quiet,
             )
-        assert time.monotonic() - started < 60
         assert caught.value.component == "kube-controller-manager"
         assert "no-such-controller" in str(caught.value)
+        assert "not within" not in str(caught.value), "its end is noticed, not the limit's"
         assert "kube-controller-manager.log" in str(caught.value)
     finally:
         down("e2e-wrong", progress=quiet)

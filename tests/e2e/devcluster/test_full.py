@@ -17,6 +17,7 @@ from devcluster.errors import DevclusterError
 from devcluster.images import KUBECTL_IMAGE
 from devcluster.progress import Progress
 from tests.commands import run
+from tests.waiting import LIMIT
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -27,7 +28,7 @@ def kubectl(cluster: Cluster, *words: str, stdin: str | None = None, check: bool
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=200,
         check=False,
     )
     assert done.returncode == 0 or not check, done.stderr
@@ -46,7 +47,7 @@ def run_pod(
     name = f"pod-{time.monotonic_ns()}"
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
     kubectl(cluster, "-n", namespace, "create", "-f", "-", stdin=yaml.safe_dump(pod))
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + LIMIT
     while True:
         phase = kubectl(cluster, "-n", namespace, "get", "pod", name, "-o", "jsonpath={.status.phase}")
         if phase in ("Succeeded", "Failed"):
@@ -124,7 +125,7 @@ def test_a_pod_reaches_the_api_server_by_its_service_name(node: Cluster, namespa
 def test_a_deleted_namespace_goes(node: Cluster) -> None:
     kubectl(node, "create", "namespace", "to-go")
     run_pod(node, "to-go", "true")
-    kubectl(node, "delete", "namespace", "to-go", "--timeout=60s")
+    kubectl(node, "delete", "namespace", "to-go", "--timeout=180s")
     assert "to-go" not in kubectl(node, "get", "namespaces", "-o", "name")
 
 
@@ -178,7 +179,7 @@ def test_the_published_scripts_make_a_cluster_with_kueue(node: Cluster, tmp_path
     built, _ = native.build(Progress(quiet=True))
     release = tmp_path / "manifests.yaml"
     release.write_text(manifests.kueue(built.kueue_manifests.read_text(), {}))
-    kubectl(node, "delete", "-f", str(release), "--ignore-not-found", "--timeout=60s")
+    kubectl(node, "delete", "-f", str(release), "--ignore-not-found", "--timeout=180s")
 
     missing = run("hack/deploy-kueue.sh", fails=True, **variables, KUEUE_MANIFESTS=str(tmp_path / "none"))
     assert "KUEUE_MANIFESTS=manifests.yaml hack/deploy-kueue.sh" in missing

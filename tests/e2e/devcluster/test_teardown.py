@@ -17,6 +17,7 @@ from devcluster.cluster import Cluster
 from devcluster.namespaces import children
 from devcluster.progress import Progress
 from tests.e2e.devcluster.traces import interface, interfaces, network_traces, traces
+from tests.waiting import LIMIT
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -32,7 +33,7 @@ def _kill_up_when(recorded: str, state: Path, *arguments: str) -> None:
         env={**os.environ},
     )
     record = state / "clusters" / NAME / "cluster.json"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + LIMIT
     try:
         while not (record.is_file() and recorded in json.loads(record.read_text())["processes"]):
             assert process.poll() is None, "up ended before it could be killed"
@@ -76,7 +77,7 @@ def test_nothing_is_left_of_a_cluster_whose_holder_was_killed(
     cluster: Cluster = up(NAME, without={"tekton", "kueue"}, progress=quiet)
     holder = cluster.record.processes["holder"]
     os.kill(children(holder)[0] if inside else holder.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + LIMIT
     while any(row.state == "running" for row in cluster.status()):
         assert time.monotonic() < deadline, "with the holder every process of the cluster must end"
         time.sleep(0.1)

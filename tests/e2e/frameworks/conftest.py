@@ -95,8 +95,8 @@ def hub(cluster: Cluster) -> Iterator[Hub]:
     # A webhook that nobody answers would refuse every queued run of others.
     found.kubectl("delete", "mutatingwebhookconfiguration", OPERATOR)
     found.run("delete", "pipelineruns", "--all", "--wait=false")
-    found.until(lambda: not found.list("pipelineruns"), lambda: "runs stay", timeout=60)
-    found.until(lambda: not found.list("workloads.kueue.x-k8s.io"), lambda: "Workloads stay", timeout=60)
+    found.until(lambda: not found.list("pipelineruns"), lambda: "runs stay")
+    found.until(lambda: not found.list("workloads.kueue.x-k8s.io"), lambda: "Workloads stay")
     for item in reversed(whole):
         if item["kind"] not in ("MutatingWebhookConfiguration", "LocalQueue") and (
             item["kind"] == "Namespace" or not item["metadata"].get("namespace")

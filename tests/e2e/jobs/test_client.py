@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from fournos.client import Category, Client, JobFailed
 from tests.documents import cells, execute, sections
 from tests.e2e.hub import ROOT, Hub
 from tests.e2e.jobs.test_lifecycle import pipeline
+from tests.waiting import blocking_until
 
 PAGE: Path = ROOT / "docs" / "client.md"
 NOTEBOOK: Path = ROOT / "docs" / "notebooks" / "first-benchmark.ipynb"
@@ -58,7 +58,7 @@ def test_the_notebook_runs(environment: None, capsys: pytest.CaptureFixture[str]
 
 
 def test_a_failure_is_the_benchmarks_and_the_end_is_seen_at_once(client: Client, hub: Hub) -> None:
-    hub.apply(pipeline("client-fails", "echo before; sleep 3; exit 7"))
+    hub.apply(pipeline("client-fails", "echo before; sleep 5; exit 7"))
     job = client.submit(
         {
             "pipeline": "client-fails",
@@ -95,10 +95,9 @@ def test_the_explanation_names_the_holder(client: Client, slow: None) -> None:
     first = client.submit(spec, name="client-holds")
     first.wait("Running", timeout=120)
     second = client.submit(spec, name="client-waits")
-    second.wait("Pending", timeout=60)
-    deadline = time.monotonic() + 30
-    while not (found := second.explain()).holders and time.monotonic() < deadline:
-        time.sleep(0.2)
+    second.wait("Pending", timeout=120)
+    blocking_until(lambda: second.explain().holders, "no holder is named")
+    found = second.explain()
     assert found.verdict == "client-waits wants cluster-1 for itself; 1 job on it must end first."
     assert found.quota is not None
     assert [holder["metadata"]["name"] for holder in found.holders] == ["client-holds"]

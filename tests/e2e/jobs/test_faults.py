@@ -35,8 +35,8 @@ def no_quota_is_left(hub: Hub, *names: str) -> None:
 def test_killed_leaders_cost_no_job_anything(hub: Hub, operator_in_cluster: None) -> None:
     names = [hub.submit(f"survivor-{number}") for number in range(6)]
     for _ in range(2):
-        hub.until(lambda: leader(hub) in pods_of_operator(hub), lambda: "nobody leads", timeout=60)
-        hub.run("delete", "pod", leader(hub), "--grace-period=0", "--force", "--wait=false")
+        led_by = hub.until(lambda: {leader(hub)} & set(pods_of_operator(hub)), lambda: "nobody leads")
+        hub.run("delete", "pod", *led_by, "--grace-period=0", "--force", "--wait=false")
     for name in names:
         assert hub.wait(name, timeout=240)["phase"] == "Succeeded"
         assert runs_of(hub, name) == [name]
@@ -48,7 +48,8 @@ def test_kueue_away_for_a_while(hub: Hub) -> None:
     hub.kubectl(*scale, "--replicas=0")
     try:
         hub.kubectl(
-            "-n", "kueue-system", "wait", "--for=delete", "pod", "-l", "control-plane=controller-manager"
+            *("-n", "kueue-system", "wait", "--for=delete", "pod"),
+            *("-l", "control-plane=controller-manager", "--timeout=180s"),
         )
         name = hub.submit("without-kueue")
         hub.wait(name, ["Resolving", "Pending"])
@@ -69,6 +70,10 @@ def test_tekton_away_for_a_while(hub: Hub) -> None:
     scale = ("-n", "tekton-pipelines", "scale", "deployment/tekton-pipelines-controller")
     hub.kubectl(*scale, "--replicas=0")
     try:
+        hub.kubectl(
+            *("-n", "tekton-pipelines", "wait", "--for=delete", "pod"),
+            *("-l", "app=tekton-pipelines-controller", "--timeout=180s"),
+        )
         name = hub.submit("without-tekton")
         status = hub.wait(name, ["Running"])
         assert status["message"] == "PipelineRun created, waiting for execution"

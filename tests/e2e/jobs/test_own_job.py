@@ -24,12 +24,12 @@ def webhook(hub: Hub, operator_in_cluster: None) -> Iterator[None]:
     hub.apply(*documents)
     try:
         hub.run("set", "env", DEPLOYMENT, f"{SERVICE}=fournos-webhooks")
-        hub.run("rollout", "status", DEPLOYMENT, "--timeout=100s")
+        hub.run("rollout", "status", DEPLOYMENT, "--timeout=180s")
         yield
     finally:
         hub.run("delete", "-f", "-", stdin=yaml.safe_dump_all(documents))
         hub.run("set", "env", DEPLOYMENT, f"{SERVICE}-")
-        hub.run("rollout", "status", DEPLOYMENT, "--timeout=100s")
+        hub.run("rollout", "status", DEPLOYMENT, "--timeout=180s")
 
 
 def for_namespace(namespace: str) -> list[dict[str, Any]]:

@@ -121,7 +121,7 @@ def test_from_nothing_to_a_verified_cluster(own: tuple[Hub, Path], operator_imag
     hub.run("set", "image", "deployment/fournos", f"fournos={operator_image_tag}")
     secrets = f"FOURNOS_SECRETS_NAMESPACE={hub.secrets_namespace}"
     hub.run("set", "env", "deployment/fournos", secrets)
-    hub.run("rollout", "status", "deployment/fournos", "--timeout=120s", timeout=130)
+    hub.run("rollout", "status", "deployment/fournos", "--timeout=180s")
     shell(own, CLUSTER, CLUSTER_NAME="cluster-1", KUBECONFIG_OF_THE_TARGET=str(hub.kubeconfig))
     hub.run("apply", "-f", str(ROOT / "config/fournos-validation/pipeline.yaml"))
     created = shell(
@@ -153,7 +153,7 @@ def _with_another_image(hub: Hub, run: Mapping[str, Any]) -> None:
         "spec": {"pipelineRef": run["spec"]["pipelineRef"], "params": params},
     }
     hub.run("create", "-f", "-", stdin=json.dumps(again))
-    hub.run("wait", "--for=condition=Succeeded", "pipelinerun/again", "--timeout=60s", timeout=70)
+    hub.run("wait", "--for=condition=Succeeded", "pipelinerun/again", "--timeout=180s")
     (pod,) = hub.list("pods", selector="tekton.dev/pipelineRun=again")
     assert [one["image"] for one in pod["spec"]["containers"]] == [KUBECTL_IMAGE]
     assert hub.wait("nowhere")["phase"] == "Succeeded"
@@ -168,7 +168,7 @@ def test_the_commands_of_our_own_readme(own: tuple[Hub, Path], operator_image_ta
     try:
         shell(own, deploy.replace("psap-secrets", hub.secrets_namespace), USER=suffix)
         hub.run("set", "image", "deployment/fournos", f"fournos={operator_image_tag}")
-        hub.run("rollout", "status", "deployment/fournos", "--timeout=120s", timeout=130)
+        hub.run("rollout", "status", "deployment/fournos", "--timeout=180s")
     finally:
         for namespace in (hub.namespace, hub.secrets_namespace):
             hub.kubectl("delete", "namespace", namespace, "--ignore-not-found", "--wait=false")

@@ -106,7 +106,7 @@ class Clusters(Hub):
         pod = self.lead(name)["metadata"]["name"]
         return self.run("exec", pod, "-c", name, "--", "bash", "-c", code, check=check)
 
-    def sees(self, name: str, free: int, *, limit: float = 60.0) -> None:
+    def sees(self, name: str, free: int, *, limit: float = LIMIT) -> None:
         """Flux has as many ranks that take tasks."""
         command = "flux resource list -n -s free -o '{nnodes}'"
         self.until(

@@ -48,7 +48,7 @@ def place() -> tuple[Path, str]:
             container["image"] = operator.tag
             container["env"].append({"name": "FOURNOS_MINICLUSTER_END_GRACE_SEC", "value": END_GRACE})
     hub.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=yaml.safe_dump_all(objects))
-    hub.run("rollout", "status", "deployment/operator-controller-manager", "--timeout=120s", timeout=130)
+    hub.run("rollout", "status", "deployment/operator-controller-manager", "--timeout=180s")
     return cluster.kubeconfig_path, flux.tag
 
 
@@ -59,7 +59,7 @@ def clusters(place: tuple[Path, str]) -> Iterator[Clusters]:
     hub.until(lambda: not _going(hub), lambda: "the namespace of an earlier run does not go", timeout=120)
     hub.kubectl("apply", "-f", "-", stdin=yaml.safe_dump_all(_furniture()))
     hub.until(lambda: _active(hub), lambda: hub.run("get", "localqueues", "-o", "yaml"))
-    hub.run("delete", KIND, "--all", "--timeout=120s")
+    hub.run("delete", KIND, "--all", "--timeout=180s")
     yield hub
     hub.run("delete", KIND, "--all", "--wait=false", check=False)
     hub.kubectl("delete", "clusterqueue", NAMESPACE, "--wait=false", check=False)

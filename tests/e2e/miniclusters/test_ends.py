@@ -84,7 +84,7 @@ def _drain(clusters: Clusters, name: str, pods: list[dict[str, Any]]) -> None:
     words = (f"--pod-selector={names.MINICLUSTER_LABEL}={name}", "--ignore-daemonsets", "--force")
     try:
         for node in nodes:
-            clusters.kubectl("drain", node, *words, "--delete-emptydir-data", "--timeout=120s", timeout=130)
+            clusters.kubectl("drain", node, *words, "--delete-emptydir-data", "--timeout=180s")
     finally:
         for node in nodes:
             clusters.kubectl("uncordon", node)

@@ -98,7 +98,7 @@ def test_a_killed_worker_comes_back_and_a_killed_lead_begins_again(clusters: Clu
     )
     clusters.reaches(name, "Ready")
     clusters.sees(name, 2)
-    clusters.run("delete", KIND, name, "--timeout=60s")
+    clusters.run("delete", KIND, name, "--timeout=180s")
     clusters.gone(lambda: clusters.pods(name))
 
 
@@ -153,7 +153,7 @@ def test_evicted_by_kueue_and_resumed(clusters: Clusters) -> None:
         assert clusters.reaches(high, "Finished")["exitCode"] == 0
         clusters.reaches(low, "Ready", ready=2)
         clusters.sees(low, 2)
-        clusters.run("delete", KIND, low, high, "--timeout=90s")
+        clusters.run("delete", KIND, low, high, "--timeout=180s")
         clusters.gone(lambda: clusters.list("workloads"))
 
 
@@ -183,10 +183,10 @@ def test_queued_by_the_labels_of_its_job(clusters: Clusters) -> None:
             lambda: clusters.explain(first),
         )
         assert _uids(clusters, first) == before
-        clusters.run("delete", KIND, first, "--timeout=90s")
+        clusters.run("delete", KIND, first, "--timeout=180s")
         assert clusters.reaches(second, "Finished")["exitCode"] == 0
         assert clusters.log(second).replace("\r", "") == "hello\n" * 2
-        clusters.run("delete", KIND, second, "--timeout=90s")
+        clusters.run("delete", KIND, second, "--timeout=180s")
 
 
 @pytest.mark.timing
@@ -200,4 +200,4 @@ def test_many_pods(clusters: Clusters) -> None:
     output = clusters.log(name).replace("\r", "").split()
     assert sorted(output) == sorted(f"many-{index}" for index in range(size))
     print(yaml.safe_dump({"pods": size, "seconds": round(time.monotonic() - start, 1)}))
-    clusters.run("delete", KIND, name, "--timeout=120s", timeout=130)
+    clusters.run("delete", KIND, name, "--timeout=180s")

@@ -27,7 +27,7 @@ async def finished(fleet: Fleet, *, count: int) -> None:
         workloads = await fleet.manager.all(WORKLOAD)
         return len(workloads) == count and all(is_true(one, "Finished") for one in workloads)
 
-    await fleet.until(over, "a Workload is not finished", limit=60)
+    await fleet.until(over, "a Workload is not finished")
     for one in await fleet.manager.all(WORKLOAD):
         assert (condition(one, "Finished") or {})["reason"] == "Succeeded"
     assert not await fleet.manager.all(POD)
@@ -42,7 +42,7 @@ async def test_a_pipelinerun_and_its_status(fleet: Fleet) -> None:
     async def succeeded() -> bool:
         return is_true(await fleet.manager.find(PIPELINE_RUN, "hello"), "Succeeded")
 
-    await fleet.until(succeeded, "it does not succeed", limit=90)
+    await fleet.until(succeeded, "it does not succeed")
     copy = await worker.find(PIPELINE_RUN, "hello")
     assert copy is not None and "managedBy" not in copy["spec"] and is_true(copy, "Succeeded")
 

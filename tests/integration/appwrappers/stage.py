@@ -15,6 +15,7 @@ from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from tests.integration.appwrappers.kubelet import Kubelet
 from tests.integration.conftest import Server
 from tests.integration.stage import Stage
+from tests.waiting import LIMIT
 
 KUEUE = "/apis/kueue.x-k8s.io/v1beta2"
 QUEUE = "user-queue"
@@ -105,7 +106,7 @@ class AppWrapperStage(Stage):
 
     # --- looking ----------------------------------------------------------------------------------------
 
-    async def phase(self, name: str, *phases: str, limit: float = 30) -> Obj:
+    async def phase(self, name: str, *phases: str, limit: float = LIMIT) -> Obj:
         """Waits until the AppWrapper is in one of these phases; it, then."""
         found: Obj = {}
 
@@ -129,7 +130,7 @@ class AppWrapperStage(Stage):
         return found
 
     async def condition(
-        self, name: str, type_: str, status: str, reason: str = "", *, limit: float = 30
+        self, name: str, type_: str, status: str, reason: str = "", *, limit: float = LIMIT
     ) -> Obj:
         """Waits until its only Workload has the condition, and returns it."""
         found: Obj = {}
@@ -143,7 +144,7 @@ class AppWrapperStage(Stage):
         await self.until(there, lambda: f"{name}: no {type_}={status} {reason}: {found}", limit=limit)
         return found
 
-    async def gone(self, resource: Resource, name: str, *, limit: float = 30) -> None:
+    async def gone(self, resource: Resource, name: str, *, limit: float = LIMIT) -> None:
         await self.until(lambda: self.is_gone(resource, name), f"{resource.kind} {name} stays", limit=limit)
 
     async def reserved(self, resource: str = "cpu") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -20,6 +19,7 @@ from fournos.runtime.fetch_facts import answer
 from tests.integration.appwrappers.test_rules import SAMPLE, path
 from tests.integration.conftest import Server
 from tests.integration.webhook.conftest import Replicas, replicas
+from tests.waiting import until
 
 __all__ = ["replicas"]
 
@@ -110,21 +110,18 @@ async def serve(replicas: Replicas, user: User, **settings: Any) -> None:
         for hook in appwrapper_webhooks(AppWrapperSettings(**settings))
     ]
     await replicas.start(hooks)
-    for _ in range(300):
+
+    async def mutates() -> bool:
         status, made = await user.create(POD, headers=None)
         labels = made.get("metadata", {}).get("labels") or {}
-        if status == 201 and "workload.codeflare.dev/user" in labels:
-            break
-        await asyncio.sleep(0.1)
-    else:
-        raise AssertionError(made)
+        return status == 201 and "workload.codeflare.dev/user" in labels
+
+    async def validates() -> bool:
+        return (await user.create(SERVICE, headers=None))[0] == 422
+
     # The two configurations are two objects: the other one may be a moment later.
-    for _ in range(300):
-        status, _ = await user.create(SERVICE, headers=None)
-        if status == 422:
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError("the validating webhook is not asked")
+    await until(mutates, "the mutating webhook is not called", pause=0.1)
+    await until(validates, "the validating webhook is not called", pause=0.1)
 
 
 @pytest.fixture
@@ -135,12 +132,11 @@ async def user(server: Server, crds: None, namespace: str, replicas: Replicas) -
 
 
 async def test_an_unentitled_user_is_refused(user: User) -> None:
-    for _ in range(300):  # rights, too, are read by watch
-        status, made = await user.create(POD, JOB)
-        if status == 201:
-            break
-        await asyncio.sleep(0.1)
-    assert status == 201, made
+
+    async def entitled() -> bool:
+        return (await user.create(POD, JOB))[0] == 201
+
+    await until(entitled, "rights, too, are read by watch", pause=0.1)
     status, answer = await user.create(POD, SERVICE)
     assert status == 422
     words = f"User alice@example.com is not authorized to create services in {user.namespace}"

@@ -30,7 +30,7 @@ async def test_kueue_suspends_and_admits(stage: AppWrapperStage) -> None:
     await stage.condition("here", "Finished", "True", "Succeeded")
     await stage.client.delete(APPWRAPPER, Key(stage.namespace, "here"))
     await stage.gone(POD, "here")
-    await stage.gone(WORKLOAD, workload["metadata"]["name"], limit=60)
+    await stage.gone(WORKLOAD, workload["metadata"]["name"])
 
 
 async def test_what_it_cannot_queue_is_refused_in_words(stage: AppWrapperStage) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from fournos.appwrappers.kinds import WRAPPED
 from tests.integration.conftest import Server
 from tests.integration.test_kustomize import rendered
 from tests.integration.test_rbac import PLURALS, parse
+from tests.waiting import until
 
 NAMESPACE = "appwrapper-system"
 OPERATOR = f"{NAMESPACE}:appwrapper-controller-manager"
@@ -112,19 +112,25 @@ async def rights(server: Server) -> AsyncIterator[Rights]:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     await server.apply(f"/api/v1/namespaces/{NAMESPACE}", namespace)
     paths = await apply(server, "deploy/appwrapper")
-    found = Rights(server)
-    for _ in range(100):  # until the controller of aggregated roles has seen them
-        if await found("create pods @other"):
-            break
-        await asyncio.sleep(0.1)
-    yield found
+    yield Rights(server)
     for path in paths:
         await server("DELETE", path)
 
 
+async def granted(rights: Rights, wanted: Sequence[str]) -> None:
+    """Roles are aggregated by a controller, and the API server's authorizer reads them by watch."""
+    missing = list(wanted)
+
+    async def none() -> bool:
+        missing[:] = [right for right in missing if not await rights(right)]
+        return not missing
+
+    await until(none, lambda: f"may not {', '.join(missing)}", pause=0.1)
+
+
 async def test_the_operator_may_do_its_work_and_nothing_else(rights: Rights) -> None:
-    wrong = [f"may not {right}" for right in MAY if not await rights(right)]
-    wrong += [f"may {right}" for right in (*MAY_NOT, *OWN_WORKLOADS) if await rights(right)]
+    await granted(rights, MAY)
+    wrong = [f"may {right}" for right in (*MAY_NOT, *OWN_WORKLOADS) if await rights(right)]
     assert not wrong, "\n".join(wrong)
     for secret in ("appwrapper-webhook-server-cert", "appwrapper-metrics-cert"):
         assert await rights("patch secrets @own", name=secret)
@@ -135,10 +141,9 @@ async def test_the_operator_may_do_its_work_and_nothing_else(rights: Rights) -> 
 async def test_with_workloads_of_its_own_it_may_write_those_too(server: Server, rights: Rights) -> None:
     paths = await apply(server, "deploy/appwrapper-own-workloads")
     try:
-        wrong = [f"may not {right}" for right in (*MAY, *OWN_WORKLOADS) if not await rights(right)]
-        assert not wrong, "\n".join(wrong)
+        await granted(rights, [*MAY, *OWN_WORKLOADS])
         kueue = Rights(server, KUEUE)
-        assert [right for right in KUEUE_LOOKS if not await kueue(right)] == []
+        await granted(kueue, KUEUE_LOOKS)
         for verb in ("create", "patch", "delete"):
             assert not await kueue(f"{verb} fournosjobs.fournos.dev @other")
     finally:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.integration.conftest import Server
+from tests.waiting import LIMIT
 
 SOURCES = Path(__file__).parents[3] / "src"
 MANIFEST = yaml.safe_dump(
@@ -65,7 +66,7 @@ class Program:
                 await process.wait()
 
     async def __call__(self, *arguments: str, stdin: str = "") -> Answer:
-        async with asyncio.timeout(60), self.start(*arguments) as process:
+        async with asyncio.timeout(LIMIT), self.start(*arguments) as process:
             out, err = await process.communicate(stdin.encode())
             assert process.returncode is not None
             return Answer(process.returncode, out.decode(), err.decode())
@@ -118,7 +119,7 @@ async def test_from_submitting_to_deleting(fournos: Program, server: Server) -> 
 
 async def test_watching_a_job_to_its_end(fournos: Program, server: Server) -> None:
     name = await submitted(fournos)
-    async with asyncio.timeout(60), fournos.start("watch", name) as process:
+    async with asyncio.timeout(LIMIT), fournos.start("watch", name) as process:
         assert process.stdout is not None
         assert b"New" in await process.stdout.readline()
         await set_phase(server, fournos.namespace, name, "Pending")
@@ -132,7 +133,7 @@ async def test_watching_a_job_to_its_end(fournos: Program, server: Server) -> No
 async def test_waiting_in_vain_and_for_what_is_deleted(fournos: Program) -> None:
     name = await submitted(fournos)
     assert (await fournos("wait", name, "--timeout", "500ms")).code == 4
-    async with asyncio.timeout(60), fournos.start("watch", name) as process:
+    async with asyncio.timeout(LIMIT), fournos.start("watch", name) as process:
         assert process.stdout is not None
         await process.stdout.readline()
         assert (await fournos("delete", name)).code == 0

@@ -15,6 +15,7 @@ from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.resource import Key, Resource
 from tests.integration.client.test_jobs import SPEC
 from tests.integration.conftest import CLUSTER
+from tests.waiting import LIMIT
 
 POD = {
     "apiVersion": "v1",
@@ -50,7 +51,7 @@ async def test_the_api_server_restarts_while_handles_wait(fournos: AsyncClient, 
         assert refusal.value.fix
     finally:
         cluster.start_component("kube-apiserver")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(LIMIT):
         while not await _answers(fournos):  # noqa: ASYNC110 - the server is another process
             await asyncio.sleep(0.2)
     assert not any(task.done() for task in waiting)

@@ -19,7 +19,7 @@ from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR
 from tests.integration.conftest import Server
 from tests.integration.stage import Stage
-from tests.waiting import Message, free_port, seconds_until
+from tests.waiting import LIMIT, Message, free_port, seconds_until
 
 ROOT = Path(__file__).resolve().parents[3]
 SLOT = "fournos/cluster-slot"
@@ -97,10 +97,12 @@ class ClusterStage(Stage):
             for entry in group["flavors"]
         }
 
-    async def until(self, look: Callable[[], Any], message: Message, *, limit: float = 60.0) -> Any:
+    async def until(self, look: Callable[[], Any], message: Message, *, limit: float = LIMIT) -> Any:
         return await super().until(look, message, limit=limit)
 
-    async def seconds_until(self, look: Callable[[], Any], message: Message, *, limit: float = 60.0) -> float:
+    async def seconds_until(
+        self, look: Callable[[], Any], message: Message, *, limit: float = LIMIT
+    ) -> float:
         """Waits as `until` does and returns how long it took."""
         return await seconds_until(look, message, limit=limit, report=self.logs)
 

@@ -65,7 +65,7 @@ async def test_the_life_of_a_cluster(hub: ClusterStage, gpu_node: str, kubeconfi
     async def four() -> bool:
         return (await hub.quotas())[name]["fournos/gpu-l40s"] == 4
 
-    assert await hub.seconds_until(four, "more GPUs are not seen") < 10
+    await hub.until(four, "more GPUs are not seen")
 
     # Locked by the job system and Kueue, and a foreign Workload waits.
     await hub.edit(name, owner="your-name", ttl="1h")
@@ -228,7 +228,7 @@ async def test_a_dead_cluster_closes_and_heals(
     """Packets are dropped, nothing is refused; the other cluster is not affected."""
     unreachable, well = f"{hub.name}-dead", f"{hub.name}-well"
     async with proxied(kubeconfig, content_of(kubeconfig).encode(), tmp_path) as (proxy, content):
-        hub.start(enable="clusters")
+        hub.start(enable="clusters", GPU_SHRINK_AFTER_SEC="60")
         await hub.add(unreachable, content)
         await hub.add(well, kubeconfig)
 
@@ -238,10 +238,7 @@ async def test_a_dead_cluster_closes_and_heals(
 
         await hub.until(lambda: slots({unreachable: 100, well: 100}), "not both take jobs")
         with dropped(proxy.url):
-            took = await hub.seconds_until(
-                lambda: slots({unreachable: 0, well: 100}), "a dead cluster takes jobs"
-            )
-            assert took < 20
+            await hub.until(lambda: slots({unreachable: 0, well: 100}), "a dead cluster takes jobs")
             status = await hub.status(unreachable)
             assert status["kubeconfigStatus"] == "Unreachable"
             assert status["gpuSummary"] == "2x NVIDIA-L40S", "its inventory stands"
@@ -252,7 +249,7 @@ async def test_a_dead_cluster_closes_and_heals(
             async def more() -> bool:
                 return (await hub.quotas())[well]["fournos/gpu-l40s"] == 8
 
-            assert await hub.seconds_until(more, "the other cluster is not looked after") < 5
+            await hub.until(more, "the other cluster is not looked after")
         await hub.until(lambda: slots({unreachable: 100, well: 100}), "it does not heal")
 
         # A discovery that finds nothing, once: the quota stands, and falls only if that lasts.
@@ -273,8 +270,8 @@ async def test_fifty_at_once_while_another_client_edits_the_queue(
     hub.start(enable="clusters")
     began = time.monotonic()
 
-    async def others() -> None:
-        """Fifty edits by another writer, each of one annotation, with the version that it read."""
+    async def others() -> float:
+        """Another writer's fifty edits, each of one annotation with the version that it read. Its seconds."""
         for number in range(50):
             while True:
                 queue = await hub.client.get(CLUSTER_QUEUE, Key("", hub.name))
@@ -286,6 +283,7 @@ async def test_fifty_at_once_while_another_client_edits_the_queue(
                 except ConflictError:
                     continue
             await asyncio.sleep(0.1)
+        return time.monotonic() - began
 
     editing = asyncio.create_task(others())
 
@@ -293,15 +291,15 @@ async def test_fifty_at_once_while_another_client_edits_the_queue(
         found = await hub.quotas()
         return found == {name: {SLOT: 100, "fournos/gpu-l40s": 2} for name in names}
 
-    await hub.until(complete, "not all quotas are right", limit=60)
+    await hub.until(complete, "not all quotas are right")
     took = time.monotonic() - began
-    await editing
+    its_time = await editing
     assert await complete(), "the other's edits were answered with lost quotas"
     queue = await hub.client.get(CLUSTER_QUEUE, Key("", hub.name))
     kept = [name for name in queue["metadata"]["annotations"] if name.startswith("test/edit-")]
     assert len(kept) == 50, "edits of the other writer were lost"
-    print(f"50 clusters discovered in {took:.1f} s")
-    assert took < 30
+    print(f"50 clusters discovered in {took:.1f} s, 50 edits in {its_time:.1f} s")
+    assert took < 6 * its_time
 
 
 def content_of(kubeconfig: Path) -> str:

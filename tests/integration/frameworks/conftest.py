@@ -19,7 +19,7 @@ import aiohttp
 import pytest
 import yaml
 
-from fournos.api.conditions import Condition, condition, upsert
+from fournos.api.conditions import Condition, condition, is_true, upsert
 from fournos.frameworks.kinds import PIPELINE_RUN
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
@@ -30,7 +30,7 @@ from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, 
 from fournos.runtime.clock import SystemClock
 from tests.integration.stage import Stage
 from tests.integration.webhook.conftest import address_for
-from tests.waiting import free_port
+from tests.waiting import LIMIT, free_port, until
 
 ROOT = Path(__file__).resolve().parents[3]
 RUN = PIPELINE_RUN.resource
@@ -124,7 +124,7 @@ class Operator:
     async def ready(self) -> None:
         """Starts it if it does not run, and waits until its webhooks are served."""
         process = self._process or self._start()
-        async with asyncio.timeout(60), aiohttp.ClientSession() as session:
+        async with asyncio.timeout(LIMIT), aiohttp.ClientSession() as session:
             while True:
                 assert process.poll() is None, self.tail()
                 with suppress(aiohttp.ClientError):
@@ -270,15 +270,12 @@ async def install(client: Client, resource: Resource) -> None:
     body = WORKFLOW_CRD if resource == WORKFLOW else crd(resource)
     with suppress(KubeError):
         await client.create(CUSTOM_RESOURCE_DEFINITION, body)
-    for _ in range(100):
+
+    async def established() -> bool:
         found = await client.get(CUSTOM_RESOURCE_DEFINITION, Key("", body["metadata"]["name"]))
-        if any(
-            one["type"] == "Established" and one["status"] == "True"
-            for one in (found["status"].get("conditions") or ())
-        ):
-            return
-        await asyncio.sleep(0.1)
-    raise AssertionError(f"{resource} is not established")
+        return is_true(found, "Established")
+
+    await until(established, f"{resource} is not established")
 
 
 @pytest.fixture

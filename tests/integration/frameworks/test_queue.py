@@ -279,7 +279,7 @@ async def test_a_kind_whose_crd_comes_later_is_picked_up(stage: FrameworkStage) 
     async def goes() -> bool:
         return not (await stage.job("late", LATE))["spec"]["suspend"]
 
-    await stage.until(goes, "the new kind is not seen", limit=60)
+    await stage.until(goes, "the new kind is not seen")
 
 
 async def test_argo_workflows_wait_for_their_queue(stage: FrameworkStage) -> None:

@@ -19,6 +19,7 @@ from fournos.kube.reflector import Reflector
 from fournos.kube.resource import Obj, Resource, controller_of, key_of, uid_of
 from fournos.kube.store import Store
 from fournos.queueing.kinds import WORKLOAD
+from tests.waiting import LIMIT
 
 _AGAIN = 0.3
 """Seconds until a move is tried again that an API server in trouble refused."""
@@ -54,7 +55,7 @@ class Executors:
         tasks = [asyncio.create_task(self._reflector(resource).run()) for resource in self._stores]
         tasks.append(asyncio.create_task(self._work()))
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(LIMIT):
                 while not all(store.synced for store in self._stores.values()):  # noqa: ASYNC110 - rare
                     await asyncio.sleep(0.02)
             yield self

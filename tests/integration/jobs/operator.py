@@ -11,10 +11,9 @@ from pathlib import Path
 
 import aiohttp
 
-from tests.waiting import free_port
+from tests.waiting import LIMIT, free_port
 
 ROOT = Path(__file__).resolve().parents[3]
-_READY_WITHIN = 30.0
 
 
 class Operator:
@@ -52,7 +51,7 @@ class Operator:
 
     async def ready(self) -> Operator:
         """Returns when its caches are complete; it may wait for the lease still."""
-        async with asyncio.timeout(_READY_WITHIN), aiohttp.ClientSession() as session:
+        async with asyncio.timeout(LIMIT), aiohttp.ClientSession() as session:
             while True:
                 assert self.running, f"the operator ended by itself:\n{self.tail()}"
                 try:
@@ -83,7 +82,7 @@ class Operator:
     def resume(self) -> None:
         self._process.send_signal(signal.SIGCONT)
 
-    async def ended(self, *, limit: float) -> int:
+    async def ended(self, *, limit: float = LIMIT) -> int:
         """Its exit code.  Raises TimeoutError."""
         async with asyncio.timeout(limit):
             while self.running:  # noqa: ASYNC110 - a process tells nobody

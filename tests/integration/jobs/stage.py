@@ -21,6 +21,7 @@ from tests.integration.jobs.executors import Executors
 from tests.integration.jobs.operator import Operator
 from tests.integration.killing import WRITES, fail_all, hold_next_write
 from tests.integration.stage import Stage
+from tests.waiting import LIMIT
 
 CLUSTERS = ("faults-1", "faults-2")
 GPU = "h200"
@@ -106,7 +107,7 @@ class JobStage(Stage):
     async def status(self, name: str = "job") -> dict[str, Any]:
         return dict((await self.get(FOURNOS_JOB, name)).get("status") or {})
 
-    async def phase(self, name: str = "job", *phases: str, limit: float = 30) -> dict[str, Any]:
+    async def phase(self, name: str = "job", *phases: str, limit: float = LIMIT) -> dict[str, Any]:
         """Waits until the job is in one of these phases; its status then."""
         status: dict[str, Any] = {}
 

@@ -7,12 +7,16 @@ and the tests of other faults would have to wait for that.
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
 from devcluster import Cluster, DevclusterError
 from fournos.kube.errors import KubeError
 from tests.integration.jobs.stage import JobStage
+
+RENEW_DEADLINE, LATE = 10.0, 2.5
+"""Seconds without a renewal after which a leader ends, and between two of its attempts."""
 
 
 @pytest.mark.parametrize("seconds", [2.0, 12.0], ids=["within the lease", "past the lease"])
@@ -21,24 +25,28 @@ async def test_the_api_server_restarts(stage: JobStage, cluster: Cluster, second
     operator = await stage.leading()
     await stage.submit("before")
     await stage.phase("before", "Running")
+    began = time.monotonic()
     cluster.stop_component("kube-apiserver")
     try:
         await asyncio.sleep(seconds)
     finally:
         cluster.start_component("kube-apiserver")
     await stage.until(lambda: _answers(stage), "the API server does not come back")
+    away = time.monotonic() - began
     _keep_alive(cluster)
-    if seconds > 10:  # it may not know whether another leads by now
-        assert await operator.ended(limit=15) == 1
+    if seconds > RENEW_DEADLINE:  # it may not know whether another leads by now
+        assert await operator.ended() == 1
+        stage.launch()
+    elif away > RENEW_DEADLINE - LATE:  # a machine so slow that it may have happened all the same
         stage.launch()
     stage.executors.finish("before")
     await stage.phase("before", "Succeeded")
-    if seconds < 10:
+    if away <= RENEW_DEADLINE - LATE:
         assert operator.running, operator.tail()
     await stage.until(stage.accepts, "Kueue's webhook does not answer")
     await stage.submit("after")
     # Kueue's watches come back when their own backoff lets them, which may take a minute.
-    await stage.phase("after", "Running", limit=120)
+    await stage.phase("after", "Running")
     stage.executors.finish("after")
     await stage.good_end(dict.fromkeys(("before", "after"), "Succeeded"), runs=["after", "before"])
 

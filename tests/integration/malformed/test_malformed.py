@@ -32,10 +32,10 @@ from fournos.runtime.manager import Manager
 from fournos.runtime.metrics import Metrics
 from tests.integration.conftest import Server
 from tests.integration.malformed.objects import nested, odd
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 COUNT = int(os.environ.get("FOURNOS_FUZZ", "25"))
-PATIENCE = 60.0 + COUNT / 5
+PATIENCE = LIMIT + COUNT / 5
 POD = {"spec": {"containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}}
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": POD}}
 
@@ -128,7 +128,7 @@ async def operating(client: Client, namespace: str) -> AsyncIterator[Metrics]:
     for manager in managers:
         tasks.append(asyncio.create_task(manager.informers.watch()))
     for manager in managers:
-        await asyncio.wait_for(manager.informers.synced(), 30)
+        await asyncio.wait_for(manager.informers.synced(), LIMIT)
         tasks.append(asyncio.create_task(manager.work()))
     try:
         yield metrics

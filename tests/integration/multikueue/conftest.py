@@ -40,7 +40,7 @@ from fournos.multikueue import names
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from tests.integration.jobs.operator import Operator
-from tests.waiting import free_port, until
+from tests.waiting import LIMIT, free_port, until
 
 ROOT = Path(__file__).resolve().parents[3]
 KUEUE = "kueue-system"
@@ -156,7 +156,7 @@ class Site:
 
     async def tear_down(self) -> None:
         """After a restart of the cluster Kueue's conversion webhook comes back a little later."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(LIMIT):
             while True:
                 try:
                     return await self._clear()
@@ -264,7 +264,17 @@ class Fleet:
             check = await self.manager.client.get(ADMISSION_CHECK, Key("", self.check))
             return is_true(check, "Active")
 
-        await self.until(reported, "no worker can be used", limit=60)
+        await self.until(reported, "no worker can be used")
+
+    async def connected(self) -> None:
+        """Returns when Kueue's own adapter is connected to all workers."""
+
+        async def reported() -> bool:
+            keys = [Key("", self.cluster_name(name)) for name in self.workers]
+            found = [await self.manager.client.get(MULTIKUEUE_CLUSTER, key) for key in keys]
+            return all(is_true(one, "Active") for one in found)
+
+        await self.until(reported, "Kueue is not connected to all workers")
 
     def stop(self, *, kill: bool = False) -> None:
         if self._process is not None:
@@ -285,7 +295,7 @@ class Fleet:
             self.operators.append(operator(site.cluster, self._directory, self.namespace, enable, **more))
         await asyncio.gather(*(operator.ready() for operator in self.operators))
 
-    async def until(self, holds: Callable[[], Awaitable[Any]], what: str, *, limit: float = 30.0) -> Any:
+    async def until(self, holds: Callable[[], Awaitable[Any]], what: str, *, limit: float = LIMIT) -> Any:
         return await until(holds, what, limit=limit, report=self.report)
 
     def report(self) -> str:
@@ -375,8 +385,12 @@ async def fleet(sites: Fleet) -> AsyncIterator[Fleet]:
 
 @pytest.fixture
 async def built_in(sites: Fleet) -> AsyncIterator[Fleet]:
-    """With the AdmissionCheck of Kueue's own adapter."""
+    """With the AdmissionCheck of Kueue's own adapter, which has connected to all workers.
+
+    Kueue leaves out a worker while it connects, and waits 5, 10, 20 s … after each attempt that fails.
+    """
     await sites.set_up(controller=names.MULTIKUEUE)
+    await sites.connected()
     yield sites
     await sites.tear_down()
 

@@ -27,11 +27,11 @@ async def winner(fleet: Fleet, submitted: Any) -> str:
     )
 
 
-async def wins(fleet: Fleet, submitted: Any, worker: str, *, limit: float = 30) -> None:
+async def wins(fleet: Fleet, submitted: Any, worker: str) -> None:
     async def won() -> bool:
         return await winner(fleet, submitted) == worker
 
-    await fleet.until(won, f"{worker} does not win", limit=limit)
+    await fleet.until(won, f"{worker} does not win")
 
 
 # --- who wins ------------------------------------------------------------------------------------------
@@ -164,8 +164,8 @@ async def test_kueue_keeps_what_its_worker_evicts(built_in: Fleet) -> None:
         own = await workload(built_in, submitted)
         assert is_true(own, "Admitted") and not is_true(own, "Evicted")
         assert await winner(built_in, submitted) == on and await stands("Running")
-        # After workerLostTimeout, Kueue's eviction and its back-off before the next admission.
-        await wins(built_in, submitted, "w2" if on == "w1" else "w1", limit=90)
+        # After workerLostTimeout.
+        await wins(built_in, submitted, "w2" if on == "w1" else "w1")
 
 
 # --- an object of that name that somebody else made ----------------------------------------------------
@@ -189,7 +189,7 @@ async def test_kueue_deletes_what_others_made(built_in: Fleet) -> None:
         async def gone() -> bool:
             return await built_in.workers["w1"].find(FOO, "b") is None
 
-        await built_in.until(gone, "it is still there", limit=60)
+        await built_in.until(gone, "it is still there")
 
 
 async def test_ours_asks_another_worker(fleet: Fleet) -> None:

@@ -161,11 +161,7 @@ def hanging(cluster: Cluster) -> Iterator[None]:
 
 async def one_beside(fleet: Fleet) -> bool:
     """Whether a job gets to w2 in the first seconds in which w1 hangs."""
-
-    async def connected() -> bool:
-        return {await is_active(fleet, name) for name in fleet.workers} == {"True"}
-
-    await fleet.until(connected, "Kueue is not connected")
+    await fleet.connected()
     await submit(fleet, "a")
     await runs(fleet, "a")
     with hanging(fleet.workers["w1"].cluster):
@@ -201,10 +197,17 @@ async def given_up(fleet: Fleet, submitted: Any) -> datetime:
     return cast(datetime, await fleet.until(found, "it is never given up"))
 
 
+async def looked(fleet: Fleet, submitted: Any, seconds: float) -> bool:
+    """Whether Kueue's last look at the job's worker was so long ago, to a second and a half."""
+    (check,) = (await workload(fleet, submitted))["status"]["admissionChecks"]
+    ago = (datetime.now(UTC) - parse_time(check["lastTransitionTime"])).total_seconds()
+    return seconds <= ago <= seconds + 1.5
+
+
 async def restart(fleet: Fleet, site: Site) -> None:
     """Its API server; and its Kueue, which would look again only after a while."""
     revive(site.cluster)
-    await fleet.until(partial(serves, site, FOO), "its API server does not come back", limit=60)
+    await fleet.until(partial(serves, site, FOO), "its API server does not come back")
     site.cluster.stop_component("kueue")
     revive(site.cluster)
 
@@ -216,7 +219,10 @@ async def test_kueue_counts_from_its_last_look(built_in: Fleet) -> None:
         submitted = await submit(built_in, "a")
         first = await runs(built_in, "a")
         one, two = built_in.workers[first].cluster, built_in.workers[other(first)].cluster
-        await asyncio.sleep(KUEUES_TIMEOUT - 2)
+        # It looks at least so often; the loss comes late between two looks.
+        await built_in.until(
+            partial(looked, built_in, submitted, KUEUES_TIMEOUT - 3), "it looks all the time"
+        )
         for site in built_in.workers.values():
             stack.push_async_callback(restart, built_in, site)
         one.stop_component("kube-apiserver")

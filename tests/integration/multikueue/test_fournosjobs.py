@@ -133,7 +133,7 @@ async def clean(fleet: Fleet) -> None:
         return not await left()
 
     try:
-        await fleet.until(nothing, "something is left on a worker", limit=90)
+        await fleet.until(nothing, "something is left on a worker")
     except AssertionError as error:
         error.add_note("\n".join(await left()))
         raise

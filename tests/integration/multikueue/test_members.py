@@ -70,7 +70,7 @@ async def test_it_becomes_a_worker_and_ceases_to_be(fleet: Fleet) -> None:
     async def connected() -> bool:
         return await active(fleet, name) == ("True", "Active")
 
-    await fleet.until(connected, "Kueue does not connect to it", limit=60)
+    await fleet.until(connected, "Kueue does not connect to it")
     copied, worker = await copy(fleet, name), await found(fleet, name)
     assert copied["metadata"]["ownerReferences"][0]["uid"] == uid_of(worker)
     original = await client.get(SECRET, fleet.manager.key("its-kubeconfig"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from fournos.multikueue.renew import Renew, dial_over_http, executors
 from fournos.runtime.clock import SystemClock
 from tests.integration.conftest import Server
 from tests.integration.test_rbac import PLURALS, parse
+from tests.waiting import until
 
 FOLDER = Path(__file__).resolve().parents[3] / "deploy" / "multikueue"
 MANAGER = "system:serviceaccount:fournos-system:fournos-multikueue"
@@ -134,7 +136,8 @@ MAY_NOT = {
 async def test_rights(server: Server, rights: None) -> None:
     for user, wanted in MAY.items():
         for right in wanted:
-            assert await may(server, user, right), f"{user} may not {right}"
+            # The API server's authorizer reads roles and bindings by watch.
+            await until(partial(may, server, user, right), f"{user} may not {right}", pause=0.1)
     for user, refused in MAY_NOT.items():
         for right in refused:
             assert not await may(server, user, right), f"{user} may {right}"

@@ -24,6 +24,7 @@ from tests.integration.appwrappers.stage import pod
 from tests.integration.jobs.executors import completed_job
 from tests.integration.jobs.operator import Operator
 from tests.integration.multikueue.conftest import Fleet, Site, hired, typed, unreachable
+from tests.waiting import LIMIT
 
 QUEUE = {"kueue.x-k8s.io/queue-name": "q"}
 
@@ -56,7 +57,7 @@ async def status(site: Site, resource: Resource, name: str) -> dict[str, Any]:
     return dict(((await site.find(resource, name)) or {}).get("status") or {})
 
 
-async def has(fleet: Fleet, resource: Resource, name: str, phase: str, *, limit: float = 30) -> Obj:
+async def has(fleet: Fleet, resource: Resource, name: str, phase: str, *, limit: float = LIMIT) -> Obj:
     async def there() -> Obj | None:
         found = await fleet.manager.find(resource, name)
         return found if ((found or {}).get("status") or {}).get("phase") == phase else None

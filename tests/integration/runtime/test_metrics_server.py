@@ -26,7 +26,7 @@ from fournos.runtime.webhook.secret import BUNDLE
 from tests.integration.appwrappers.test_rbac import NAMESPACE, apply
 from tests.integration.conftest import Server
 from tests.unit.deploy.monitoring import exported, metrics_in, queries
-from tests.waiting import free_port
+from tests.waiting import LIMIT, free_port, until
 
 ROOT = Path(__file__).resolve().parents[3]
 ACCOUNTS = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
@@ -103,7 +103,7 @@ async def scraped(
     log = tmp_path / "log"
     process = start(own, port, health, log)
     try:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(LIMIT):
             while True:
                 assert process.poll() is None, log.read_text()
                 data = (await client.get(SECRET, Key(NAMESPACE, "appwrapper-metrics-cert"))).get("data") or {}
@@ -141,12 +141,12 @@ async def test_metrics_are_for_those_with_the_right_alone(server: Server, scrape
         "subjects": [{"kind": "ServiceAccount", "name": SCRAPER, "namespace": NAMESPACE}],
     }
     await server.apply(f"{BINDINGS}/{SCRAPER}", binding)
-    for _ in range(100):  # the authorizer reads bindings by watch
+
+    async def read() -> str:
         status, text = await scraped.get(bearer)
-        if status == 200:
-            break
-        await asyncio.sleep(0.1)
-    assert status == 200, text
+        return text if status == 200 else ""
+
+    text = await until(read, "the authorizer reads bindings by watch", pause=0.1)
     # What the published operator's own acceptance test looks for.
     assert "controller_runtime_reconcile_total{" in text
     assert "appwrapper_phase_total" in text

@@ -26,7 +26,7 @@ from fournos.runtime.metrics import Metrics
 from fournos.runtime.process import run
 from fournos.runtime.steps import CopySecret, Create, Delete, Patch
 from tests.integration.conftest import Server, install
-from tests.waiting import until
+from tests.waiting import LIMIT, until
 
 TOY = Resource("test.fournos.dev", "v1", "Toy", "toys")
 TOY_CRD = {
@@ -170,22 +170,22 @@ async def test_events_are_accepted_and_counted(
 
 async def test_a_lease_is_taken_held_released_and_taken_over(api: Client, namespace: str) -> None:
     clock, key = SystemClock(), Key(namespace, "fournos")
-    one = Lease(api, key, "one", clock, duration=3, renew_deadline=2, interval=0.5)
-    two = Lease(api, key, "two", clock, duration=3, renew_deadline=2, interval=0.5)
+    one = Lease(api, key, "one", clock, duration=7, renew_deadline=6, interval=0.5)
+    two = Lease(api, key, "two", clock, duration=7, renew_deadline=6, interval=0.5)
     await one.acquire()
     holding = asyncio.create_task(one.hold())
     with pytest.raises(TimeoutError):
-        await asyncio.wait_for(two.acquire(), 4)
+        await asyncio.wait_for(two.acquire(), 8)
     one.check()
     holding.cancel()
     await asyncio.wait([holding])
     await one.release()
-    await asyncio.wait_for(two.acquire(), 2)
+    await asyncio.wait_for(two.acquire(), 6)  # before it would expire
     with pytest.raises(NotLeaderError):
         one.check()
     spec = (await api.get(LEASE, key))["spec"]
     assert (spec["holderIdentity"], spec["leaseTransitions"]) == ("two", 1)
-    await asyncio.wait_for(one.acquire(), 6)  # `two` stands still: its lease expires
+    await asyncio.wait_for(one.acquire(), LIMIT)  # `two` stands still: its lease expires
     with pytest.raises(NotLeaderError):
         two.check()
 
@@ -230,7 +230,7 @@ async def replica(kubeconfig: Path, namespace: str, name: str, stop: asyncio.Eve
     credentials = load(kubeconfig, None)
     async with Client(credentials) as lease_api:
         lease = Lease(
-            lease_api, Key(namespace, "toys"), name, clock, duration=3, renew_deadline=2, interval=0.5
+            lease_api, Key(namespace, "toys"), name, clock, duration=30, renew_deadline=25, interval=0.5
         )
         async with Client(credentials, guard=lease.check, observer=metrics.requests("local")) as api:
             recorder = Recorder(api, clock, metrics, instance=name)

@@ -25,7 +25,7 @@ from fournos.runtime.webhook.certificates import Terms
 from fournos.runtime.webhook.registration import LABEL, Address
 from fournos.runtime.webhook.server import WebhookServer
 from fournos.runtime.webhook.types import Webhook
-from tests.waiting import free_port
+from tests.waiting import LIMIT, free_port
 
 TERMS = Terms(timedelta(hours=1), timedelta(minutes=30), timedelta(minutes=1))
 
@@ -126,7 +126,7 @@ class Replicas:
         jobs = [rotator.run(), server.run(port=port, host="127.0.0.1")]
         tasks = [asyncio.create_task(job) for job in jobs]
         self._stack.push_async_callback(_end, tasks)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(LIMIT):
             while found := [*server.problems(), *rotator.problems()]:
                 assert not any(task.done() for task in tasks), found
                 await asyncio.sleep(0.02)

@@ -20,7 +20,7 @@ from fournos.runtime.webhook.registration import LABEL
 from tests.integration.appwrappers.test_rules import path, unqueued
 from tests.integration.conftest import Server
 from tests.integration.webhook.conftest import address_for
-from tests.waiting import free_port
+from tests.waiting import LIMIT, free_port, until
 
 ROOT = Path(__file__).resolve().parents[3]
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {}}
@@ -54,7 +54,7 @@ class Process:
             return answer.status, await answer.text()
 
     async def ready(self) -> None:
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(LIMIT):
             while True:
                 assert self.process.poll() is None, self.log.read_text()
                 try:
@@ -82,20 +82,20 @@ async def process(
 
 
 async def test_a_process_serves_counts_and_ends(server: Server, namespace: str, process: Process) -> None:
-    for _ in range(300):  # the API server reads the configurations by watch
+
+    async def refused() -> bool:
         status, answer = await server(
             "POST", path(namespace), unqueued(components=[{"template": SERVICE}]), dryRun="All"
         )
-        if status == 422:
-            break
-        await asyncio.sleep(0.1)
-    assert "components contain no podspecs" in answer["message"]
+        return status == 422 and "components contain no podspecs" in answer["message"]
+
+    await until(refused, "the API server reads the configurations by watch", pause=0.1)
     status, made = await server("POST", path(namespace), unqueued())
     assert status == 201, made
     assert "workload.codeflare.dev/user" in made["metadata"]["labels"]
     _, metrics = await process.get("metrics")
     assert 'fournos_webhook_reviews_total{verdict="changed",webhook="mappwrapper.kb.io"}' in metrics
     process.process.send_signal(signal.SIGTERM)
-    assert await asyncio.to_thread(process.process.wait, 60) == 0
+    assert await asyncio.to_thread(process.process.wait, LIMIT) == 0
     output = process.log.read_text()
     assert "Traceback" not in output and "PRIVATE KEY" not in output

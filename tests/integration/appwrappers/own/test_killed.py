@@ -24,6 +24,7 @@ from tests.integration.appwrappers.conftest import settings
 from tests.integration.appwrappers.stage import AppWrapperStage, job, pod
 from tests.integration.jobs.operator import Operator
 from tests.integration.killing import killed_after_each_write
+from tests.waiting import LIMIT
 
 
 class FaultStage:
@@ -78,7 +79,7 @@ class FaultStage:
         with contextlib.suppress(NotFoundError):
             await self.stage.client.delete(LEASE, Key(self.stage.namespace, "appwrappers"))
 
-    async def until(self, look: Callable[[], Any], message: str, *, limit: float = 30) -> Any:
+    async def until(self, look: Callable[[], Any], message: str, *, limit: float = LIMIT) -> Any:
         return await self.stage.until(look, message, limit=limit)
 
     def one(self, resource: Any) -> Obj:
@@ -147,4 +148,4 @@ async def test_evicted_and_deleted(faults: FaultStage) -> None:
     await stage.client.delete(APPWRAPPER, Key(stage.namespace, "short"))
     written = await killed_after_each_write(faults, lambda: not faults.one(APPWRAPPER))
     assert "patch appwrappers" in written  # the finalizer
-    await stage.until(lambda: not faults.one(WORKLOAD), "the Workload stays", limit=60)
+    await stage.until(lambda: not faults.one(WORKLOAD), "the Workload stays")

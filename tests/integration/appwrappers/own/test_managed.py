@@ -31,7 +31,7 @@ async def test_on_the_manager_only_its_workload_is_made(stage: AppWrapperStage) 
     await stage.condition("far", "Finished", "True", "Succeeded")
     name = (await stage.workload("far"))["metadata"]["name"]
     await stage.client.delete(APPWRAPPER, Key(stage.namespace, "far"))
-    await stage.gone(WORKLOAD, name, limit=60)
+    await stage.gone(WORKLOAD, name)
 
 
 async def test_on_the_worker_the_workload_that_came_first_is_taken_over(stage: AppWrapperStage) -> None:

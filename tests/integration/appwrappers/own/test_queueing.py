@@ -36,7 +36,7 @@ async def test_from_the_queue_to_the_end(stage: AppWrapperStage) -> None:
     await stage.gone(APPWRAPPER, name)
     await stage.gone(POD, "whole-pod")
     # The garbage collector learns of a new CRD within half a minute.
-    await stage.gone(WORKLOAD, workload["metadata"]["name"], limit=60)
+    await stage.gone(WORKLOAD, workload["metadata"]["name"])
 
 
 async def _let_go(stage: AppWrapperStage, name: str) -> bool:
@@ -80,9 +80,9 @@ async def test_hold_and_drain_takes_everything_down_and_it_comes_back(stage: App
 
 async def test_the_longest_execution_time(stage: AppWrapperStage) -> None:
     stage.kubelet.endless.add("long")
-    await stage.submit("long", pod("long"), labels={"kueue.x-k8s.io/max-exec-time-seconds": "2"})
-    await stage.phase("long", "Running")
-    assert (await stage.workload("long"))["spec"]["maximumExecutionTimeSeconds"] == 2
+    await stage.submit("long", pod("long"), labels={"kueue.x-k8s.io/max-exec-time-seconds": "6"})
+    await stage.until(lambda: stage.kubelet.seen, "it does not start")
+    assert (await stage.workload("long"))["spec"]["maximumExecutionTimeSeconds"] == 6
     await stage.condition("long", "Evicted", "True", "DeactivatedDueToMaximumExecutionTimeExceeded")
     await stage.phase("long", "Suspended")
     assert stage.kubelet.live() == []

@@ -15,6 +15,8 @@ from tests.integration.appwrappers.stage import AppWrapperStage, pod_spec
 GADGET = Resource("example.com", "v1", "Gadget", "gadgets")
 MISSING = Resource("example.com", "v1", "Missing", "missings")
 
+GRACES = ("admission", "warmup", "failure")
+
 
 @pytest.fixture
 async def gadgets(stage: AppWrapperStage) -> AsyncIterator[AppWrapperStage]:
@@ -52,7 +54,7 @@ async def gadgets(stage: AppWrapperStage) -> AsyncIterator[AppWrapperStage]:
     await stage.client.delete(CUSTOM_RESOURCE_DEFINITION, Key("", name))
 
 
-async def submit(stage: AppWrapperStage, name: str, kind: Resource = GADGET) -> str:
+async def submit(stage: AppWrapperStage, name: str, kind: Resource = GADGET, *, grace: str = "1h") -> str:
     template: dict[str, Any] = {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -61,29 +63,35 @@ async def submit(stage: AppWrapperStage, name: str, kind: Resource = GADGET) -> 
     }
     pods = [{"path": "template.spec.template", "replicas": 1}]
     return await stage.submit(
-        name, annotations={"retryLimit": "0"}, components=[{"template": template, "podSets": pods}]
+        name,
+        annotations={
+            "retryLimit": "0",
+            "failureGracePeriodDuration": GRACE,
+            "warmupGracePeriodDuration": GRACE,
+        },
+        components=[{"template": template, "podSets": pods}],
     )
 
 
 async def test_its_end_is_observed_by_its_own_event(gadgets: AppWrapperStage) -> None:
-    """Long before any grace is over, which is a minute at least."""
+    """Long before any grace is over."""
     stage = gadgets
     for name in ("lost", "broken"):
         await submit(stage, name)
         await stage.phase(name, "Running")
     await stage.client.delete(GADGET, Key(stage.namespace, "lost"))
-    found = await stage.phase("lost", "Failed", limit=20)
+    found = await stage.phase("lost", "Failed")
     assert (condition(found, "Unhealthy") or {})["reason"] == "MissingComponent"
     status = {"type": "Failed", "status": "True", "reason": "Broken", "message": "a cog is missing"}
     await stage.patch(GADGET, "broken", {"status": {"conditions": [status]}}, subresource="status")
-    found = await stage.phase("broken", "Failed", limit=20)
+    found = await stage.phase("broken", "Failed")
     assert "broken: Broken: a cog is missing" in (condition(found, "Unhealthy") or {})["message"]
     await stage.gone(GADGET, "broken")
 
 
 async def test_a_kind_that_is_not_installed_blocks_nothing_else(gadgets: AppWrapperStage) -> None:
     stage = gadgets
-    await submit(stage, "absent", MISSING)
+    await submit(stage, "absent", MISSING, grace="2s")
     found = await stage.phase("absent", "Failed")
     assert (condition(found, "Unhealthy") or {})["reason"] == "CreateFailed"
     await submit(stage, "after")

@@ -12,7 +12,8 @@ from tests.integration.appwrappers.own.conftest import CONFIG
 
 NAME = "fournos-test-waiting"
 PODS_READY_WITHIN = 5
-STRATEGY = {"backoffBaseSeconds": 1, "backoffMaxSeconds": 2, "backoffLimitCount": 1}
+STRATEGY = {"backoffBaseSeconds": 5, "backoffMaxSeconds": 5, "backoffLimitCount": 1}
+"""The backoff is as long as each state in between must last to be seen."""
 WAITS = {"timeout": f"{PODS_READY_WITHIN}s", "requeuingStrategy": STRATEGY}
 
 

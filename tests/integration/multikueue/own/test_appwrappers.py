@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 from fournos.api.conditions import condition, is_true
@@ -30,6 +31,11 @@ async def kubelet(fleet: Fleet) -> AsyncIterator[Kubelet]:
 async def start(fleet: Fleet) -> None:
     await submit(fleet, APPWRAPPER, "a", suspend=True, components=[{"template": pod("inner")}])
     await has(fleet, APPWRAPPER, "a", "Running")
+
+
+def ran(node: Kubelet, pods: int) -> bool:
+    """Whether so many pods were made, as the node's own watch has it."""
+    return len(node.seen) == pods
 
 
 async def the_workload(fleet: Fleet) -> Obj:
@@ -67,7 +73,7 @@ async def test_evicted_on_either_side_it_runs_again(fleet: Fleet) -> None:
             await fleet.until(stopped, "it does not stop")
             await site.stop_policy("None")
             await has(fleet, APPWRAPPER, "a", "Running")
-            assert len(node.seen) == number + 1
+            await fleet.until(partial(ran, node, number + 1), "no new pod")
         node.finish("inner")
         await finished(fleet)
 
