@@ -64,11 +64,7 @@ async def submit(stage: AppWrapperStage, name: str, kind: Resource = GADGET, *, 
     pods = [{"path": "template.spec.template", "replicas": 1}]
     return await stage.submit(
         name,
-        annotations={
-            "retryLimit": "0",
-            "failureGracePeriodDuration": GRACE,
-            "warmupGracePeriodDuration": GRACE,
-        },
+        annotations={"retryLimit": "0", **{f"{one}GracePeriodDuration": grace for one in GRACES}},
         components=[{"template": template, "podSets": pods}],
     )
 
