@@ -272,10 +272,7 @@ async def _opened(url: str, files: _Sqlite | _Server) -> AsyncIterator[Store]:
 
 
 async def _job_page(store: Store, identity: Identity) -> None:
-    assert await store.get(identity)
-    await store.waits(identity)
-    for name in Document:
-        await store.document(identity, name)
+    assert await store.detail(Query(namespaces=None, uid=identity.uid), tuple(Document))
 
 
 async def _timed(work: Awaitable[Any]) -> float:

@@ -167,3 +167,14 @@ class Page:
     runs: tuple[Run, ...]
     cursor: str = ""
     """The cursor of the next page; "" if this is the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """One run with what belongs to it."""
+
+    run: Run
+    waits: tuple[Interval, ...] = ()
+    """The waiting ledger, oldest first."""
+    documents: Mapping[Document, Any] = field(default_factory=dict)
+    """Those of the documents that were asked for and exist."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, Protocol
@@ -14,7 +15,7 @@ from fournos.history.api.errors import NotFoundError
 from fournos.history.api.models import Keep, RunDetail
 from fournos.history.api.parameters import NoParameters, Parameters, RunFilter, Text
 from fournos.history.api.routes import Call, Route
-from fournos.history.records import Document, Identity, Interval, Page, Query, Run
+from fournos.history.records import Detail, Document, Identity, Page, Query, Run
 
 _UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -23,7 +24,7 @@ class Store(Protocol):
     """What of the store is needed here; `fournos.history.store` has it."""
 
     async def find(self, query: Query) -> Page: ...
-    async def waits(self, identity: Identity) -> tuple[Interval, ...]: ...
+    async def detail(self, query: Query, documents: Sequence[Document] = ()) -> Detail | None: ...
     async def document(self, identity: Identity, document: Document) -> Any | None: ...
     async def namespaces(self) -> list[tuple[str, str]]: ...
     async def keep(self, identity: Identity, on: bool, *, by: str, reason: str, now: datetime) -> bool: ...
@@ -52,14 +53,31 @@ async def found(service: Service, call: Call) -> Run:
 
 async def named(service: Service, call: Call, asked: str) -> Run:
     """Returns a run of the call's namespace, by its UID or the newest of its name.  Raises NotFoundError."""
+    page = await service.store.find(_query(call, asked))
+    if not page.runs:
+        raise _not_found(asked)
+    return page.runs[0]
+
+
+async def _detail(service: Service, call: Call, *documents: Document) -> Detail:
+    """Returns the run of the path with its ledger and these documents, in one read of the store."""
+    asked = call.path["run"]
+    detail = await service.store.detail(_query(call, asked), documents)
+    if detail is None:
+        raise _not_found(asked)
+    return detail
+
+
+def _query(call: Call, asked: str) -> Query:
     query = Query(namespaces=call.scope.namespaces, namespace=call.namespace, limit=1)
     query = replace(query, uid=asked) if _UID.fullmatch(asked) else replace(query, name=asked)
     if kind := getattr(call.parameters, "kind", ""):
         query = replace(query, kinds=(kind,))
-    page = await service.store.find(query)
-    if not page.runs:
-        raise NotFoundError(f'runs.history.fournos.dev "{asked}" not found', name=asked)
-    return page.runs[0]
+    return query
+
+
+def _not_found(asked: str) -> NotFoundError:
+    return NotFoundError(f'runs.history.fournos.dev "{asked}" not found', name=asked)
 
 
 async def list_runs(service: Service, call: Call) -> Page:
@@ -68,22 +86,26 @@ async def list_runs(service: Service, call: Call) -> Page:
 
 
 async def get_run(service: Service, call: Call) -> RunDetail:
-    run = await found(service, call)
+    detail = await _detail(service, call)
+    run = detail.run
     here = f"/api/v1/namespaces/{run.identity.namespace}/runs/{run.identity.uid}/documents"
     return RunDetail(
         run,
-        await service.store.waits(run.identity),
+        detail.waits,
         {document.value: f"{here}/{document.value}" for document in Document},
     )
 
 
 async def get_document(service: Service, call: Call) -> Any:
-    run = await found(service, call)
     name = call.path["document"]
     known = {document.value: document for document in Document}
-    value = await service.store.document(run.identity, known[name]) if name in known else None
+    wanted = [known[name]] if name in known else []
+    detail = await _detail(service, call, *wanted)
+    value = next(iter(detail.documents.values()), None)
     if value is None:
-        raise NotFoundError(f"{run.name} has no document {name}; there are: {', '.join(known)}", name=name)
+        raise NotFoundError(
+            f"{detail.run.name} has no document {name}; there are: {', '.join(known)}", name=name
+        )
     return value
 
 

@@ -10,7 +10,7 @@ from fournos.history.artifacts.archive import Artifacts
 from fournos.history.artifacts.rules import Artifact, Limits
 from fournos.history.blobs import Blobs
 from fournos.history.compare.comparison import RowKey
-from fournos.history.records import Document, Identity, Interval, Page, Query
+from fournos.history.records import Detail, Document, Identity, Page, Query
 from fournos.history.regressions.series import Series
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.store import Store
@@ -33,8 +33,8 @@ class Backend:
     async def find(self, query: Query) -> Page:
         return await (await self._reading()).find(query)
 
-    async def waits(self, identity: Identity) -> tuple[Interval, ...]:
-        return await (await self._reading()).waits(identity)
+    async def detail(self, query: Query, documents: Sequence[Document] = ()) -> Detail | None:
+        return await (await self._reading()).detail(query, documents)
 
     async def document(self, identity: Identity, document: Document) -> Any | None:
         return await (await self._reading()).document(identity, document)

@@ -6,7 +6,6 @@ import functools
 import hashlib
 from typing import Any
 
-import orjson
 from pydantic import TypeAdapter
 
 
@@ -18,7 +17,7 @@ def adapter(kind: Any) -> TypeAdapter[Any]:
 
 def body(value: Any, kind: Any) -> bytes:
     """Returns the value as JSON, in the names of the API."""
-    return orjson.dumps(adapter(kind).dump_python(value, mode="json", by_alias=True))
+    return adapter(kind).dump_json(value, by_alias=True)
 
 
 def etag(content: bytes) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from sqlalchemy import URL, Connection, Table, event, make_url
+from sqlalchemy import URL, Connection, Engine, Table, create_engine, event, make_url
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -25,16 +26,29 @@ INSERT: Final[Mapping[str, Callable[[Table], Any]]] = {
     "postgresql": postgresql.insert,
 }
 """Dialect → its INSERT, which unlike the common one has `on_conflict_do_update`."""
+_THREADS: Final = 4
+"""Transactions of SQLite that run beside each other."""
+
+T = TypeVar("T")
 
 
 class Database:
-    """An open database.  In SQLite at most one transaction writes at a time, in this process alone."""
+    """An open database.  In SQLite at most one transaction writes at a time, in this process alone.
 
-    def __init__(self, engine: AsyncEngine, lock: WriterLock | None, *, writable: bool) -> None:
+    `read` and `write` run a whole transaction; `reading` and `writing` give a connection whose statements are
+    awaited one by one, each of which costs SQLite several changes of the thread.
+    """
+
+    def __init__(
+        self, engine: AsyncEngine, lock: WriterLock | None, *, writable: bool, sync: Engine | None = None
+    ) -> None:
+        """`sync`: for SQLite, which blocks the thread that uses it."""
         self._engine = engine
         self._lock = lock
         self._writable = writable
         self._turn = asyncio.Lock()
+        self._sync = sync
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="history")
 
     @property
     def dialect(self) -> str:
@@ -47,6 +61,41 @@ class Database:
         name = self._engine.url.database
         return Path(name) if self.dialect == "sqlite" and name else None
 
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Calls `work` in a transaction that only reads, and returns its result."""
+        if self._sync is not None:
+            with translated():
+                return await self._in_thread(self._sync, work, writes=False)
+        async with self.reading() as connection:
+            return await connection.run_sync(work)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Calls `work` in a transaction that is committed at its end, and rolled back after an exception."""
+        if self._sync is not None:
+            self._require_writable()
+            with translated():
+                async with self._turn:
+                    return await self._in_thread(self._sync, work, writes=True)
+        async with self.writing() as connection:
+            return await connection.run_sync(work)
+
+    async def _in_thread(self, engine: Engine, work: Callable[[Connection], T], *, writes: bool) -> T:
+        def transaction() -> T:
+            with engine.connect().execution_options(**{_WRITES: writes}) as connection, connection.begin():
+                return work(connection)
+
+        running = asyncio.get_running_loop().run_in_executor(self._threads, transaction)
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            # The thread cannot be stopped, and the next transaction must not begin beside it.
+            await asyncio.wait([running])
+            raise
+
+    def _require_writable(self) -> None:
+        if not self._writable:
+            raise StoreUsageError("The history's database is open for reading only")
+
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncConnection]:
         """A connection in a transaction that only reads."""
@@ -57,8 +106,7 @@ class Database:
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncConnection]:
         """A connection in a transaction that is committed at the end, and rolled back after an exception."""
-        if not self._writable:
-            raise StoreUsageError("The history's database is open for reading only")
+        self._require_writable()
         with translated():
             if self.dialect != "sqlite":
                 async with self._engine.begin() as connection:
@@ -77,6 +125,9 @@ class Database:
                 yield await connection.execution_options(isolation_level="AUTOCOMMIT")
 
     async def close(self) -> None:
+        await asyncio.to_thread(self._threads.shutdown)
+        if self._sync is not None:
+            self._sync.dispose()
         await self._engine.dispose()
         if self._lock is not None:
             self._lock.release()
@@ -96,8 +147,8 @@ async def open_database(url: str, *, writable: bool = True, busy_seconds: float 
             lock = _lock_for(path)
         else:
             _require_file(path)
-    engine = _engine(parsed, busy_seconds)
-    database = Database(engine, lock, writable=writable)
+    sync = _sync_engine(parsed, busy_seconds) if parsed.get_backend_name() == "sqlite" else None
+    database = Database(_engine(parsed, busy_seconds), lock, writable=writable, sync=sync)
     try:
         await _bring_up_to_date(database, writable=writable)
     except BaseException:
@@ -158,12 +209,27 @@ def _parsed(url: str) -> URL:
 def _engine(url: URL, busy_seconds: float) -> AsyncEngine:
     if url.get_backend_name() == "sqlite":
         engine = create_async_engine(url, pool_timeout=busy_seconds, connect_args={"timeout": busy_seconds})
-        event.listen(engine.sync_engine, "connect", _prepare_sqlite)
-        event.listen(engine.sync_engine, "begin", _begin_sqlite)
+        _listen(engine.sync_engine)
         return engine
     return create_async_engine(
         url, pool_timeout=busy_seconds, pool_pre_ping=True, connect_args={"timeout": busy_seconds}
     )
+
+
+def _sync_engine(url: URL, busy_seconds: float) -> Engine:
+    """Returns the engine of SQLite whose connections are used by one thread after the other."""
+    engine = create_engine(
+        url.set(drivername="sqlite"),
+        pool_timeout=busy_seconds,
+        connect_args={"timeout": busy_seconds, "check_same_thread": False},
+    )
+    _listen(engine)
+    return engine
+
+
+def _listen(engine: Engine) -> None:
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
 
 
 def _prepare_sqlite(connection: Any, _record: Any) -> None:

@@ -1,15 +1,16 @@
 """The statement of one page: by an index, in its order, no further than the page goes.  Pure.
 
-A page is read by the index of one filter, the first in `FILTERS` that the query uses; the other filters are
-tests of the rows that it yields.  Several values of that filter are read as one ordered list each, and
-merged: an `IN` would have to be sorted, however long it is.
+A page is read by the index of one filter, the leading one; the other filters are tests of the rows that it
+yields.  It is the filter that leaves the fewest runs, which `probe` counts up to a bound where that is not
+clear from the names.  Several values of it are read as one ordered list each, and merged: an `IN` would have
+to be sorted, however long it is.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from sqlalchemy.sql.operators import custom_op
 
 from fournos.history.records import PAGE_MAX, Query
 from fournos.history.store.errors import StoreQueryError
-from fournos.history.store.rows import COLUMNS
+from fournos.history.store.rows import columns
 from fournos.history.store.schema import FILTERS, ID, Time, labels, microseconds, runs, time_of
 from fournos.history.store.text import folded, indexed
 
@@ -28,23 +29,43 @@ _MERGED: Final = 16
 _FIRST: Final = ("uid", "fingerprints", "name", "labels")
 _ORDER: Final = (*_FIRST, *(name for name in FILTERS if name not in _FIRST))
 """The filters that can lead, the one that usually leaves the fewest runs first."""
+_FEW: Final = frozenset({"uid", "name"})
+"""Filters that leave few runs, whatever their value."""
+_PROBED: Final = 2_000
+"""A filter is counted no further: reading the rows of so many runs takes a few milliseconds."""
 
 
-def page_statement(query: Query, dialect: str) -> Select[Any] | None:
+def probe(query: Query, dialect: str) -> tuple[Sequence[str], Select[Any]] | None:
+    """Returns the filters among which the leading one is to be chosen, and the statement of their counts.
+
+    None: there is no choice.
+    """
+    keys = _Keys(query, dialect)
+    leading = keys.leading()
+    if len(leading) < 2 or leading[0] in _FEW:
+        return None
+    return leading, select(*(keys.count(name) for name in leading))
+
+
+def page_statement(query: Query, dialect: str, leading: str | None = None) -> Select[Any] | None:
     """Returns the statement of a page's rows and one more if there is one; None if no run can match.
 
+    `leading`: the filter that leaves the fewest runs; without it the first in a fixed order.
     Raises StoreQueryError for a query that is not valid.
     """
     if not 1 <= query.limit <= PAGE_MAX:
         raise StoreQueryError(f"limit: {query.limit} is not between 1 and {PAGE_MAX}")
-    keys = _Keys(query, dialect).statement().subquery("page")
+    keys = _Keys(query, dialect).statement(leading).subquery("page")
     if query.namespaces == ():
         return None
     return (
-        select(*COLUMNS)
+        select(*columns(dialect))
         .join(keys, keys.c.id == runs.c.id)
         .order_by(runs.c.submitted_at.desc(), runs.c.id.desc())
     )
+
+
+_LABEL: Final = labels.alias("leading")
 
 
 def cursor_of(submitted_at: datetime, number: int) -> str:
@@ -73,8 +94,23 @@ class _Keys:
         self._dialect = dialect
         self._values = _values(query)
 
-    def statement(self) -> Any:
-        leading = next((name for name in _ORDER if self._can_lead(name)), None)
+    def leading(self) -> list[str]:
+        """Returns the filters that can lead, the one that usually leaves the fewest runs first."""
+        return [name for name in _ORDER if self._can_lead(name)]
+
+    def count(self, name: str) -> Any:
+        """Returns the subquery of the number of runs that a filter leaves, up to _PROBED."""
+        if name == "labels":
+            some = self._labelled(select(literal(1)))
+        else:
+            column = FILTERS[name]
+            some = select(literal(1)).where(
+                column.in_(self._values[name]), *self._window(runs.c.submitted_at, runs.c.id)
+            )
+        return select(func.count()).select_from(some.limit(_PROBED).subquery()).scalar_subquery()
+
+    def statement(self, leading: str | None = None) -> Any:
+        leading = leading or next(iter(self.leading()), None)
         if leading == "labels":
             return self._by_label()
         tests = [*self._tests(leading), *self._window(runs.c.submitted_at, runs.c.id)]
@@ -102,15 +138,21 @@ class _Keys:
 
     def _by_label(self) -> Select[Any]:
         """Reads the index of one label in order of time."""
-        name, value = min(self._query.labels.items())
-        leading = labels.alias("leading")
+        name, _ = min(self._query.labels.items())
+        statement = self._labelled(select(_LABEL.c.submitted_at, _LABEL.c.run_id.label("id")))
         return (
-            select(leading.c.submitted_at, leading.c.run_id.label("id"))
-            .join(runs, runs.c.id == leading.c.run_id)
-            .where(leading.c.name == indexed(name), leading.c.value == indexed(value))
-            .where(*self._tests(f"label {name}"), *self._window(leading.c.submitted_at, leading.c.run_id))
-            .order_by(leading.c.submitted_at.desc(), leading.c.run_id.desc())
+            statement.join(runs, runs.c.id == _LABEL.c.run_id)
+            .where(*self._tests(f"label {name}"))
+            .order_by(_LABEL.c.submitted_at.desc(), _LABEL.c.run_id.desc())
             .limit(self._query.limit + 1)
+        )
+
+    def _labelled(self, statement: Select[Any]) -> Select[Any]:
+        name, value = min(self._query.labels.items())
+        return statement.where(
+            _LABEL.c.name == indexed(name),
+            _LABEL.c.value == indexed(value),
+            *self._window(_LABEL.c.submitted_at, _LABEL.c.run_id),
         )
 
     def _tests(self, leading: str | None) -> Iterator[ColumnElement[bool]]:

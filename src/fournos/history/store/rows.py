@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import fields
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, and_, or_
+import orjson
+from sqlalchemy import ColumnElement, Row, Text, and_, cast, func, or_, select, type_coerce
 
 from fournos.history.records import Ending, Identity, Interval, Run
-from fournos.history.store.schema import runs
+from fournos.history.store.schema import labels, runs
 from fournos.history.store.text import folded, indexed, message
 from fournos.insight.causes import Cause
 
 _PLAIN: Final = tuple(
     field.name for field in fields(Run) if field.name not in ("identity", "labels", "ending", "message")
 )
-COLUMNS: Final = tuple(
-    runs.c[name] for name in ("id", "cluster", "namespace", "uid", "ending", "message", *_PLAIN)
-)
-"""The columns of a Run, after the store's own key."""
+_HEAD: Final = ("id", "cluster", "namespace", "uid", "ending", "message")
+
+
+@cache
+def columns(dialect: str) -> tuple[ColumnElement[Any], ...]:
+    """Returns the columns that `run_of` reads: those of a run, after the store's own key, and its labels."""
+    theirs = select(_OBJECT[dialect](labels.c.name, labels.c.value)).where(labels.c.run_id == runs.c.id)
+    return (*(runs.c[name] for name in (*_HEAD, *_PLAIN)), theirs.scalar_subquery().label("labels"))
+
+
+_OBJECT: Final[dict[str, Any]] = {
+    "sqlite": lambda name, value: type_coerce(func.json_group_object(name, value), Text),
+    "postgresql": lambda name, value: cast(func.json_object_agg(name, value), Text),
+}
+"""Dialect → the JSON object of all rows, so that a page is one statement."""
 
 
 def identity_columns(identity: Identity) -> dict[str, str]:
@@ -55,15 +68,16 @@ def closed_at(run: Run) -> datetime | None:
     return min(run.ended_at or run.observed_at, run.observed_at)
 
 
-def run_of(row: Row[Any], labels: Mapping[str, str]) -> Run:
-    """Returns the run of a row with `COLUMNS`."""
-    found = row._mapping
+def run_of(row: Row[Any]) -> Run:
+    """Returns the run of a row with `columns`."""
+    values: tuple[Any, ...] = tuple(row)
+    _, cluster, namespace, uid, ending, text, *plain, found = values
     return Run(
-        identity=Identity(found["cluster"], found["namespace"], found["uid"]),
-        ending=Ending(found["ending"]),
-        message=found["message"],
-        labels=labels,
-        **{name: found[name] for name in _PLAIN},
+        identity=Identity(cluster, namespace, uid),
+        ending=Ending(ending),
+        message=text,
+        labels=orjson.loads(found) if found else {},
+        **dict(zip(_PLAIN, plain, strict=True)),
     )
 
 

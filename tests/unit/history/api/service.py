@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ from fournos.history.api.authentication import Authenticator, FrontProxy
 from fournos.history.api.authorization import Authorizer
 from fournos.history.api.runs import ROUTES
 from fournos.history.api.server import HistoryServer
-from fournos.history.records import Document, Identity, Interval, Page, Query, Run
+from fournos.history.records import Detail, Document, Identity, Page, Query, Run
 from fournos.kube.api import Listing
 from fournos.kube.errors import KubeError
 from fournos.kube.kinds import NAMESPACE, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
@@ -62,11 +62,13 @@ class MemoryStore:
             and (not query.kinds or run.kind in query.kinds)
         )
 
-    async def waits(self, identity: Identity) -> tuple[Interval, ...]:
-        return ()
-
-    async def document(self, identity: Identity, document: Document) -> Any | None:
-        return self.documents.get((identity.uid, document))
+    async def detail(self, query: Query, documents: Sequence[Document] = ()) -> Detail | None:
+        page = await self.find(query)
+        if not page.runs:
+            return None
+        run = page.runs[0]
+        found = {one: self.documents.get((run.identity.uid, one)) for one in documents}
+        return Detail(run, documents={one: value for one, value in found.items() if value is not None})
 
     async def namespaces(self) -> list[tuple[str, str]]:
         return sorted({(run.identity.namespace, run.namespace_uid) for run in self.runs})
