@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import text
 
 from fournos.history.records import Query, Record, Run
-from fournos.history.store import Store
+from fournos.history.store import Store, pages, reads
 from fournos.history.store.pages import page_statement
 from tests.history import a_run, at, everything
 
@@ -108,7 +108,11 @@ async def filled(store: Store) -> AsyncIterator[tuple[Store, list[Run]]]:
     yield store, made
 
 
-async def test_any_query_finds_what_matches(filled: tuple[Store, list[Run]]) -> None:
+@pytest.mark.parametrize("probed", [2_000, 40], ids=["few runs", "many runs"])
+async def test_any_query_finds_what_matches(
+    filled: tuple[Store, list[Run]], probed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "_PROBED", probed)
     store, made = filled
     source = random.Random(2)
     found_some = 0
@@ -124,6 +128,32 @@ async def test_any_query_finds_what_matches(filled: tuple[Store, list[Run]]) -> 
         assert found == wanted, query
         found_some += bool(found)
     assert found_some > 20, "most queries find nothing: they test little"
+
+
+@pytest.mark.parametrize(
+    ("filters", "leading"),
+    [
+        ({"pipelines": ("rare",), "labels": {"team": "a"}}, "pipelines"),
+        ({"pipelines": ("common",), "labels": {"team": "b"}}, "labels"),
+        ({"pipelines": ("common",), "owners": ("y", "z")}, "owners"),
+        ({"pipelines": ("rare",), "text": "job"}, "pipelines"),
+        ({"pipelines": ("common",), "text": "job"}, "text"),
+        ({"pipelines": ("common",), "text": "job", "since": at(5)}, "pipelines"),
+        ({"pipelines": ("common",)}, None),
+        ({"name": "job-1", "pipelines": ("common",)}, None),
+    ],
+    ids=str,
+)
+async def test_the_filter_that_leaves_the_fewest_runs_leads(
+    store: Store, filters: dict[str, Any], leading: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "_PROBED", 5)
+    for number in range(7):
+        rare = number == 6
+        fields = {"pipeline": "rare" if rare else "common", "owner": "xyz"[number % 3]}
+        await store.record(Record(a_run(number, **fields, labels={"team": "b" if rare else "a"})))
+    query = everything(**filters)
+    assert await store.database.read(lambda connection: reads.leading(connection, query)) == leading
 
 
 PLANS = {
@@ -144,6 +174,8 @@ PLANS = {
     "text": (everything(text="a"), "runs_text"),
     "label and phase": (everything(labels={"a": "b"}, phases=("c",)), "labels_value"),
     "owner and text": (everything(owners=("a",), text="b"), "runs_owner"),
+    "owner and text that leads": (everything(owners=("a",), text="b"), "runs_text", "text"),
+    "label and a phase that leads": (everything(labels={"a": "b"}, phases=("c",)), "runs_phase", "phases"),
     "phase and owner": (everything(phases=("a", "b"), owners=("c",)), "runs_owner"),
     "many namespaces": (Query(namespaces=tuple(map(str, range(500)))), "runs_time"),
     "many namespaces, one owner": (
@@ -153,8 +185,8 @@ PLANS = {
 }
 
 
-async def plan(store: Store, query: Query) -> list[str]:
-    statement = page_statement(query, "sqlite")
+async def plan(store: Store, query: Query, leading: str | None) -> list[str]:
+    statement = page_statement(query, "sqlite", leading)
     assert statement is not None
     async with store.reading() as connection:
         sql = statement.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
@@ -163,16 +195,17 @@ async def plan(store: Store, query: Query) -> list[str]:
 
 
 @pytest.mark.parametrize("continued", [False, True], ids=["first page", "next page"])
-@pytest.mark.parametrize(("query", "index"), PLANS.values(), ids=PLANS.keys())
+@pytest.mark.parametrize("planned", PLANS.values(), ids=PLANS.keys())
 async def test_sqlite_reads_a_page_by_its_index(
-    tmp_path: Path, query: Query, index: str, continued: bool
+    tmp_path: Path, planned: tuple[Any, ...], continued: bool
 ) -> None:
+    query, index, *leading = planned
     async with await Store.open(f"sqlite:///{tmp_path / 'history.db'}") as store:
         if continued:
             for number in range(2):
                 await store.record(Record(a_run(number)))
             query = replace(query, cursor=(await store.find(everything(limit=1))).cursor)
-        steps = await plan(store, query)
+        steps = await plan(store, query, leading[0] if leading else None)
     keyed = next((number for number, step in enumerate(steps) if index in step), None)
     assert keyed is not None, steps
     walked = index in ("runs_time", "runs_text")

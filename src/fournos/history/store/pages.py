@@ -31,20 +31,32 @@ _ORDER: Final = (*_FIRST, *(name for name in FILTERS if name not in _FIRST))
 """The filters that can lead, the one that usually leaves the fewest runs first."""
 _FEW: Final = frozenset({"uid", "name"})
 """Filters that leave few runs, whatever their value."""
+_TEXT: Final = "text"
+_LABEL: Final = labels.alias("leading")
+_NAMED: Final = runs.alias("leading")
 _PROBED: Final = 2_000
 """A filter is counted no further: reading the rows of so many runs takes a few milliseconds."""
 
 
 def probe(query: Query, dialect: str) -> tuple[Sequence[str], Select[Any]] | None:
-    """Returns the filters among which the leading one is to be chosen, and the statement of their counts.
+    """Returns the filters of which `chosen` takes the leading one, and the statement of their counts.
 
     None: there is no choice.
     """
     keys = _Keys(query, dialect)
     leading = keys.leading()
-    if len(leading) < 2 or leading[0] in _FEW:
+    if not leading or leading[0] in _FEW or len(leading) + bool(query.text) < 2:
         return None
     return leading, select(*(keys.count(name) for name in leading))
+
+
+def chosen(query: Query, leading: Sequence[str], counts: Sequence[int]) -> str:
+    """Returns the filter that leaves the fewest runs.
+
+    Where each leaves many, a text leads: its index has the names, which the rows would have to be read for.
+    """
+    fewest = min(range(len(leading)), key=counts.__getitem__)
+    return _TEXT if query.text and counts[fewest] >= _PROBED else leading[fewest]
 
 
 def page_statement(query: Query, dialect: str, leading: str | None = None) -> Select[Any] | None:
@@ -63,9 +75,6 @@ def page_statement(query: Query, dialect: str, leading: str | None = None) -> Se
         .join(keys, keys.c.id == runs.c.id)
         .order_by(runs.c.submitted_at.desc(), runs.c.id.desc())
     )
-
-
-_LABEL: Final = labels.alias("leading")
 
 
 def cursor_of(submitted_at: datetime, number: int) -> str:
@@ -113,6 +122,8 @@ class _Keys:
         leading = leading or next(iter(self.leading()), None)
         if leading == "labels":
             return self._by_label()
+        if leading == _TEXT:
+            return self._by_text()
         tests = [*self._tests(leading), *self._window(runs.c.submitted_at, runs.c.id)]
         if leading is None:
             return self._branch(*tests)
@@ -139,11 +150,23 @@ class _Keys:
     def _by_label(self) -> Select[Any]:
         """Reads the index of one label in order of time."""
         name, _ = min(self._query.labels.items())
-        statement = self._labelled(select(_LABEL.c.submitted_at, _LABEL.c.run_id.label("id")))
+        time, number = _LABEL.c.submitted_at, _LABEL.c.run_id
+        return self._joined(self._labelled(select(time, number.label("id"))), time, number, f"label {name}")
+
+    def _by_text(self) -> Select[Any]:
+        """Reads the index of all names in order of time, and the rows of those that match alone."""
+        time, number = _NAMED.c.submitted_at, _NAMED.c.id
+        statement = select(time, number).where(self._matches(_NAMED.c.search), *self._window(time, number))
+        return self._joined(statement, time, number, _TEXT)
+
+    def _joined(
+        self, statement: Select[Any], time: ColumnElement[Any], number: ColumnElement[Any], leading: str
+    ) -> Select[Any]:
+        """Returns the positions of a statement whose rows pass the other filters."""
         return (
-            statement.join(runs, runs.c.id == _LABEL.c.run_id)
-            .where(*self._tests(f"label {name}"))
-            .order_by(_LABEL.c.submitted_at.desc(), _LABEL.c.run_id.desc())
+            statement.join(runs, runs.c.id == number)
+            .where(*self._tests(leading))
+            .order_by(time.desc(), number.desc())
             .limit(self._query.limit + 1)
         )
 
@@ -169,9 +192,11 @@ class _Keys:
                     select(true()).select_from(row).where(*same, self._tested(row.c.value) == indexed(value))
                 )
                 yield found.exists()
-        if self._query.text:
-            position = func.instr if self._dialect == "sqlite" else func.strpos
-            yield position(runs.c.search, folded(self._query.text)) > 0
+        if self._query.text and leading != _TEXT:
+            yield self._matches(runs.c.search)
+
+    def _matches(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
+        return column.contains(folded(self._query.text), autoescape=True)
 
     def _tested(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
         """Returns the column as one that SQLite tests, without a look at its index.

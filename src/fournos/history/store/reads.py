@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Row, bindparam, select
 
 from fournos.history.records import Detail, Document, Identity, Interval, Page, Query, Run
 from fournos.history.store import rows
-from fournos.history.store.pages import cursor_of, page_statement, probe
+from fournos.history.store.pages import chosen, cursor_of, page_statement, probe
 from fournos.history.store.schema import documents, runs, waits
 from fournos.history.store.text import unpack
 
@@ -76,12 +76,15 @@ def batch(
     return found, list(map(rows.run_of, found))
 
 
+def leading(connection: Connection, query: Query) -> str | None:
+    """Returns the filter that leaves the fewest runs; None where the query alone decides."""
+    choice = probe(query, connection.dialect.name)
+    if choice is None:
+        return None
+    names, statement = choice
+    return chosen(query, names, connection.execute(statement).one())
+
+
 def _page(connection: Connection, query: Query) -> Sequence[Row[Any]]:
-    dialect = connection.dialect.name
-    leading = None
-    if (choice := probe(query, dialect)) is not None:
-        names, statement = choice
-        counts = connection.execute(statement).one()
-        leading = names[min(range(len(names)), key=counts.__getitem__)]
-    page = page_statement(query, dialect, leading)
+    page = page_statement(query, connection.dialect.name, leading(connection, query))
     return () if page is None else connection.execute(page).all()
