@@ -240,6 +240,7 @@ async def _start(
         workers=shared.workers,
         collect_interval=part.collect_interval(settings),
     )
+    running.started(wake.manager)
     offer = Offer(part.webhooks(settings), settings.namespace, lease)
     return _Started(running, wake.manager, offer, tasks)
 

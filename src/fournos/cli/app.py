@@ -74,6 +74,11 @@ COMMANDS: Final = (
         "Show a whole queue: who waits, of all namespaces that share it, in which order, and why each.",
     ),
     Entry(
+        "estimate:estimate",
+        ("estimate",),
+        "Estimate when waiting jobs start and end, or whether a job would start now. Submits nothing.",
+    ),
+    Entry(
         "top:top",
         ("top",),
         "Watch clusters and jobs live: GPUs used and free, who runs where, who waits and why.",

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from fournos.api.phase import Phase
 from fournos.cli.command import Cli
 from fournos.cli.find import NameArgument, find_job
 from fournos.cli.formatting import phase_text
 from fournos.cli.output import table
 from fournos.cli.progress import headline
+from fournos.cli.stored import estimate_data, estimated
 from fournos.insight.explanation import Explanation, as_data
 from fournos.insight.facts import gather
 from fournos.insight.quota import rows
 from fournos.insight.reasons import explain
 from fournos.insight.values import between, phase_of, spec_of, status_of
 from fournos.kube.resource import Obj, key_of
+
+if TYPE_CHECKING:
+    from fournos.history.estimates.models import JobEstimate
 
 
 async def explain_job(cli: Cli, name: NameArgument) -> None:
@@ -32,12 +39,22 @@ async def explain_job(cli: Cli, name: NameArgument) -> None:
     """
     async with cli.session() as session:
         job = await find_job(cli, session, name)
-        facts = await gather(session.api, job, queue=cli.queue)
+        waits = phase_of(job) == Phase.PENDING
+        # Beside the other reads, so that a history costs no time of its own.
+        estimate = asyncio.create_task(estimated(session, job)) if waits else None
+        try:
+            facts = await gather(session.api, job, queue=cli.queue)
+            predicted = await estimate if estimate is not None else None
+        finally:
+            if estimate is not None:
+                estimate.cancel()
     found = explain(facts, cli.world.now())
     if cli.output.structured:
-        cli.output.data(as_data(job, found))
+        data = as_data(job, found)
+        cli.output.data(data if predicted is None else data | {"estimate": estimate_data(predicted)})
     else:
-        cli.output.lines(view(job, found, cli.world.now(), width=cli.output.width))
+        lines = view(job, found, cli.world.now(), width=cli.output.width)
+        cli.output.lines(lines + _estimate(predicted, cli.world.now()))
 
 
 def view(job: Obj, found: Explanation, now: datetime, *, width: int | None) -> list[Text]:
@@ -55,6 +72,14 @@ def view(job: Obj, found: Explanation, now: datetime, *, width: int | None) -> l
         header = ("FLAVOR", "RESOURCE", "ASKS", "FREE", "USED", "QUOTA")
         lines += _section("Quota", table(header, rows(found.quota), width=inner))
     return lines + _section("Try", [Text(line) for line in found.advice])
+
+
+def _estimate(found: JobEstimate | None, now: datetime) -> list[Text]:
+    if found is None:
+        return []
+    from fournos.history.estimates.text import sentence
+
+    return _section("Estimate", [Text(sentence(found.estimate, now))])
 
 
 def _section(title: str, body: Sequence[Text]) -> list[Text]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from rich.text import Text
 
@@ -13,12 +14,17 @@ from fournos.cli.formatting import phase_text
 from fournos.cli.output import table
 from fournos.client.errors import MissingError, NoHistoryError, NotAllowedError, UnreachableError
 from fournos.client.history import AsyncHistory, Server
+from fournos.insight.errors import FournosError
 from fournos.insight.values import between, one_line, since
-from fournos.kube.resource import Obj
+from fournos.kube.resource import Obj, key_of, uid_of
 
 if TYPE_CHECKING:
     from fournos.history.api.models import RunDetail
+    from fournos.history.estimates.models import JobEstimate
     from fournos.history.records import Interval, Run
+
+_ESTIMATE: Final = 1.0
+"""Seconds that an estimate may take beside a command that does not need it."""
 
 
 def history_of(session: Session) -> AsyncHistory:
@@ -36,6 +42,23 @@ async def recorded(session: Session, name: str) -> tuple[Obj, RunDetail] | None:
         return await history.document(found.run, Document.OBJECT), found
     except (MissingError, NoHistoryError, NotAllowedError, UnreachableError):
         return None
+
+
+async def estimated(session: Session, job: Obj) -> JobEstimate | None:
+    """Returns when a waiting job starts and ends; None if the history cannot tell within a second."""
+    try:
+        async with asyncio.timeout(_ESTIMATE):
+            return await history_of(session).estimate(uid_of(job), namespace=key_of(job).namespace)
+    except (TimeoutError, FournosError, ValueError):  # ValueError: from a history of another version
+        return None
+
+
+def estimate_data(found: JobEstimate) -> Any:
+    """An estimate as JSON, in the names of the API."""
+    from fournos.history.api.wire import adapter
+    from fournos.history.estimates.simulate import Estimate
+
+    return adapter(Estimate).dump_python(found.estimate, mode="json", by_alias=True)
 
 
 def run_table(runs: Sequence[Run], *, now: datetime, namespaces: bool, width: int | None) -> list[Text]:

@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 
 from fournos.client.errors import MissingError, NoHistoryError, typed, typed_iterator
 from fournos.history.records import Document, Page, Run
+from fournos.insight.source import DEFAULT_QUEUE
 from fournos.kube.errors import NoSuchResourceError, NotFoundError
 from fournos.kube.resource import Obj
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from fournos.history.api.trends import Trends
     from fournos.history.artifacts.rules import Artifact
     from fournos.history.compare.comparison import Comparison
+    from fournos.history.estimates.models import Estimates, JobEstimate
+    from fournos.history.estimates.simulate import WouldStart
     from fournos.history.results.models import ResultRecord
 
 PREFIX: Final = "/apis/history.fournos.dev/v1"
@@ -175,6 +178,47 @@ class AsyncHistory:
 
         query = urlencode({"kpi": kpi, "runs": runs})
         found: Trends = await self._get(f"{self._path(name, namespace)}/results/trends?{query}", Trends)
+        return found
+
+    @typed
+    async def estimates(self, *, namespace: str | None = None) -> Estimates:
+        """Returns when the waiting jobs of the namespace start and end, and how good such estimates were."""
+        from fournos.history.estimates.models import Estimates
+
+        where = quote(namespace or self.namespace, safe="")
+        found: Estimates = await self._get(f"/namespaces/{where}/estimates", Estimates)
+        return found
+
+    @typed
+    async def estimate(self, name: str, *, namespace: str | None = None) -> JobEstimate:
+        """Returns when a queued object starts and ends, by its name or UID.
+
+        Raises MissingError if it is in no queue, such as a job that is not resolved or has ended.
+        """
+        from fournos.history.estimates.models import Estimates
+
+        where = quote(namespace or self.namespace, safe="")
+        path = f"/namespaces/{where}/estimates/{quote(name, safe='')}"
+        found: Estimates = await self._get(path, Estimates)
+        return found.jobs[0]
+
+    @typed
+    async def would_start(
+        self, spec: Mapping[str, Any], *, queue: str = DEFAULT_QUEUE, namespace: str | None = None
+    ) -> WouldStart:
+        """Returns whether a FournosJob of this spec would start now, and when if not.  Submits nothing.
+
+        `queue` is the LocalQueue.  Raises RefusedError for a spec that is not valid, or whose quota is not
+        known.
+        """
+        from fournos.history.api.wire import adapter
+        from fournos.history.estimates.simulate import WouldStart
+
+        where = quote(namespace or self.namespace, safe="")
+        body = {"spec": dict(spec), "queue": queue}
+        with _missing():
+            answer = await self._api.raw("POST", f"{PREFIX}/namespaces/{where}/estimates", body)
+        found: WouldStart = adapter(WouldStart).validate_json(answer)
         return found
 
     @typed

@@ -32,6 +32,7 @@ from fournos.kube.resource import Key, Obj, key_of
 
 if TYPE_CHECKING:
     from fournos.client.submission import JobSpec
+    from fournos.history.estimates.simulate import WouldStart
 
 LAST: Final = "@last"
 _CONNECTIONS: Final = 32
@@ -64,6 +65,23 @@ class JobMethods(Connection):
         if key is None:
             return AsyncJob(self, await self.api.create(FOURNOS_JOB, wanted))
         return AsyncJob(self, await self._create_once(wanted))
+
+    @typed
+    async def would_start(self, job: JobSpec) -> WouldStart:
+        """Returns whether a job would start now, and when it would start and end if not.  Submits nothing.
+
+        The manifest is validated as by `submit`.  Raises NoHistoryError if the cluster has no history.
+        """
+        from fournos.client.submission import manifest
+        from fournos.insight.manifests import place
+
+        wanted = manifest(job, owner=self.owner, name=None, key=None)
+        place(wanted, asked=self._asked, otherwise=self.namespace, asker=("the client", "namespace="))
+        namespace = wanted["metadata"]["namespace"]
+        found: WouldStart = await self.history.would_start(
+            wanted["spec"], queue=self.queue_name, namespace=namespace
+        )
+        return found
 
     async def _create_once(self, wanted: Obj) -> Obj:
         from fournos.client.submission import same_submission

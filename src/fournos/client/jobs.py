@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from fournos.client.connection import Connection
     from fournos.client.repeat import Repeat
     from fournos.client.watches import Watches
+    from fournos.history.estimates.models import JobEstimate
     from fournos.insight.explanation import Explanation
 
 
@@ -133,6 +134,15 @@ class AsyncJob(AsyncWork, JobView):
         await self.refresh()
         facts = await gather(self._client.api, self._raw, queue=self._client.queue_name)
         return explain(facts, datetime.now(UTC))
+
+    @typed
+    async def estimate(self) -> JobEstimate:
+        """Returns when the job starts and ends: median and p90, or the reason why that is not known.
+
+        Raises NoHistoryError if the cluster has no history, MissingError if the job is in no queue.
+        """
+        found: JobEstimate = await self._client.history.estimate(self.uid, namespace=self.namespace)
+        return found
 
     # --- changing ------------------------------------------------------------------------------------
 

@@ -67,6 +67,7 @@ class Job(Work, JobView):
     logs = iterating(AsyncJob.logs)
     tasks = blocking(AsyncJob.tasks)
     explain = blocking(AsyncJob.explain)
+    estimate = blocking(AsyncJob.estimate)
     stop = blocking(AsyncJob.stop)
     retry = one_of(AsyncJob.retry, _job)
     resubmit = one_of(AsyncJob.resubmit, _job)
@@ -209,6 +210,7 @@ class Client:
     dispatch = one_of(AsyncClient.dispatch, Dispatch)
     objects = many_of(AsyncClient.objects, Object)
     object = one_of(AsyncClient.object, Object)
+    would_start = blocking(AsyncClient.would_start)
     submit_matrix = many_of(AsyncClient.submit_matrix, Job)
 
     def wait_all(

@@ -7,15 +7,17 @@ from functools import partial
 from importlib.util import find_spec
 
 from fournos.api.durations import parse_duration
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.required import FOURNOS
 from fournos.history import metrics as store_metrics
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.recorder import metrics as recorder_metrics
-from fournos.history.recorder.controller import recorder
+from fournos.history.recorder.controller import name_of, recorder
 from fournos.history.recorder.journal import Journal
 from fournos.history.settings import HistorySettings
 from fournos.kube.client import Client
 from fournos.runtime.clock import Clock
+from fournos.runtime.controller import Caches
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.part import Part, Running, Wake
 from fournos.runtime.preflight import UnsupportedError
@@ -28,6 +30,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
     # Imported here, because only this part needs the packages of the extra `history`.
     from fournos.history.api.service import HistoryService
     from fournos.history.api.tasks import api_tasks
+    from fournos.history.estimates.predictor import live_estimator, predict_forever
     from fournos.history.recorder.database import DatabaseArchive
     from fournos.history.store.retention import Limits, patrol
 
@@ -41,10 +44,17 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
         limits, interval = Limits.of(settings), parse_duration(settings.retention_interval).total_seconds()
         await patrol(store, blobs, limits, metrics, clock, interval=interval)
 
+    live: list[Caches] = []
+    estimator = live_estimator(live, archive.reading, clock, gpu_prefix=settings.gpu_resource_prefix)
+    watched = [resource for resource, _ in journals.values()]
+    first = FOURNOS_JOB if FOURNOS_JOB in watched else watched[0]
+
     wrote = partial(recorder_metrics.count, metrics)
 
     def serve(api: Client) -> Mapping[str, Callable[[], Awaitable[None]]]:
-        service = HistoryService(archive.reading, blobs, clock=clock, limits=settings.artifact_limits)
+        service = HistoryService(
+            archive.reading, blobs, clock=clock, limits=settings.artifact_limits, estimator=estimator
+        )
         return api_tasks(api, settings, service, clock)
 
     return Running(
@@ -52,7 +62,12 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
             recorder(settings, resource, archive, journal, clock, wrote=wrote)
             for resource, journal in journals.values()
         ],
-        background={"history-database": archive.run, "history-retention": retention},
+        background={
+            "history-database": archive.run,
+            "history-retention": retention,
+            "history-predictions": partial(predict_forever, estimator, archive.recording, clock),
+        },
+        started=lambda manager: live.append(manager.caches(name_of(first))),
         serve=serve,
         refresh=lambda manager: recorder_metrics.report(
             {kind: journal for kind, (_, journal) in journals.items()}, metrics

@@ -64,21 +64,7 @@ def workload_request(
     to `spec.cluster` when that is set.
     """
     meta = job["metadata"]
-    requests = slots_and_gpus(spec, hardware, settings)
-    pod: dict[str, Any] = {
-        "containers": [
-            {
-                "name": "placeholder",
-                "image": "registry.k8s.io/pause:3.9",
-                "resources": {"requests": requests},
-            }
-        ],
-        "restartPolicy": "Never",
-    }
-    if spec.cluster:
-        pod["nodeSelector"] = {names.CLUSTER_NODE_LABEL: spec.cluster}
-    if spec.lock_only:  # tolerates a cluster that is unavailable: drained for this lock, or broken
-        pod["tolerations"] = [{"key": UNAVAILABLE_TAINT, "operator": "Exists"}]
+    pod = placeholder_pod(spec, slots_and_gpus(spec, hardware, settings.gpu_resource_prefix))
     return WorkloadRequest(
         key=Key(
             meta["namespace"], names.attempt_name(meta["name"], attempt, meta["uid"] if name_taken else "")
@@ -91,18 +77,37 @@ def workload_request(
     )
 
 
-def slots_and_gpus(spec: FournosJobSpec, hardware: Hardware | None, settings: JobSettings) -> dict[str, str]:
+def placeholder_pod(spec: FournosJobSpec, requests: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the pod by which the Workload of a job asks for its quota; it never runs."""
+    pod: dict[str, Any] = {
+        "containers": [
+            {
+                "name": "placeholder",
+                "image": "registry.k8s.io/pause:3.9",
+                "resources": {"requests": dict(requests)},
+            }
+        ],
+        "restartPolicy": "Never",
+    }
+    if spec.cluster:
+        pod["nodeSelector"] = {names.CLUSTER_NODE_LABEL: spec.cluster}
+    if spec.lock_only:  # tolerates a cluster that is unavailable: drained for this lock, or broken
+        pod["tolerations"] = [{"key": UNAVAILABLE_TAINT, "operator": "Exists"}]
+    return pod
+
+
+def slots_and_gpus(spec: FournosJobSpec, hardware: Hardware | None, gpu_prefix: str) -> dict[str, str]:
     """Returns the resource requests: slots of a cluster (all for exclusive or lockOnly), and GPUs."""
     whole = spec.exclusive or spec.lock_only
     requests = {names.SLOT_RESOURCE: str(names.SLOTS_PER_CLUSTER if whole else 1)}
     if hardware:
-        requests[gpu_resource(hardware, settings)] = str(hardware.gpu_count)
+        requests[gpu_resource(hardware, gpu_prefix)] = str(hardware.gpu_count)
     return requests
 
 
-def gpu_resource(hardware: Hardware, settings: JobSettings) -> str:
+def gpu_resource(hardware: Hardware, prefix: str) -> str:
     """Returns the resource name of a GPU type: the setting's prefix and the type in lower case."""
-    return f"{settings.gpu_resource_prefix}{(hardware.gpu_type or '').lower()}"
+    return f"{prefix}{(hardware.gpu_type or '').lower()}"
 
 
 def pipeline_run(

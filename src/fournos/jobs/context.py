@@ -94,7 +94,7 @@ class Context(PassContext):
     @property
     def requests(self) -> dict[str, str]:
         """The resources that the job requests from Kueue: slots of a cluster, and GPUs."""
-        return slots_and_gpus(self.spec, self.hardware, self.settings)
+        return slots_and_gpus(self.spec, self.hardware, self.settings.gpu_resource_prefix)
 
     # --- its children ---
 

@@ -209,7 +209,8 @@ def _check_hardware(ctx: Context) -> Decision | None:
         if spec.exclusive or spec.clusterless or not ctx.settings.hardware_required:
             return None
         return fail(ctx, _NO_HARDWARE, type_="Resolved", reason="NoHardware")
-    if spec.clusterless or build.gpu_resource(hardware, ctx.settings) in ctx.observed.gpu_resources:
+    resource = build.gpu_resource(hardware, ctx.settings.gpu_resource_prefix)
+    if spec.clusterless or resource in ctx.observed.gpu_resources:
         return None
     # A live read: the job fails for good, so a stale cache must not decide.
     answer = ctx.facts.require(LiveList(CLUSTER_QUEUE))

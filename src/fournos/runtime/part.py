@@ -39,6 +39,8 @@ class Running:
     """Tasks that run beside the controllers, by name; each is restarted when it ends."""
     serve: Callable[[Client], Mapping[str, Callable[[], Awaitable[None]]]] = lambda api: {}
     """Returns further tasks, with a client that no Lease guards: they run on every replica."""
+    started: Callable[[Manager], None] = lambda manager: None
+    """Called with the part's manager before it works, for tasks that read its caches."""
     refresh: Callable[[Manager], None] = lambda manager: None
     """Updates the part's own gauges before metrics are read."""
 

@@ -15,6 +15,7 @@ from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
 from fournos.history.artifacts.rules import Limits
 from fournos.history.blobs import DirectoryBlobs
+from fournos.history.estimates.estimator import Estimator
 from fournos.history.store import Store, StoreQueryError, StoreUnavailableError
 from fournos.runtime.clock import SystemClock
 from tests.unit.history.api.service import Reviews
@@ -22,14 +23,21 @@ from tests.unit.history.api.service import Reviews
 
 @asynccontextmanager
 async def served(
-    store: Store, blobs: DirectoryBlobs, reviews: Reviews, limits: Limits
+    store: Store,
+    blobs: DirectoryBlobs,
+    reviews: Reviews,
+    limits: Limits,
+    *,
+    estimator: Estimator | None = None,
 ) -> AsyncIterator[TestClient[Any, Any]]:
     """A client of the API; the cluster of its runs is `here`."""
 
     async def reading() -> Store:
         return store
 
-    service = HistoryService(reading, blobs, cluster="here", clock=SystemClock(), limits=limits)
+    service = HistoryService(
+        reading, blobs, cluster="here", clock=SystemClock(), limits=limits, estimator=estimator
+    )
     api: Any = reviews
     server = HistoryServer(
         ROUTES,

@@ -175,6 +175,7 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "service": (API, "test_the_service_names_the_certificate"),
         "certificate_secret": (API, "test_the_certificate_is_in_its_secret"),
         **dict.fromkeys(("artifact_files", "artifact_mb"), (API, "test_how_many_artifacts_a_run_may_have")),
+        "gpu_resource_prefix": (API, "test_the_prefix_of_gpus_in_estimates"),
         "retention_interval": (HISTORY, "test_the_replica_that_records_deletes_at_its_interval"),
         "interval_sec": (HISTORY, "test_changes_within_the_interval_are_written_together"),
         "log_level": LEVELS,

@@ -268,6 +268,7 @@ TABLE: dict[str, list[tuple[str, str, str, str]]] = {
             f"workloads.{KUEUE} localqueues.{KUEUE} clusterqueues.{KUEUE} resourceflavors.{KUEUE}",
             "the waiting ledger: quota, queues, who is ahead; the quota that a run held",
         ),
+        ("cluster", "list watch", f"workloadpriorityclasses.{KUEUE}", "estimates of jobs to be submitted"),
         *METRICS,
         *lease("fournos-history", "fournos-history"),
         (

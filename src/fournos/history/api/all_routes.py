@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.history.api import artifacts, comparisons, results, runs, trends
+from fournos.history.api import artifacts, comparisons, estimates, results, runs, trends
 from fournos.history.api.routes import Route
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -13,4 +13,5 @@ ROUTES: Final[tuple[Route, ...]] = (
     *results.ROUTES,
     *comparisons.ROUTES,
     *trends.ROUTES,
+    *estimates.ROUTES,
 )

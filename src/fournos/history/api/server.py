@@ -199,7 +199,14 @@ async def _discovery(_: web.Request) -> web.Response:
                 "namespaced": True,
                 "kind": "Run",
                 "verbs": ["get", "list", "update", "delete"],
-            }
+            },
+            {
+                "name": "estimates",
+                "singularName": "estimate",
+                "namespaced": True,
+                "kind": "Estimate",
+                "verbs": ["get", "list", "create"],
+            },
         ],
     }
     return web.Response(body=orjson.dumps(found), content_type="application/json")

@@ -10,6 +10,8 @@ from fournos.history.artifacts.archive import Artifacts
 from fournos.history.artifacts.rules import Artifact, Limits
 from fournos.history.blobs import Blobs
 from fournos.history.compare.comparison import RowKey
+from fournos.history.estimates.accuracy import Prediction
+from fournos.history.estimates.estimator import Estimator
 from fournos.history.records import Detail, Document, Identity, Page, Query
 from fournos.history.regressions.series import Series
 from fournos.history.results.models import Kpi, ResultRecord
@@ -18,6 +20,7 @@ from fournos.history.store.artifacts import ArtifactRows
 from fournos.history.store.namespaces import namespaces
 from fournos.history.store.results import Results, Stored
 from fournos.history.store.retention import erase
+from fournos.history.store.verdicts import Verdicts
 from fournos.runtime.clock import Clock
 
 
@@ -83,6 +86,11 @@ class Backend:
         results = Results(await self._reading())
         return await results.series(fingerprint, namespaces, kpi_id=kpi_id, newest=newest)
 
+    # --- estimates ---
+
+    async def predictions(self, namespaces: tuple[str, ...] | None) -> list[Prediction]:
+        return await Verdicts(await self._reading()).predictions(namespaces)
+
 
 class HistoryService:
     """Handed to every handler."""
@@ -95,14 +103,16 @@ class HistoryService:
         clock: Clock,
         limits: Limits,
         cluster: str = "",
+        estimator: Estimator | None = None,
     ) -> None:
-        """`limits`: of the artifacts of one run.
+        """`limits`: of the artifacts of one run.  `estimator`: None where no caches are.
 
         `cluster`: the identity of the API server in the history; set before the first request.
         """
         self.store = Backend(reading, blobs, clock)
         self.artifacts = Artifacts(self.store, blobs, limits)
         self.cluster = cluster
+        self.estimator = estimator
         self._clock = clock
 
     def now(self) -> datetime:

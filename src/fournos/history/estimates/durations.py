@@ -45,6 +45,8 @@ class Durations:
     """In ascending order."""
     basis: str
     """What made the runs comparable, for people."""
+    level: int = 0
+    """How comparable they are: 0 is the closest."""
 
 
 def past_of(run: Run) -> Past | None:
@@ -76,14 +78,23 @@ def durations(work: Work, past: Iterable[Past]) -> Durations | None:
     `past` has the newest runs first.
     """
     known = list(past)
-    for basis, key in _LEVELS:
+    for level, (basis, key) in enumerate(_LEVELS):
         wanted = key(work)
         if wanted is None:
             continue
         found = [one.seconds for one in known if key(one.work) == wanted][:MAX_RUNS]
         if len(found) >= MIN_RUNS:
-            return Durations(tuple(sorted(found)), f"{len(found)} runs of {basis}")
+            return Durations(tuple(sorted(found)), f"{len(found)} runs of {basis}", level)
     return None
+
+
+def closest(works: Iterable[Work], past: Sequence[Past]) -> Durations | None:
+    """Returns the durations of the most comparable runs for a job that may become any of `works`.
+
+    A waiting job has no cluster yet, and each class of clusters makes another fingerprint of it.
+    """
+    found = [known for work in works if (known := durations(work, past)) is not None]
+    return min(found, key=lambda known: known.level, default=None)
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+from fournos.api.quantities import parse_quantity
 from fournos.history.estimates.durations import Durations
 from fournos.insight.quota import Quota
-from fournos.kube.resource import Key
+from fournos.insight.values import spec_of
+from fournos.kube.resource import Key, Obj
 
 Amounts = Mapping[str, float]
 """Resource → amount."""
@@ -21,6 +23,8 @@ class WaitingJob:
     flavors: Mapping[str, Amounts]
     """The flavors that it may use, in the order of preference → what it asks for there.  Empty: none."""
     durations: Durations | None = None
+    closed: bool = False
+    """True if the clusters of all flavors that it could use take no jobs."""
 
     @classmethod
     def of(cls, key: Key, quota: Quota, durations: Durations | None) -> WaitingJob:
@@ -29,7 +33,7 @@ class WaitingJob:
             for flavor in quota.flavors
             if not quota.uncovered
         }
-        return cls(key, flavors, durations)
+        return cls(key, flavors, durations, closed=not flavors and bool(quota.closed))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +59,12 @@ class Queue:
     running: tuple[RunningJob, ...] = ()
     strict: bool = False
     """True for StrictFIFO: a job that does not fit holds up all behind it."""
-    closed: frozenset[str] = field(default=frozenset())
-    """Flavors whose cluster takes no jobs: nothing is admitted there."""
+    stopped: bool = False
+    """True if nothing is admitted until a person changes that."""
+
+    def first(self, positions: int) -> Queue:
+        """The queue with only its first waiting jobs."""
+        return replace(self, waiting=self.waiting[:positions])
 
     def free(self) -> dict[str, dict[str, float]]:
         """Flavor → quota that no running job holds."""
@@ -66,12 +74,14 @@ class Queue:
         return left
 
 
-def capacity_of(quotas: Iterable[Quota]) -> dict[str, dict[str, float]]:
-    """The nominal quota by flavor, as the jobs of a queue see it."""
+def capacity_of(cluster_queue: Obj) -> dict[str, dict[str, float]]:
+    """The nominal quota of a ClusterQueue: flavor → resource → amount."""
     found: dict[str, dict[str, float]] = {}
-    for quota in quotas:
-        for line in quota.lines:
-            found.setdefault(line.flavor, {})[line.resource] = float(line.nominal)
+    for group in spec_of(cluster_queue).get("resourceGroups") or ():
+        for flavor in group.get("flavors") or ():
+            amounts = found.setdefault(str(flavor["name"]), {})
+            for resource in flavor.get("resources") or ():
+                amounts[str(resource["name"])] = float(parse_quantity(resource.get("nominalQuota") or 0))
     return found
 
 
@@ -80,10 +90,10 @@ def add(amounts: dict[str, float], more: Amounts, sign: int) -> None:
         amounts[resource] = amounts.get(resource, 0.0) + sign * amount
 
 
-def fitting(job: WaitingJob, free: Mapping[str, Amounts], closed: frozenset[str]) -> str | None:
+def fitting(job: WaitingJob, free: Mapping[str, Amounts]) -> str | None:
     """The first flavor that has room for the job; None if there is none."""
     for flavor, asks in job.flavors.items():
         room = free.get(flavor, {})
-        if flavor not in closed and all(room.get(one, 0.0) >= amount for one, amount in asks.items()):
+        if all(room.get(one, 0.0) >= amount for one, amount in asks.items()):
             return flavor
     return None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -23,6 +23,7 @@ from fournos.kube.resource import Key
 
 PLAYS: Final = 100
 _SEED: Final = 20260101
+NO_HISTORY: Final = f"not enough history: fewer than {MIN_RUNS} comparable runs"
 _OVERDUE: Final = 0.25
 """A job that runs longer than all comparable ones is expected to need this part of its time once more."""
 
@@ -58,51 +59,72 @@ class WouldStart:
 
 def estimate(queue: Queue, key: Key, now: datetime) -> Estimate:
     """Estimates a waiting job of the queue.  Raises KeyError if it is not in the queue."""
-    job = next((one for one in queue.waiting if one.key == key), None)
-    if job is None:
-        raise KeyError(key)
-    if reason := _obstacle(queue, job):
-        return Estimate(None, None, reason=reason)
+    return estimates(queue, [key], now)[key]
+
+
+def estimates(queue: Queue, keys: Iterable[Key], now: datetime) -> dict[Key, Estimate]:
+    """Estimates several waiting jobs by the same plays.  Raises KeyError for one that is not in the queue."""
+    jobs = {one.key: one for one in queue.waiting}
+    wanted = {key: jobs[key] for key in keys}
+    result = {
+        key: Estimate(None, None, reason=reason)
+        for key, job in wanted.items()
+        if (reason := _obstacle(queue, job))
+    }
+    targets = frozenset(wanted.keys() - result.keys())
     source = random.Random(_SEED)  # noqa: S311  reproducible on purpose
     shapes = _shapes(queue)
-    starts = [first for _ in range(PLAYS) if (first := _play(queue, shapes, job, source)) is not None]
+    starts: dict[Key, list[float]] = {key: [] for key in wanted if key in targets}
+    for _ in range(PLAYS if targets else 0):
+        for key, first in _play(queue, shapes, targets, source).items():
+            starts[key].append(first)
+    return result | {key: _estimate(wanted[key], found, now, source) for key, found in starts.items()}
+
+
+def _estimate(job: WaitingJob, starts: list[float], now: datetime, source: random.Random) -> Estimate:
     if not starts:
         return Estimate(None, None, reason="no quota will be free while everything stays as it is")
     start = _range(starts, now)
     if job.durations is None:
-        return Estimate(start, None, reason=f"not enough history: fewer than {MIN_RUNS} comparable runs")
+        return Estimate(start, None, reason=NO_HISTORY)
     ends = [begun + source.choice(job.durations.seconds) for begun in starts for _ in range(3)]
     return Estimate(start, _range(ends, now), job.durations.basis)
+
+
+def remaining(known: Durations | None, elapsed: float, now: datetime) -> Estimate:
+    """Estimates the end of a job that runs since `elapsed` seconds."""
+    if known is None:
+        return Estimate(None, None, reason=NO_HISTORY)
+    left = [length - elapsed for length in known.seconds if length > elapsed] or [_OVERDUE * elapsed]
+    return Estimate(None, _range(left, now), known.basis)
 
 
 def would_start(queue: Queue, job: WaitingJob, now: datetime, *, place: int | None = None) -> WouldStart:
     """What would happen to a job that is not submitted yet, at its place in the order (None: the last)."""
     order = list(queue.waiting)
     order.insert(len(order) if place is None else place, job)
-    with_it = Queue(queue.capacity, tuple(order), queue.running, queue.strict, queue.closed)
-    admitted = _admit(with_it.waiting, with_it.free(), with_it, _shapes(with_it))
+    with_it = replace(queue, waiting=tuple(order))
+    admitted = {} if queue.stopped else _admit(with_it.waiting, with_it.free(), with_it, _shapes(with_it))
     flavor = admitted.get(job.key, "")
     return WouldStart(bool(flavor), flavor, estimate(with_it, job.key, now))
 
 
 def _obstacle(queue: Queue, job: WaitingJob) -> str:
     """Why there is no estimate; "" if there is one."""
-    open_flavors = [flavor for flavor in job.flavors if flavor not in queue.closed]
-    if not open_flavors:
-        return "its cluster takes no jobs" if job.flavors else "no quota exists for what it asks for"
+    if queue.stopped:
+        return "its queue is stopped"
+    if not job.flavors:
+        return "its cluster takes no jobs" if job.closed else "no quota exists for what it asks for"
     if not any(
-        all(
-            queue.capacity.get(flavor, {}).get(one, 0.0) >= amount
-            for one, amount in job.flavors[flavor].items()
-        )
-        for flavor in open_flavors
+        all(queue.capacity.get(flavor, {}).get(one, 0.0) >= amount for one, amount in asks.items())
+        for flavor, asks in job.flavors.items()
     ):
         return "it asks for more than there is"
     before = queue.waiting[: queue.waiting.index(job)]
-    unknown = sum(one.durations is None and not _apart(one, open_flavors) for one in before) + sum(
-        one.durations is None and one.flavor in open_flavors for one in queue.running
+    unknown = sum(one.durations is None and not _apart(one, job.flavors) for one in before) + sum(
+        one.durations is None and one.flavor in job.flavors for one in queue.running
     )
-    if unknown and fitting(job, queue.free(), queue.closed) is None:
+    if unknown and fitting(job, queue.free()) is None:
         return f"not enough history: nothing is known of the duration of {count(unknown, 'job')} before it"
     return ""
 
@@ -135,7 +157,7 @@ def _admit(
     last = max(shapes.values(), default=0)
     for job in waiting:
         shape = shapes[job.key]
-        flavor = None if shape in refused else fitting(job, free, queue.closed)
+        flavor = None if shape in refused else fitting(job, free)
         if flavor is not None:
             add(free[flavor], job.flavors[flavor], -1)
             admitted[job.key] = flavor
@@ -148,18 +170,22 @@ def _admit(
     return admitted
 
 
-def _play(queue: Queue, shapes: Mapping[Key, int], target: WaitingJob, source: random.Random) -> float | None:
-    """Plays the queue until the target starts: after how many seconds; None if it never does."""
+def _play(
+    queue: Queue, shapes: Mapping[Key, int], targets: frozenset[Key], source: random.Random
+) -> dict[Key, float]:
+    """Plays the queue until all targets have started: job → seconds.  A job that never does is missing."""
     free = queue.free()
     ends: list[tuple[float, int, str, WaitingJob | RunningJob]] = []
     for number, job in enumerate(queue.running):
         if (left := _left(job.durations, job.elapsed, source)) is not None:
             heapq.heappush(ends, (left, number, job.flavor, job))
     waiting, clock, number = list(queue.waiting), 0.0, len(queue.running)
+    started: dict[Key, float] = {}
     while True:
         admitted = _admit(waiting, free, queue, shapes)
-        if target.key in admitted:
-            return clock
+        started |= dict.fromkeys(admitted.keys() & targets, clock)
+        if len(started) == len(targets):
+            return started
         for one in waiting if admitted else ():
             if one.key in admitted and (length := _left(one.durations, 0.0, source)) is not None:
                 number += 1
@@ -167,7 +193,7 @@ def _play(queue: Queue, shapes: Mapping[Key, int], target: WaitingJob, source: r
         if admitted:
             waiting = [one for one in waiting if one.key not in admitted]
         if not ends:
-            return None
+            return started
         clock, _, flavor, ended = heapq.heappop(ends)
         add(free[flavor], ended.holds if isinstance(ended, RunningJob) else ended.flavors[flavor], 1)
 

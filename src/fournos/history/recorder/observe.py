@@ -33,7 +33,13 @@ from fournos.jobs.names import JOB_NAME_LABEL
 from fournos.kube.errors import KubeError, NotFoundError
 from fournos.kube.kinds import EVENT, JOB, NAMESPACE, POD
 from fournos.kube.resource import Key, Obj, Resource, key_of, newest, uid_of
-from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
+from fournos.queueing.kinds import (
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    WORKLOAD_PRIORITY_CLASS,
+)
 from fournos.queueing.podsets import queue_name
 from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import no_keys, own_key, project_metadata
@@ -98,6 +104,8 @@ def watches(settings: HistorySettings, resource: Resource) -> tuple[Watch, ...]:
         *shared,
         *labelled,
         Watch(FOURNOS_CLUSTER, wakes=no_keys, indexes={NAME: own_name}, required=False),
+        # For estimates: the place of a job that is not submitted yet.
+        Watch(WORKLOAD_PRIORITY_CLASS, wakes=no_keys, required=False),
     )
 
 

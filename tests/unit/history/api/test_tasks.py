@@ -8,9 +8,12 @@ import pytest
 
 from fournos.history.api.tasks import api_tasks
 from fournos.history.artifacts.rules import Artifact, ArtifactError, Limits
+from fournos.history.part import PART
 from fournos.history.settings import HistorySettings
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
+from fournos.runtime.clock import SystemClock
+from fournos.runtime.metrics import Metrics
 from tests.unit.history.api.service import BEGAN
 from tests.unit.runtime.loop import LoopClock
 from tests.world.server import Connection, Server
@@ -58,3 +61,17 @@ def test_how_many_artifacts_a_run_may_have(monkeypatch: pytest.MonkeyPatch) -> N
         settings.artifact_limits.check(present, "b", 1)
     with pytest.raises(ArtifactError):
         settings.artifact_limits.check(present, "a", 3_000_001)
+
+
+async def test_the_prefix_of_gpus_in_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
+    prefixes = list[str]()
+
+    def live(*_: object, gpu_prefix: str) -> None:
+        prefixes.append(gpu_prefix)
+
+    monkeypatch.setattr("fournos.history.estimates.predictor.live_estimator", live)
+    for prefix in ("", "example.com/gpu-"):
+        if prefix:
+            monkeypatch.setenv("FOURNOS_HISTORY_GPU_RESOURCE_PREFIX", prefix)
+        PART.start(HistorySettings(), SystemClock(), Metrics(), lambda name, key: None)
+    assert prefixes == ["fournos/gpu-", "example.com/gpu-"]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
 from fournos.history.estimates.accuracy import Prediction, accuracy
-from fournos.history.estimates.durations import Durations, Past, Work, durations, past_of, quantile
+from fournos.history.estimates.durations import Durations, Past, Work, closest, durations, past_of, quantile
 from fournos.history.estimates.queue import Queue, RunningJob, WaitingJob, capacity_of
-from fournos.history.estimates.simulate import estimate, would_start
+from fournos.history.estimates.simulate import estimate, estimates, remaining, would_start
 from fournos.history.records import Identity, Run
 from fournos.insight.quota import Line, Quota
 from fournos.kube.resource import Key
@@ -75,10 +76,6 @@ def test_the_first_flavor_with_room() -> None:
     busy = (running("r"),)
     assert start(queue(waiting("x", flavors="ab"), busy=busy, b=4), "x") == 0
     assert start(queue(waiting("x", flavors="ab"), busy=busy, b=2), "x") == 60
-    closed = Queue(
-        {"a": {"gpu": 8}, "b": {"gpu": 8}}, (waiting("x", flavors="ab"),), busy, closed=frozenset("b")
-    )
-    assert start(closed, "x") == 60
 
 
 def test_median_and_p90_come_from_the_spread() -> None:
@@ -106,7 +103,8 @@ def test_the_same_queue_has_the_same_estimate() -> None:
         (queue(waiting("o", 8, None), waiting("x"), busy=(running("r"),)), "duration of 1 job before it"),
         (queue(waiting("x", 9)), "it asks for more than there is"),
         (queue(waiting("x", flavors="")), "no quota exists for what it asks for"),
-        (Queue({"a": {"gpu": 8}}, (waiting("x"),), closed=frozenset("a")), "its cluster takes no jobs"),
+        (queue(replace(waiting("x", flavors=""), closed=True)), "its cluster takes no jobs"),
+        (replace(queue(waiting("x")), stopped=True), "its queue is stopped"),
     ],
 )
 def test_without_an_estimate_there_is_a_reason(found: Queue, reason: str) -> None:
@@ -125,6 +123,29 @@ def test_the_start_is_known_although_the_end_is_not() -> None:
     assert found.start
     assert found.end is None
     assert found.reason == "not enough history: fewer than 5 comparable runs"
+
+
+def test_a_stopped_queue_starts_nothing_now() -> None:
+    found = would_start(replace(queue(), stopped=True), waiting("new"), NOW)
+    assert (found.now, found.estimate.reason) == (False, "its queue is stopped")
+
+
+def test_several_jobs_by_the_same_plays() -> None:
+    found = queue(*(waiting(str(n)) for n in range(1, 6)), busy=(running("r"),))
+    several = estimates(found, [key("5"), key("2")], NOW)
+    assert {one.name: minutes(each.start.median) for one, each in several.items() if each.start} == {
+        "5": 180,
+        "2": 60,
+    }
+
+
+def test_the_end_of_a_running_job() -> None:
+    found = remaining(SPREAD, 5400, NOW)
+    assert found.end and minutes(found.end.median) == 10, "only the longest run is longer"
+    assert found.start is None and found.basis == "10 runs"
+    overdue = remaining(SPREAD, 8000, NOW)
+    assert overdue.end and overdue.end.median == NOW + timedelta(seconds=2000)
+    assert remaining(None, 1, NOW).reason == "not enough history: fewer than 5 comparable runs"
 
 
 def test_a_job_that_is_not_in_the_queue() -> None:
@@ -154,8 +175,16 @@ def test_quota_of_insight() -> None:
     quota = Quota(lines, (), (), "")
     job = WaitingJob.of(key("x"), quota, HOUR)
     assert job.flavors == {"a": {"gpu": 2.0, "slot": 1.0}}
-    assert capacity_of([quota]) == {"a": {"gpu": 8.0, "slot": 100.0}}
     assert WaitingJob.of(key("x"), Quota(lines, (), ("memory",), ""), HOUR).flavors == {}
+    drained = Quota((), (), (), "", {"a": "it is drained"})
+    assert WaitingJob.of(key("x"), drained, HOUR) == WaitingJob(key("x"), {}, HOUR, closed=True)
+
+
+def test_the_nominal_quota_of_a_cluster_queue() -> None:
+    resources = [{"name": "gpu", "nominalQuota": "8"}, {"name": "slot", "nominalQuota": 100}]
+    groups = [{"coveredResources": ["gpu", "slot"], "flavors": [{"name": "a", "resources": resources}]}]
+    assert capacity_of({"spec": {"resourceGroups": groups}}) == {"a": {"gpu": 8.0, "slot": 100.0}}
+    assert capacity_of({"spec": {}}) == {}
 
 
 def test_a_long_queue_is_estimated_in_time() -> None:
@@ -188,6 +217,15 @@ def test_the_most_comparable_runs_of_which_there_are_enough() -> None:
     newest = durations(work(), [*[Past(work(), 1.0)] * 50, *[Past(work(), 99.0)] * 50])
     assert newest
     assert set(newest.seconds) == {1.0}
+
+
+def test_the_closest_of_what_a_job_may_become() -> None:
+    past = [*[Past(work(fingerprint="b"), 60.0)] * 5, *[Past(work(fingerprint="c"), 99.0)] * 5]
+    found = closest([work(fingerprint="a"), work(fingerprint="b")], past)
+    assert found and found.basis == "5 runs of the same fingerprint" and set(found.seconds) == {60.0}
+    found = closest([work(fingerprint="a")], past)
+    assert found and found.basis == "10 runs of the same pipeline, project and GPUs"
+    assert closest([], past) is None
 
 
 def test_the_past_of_a_run() -> None:

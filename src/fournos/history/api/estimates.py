@@ -1,0 +1,91 @@
+"""The routes of estimates: when waiting jobs start and end, and whether a job would start now."""
+
+from __future__ import annotations
+
+from typing import Final, Protocol
+
+from pydantic import ValidationError
+
+from fournos.api.fournosjob import FournosJobSpec
+from fournos.history.api.authorization import Access
+from fournos.history.api.errors import InvalidError, NotFoundError, UnavailableError
+from fournos.history.api.routes import Call, Route
+from fournos.history.estimates.accuracy import Accuracy, Prediction, accuracy
+from fournos.history.estimates.estimator import Estimator, NotReadyError
+from fournos.history.estimates.live import CannotEstimateError
+from fournos.history.estimates.models import Estimates, NewJob
+from fournos.history.estimates.simulate import WouldStart
+
+EVENTS: Final = ("start", "end")
+
+
+class Store(Protocol):
+    """What of the store is needed here."""
+
+    async def predictions(self, namespaces: tuple[str, ...] | None) -> list[Prediction]: ...
+
+
+class Service(Protocol):
+    """What the handlers of this module use."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def estimator(self) -> Estimator | None: ...
+
+
+async def list_estimates(service: Service, call: Call) -> Estimates:
+    try:
+        found = await _estimator(service).waiting(call.namespace)
+    except NotReadyError as error:
+        raise UnavailableError(str(error), retry_after=2) from error
+    return Estimates(tuple(found), await _accuracy(service, call))
+
+
+async def get_estimate(service: Service, call: Call) -> Estimates:
+    asked = call.path["run"]
+    try:
+        found = await _estimator(service).one(call.namespace, asked)
+    except NotReadyError as error:
+        raise UnavailableError(str(error), retry_after=2) from error
+    if found is None:
+        raise NotFoundError(f"{asked} is in no queue: it has no estimate", name=asked)
+    return Estimates((found,), await _accuracy(service, call))
+
+
+async def would_start(service: Service, call: Call) -> WouldStart:
+    job: NewJob = call.body
+    try:
+        spec = FournosJobSpec.model_validate(job.spec)
+        return await _estimator(service).would_start(call.namespace, spec, job.queue)
+    except ValidationError as error:
+        problems = (f"spec.{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:20])
+        raise InvalidError("; ".join(problems)) from None
+    except CannotEstimateError as error:
+        raise InvalidError(str(error)) from error
+    except NotReadyError as error:
+        raise UnavailableError(str(error), retry_after=2) from error
+
+
+def _estimator(service: Service) -> Estimator:
+    if service.estimator is None:
+        raise UnavailableError("this process does not read the queues", retry_after=5)
+    return service.estimator
+
+
+async def _accuracy(service: Service, call: Call) -> tuple[Accuracy, ...]:
+    made = await service.store.predictions(call.scope.namespaces)
+    return tuple(found for event in EVENTS if (found := accuracy(event, made)) is not None)
+
+
+_ALL: Final = "/namespaces/{namespace}/estimates"
+
+ROUTES: Final = (
+    Route("GET", _ALL, "listEstimates", "When the waiting jobs of a namespace start and end",
+          Access("list", "estimates"), list_estimates, Estimates, tag="estimates"),
+    Route("GET", _ALL + "/{run}", "getEstimate", "When a waiting or running job starts and ends",
+          Access("get", "estimates"), get_estimate, Estimates, tag="estimates"),
+    Route("POST", _ALL, "wouldStart", "Whether a job that is not submitted yet would start now",
+          Access("create", "estimates"), would_start, WouldStart, body=NewJob, tag="estimates"),
+)  # fmt: skip

@@ -1,0 +1,200 @@
+"""Estimates of live jobs: reads the queues from the recorder's caches and the durations from the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from fournos.api.fournosjob import FournosJobSpec
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
+from fournos.history.estimates.durations import Work, closest
+from fournos.history.estimates.live import (
+    Objects,
+    PastByNamespace,
+    Place,
+    Snapshot,
+    candidate,
+    snapshot,
+    works,
+    works_of,
+)
+from fournos.history.estimates.models import JobEstimate
+from fournos.history.estimates.simulate import Estimate, Range, WouldStart, estimates, remaining, would_start
+from fournos.history.recorder.packed import unpack
+from fournos.history.records import Identity
+from fournos.insight.values import count, name_of, status_of
+from fournos.kube.kinds import NAMESPACE
+from fournos.kube.resource import Obj, uid_of
+from fournos.queueing.kinds import (
+    CLUSTER_QUEUE,
+    LOCAL_QUEUE,
+    RESOURCE_FLAVOR,
+    WORKLOAD,
+    WORKLOAD_PRIORITY_CLASS,
+)
+from fournos.runtime.clock import Clock
+from fournos.runtime.controller import Caches
+
+DEEPEST: Final = 200
+"""Positions of a queue up to which its jobs are estimated: the time for it grows with the square."""
+KUBE_SYSTEM: Final = "kube-system"
+FRESH: Final = 5.0
+"""Seconds for which the queues and their estimates are kept."""
+
+
+class PastReader(Protocol):
+    async def __call__(self, works: Iterable[tuple[str, Work]]) -> PastByNamespace: ...
+
+
+class NotReadyError(Exception):
+    """The caches are not filled yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is kept for FRESH seconds."""
+
+    until: float
+    objects: Objects
+    past: PastByNamespace
+    snapshot: Snapshot
+    estimates: dict[str, dict[Any, Estimate]]
+    """By ClusterQueue, for the jobs up to DEEPEST; filled on demand."""
+
+
+class Estimator:
+    """Estimates live jobs.  Costs no request: it reads the caches that the recorder has anyway."""
+
+    def __init__(
+        self,
+        objects: Callable[[], Awaitable[Objects]],
+        past: PastReader,
+        clock: Clock,
+        *,
+        gpu_prefix: str,
+    ) -> None:
+        """`objects()` raises NotReadyError until the caches are filled."""
+        self._objects = objects
+        self._past = past
+        self._clock = clock
+        self._gpu_prefix = gpu_prefix
+        self._known: _Known | None = None
+        self._turn = asyncio.Lock()
+
+    async def waiting(self, namespace: str = "") -> list[JobEstimate]:
+        """Estimates the waiting objects of a namespace, or of all namespaces, by queue and position.
+
+        Raises NotReadyError and the errors of the store.
+        """
+        async with self._turn:
+            known = await self._current()
+            places = [one for one in known.snapshot.waiting if namespace in ("", one.namespace)]
+            return [await self._of(known, one) for one in places if one.position <= DEEPEST]
+
+    async def predictions(self) -> list[tuple[Identity, Estimate]]:
+        """Returns the estimates of all waiting objects, by their identity in the history."""
+        found = await self.waiting()
+        async with self._turn:
+            cluster = (await self._current()).objects.namespaces.get(KUBE_SYSTEM, "")
+        return [(Identity(cluster, one.namespace, one.uid), one.estimate) for one in found if cluster]
+
+    async def one(self, namespace: str, asked: str) -> JobEstimate | None:
+        """Estimates the object of this name or UID; None if it neither waits nor runs."""
+        async with self._turn:
+            known = await self._current()
+            place = known.snapshot.place(namespace, asked)
+            return None if place is None else await self._of(known, place)
+
+    async def would_start(self, namespace: str, spec: FournosJobSpec, local_queue: str) -> WouldStart:
+        """Estimates a FournosJob that is not submitted yet.  Raises CannotEstimateError."""
+        async with self._turn:
+            known = await self._current()
+            now = self._clock.now()
+            if spec.clusterless:
+                values = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
+                past = known.past.get(known.objects.namespaces.get(namespace, ""), ())
+                ends = remaining(closest(works_of(values, {}, ("",), {}), past), 0.0, now)
+                return WouldStart(True, "", Estimate(Range(now, now), ends.end, ends.basis, ends.reason))
+            found = candidate(
+                known.objects,
+                known.past,
+                spec,
+                namespace=namespace,
+                local_queue=local_queue,
+                gpu_prefix=self._gpu_prefix,
+            )
+            if found.place >= DEEPEST:
+                return WouldStart(False, "", _too_deep())
+            queue = known.snapshot.queues[found.cluster_queue].first(DEEPEST)
+            return await asyncio.to_thread(would_start, queue, found.job, now, place=found.place)
+
+    async def _current(self) -> _Known:
+        if self._known is None or self._clock.monotonic() >= self._known.until:
+            objects = await self._objects()
+            past = await self._past(works(objects))
+            shot = await asyncio.to_thread(snapshot, objects, past, self._clock.now())
+            self._known = _Known(self._clock.monotonic() + FRESH, objects, past, shot, {})
+        return self._known
+
+    async def _of(self, known: _Known, place: Place) -> JobEstimate:
+        if not place.position:
+            found = _running(known.snapshot, place)
+        elif place.position > DEEPEST:
+            found = _too_deep()
+        else:
+            queue = known.snapshot.queues[place.cluster_queue].first(DEEPEST)
+            if place.cluster_queue not in known.estimates:
+                keys = [one.key for one in queue.waiting]
+                known.estimates[place.cluster_queue] = await asyncio.to_thread(
+                    estimates, queue, keys, known.snapshot.at
+                )
+            found = known.estimates[place.cluster_queue][place.workload]
+        return JobEstimate(place.kind, place.name, place.namespace, place.uid, place.position, found)
+
+
+def _running(shot: Snapshot, place: Place) -> Estimate:
+    job = next(one for one in shot.queues[place.cluster_queue].running if one.key == place.workload)
+    return remaining(job.durations, job.elapsed, shot.at)
+
+
+def _too_deep() -> Estimate:
+    return Estimate(None, None, reason=f"more than {count(DEEPEST, 'job')} are before it")
+
+
+async def read_objects(caches: Caches) -> Objects:
+    """Returns the live objects from the caches of the recorder.  Raises NotReadyError."""
+    kinds = (WORKLOAD, LOCAL_QUEUE, CLUSTER_QUEUE, RESOURCE_FLAVOR, NAMESPACE)
+    if not all(kind in caches and (caches[kind].synced or not caches[kind].served) for kind in kinds):
+        raise NotReadyError("the queues are not read yet")
+    held = {
+        kind: tuple(caches[kind]) if kind in caches else ()
+        for kind in (*kinds, WORKLOAD_PRIORITY_CLASS, FOURNOS_JOB, FOURNOS_CLUSTER)
+    }
+    return await asyncio.to_thread(_unpacked, held)
+
+
+def _unpacked(held: dict[Any, tuple[Obj, ...]]) -> Objects:
+    workloads = tuple(unpack(one) for one in held[WORKLOAD] if not _finished(one))
+    owners = {
+        str(owner.get("uid"))
+        for one in workloads
+        for owner in one["metadata"].get("ownerReferences") or ()
+        if owner.get("kind") == FOURNOS_JOB.kind
+    }
+    return Objects(
+        workloads=workloads,
+        local_queues=held[LOCAL_QUEUE],
+        cluster_queues=held[CLUSTER_QUEUE],
+        flavors=held[RESOURCE_FLAVOR],
+        priority_classes=held[WORKLOAD_PRIORITY_CLASS],
+        jobs={uid_of(one): unpack(one) for one in held[FOURNOS_JOB] if uid_of(one) in owners},
+        clusters={name_of(one): one for one in held[FOURNOS_CLUSTER]},
+        namespaces={name_of(one): uid_of(one) for one in held[NAMESPACE]},
+    )
+
+
+def _finished(packed: Obj) -> bool:
+    conditions = status_of(packed).get("conditions") or ()
+    return any(one.get("type") == "Finished" and one.get("status") == "True" for one in conditions)

@@ -1,0 +1,52 @@
+"""What the API of estimates sends and receives.  Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict
+
+from fournos.history.estimates.accuracy import Accuracy
+from fournos.history.estimates.simulate import Estimate
+from fournos.history.records import WIRE
+from fournos.insight.source import DEFAULT_QUEUE
+
+
+@dataclass(frozen=True, slots=True)
+class JobEstimate:
+    """The estimate of one queued object."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
+
+    kind: str
+    name: str
+    namespace: str
+    uid: str
+    position: int
+    """In its queue, from 1; 0 for one that holds its quota."""
+    estimate: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """The estimates of jobs, and how good the stored ones of their namespace were."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
+
+    jobs: tuple[JobEstimate, ...]
+    """By queue and position."""
+    accuracy: tuple[Accuracy, ...] = ()
+    """Of starts and of ends; one without enough stored predictions that have come true is left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job that is not submitted yet."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
+
+    spec: dict[str, Any]
+    """The spec of a FournosJob."""
+    queue: str = DEFAULT_QUEUE
+    """The LocalQueue that it would wait in."""
