@@ -27,8 +27,11 @@ async def past_runs(store: Store, works: Iterable[tuple[str, Work]]) -> dict[str
     `works` are the namespaces and the work of live jobs: runs of the same fingerprint are found also if they
     are not among the newest.
     """
+    dialect = store.database.dialect
     async with store.reading() as connection:
-        newest = (await connection.execute(_ended().order_by(runs.c.ended_at.desc()).limit(NEWEST))).all()
+        newest = (
+            await connection.execute(_ended(dialect).order_by(runs.c.ended_at.desc()).limit(NEWEST))
+        ).all()
         found = _by_namespace(newest)
         known = {uid: [one.work.fingerprint for one in past] for uid, past in found.items()}
         short = {
@@ -38,23 +41,25 @@ async def past_runs(store: Store, works: Iterable[tuple[str, Work]]) -> dict[str
         }
         for uid, fingerprint in list(short)[:MOST_WORKS]:
             where = (runs.c.fingerprint == indexed(fingerprint), runs.c.namespace_uid == indexed(uid))
-            statement = _ended(*where).order_by(runs.c.submitted_at.desc(), runs.c.id.desc())
+            statement = _ended(dialect, *where).order_by(runs.c.submitted_at.desc(), runs.c.id.desc())
             same = (await connection.execute(statement.limit(MAX_RUNS))).all()
             rest = [one for one in found.get(uid, []) if one.work.fingerprint != fingerprint]
             found[uid] = _by_namespace(same).get(uid, []) + rest
     return found
 
 
-def _ended(*where: ColumnElement[bool]) -> Select[Any]:
+def _ended(dialect: str, *where: ColumnElement[bool]) -> Select[Any]:
     # The end of a run whose object was deleted unseen is the time of that finding.
     observed = runs.c.ending == Ending.OBSERVED.value
-    return select(*rows.COLUMNS).where(runs.c.kind == _KIND, runs.c.ended_at.is_not(None), observed, *where)
+    return select(*rows.columns(dialect)).where(
+        runs.c.kind == _KIND, runs.c.ended_at.is_not(None), observed, *where
+    )
 
 
 def _by_namespace(found: Iterable[Any]) -> dict[str, list[Past]]:
     result: dict[str, list[Past]] = {}
     for row in found:
-        run = rows.run_of(row, {})
+        run = rows.run_of(row)
         if (past := past_of(run)) is not None:
             result.setdefault(run.namespace_uid, []).append(past)
     return result
