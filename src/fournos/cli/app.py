@@ -116,6 +116,12 @@ COMMANDS: Final = (
         ("trend",),
         "Show the KPIs of a job over the runs that can be compared with it, and what changed in them.",
     ),
+    Entry("baseline:app", ("baseline",), "Baselines: the runs that later ones are compared with."),
+    Entry(
+        "acknowledge:app",
+        ("acknowledge",),
+        "Acknowledge changes of KPIs that are as they should be: they are no regressions any more.",
+    ),
     Entry("results:app", ("results",), "Results: what benchmarks measured, also of jobs that are gone."),
     Entry("artifacts:app", ("artifacts",), "Artifacts: the files that runs left behind."),
     Entry(

@@ -13,7 +13,7 @@ from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.output import table
-from fournos.cli.stored import history_of
+from fournos.cli.stored import RunArgument, history_of, selected
 
 
 class Form(StrEnum):
@@ -39,7 +39,8 @@ async def compare(
         typer.Argument(
             metavar="JOB JOB…",
             show_default=False,
-            help="Names or UIDs; the first is the reference. They may be gone.",
+            help="Names, UIDs, labels (team=x,model=y: the newest that succeeded), @last or @baseline; "
+            "the first is the reference. They may be gone.",
         ),
     ],
     form: Annotated[
@@ -60,7 +61,8 @@ async def compare(
 
     \b
     fournos compare llama-monday llama-tuesday
-    fournos compare base candidate --fail-on regression
+    fournos compare @baseline candidate --fail-on regression
+    fournos compare branch=main @last
     fournos compare base candidate --format html --to report.html
     """
     if len(jobs) < 2:
@@ -68,7 +70,8 @@ async def compare(
     from fournos.history.compare.formats import FORMATS
 
     async with cli.session() as session:
-        found = await history_of(session).compare(*jobs, across=across)
+        history = history_of(session)
+        found = await history.compare(*await selected(cli, history, jobs), across=across)
     text = FORMATS["json" if cli.output.structured else form.value](found)
     if to is None:
         for line in text.removesuffix("\n").split("\n"):
@@ -86,7 +89,7 @@ _SHOWN = 30
 
 async def trend(
     cli: Cli,
-    job: Annotated[str, typer.Argument(metavar="JOB", show_default=False, help="Name or UID of a job.")],
+    job: RunArgument,
     kpi: Annotated[str, typer.Option("--kpi", metavar="KPI", help="Only this KPI.")] = "",
     runs: Annotated[
         int, typer.Option("--runs", metavar="N", min=1, max=1000, help="The newest runs of each series.")
@@ -100,10 +103,13 @@ async def trend(
 
     \b
     fournos trend llama-7b
+    fournos trend @last
     fournos trend llama-7b --kpi throughput --fail-on regression
     """
     async with cli.session() as session:
-        found = await history_of(session).trends(job, kpi=kpi, runs=runs)
+        history = history_of(session)
+        (name,) = await selected(cli, history, [job])
+        found = await history.trends(name, kpi=kpi, runs=runs)
     if cli.output.structured:
         from fournos.history.api.trends import Trends
         from fournos.history.api.wire import adapter

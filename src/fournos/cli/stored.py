@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
+import typer
 from rich.text import Text
 
-from fournos.cli.command import Session
+from fournos.cli.command import Cli, Session
 from fournos.cli.formatting import phase_text
 from fournos.cli.output import table
 from fournos.client.errors import MissingError, NoHistoryError, NotAllowedError, UnreachableError
-from fournos.client.history import AsyncHistory, Server
+from fournos.client.history import AsyncHistory
+from fournos.client.history_requests import Server
 from fournos.insight.errors import FournosError
 from fournos.insight.values import between, one_line, since
 from fournos.kube.resource import Obj, key_of, uid_of
@@ -27,9 +29,32 @@ _ESTIMATE: Final = 1.0
 """Seconds that an estimate may take beside a command that does not need it."""
 
 
+RunArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB",
+        show_default=False,
+        help="Name or UID of a job, labels (team=x,model=y: the newest that succeeded), or @last; "
+        "it may be gone.",
+    ),
+]
+
+
 def history_of(session: Session) -> AsyncHistory:
     """Returns the history of the session's cluster, for its namespace."""
     return AsyncHistory(cast(Server, session.api), session.namespace)
+
+
+async def selected(cli: Cli, history: AsyncHistory, jobs: Sequence[str]) -> list[str]:
+    """Returns the name or UID of each run that is meant by names, labels, @last and @baseline.
+
+    Names alone need no request.
+    """
+    from fournos.history.compare.selectors import By, parse_all
+
+    if all(one.by is By.NAME for one in parse_all(jobs)):
+        return list(jobs)
+    return [run.identity.uid for run in await history.select(*jobs, owner=cli.me)]
 
 
 async def recorded(session: Session, name: str) -> tuple[Obj, RunDetail] | None:

@@ -87,7 +87,8 @@ class Connection:
     @property
     def history(self) -> AsyncHistory:
         """The runs that are over or under way, with their results and artifacts, also when they are gone."""
-        from fournos.client.history import AsyncHistory, Server
+        from fournos.client.history import AsyncHistory
+        from fournos.client.history_requests import Server
 
         return AsyncHistory(cast(Server, self.api), self.namespace)
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from datetime import datetime
 from io import BufferedReader
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
-from fournos.client.errors import MissingError, NoHistoryError, typed, typed_iterator
+from fournos.client.errors import MissingError, typed, typed_iterator
+from fournos.client.history_requests import PREFIX, missing
+from fournos.client.history_verdicts import AsyncVerdicts
 from fournos.history.records import Document, Page, Run
 from fournos.insight.source import DEFAULT_QUEUE
-from fournos.kube.errors import NoSuchResourceError, NotFoundError
-from fournos.kube.resource import Obj
 
 if TYPE_CHECKING:
     from fournos.history.api.models import RunDetail
@@ -23,40 +23,18 @@ if TYPE_CHECKING:
     from fournos.history.api.trends import Trends
     from fournos.history.artifacts.rules import Artifact
     from fournos.history.compare.comparison import Comparison
+    from fournos.history.compare.selectors import Selector
     from fournos.history.estimates.models import Estimates, JobEstimate
     from fournos.history.estimates.simulate import WouldStart
     from fournos.history.results.models import ResultRecord
 
-PREFIX: Final = "/apis/history.fournos.dev/v1"
 _PAGE: Final = 200
 _UPLOAD: Final = 3600.0
 """Seconds that one file may take."""
 
 
-class Server(Protocol):
-    """What of `fournos.kube.client.Client` is needed here."""
-
-    async def raw(
-        self,
-        method: str,
-        path: str,
-        body: Obj | None = None,
-        *,
-        content: bytes | BinaryIO | None = None,
-        headers: Mapping[str, str] | None = None,
-        seconds: float | None = None,
-    ) -> bytes: ...
-
-    async def raw_stream(self, path: str) -> AsyncGenerator[bytes, None]: ...
-
-
-class AsyncHistory:
+class AsyncHistory(AsyncVerdicts):
     """Reads the history of a cluster.  All methods raise NoHistoryError if it has none."""
-
-    def __init__(self, api: Server, namespace: str) -> None:
-        self._api = api
-        self.namespace = namespace
-        """The namespace of all methods, unless they are given another one."""
 
     @typed_iterator
     async def runs(
@@ -121,24 +99,22 @@ class AsyncHistory:
     @typed
     async def document(self, run: Run, document: Document) -> Any:
         """Returns a document of a run, such as the whole object as last seen.  Raises MissingError."""
-        path = self._path(run.identity.uid, run.identity.namespace)
-        return await self._get(f"{path}/documents/{document.value}", Any)
+        return await self._get(f"{self._of(run)}/documents/{document.value}", Any)
 
     @typed
     async def keep(self, run: Run, *, reason: str = "") -> None:
         """Marks a run: it does not expire."""
-        path = self._path(run.identity.uid, run.identity.namespace)
-        await self._api.raw("PUT", f"{PREFIX}{path}/keep", {"reason": reason})
+        await self._send("PUT", f"{self._of(run)}/keep", {"reason": reason})
 
     @typed
     async def release(self, run: Run) -> None:
         """Takes the mark of `keep` away."""
-        await self._api.raw("DELETE", f"{PREFIX}{self._path(run.identity.uid, run.identity.namespace)}/keep")
+        await self._send("DELETE", f"{self._of(run)}/keep")
 
     @typed
     async def delete(self, run: Run) -> None:
         """Deletes a run with its documents, logs, artifacts and results."""
-        await self._api.raw("DELETE", PREFIX + self._path(run.identity.uid, run.identity.namespace))
+        await self._send("DELETE", self._of(run))
 
     @typed
     async def results(self, name: str, *, namespace: str | None = None) -> tuple[ResultRecord, ...]:
@@ -149,6 +125,47 @@ class AsyncHistory:
             f"{self._path(name, namespace)}/results", tuple[ResultRecord, ...]
         )
         return found
+
+    @typed
+    async def select(self, *selectors: str, owner: str = "", namespace: str | None = None) -> list[Run]:
+        """Returns the runs that are meant by names, UIDs, labels (`team=x,model=y`), `@last` and `@baseline`.
+
+        Labels and `@last` mean the newest job that succeeded, `@last` that of `owner`. `@baseline` is the
+        pinned run of the fingerprint of the others. Raises MissingError and SelectorError.
+        """
+        from fournos.history.compare.selectors import BASELINE, By, baseline_for, parse_all
+
+        wanted = parse_all(selectors)
+        found: dict[str, Run] = {}
+        for one in wanted:
+            if one.by is not By.BASELINE and one.text not in found:
+                found[one.text] = await self._selected(one, owner, namespace)
+        if any(one.by is By.BASELINE for one in wanted):
+            beside = baseline_for([run.fingerprint for run in found.values()])
+            pinned = await self.baselines(namespace=namespace)
+            runs = [one.run for one in pinned if one.run.fingerprint == beside]
+            if not runs:
+                raise MissingError(
+                    f"no run is pinned as the baseline of {', '.join(found)}",
+                    fix="pin one: fournos baseline pin JOB",
+                )
+            found[BASELINE] = runs[0]
+        return [found[one.text] for one in wanted]
+
+    async def _selected(self, one: Selector, owner: str, namespace: str | None) -> Run:
+        from fournos.history.compare.selectors import By
+
+        if one.by is By.NAME:
+            return (await self.run(one.text, namespace=namespace)).run
+        mine = owner if one.by is By.LAST else ""
+        filters: dict[str, Any] = one.filters
+        async for run in self.runs(**filters, owner=mine or (), namespace=namespace, limit=1):
+            return run
+        whose = f" of {mine}" if mine else ""
+        raise MissingError(
+            f"{one.text}: the history has no such job{whose} that succeeded",
+            fix="see what there is: fournos list --all-time",
+        )
 
     @typed
     async def compare(
@@ -216,8 +233,7 @@ class AsyncHistory:
 
         where = quote(namespace or self.namespace, safe="")
         body = {"spec": dict(spec), "queue": queue}
-        with _missing():
-            answer = await self._api.raw("POST", f"{PREFIX}/namespaces/{where}/estimates", body)
+        answer = await self._send("POST", f"/namespaces/{where}/estimates", body)
         found: WouldStart = adapter(WouldStart).validate_json(answer)
         return found
 
@@ -233,7 +249,7 @@ class AsyncHistory:
     async def artifact(self, name: str, path: str, *, namespace: str | None = None) -> AsyncIterator[bytes]:
         """Yields the content of an artifact in pieces."""
         where = f"{PREFIX}{self._path(name, namespace)}/artifacts/{quote(path)}"
-        with _missing():
+        with missing():
             async with aclosing(await self._api.raw_stream(where)) as pieces:
                 async for piece in pieces:
                     yield piece
@@ -252,7 +268,7 @@ class AsyncHistory:
 
         where = f"{self._path(name, namespace)}/results" if name else "/own/run/results"
         path = f"{PREFIX}{where}?{urlencode({'name': filename})}"
-        with _missing():
+        with missing():
             answer = await self._api.raw("POST", path, content=content, seconds=_UPLOAD)
         found: Received = adapter(Received).validate_json(answer)
         return found
@@ -272,32 +288,9 @@ class AsyncHistory:
         where = f"{self._path(name, namespace)}/artifacts" if name else "/own/run/artifacts"
         headers = {"X-Content-SHA256": digest, "Content-Length": str(file.tell())}
         file.seek(0)
-        with _missing():
+        with missing():
             answer = await self._api.raw(
                 "PUT", f"{PREFIX}{where}/{quote(path)}", content=file, headers=headers, seconds=_UPLOAD
             )
         found: Artifact = adapter(Artifact).validate_json(answer)
         return found
-
-    def _path(self, name: str, namespace: str | None) -> str:
-        where = quote(namespace or self.namespace, safe="")
-        return f"/namespaces/{where}/runs/{quote(name, safe='')}"
-
-    async def _get(self, path: str, kind: Any) -> Any:
-        from fournos.history.api.wire import adapter
-
-        with _missing():
-            return adapter(kind).validate_json(await self._api.raw("GET", PREFIX + path))
-
-
-@contextmanager
-def _missing() -> Iterator[None]:
-    """Raises MissingError for what the history does not have, and NoHistoryError if there is none."""
-    try:
-        yield
-    except NotFoundError as error:
-        raise MissingError(error.message, fix="see what there is: fournos list --all-time") from error
-    except NoSuchResourceError as error:
-        raise NoHistoryError(
-            "the cluster has no history", fix="install deploy/history, or ask an administrator for it"
-        ) from error

@@ -29,6 +29,11 @@ class Identity:
     namespace: str
     uid: str
 
+    @property
+    def text(self) -> str:
+        """The identity as one text."""
+        return f"{self.cluster}/{self.namespace}/{self.uid}"
+
 
 class Ending(StrEnum):
     """How the end of a run became known."""

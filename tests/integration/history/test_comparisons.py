@@ -44,7 +44,7 @@ class Stage:
         what = fingerprint(spec, None, "class-a")
         run = a_run(
             number,
-            identity=Identity("here", "perf", f"uid-{number}"),
+            identity=Identity("here", "perf", f"00000000-0000-0000-0000-{number:012d}"),
             namespace_uid="uid-perf",
             fingerprint=what.id,
             target="cluster-1",

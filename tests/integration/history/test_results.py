@@ -19,7 +19,7 @@ from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import CONFIRMS_LABEL, Basis, Kind, State
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.store import Store
-from fournos.history.store.results import Results, Stored, run_text
+from fournos.history.store.results import Results, Stored
 from fournos.history.store.results_schema import result_records, scalars
 from fournos.history.store.verdicts import Verdicts
 from tests.history import CLUSTER, NAMESPACE_UID, a_run, at, ended
@@ -122,7 +122,7 @@ async def test_a_series_holds_what_is_comparable(store: Store) -> None:
     assert [len(one.points) for one in by_size] == [1, 1, 4]
     main = by_size[-1]
     assert [point.value for point in main.points] == [100, 101, 102, 103]
-    assert main.points[0].run == run_text(a_run(0).identity)
+    assert main.points[0].run == a_run(0).identity.text
     assert (main.unit, main.higher_is_better, main.labels) == ("tokens/s", True, {"model_name": "llama"})
     newest = await Results(store).series(PRINT, None, kpi_id="throughput", newest=2)
     assert [point.value for one in newest for point in one.points if len(one.points) == 2] == [102, 103]
@@ -170,7 +170,7 @@ async def test_from_the_store_to_a_verdict(store: Store) -> None:
     assert (found.kind, found.state, found.run) == (
         Kind.REGRESSION,
         State.CONFIRMED,
-        run_text(suspect.identity),
+        suspect.identity.text,
     )
     assert found.basis is Basis.CHANGE_POINT
 
@@ -189,14 +189,16 @@ async def test_baselines(store: Store) -> None:
     assert await verdicts.pin(first.identity, by="alice", reason="release 1", now=at(10))
     found = await verdicts.baseline(NAMESPACE_UID, PRINT)
     assert found
-    assert (found.run, found.by, found.reason) == (first.identity, "alice", "release 1")
+    assert (found.run, found.by, found.reason) == (first, "alice", "release 1")
     assert await store.kept([first.identity, second.identity]) == {first.identity}
     assert await verdicts.pin(second.identity, by="bob", reason="release 2", now=at(11))
     found = await verdicts.baseline(NAMESPACE_UID, PRINT)
     assert found
-    assert found.run == second.identity
-    assert await verdicts.unpin(NAMESPACE_UID, PRINT)
-    assert not await verdicts.unpin(NAMESPACE_UID, PRINT)
+    assert found.run == second
+    assert not await verdicts.unpin(first.identity)
+    assert await verdicts.unpin(second.identity)
+    assert not await verdicts.unpin(second.identity)
+    assert await verdicts.baseline(NAMESPACE_UID, PRINT) is None
     without = a_run(5)
     await store.record(Record(without))
     assert not await verdicts.pin(without.identity, by="bob", reason="x", now=at(11))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.history.api import artifacts, comparisons, estimates, results, runs, trends
+from fournos.history.api import artifacts, comparisons, estimates, results, runs, trends, verdicts
 from fournos.history.api.routes import Route
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -14,4 +14,5 @@ ROUTES: Final[tuple[Route, ...]] = (
     *comparisons.ROUTES,
     *trends.ROUTES,
     *estimates.ROUTES,
+    *verdicts.ROUTES,
 )

@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from fournos.history.api.errors import BadRequestError
 from fournos.history.records import PAGE_MAX, Query
+from fournos.insight.values import NEW
 
 _LONGEST: Final = 1024
 """Maximum characters of a value."""
@@ -68,7 +69,8 @@ class RunFilter(Parameters):
             namespaces=namespaces,
             namespace=namespace,
             kinds=self.kind,
-            phases=self.phase,
+            # A run that nothing has reconciled yet may have no phase at all.
+            phases=(*self.phase, "") if NEW in self.phase else self.phase,
             owners=self.owner,
             targets=self.cluster,
             pipelines=self.pipeline,

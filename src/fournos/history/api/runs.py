@@ -17,7 +17,7 @@ from fournos.history.api.parameters import NoParameters, Parameters, RunFilter, 
 from fournos.history.api.routes import Call, Route
 from fournos.history.records import Detail, Document, Identity, Page, Query, Run
 
-_UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+UID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Store(Protocol):
@@ -70,7 +70,7 @@ async def _detail(service: Service, call: Call, *documents: Document) -> Detail:
 
 def _query(call: Call, asked: str) -> Query:
     query = Query(namespaces=call.scope.namespaces, namespace=call.namespace, limit=1)
-    query = replace(query, uid=asked) if _UID.fullmatch(asked) else replace(query, name=asked)
+    query = replace(query, uid=asked) if UID.fullmatch(asked) else replace(query, name=asked)
     if kind := getattr(call.parameters, "kind", ""):
         query = replace(query, kinds=(kind,))
     return query

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -85,6 +85,13 @@ class Backend:
     ) -> list[Series]:
         results = Results(await self._reading())
         return await results.series(fingerprint, namespaces, kpi_id=kpi_id, newest=newest)
+
+    async def run_names(self, runs: Iterable[str]) -> dict[str, str]:
+        return await Results(await self._reading()).names(runs)
+
+    async def verdicts(self) -> Verdicts:
+        """Baselines and acknowledgements."""
+        return Verdicts(await self._reading())
 
     # --- estimates ---
 

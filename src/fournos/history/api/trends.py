@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 from pydantic import Field
 
-from fournos.history.api.authorization import Access
+from fournos.history.api.authorization import Access, Scope
 from fournos.history.api.parameters import Parameters, Text
 from fournos.history.api.routes import Call, Route
 from fournos.history.api.runs import found
 from fournos.history.records import Run
+from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged
+from fournos.history.regressions.baseline import Baseline, baseline_values
 from fournos.history.regressions.group import group, runs_in_order
 from fournos.history.regressions.judge import Report, judge
 from fournos.history.regressions.series import Kind, Series, State
+from fournos.history.regressions.summary import lines
+
+NEWEST: Final = 100
+"""Runs of each series that are judged unless told otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +35,22 @@ class Trends:
     report: Report
     summary: tuple[str, ...]
     """One line for each group of changes that began together, the newest first."""
+    names: dict[str, str] = field(default_factory=dict)
+    """The name of each run with which a change began, as far as it is still known."""
+    acknowledged: dict[str, Acknowledgement] = field(default_factory=dict)
+    """The id of a finding → the acknowledgement that covers it."""
+    baseline: Baseline | None = None
+    """The pinned run of this fingerprint."""
 
     @property
     def regressed(self) -> bool:
-        """True if the newest run of a series is suspected or confirmed to be worse."""
+        """True if the newest run of a series is worse, suspected or confirmed, and not acknowledged."""
         newest = {one.points[-1].run for one in self.series if one.points}
         return any(
-            one.kind is Kind.REGRESSION and one.state is not State.REFUTED and one.run in newest
+            one.kind is Kind.REGRESSION
+            and one.state is not State.REFUTED
+            and one.run in newest
+            and one.id not in self.acknowledged
             for one in self.report.findings
         )
 
@@ -43,18 +60,37 @@ class TrendFilter(Parameters):
 
     kind: Text = Field("", description="Kind, where runs of several kinds have this name.")
     kpi: Text = Field("", description="Only this KPI.")
-    runs: int = Field(100, ge=1, le=1000, description="The newest runs of each series.")
+    runs: int = Field(NEWEST, ge=1, le=1000, description="The newest runs of each series.")
 
 
 async def get_trends(service: Any, call: Call) -> Trends:
     asked: TrendFilter = call.parameters
     run = await found(service, call)
-    series = await service.store.series(
-        run.fingerprint, call.scope.namespaces, kpi_id=asked.kpi, newest=asked.runs
-    )
-    report = await asyncio.to_thread(judge, series)
+    return await trends_of(service, run, call.scope, kpi=asked.kpi, runs=asked.runs)
+
+
+async def trends_of(service: Any, run: Run, scope: Scope, *, kpi: str = "", runs: int = NEWEST) -> Trends:
+    """Judges the series of a run's fingerprint, as far as the caller may read them."""
+    verdicts = await service.store.verdicts()
+    series = await service.store.series(run.fingerprint, scope.namespaces, kpi_id=kpi, newest=runs)
+    pinned = await verdicts.baseline(run.namespace_uid, run.fingerprint)
+    records = await service.store.results(pinned.run.identity) if pinned else ()
+    values = baseline_values(run.fingerprint, records)
+    report = await asyncio.to_thread(judge, series, values)
+    known = await verdicts.acknowledged([one.id for one in series], scope.namespaces)
+    covered = _covered(report, series, known, pinned.at if pinned else None)
+    names = await service.store.run_names({one.run for one in report.findings})
     groups = group(report.findings, runs_in_order(series))
-    return Trends(run, tuple(series), report, tuple(map(str, groups)))
+    return Trends(run, tuple(series), report, tuple(lines(groups, names, covered)), names, covered, pinned)
+
+
+def _covered(
+    report: Report, series: Iterable[Series], known: Sequence[Acknowledgement], pinned_at: datetime | None
+) -> dict[str, Acknowledgement]:
+    """Returns the acknowledgement of each finding that has one."""
+    by_id = {one.id: one for one in series}
+    pairs = ((one.id, acknowledged(one, by_id[one.series], known, pinned_at)) for one in report.findings)
+    return {name: one for name, one in pairs if one is not None}
 
 
 ROUTES: Final = (

@@ -10,15 +10,24 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
 
+from pydantic import ConfigDict
+
+from fournos.history.records import WIRE
 from fournos.history.regressions.group import NEAR
-from fournos.history.regressions.series import Finding, Series
+from fournos.history.regressions.series import Basis, Finding, Series
 
 
 @dataclass(frozen=True, slots=True)
 class Acknowledgement:
+    """What a person has decided about a finding."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
+
     series: str
     run: str
+    """The first run of the change, as one text."""
     at: datetime
     """The time of the run, which also places it when its row has been deleted."""
     rises: bool
@@ -35,19 +44,43 @@ class Acknowledgement:
 
 
 def acknowledged(
-    finding: Finding, series: Series, known: Iterable[Acknowledgement]
+    finding: Finding,
+    series: Series,
+    known: Iterable[Acknowledgement],
+    pinned_at: datetime | None = None,
 ) -> Acknowledgement | None:
-    """The newest acknowledgement that covers the finding; None if there is none."""
+    """The newest acknowledgement that covers the finding; None if there is none.
+
+    `pinned_at` is the time at which the baseline was pinned.  The begin of a distance from the baseline moves
+    on with each run: it is covered by what was acknowledged since then, at this place or an earlier one.
+    """
     times = [point.at for point in series.points]
     here = _place(times, finding.at)
+
+    def covers(one: Acknowledgement) -> bool:
+        distance = here - _place(times, one.at)
+        if finding.basis is Basis.BASELINE:
+            return distance >= -NEAR and (pinned_at is None or one.made_at >= pinned_at)
+        return abs(distance) <= NEAR
+
     covering = [
-        one
-        for one in known
-        if one.series == finding.series
-        and one.rises == finding.rises
-        and abs(_place(times, one.at) - here) <= NEAR
+        one for one in known if one.series == finding.series and one.rises == finding.rises and covers(one)
     ]
     return max(covering, key=lambda one: one.made_at, default=None)
+
+
+def near(findings: Iterable[Finding], series: Iterable[Series], run: str) -> list[Finding]:
+    """The findings that a person means who names a run: those that began with it, or a run or two from it."""
+    orders = {one.id: [point.run for point in one.points] for one in series}
+
+    def means(finding: Finding) -> bool:
+        order = orders[finding.series]
+        if run not in order:
+            return False
+        distance = order.index(run) - order.index(finding.run)
+        return distance >= -NEAR if finding.basis is Basis.BASELINE else abs(distance) <= NEAR
+
+    return [finding for finding in findings if means(finding)]
 
 
 def _place(times: list[datetime], at: datetime) -> int:

@@ -7,19 +7,22 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
 from statistics import median
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Table, and_, delete, insert, select
+from sqlalchemy import Table, delete, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.compare.comparison import RowKey
 from fournos.history.records import Identity
-from fournos.history.regressions.series import CONFIRMS_LABEL, Point, Series
+from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, ResultRecord, series_id, series_labels
 from fournos.history.store.database import INSERT
+from fournos.history.store.points import newest_points
 from fournos.history.store.results_schema import curves, result_records, scalars, series
-from fournos.history.store.schema import labels, runs
+from fournos.history.store.schema import runs
+from fournos.history.store.sizes import MEASURE
 from fournos.history.store.store import Store, number_of
 from fournos.history.store.text import indexed, pack, unpack
 
@@ -40,11 +43,6 @@ class Stored:
     unchanged: int = 0
     refused: int = 0
     """Records beyond MAX_RECORDS."""
-
-
-def run_text(identity: Identity) -> str:
-    """The identity of a run as one text."""
-    return f"{identity.cluster}/{identity.namespace}/{identity.uid}"
 
 
 class Results:
@@ -81,6 +79,8 @@ class Results:
                     added += record.slot not in known
                     rows.add(await _put_record(connection, number, record, header, now), record)
             await self._put_values(connection, rows)
+            if added or rows.series:
+                await connection.execute(MEASURE, {"number": number})
         replaced = len(records) - added - refused - unchanged
         return Stored(added, replaced, unchanged, refused)
 
@@ -115,6 +115,14 @@ class Results:
                     values[record, kpi] = value
         return await asyncio.to_thread(lambda: tuple(_record(row.id, row.header, values) for row in headers))
 
+    async def names(self, found: Iterable[str]) -> dict[str, str]:
+        """Returns the names of those of the runs, given as `Identity.text`, that are in the history."""
+        uids = {text.rpartition("/")[2] for text in found}
+        statement = select(runs.c.cluster, runs.c.namespace, runs.c.uid, runs.c.name)
+        async with self._store.reading() as connection:
+            rows = (await connection.execute(statement.where(runs.c.uid.in_(uids)))).all()
+        return {f"{row.cluster}/{row.namespace}/{row.uid}": row.name for row in rows}
+
     async def series(
         self,
         fingerprint: str,
@@ -129,23 +137,22 @@ class Results:
         median.
         """
         wanted = [series.c.fingerprint == indexed(fingerprint), series.c.is_curve.is_(False)]
-        wanted += [series.c.kpi_id == kpi_id] if kpi_id else []
-        found = []
+        wanted += [series.c.kpi_id == indexed(kpi_id)] if kpi_id else []
+        statement = newest_points(scalars, scalars.c.value, wanted, namespaces, newest)
         async with self._store.reading() as connection:
-            for row in (await connection.execute(select(series).where(*wanted).order_by(series.c.id))).all():
-                points = await _points(connection, row.id, namespaces, newest)
-                if points:
-                    found.append(
-                        Series(
-                            row.id,
-                            row.kpi_id,
-                            points,
-                            row.unit,
-                            row.higher_is_better,
-                            json.loads(row.labels),
-                        )
-                    )
-        return found
+            found = (await connection.execute(statement)).all()
+        by_series = [list(rows)[:newest] for _, rows in groupby(found, key=lambda row: row.id)]
+        return [
+            Series(
+                rows[0].id,
+                rows[0].kpi_id,
+                _points(rows),
+                rows[0].unit,
+                rows[0].higher_is_better,
+                json.loads(rows[0].labels),
+            )
+            for rows in by_series
+        ]
 
     async def earlier(
         self,
@@ -156,21 +163,16 @@ class Results:
         newest: int = NEWEST,
     ) -> dict[RowKey, list[Kpi]]:
         """Returns the KPIs of earlier comparable runs: the history that a comparison takes its noise from."""
-        left_out = set(map(run_text, without))
+        left_out = {one.text for one in without}
         history: dict[RowKey, list[Kpi]] = {}
         async with self._store.reading() as connection:
-            rows = (
-                await connection.execute(
-                    select(series).where(series.c.fingerprint == indexed(fingerprint)).order_by(series.c.id)
-                )
-            ).all()
-            for row in rows:
-                key = RowKey(row.kpi_id, tuple(json.loads(row.labels).items()))
-                table, column = (curves, curves.c.data) if row.is_curve else (scalars, scalars.c.value)
-                statement = _successful(table, column, row.id, namespaces).limit(newest)
-                for point in (await connection.execute(statement)).all():
-                    if f"{point.cluster}/{point.namespace}/{point.uid}" not in left_out:
-                        history.setdefault(key, []).append(_kpi(row, point[-1]))
+            for table, column in ((scalars, scalars.c.value), (curves, curves.c.data)):
+                wanted = (series.c.fingerprint == indexed(fingerprint),)
+                statement = newest_points(table, column, wanted, namespaces, newest)
+                for row in (await connection.execute(statement)).all():
+                    if f"{row.cluster}/{row.namespace}/{row.uid}" not in left_out:
+                        key = RowKey(row.kpi_id, tuple(json.loads(row.labels).items()))
+                        history.setdefault(key, []).append(_kpi(row, row.measured))
         return history
 
 
@@ -232,35 +234,16 @@ async def _slots(connection: AsyncConnection, number: int) -> dict[str, str]:
     return {row.slot: row.content_key for row in found}
 
 
-def _successful(
-    table: Table, column: ColumnElement[Any], name: str, namespaces: tuple[str, ...] | None
-) -> Any:
-    """Selects the points of a series whose test and job succeeded, the newest first."""
-    statement = (
-        select(
-            runs.c.cluster, runs.c.namespace, runs.c.uid, table.c.at, labels.c.value.label("confirms"), column
-        )
-        .join(result_records, result_records.c.id == table.c.record_id)
-        .join(runs, runs.c.id == result_records.c.run_id)
-        .join(labels, and_(labels.c.run_id == runs.c.id, labels.c.name == CONFIRMS_LABEL), isouter=True)
-        .where(table.c.series == name, result_records.c.success.is_(True), runs.c.phase == "Succeeded")
-        .order_by(table.c.at.desc(), table.c.record_id.desc())
-    )
-    return statement if namespaces is None else statement.where(runs.c.namespace_uid.in_(namespaces))
-
-
-async def _points(
-    connection: AsyncConnection, name: str, namespaces: tuple[str, ...] | None, newest: int
-) -> tuple[Point, ...]:
-    statement = _successful(scalars, scalars.c.value, name, namespaces).limit(newest)
+def _points(rows: Iterable[Any]) -> tuple[Point, ...]:
+    """The points of a series, the oldest first; several values of a run are one point."""
     by_run: dict[str, list[Any]] = {}
-    for row in (await connection.execute(statement)).all():
+    for row in rows:
         by_run.setdefault(f"{row.cluster}/{row.namespace}/{row.uid}", []).append(row)
     points = [
         Point(
             run,
             max(row.at for row in found),
-            median(row.value for row in found),
+            median(row.measured for row in found),
             f"{found[0].cluster}/{found[0].namespace}/{found[0].confirms}" if found[0].confirms else "",
         )
         for run, found in by_run.items()

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, delete, func, insert, or_, select
+from sqlalchemy import ColumnElement, Select, and_, delete, func, insert, or_, select, text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.blobs import Blobs
@@ -22,6 +22,7 @@ from fournos.history.metrics import report as set_metrics
 from fournos.history.records import PAGE_MAX, Ending, Identity, Query, Run
 from fournos.history.store import maintenance
 from fournos.history.store.errors import StoreUnavailableError
+from fournos.history.store.results_schema import acknowledgements, baselines, curves, scalars, series
 from fournos.history.store.schema import blobs as blob_table
 from fournos.history.store.schema import keeps, runs, tombstones
 from fournos.history.store.store import Store, number_of
@@ -88,6 +89,7 @@ async def expire(store: Store, files: Blobs, limits: Limits, now: datetime) -> i
     async with store.writing() as connection:
         old = (tombstones.c.cause == Removal.EXPIRED.value, tombstones.c.at < now - _FORGOTTEN)
         await connection.execute(delete(tombstones).where(*old))
+    await sweep_series(store)
     await sweep_blobs(store, files)
     return number
 
@@ -102,6 +104,7 @@ async def erase(store: Store, files: Blobs, identities: Iterable[Identity], now:
     number = 0
     for start in range(0, len(numbers), _BATCH):
         number += await _remove(store, numbers[start : start + _BATCH], Removal.DELETED, now)
+    await sweep_series(store)
     await sweep_blobs(store, files)
     await maintenance.give_back(store.database)
     return number
@@ -134,6 +137,24 @@ async def sweep_blobs(store: Store, files: Blobs) -> None:
             await connection.execute(delete(blob_table).where(ownerless, blob_table.c.key.in_(keys)))
 
 
+async def sweep_series(store: Store) -> None:
+    """Deletes the series without values, as their runs are deleted, and what was acknowledged of them."""
+    used = [
+        select(table.c.series).where(table.c.series == series.c.id).exists() for table in (scalars, curves)
+    ]
+    unused = [~one for one in used]
+    async with store.reading() as connection:
+        if await connection.scalar(select(series.c.id).where(*unused).limit(1)) is None:
+            return
+    async with store.writing() as connection:
+        if store.database.dialect == "postgresql":
+            # A push that is under way has its series and not yet its values; DELETE would not see them.
+            await connection.execute(text("LOCK TABLE series IN SHARE ROW EXCLUSIVE MODE"))
+        await connection.execute(delete(series).where(*unused))
+        known = select(series.c.id).where(series.c.id == acknowledgements.c.series).exists()
+        await connection.execute(delete(acknowledgements).where(~known))
+
+
 async def report(store: Store, metrics: Metrics, expired: int) -> None:
     """Sets the metrics of the store, after a pass of the retention."""
     database = await maintenance.size(store.database)
@@ -157,8 +178,11 @@ def _sum(column: ColumnElement[Any]) -> ColumnElement[Any]:
 
 
 def _may_expire() -> ColumnElement[bool]:
-    marked = select(keeps.c.run_id).where(keeps.c.run_id == runs.c.id).exists()
-    return runs.c.closed_at.is_not(None) & ~marked
+    """The condition of runs that have ended, have no keep mark and are no baseline."""
+    marks = [
+        select(table.c.run_id).where(table.c.run_id == runs.c.id).exists() for table in (keeps, baselines)
+    ]
+    return and_(runs.c.closed_at.is_not(None), *(~mark for mark in marks))
 
 
 async def _beyond(store: Store, limits: Limits, now: datetime) -> Sequence[int]:

@@ -68,7 +68,7 @@ def closed_at(run: Run) -> datetime | None:
     return min(run.ended_at or run.observed_at, run.observed_at)
 
 
-def run_of(row: Row[Any]) -> Run:
+def run_of(row: Row[Any] | tuple[Any, ...]) -> Run:
     """Returns the run of a row with `columns`."""
     values: tuple[Any, ...] = tuple(row)
     _, cluster, namespace, uid, ending, text, *plain, found = values

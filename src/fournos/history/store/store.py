@@ -9,12 +9,13 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, Table, delete, insert, select
+from sqlalchemy import ColumnElement, Connection, Row, Table, delete, insert, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from fournos.history.records import Detail, Document, Identity, Interval, Page, Query, Record, Run
 from fournos.history.store import reads, rows, writes
 from fournos.history.store.database import BUSY_SECONDS, INSERT, Database, open_database
+from fournos.history.store.results_schema import baselines
 from fournos.history.store.schema import blobs, keeps, runs
 from fournos.history.store.text import indexed, message
 
@@ -143,12 +144,15 @@ class Store:
             return True
 
     async def kept(self, identities: Iterable[Identity]) -> set[Identity]:
-        """Returns those of the runs that have a keep mark."""
+        """Returns those of the runs that never expire: marked ones, and baselines."""
         found = set()
         async with self.reading() as connection:
             for identity in identities:
-                mark = select(keeps.c.run_id).where(keeps.c.run_id == number_of(identity))
-                if await connection.scalar(mark) is not None:
+                marks = [
+                    select(table.c.run_id).where(table.c.run_id == number_of(identity))
+                    for table in (keeps, baselines)
+                ]
+                if (await connection.execute(union_all(*marks))).first() is not None:
                     found.add(identity)
         return found
 

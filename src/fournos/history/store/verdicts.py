@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import ColumnElement, delete, func, insert, select
 
 from fournos.history.estimates.accuracy import Prediction
 from fournos.history.estimates.simulate import Estimate
 from fournos.history.records import Identity
 from fournos.history.regressions.acknowledge import Acknowledgement
+from fournos.history.regressions.baseline import Baseline
+from fournos.history.store.database import INSERT
 from fournos.history.store.results_schema import acknowledgements, baselines, predictions
-from fournos.history.store.schema import runs
+from fournos.history.store.results_schema import series as series_table
+from fournos.history.store.rows import columns, run_of
+from fournos.history.store.schema import keeps, runs
 from fournos.history.store.store import Store, number_of
 from fournos.history.store.text import indexed, message
 
 MAX_PREDICTIONS: Final = 1_000
 """The newest predictions that an accuracy is computed from."""
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """The run that later runs of its fingerprint are compared with."""
-
-    run: Identity
-    fingerprint: str
-    at: datetime
-    by: str
-    reason: str
 
 
 class Verdicts:
@@ -53,49 +45,82 @@ class Verdicts:
             await connection.execute(
                 delete(baselines).where(*(baselines.c[k] == v for k, v in place.items()))
             )
-            row = {**place, "run_id": run.id, "at": now, "by": indexed(by), "reason": message(reason)}
-            await connection.execute(insert(baselines).values(row))
-        # A baseline that is replaced stays kept: a person decides when it may go.
-        return await self._store.keep(identity, True, by=by, reason=f"baseline: {reason}", now=now)
+            row = {"run_id": run.id, "at": now, "by": indexed(by), "reason": message(reason)}
+            await connection.execute(insert(baselines).values({**place, **row}))
+            # A baseline that is replaced stays kept: a person decides when it may go.  An earlier mark stays.
+            mark = INSERT[self._store.database.dialect](keeps).values(
+                {**row, "reason": message(f"baseline: {reason}")}
+            )
+            await connection.execute(mark.on_conflict_do_nothing(index_elements=["run_id"]))
+        return True
 
-    async def unpin(self, namespace_uid: str, fingerprint: str) -> bool:
-        """Takes the baseline away.  False: there is none."""
-        where = (
+    async def unpin(self, identity: Identity) -> bool:
+        """Ends that a run is the baseline; its keep mark stays.  False: it is none."""
+        where = baselines.c.run_id == number_of(identity)
+        async with self._store.writing() as connection:
+            return bool((await connection.execute(delete(baselines).where(where))).rowcount)
+
+    async def baseline(self, namespace_uid: str, fingerprint: str) -> Baseline | None:
+        found = await self.baselines(
             baselines.c.namespace_uid == indexed(namespace_uid),
             baselines.c.fingerprint == indexed(fingerprint),
         )
-        async with self._store.writing() as connection:
-            return bool((await connection.execute(delete(baselines).where(*where))).rowcount)
+        return found[0] if found else None
 
-    async def baseline(self, namespace_uid: str, fingerprint: str) -> Baseline | None:
+    async def pinned(self, namespaces: tuple[str, ...] | None, namespace: str = "") -> list[Baseline]:
+        """Returns the baselines of a namespace, or of all that the caller may read; the newest first."""
+        where = [] if namespaces is None else [baselines.c.namespace_uid.in_(namespaces)]
+        return await self.baselines(*where, *([runs.c.namespace == indexed(namespace)] if namespace else []))
+
+    async def baselines(self, *where: ColumnElement[bool]) -> list[Baseline]:
         statement = (
-            select(runs.c.cluster, runs.c.namespace, runs.c.uid, baselines)
-            .join(runs, runs.c.id == baselines.c.run_id)
-            .where(
-                baselines.c.namespace_uid == indexed(namespace_uid),
-                baselines.c.fingerprint == indexed(fingerprint),
-            )
+            select(*columns(self._store.database.dialect), baselines.c.at, baselines.c.by, baselines.c.reason)
+            .select_from(runs.join(baselines, runs.c.id == baselines.c.run_id))
+            .where(*where)
+            .order_by(baselines.c.at.desc(), runs.c.id.desc())
         )
         async with self._store.reading() as connection:
-            row = (await connection.execute(statement)).first()
-        if row is None:
-            return None
-        identity = Identity(row.cluster, row.namespace, row.uid)
-        return Baseline(identity, row.fingerprint, row.at, row.by, row.reason)
+            found = (await connection.execute(statement)).all()
+        return [Baseline(run_of(row[:-3]), *row[-3:]) for row in found]
 
-    async def acknowledge(self, namespace_uid: str, found: Acknowledgement) -> None:
-        row: dict[str, Any] = {
-            "namespace_uid": indexed(namespace_uid),
-            "series": indexed(found.series),
-            "run": indexed(found.run),
-            "at": found.at,
-            "rises": found.rises,
-            "reason": message(found.reason),
-            "by": indexed(found.by),
-            "made_at": found.made_at,
-        }
+    async def acknowledge(self, namespace_uid: str, *made: Acknowledgement) -> None:
+        """Stores acknowledgements; one of the same place in the same series is replaced."""
+        table = acknowledgements
+        rows: list[dict[str, Any]] = [
+            {
+                "namespace_uid": indexed(namespace_uid),
+                "series": indexed(one.series),
+                "run": indexed(one.run),
+                "at": one.at,
+                "rises": one.rises,
+                "reason": message(one.reason),
+                "by": indexed(one.by),
+                "made_at": one.made_at,
+            }
+            for one in made
+        ]
+        place = ("namespace_uid", "series", "run", "rises")
         async with self._store.writing() as connection:
-            await connection.execute(insert(acknowledgements).values(row))
+            for row in rows:
+                await connection.execute(delete(table).where(*(table.c[name] == row[name] for name in place)))
+            if rows:
+                await connection.execute(insert(table), rows)
+
+    async def withdraw(
+        self, namespaces: tuple[str, ...] | None, namespace: str, uid: str, kpi_id: str = ""
+    ) -> int:
+        """Deletes the acknowledgements of changes that began with a run, and returns their number.
+
+        The run is named by its namespace and UID, because its row may be gone.
+        """
+        table = acknowledgements
+        where = [table.c.run.endswith(f"/{indexed(namespace)}/{indexed(uid)}", autoescape=True)]
+        where += [] if namespaces is None else [table.c.namespace_uid.in_(namespaces)]
+        if kpi_id:
+            ids = select(series_table.c.id).where(series_table.c.kpi_id == indexed(kpi_id))
+            where.append(table.c.series.in_(ids))
+        async with self._store.writing() as connection:
+            return int((await connection.execute(delete(table).where(*where))).rowcount)
 
     async def acknowledged(
         self, series: Iterable[str], namespaces: tuple[str, ...] | None

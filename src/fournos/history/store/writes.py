@@ -6,26 +6,18 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Table, bindparam, delete, insert, select
 
 from fournos.history.records import Record
 from fournos.history.store import rows
 from fournos.history.store.database import INSERT
 from fournos.history.store.schema import documents, labels, runs, tombstones, waits
+from fournos.history.store.sizes import MEASURE
 from fournos.history.store.text import pack
 
 # Statements are made once: making one takes longer than running it.
 _BURIED: Final = select(tombstones.c.at).where(
     *(tombstones.c[name] == bindparam(name) for name in ("cluster", "namespace", "uid"))
-)
-_DOCUMENT_BYTES: Final = (
-    update(runs)
-    .where(runs.c.id == bindparam("number"))
-    .values(
-        document_bytes=select(func.coalesce(func.sum(documents.c.size), 0))
-        .where(documents.c.run_id == bindparam("number"))
-        .scalar_subquery()
-    )
 )
 
 
@@ -52,7 +44,7 @@ def put(connection: Connection, record: Record) -> None:
     if record.documents:
         found = [{"run_id": number, **each} for each in packed(record)]
         connection.execute(_put_documents(connection.dialect.name), found)
-        connection.execute(_DOCUMENT_BYTES, {"number": number})
+        connection.execute(MEASURE, {"number": number})
 
 
 @cache

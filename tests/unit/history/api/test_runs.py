@@ -46,6 +46,13 @@ async def test_all_filters_reach_the_store(here: Stage) -> None:
     assert query.until == datetime(2026, 2, 3, 4, 5, 6, tzinfo=UTC)
 
 
+async def test_a_run_without_a_phase_is_new(here: Stage) -> None:
+    await here.get("/api/v1/runs?phase=New&phase=Pending")
+    assert here.store.queries[0].phases == ("New", "Pending", "")
+    await here.get("/api/v1/runs?phase=Pending")
+    assert here.store.queries[1].phases == ("Pending",)
+
+
 async def test_invalid_parameters_are_refused_all_at_once(here: Stage) -> None:
     status, body = await here.get("/api/v1/runs?limit=9999&since=yesterday&colour=red")
     assert (status, body["reason"]) == (400, "BadRequest")

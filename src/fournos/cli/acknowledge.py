@@ -1,0 +1,85 @@
+"""fournos acknowledge …: changes of KPIs that are as they should be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fournos.cli.command import Cli, verb
+from fournos.cli.lazy import sub_app
+from fournos.cli.output import table
+from fournos.cli.stored import RunArgument, history_of, selected
+
+if TYPE_CHECKING:
+    from fournos.history.api.verdicts import Acknowledged
+
+app = sub_app()
+
+KpiOption = Annotated[str, typer.Option("--kpi", metavar="KPI", help="Only this KPI.")]
+
+
+@verb(app, "add")
+async def add(
+    cli: Cli,
+    job: RunArgument,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why; it is shown wherever the change is.")
+    ],
+    kpi: KpiOption = "",
+) -> None:
+    """Acknowledge the changes of KPIs that began with a run, as `fournos trend` names it.
+
+    It holds when later runs move a change by a run or two, and when the run itself has expired.
+
+    \b
+    fournos acknowledge add llama-7b --reason "the new tokenizer"
+    """
+    async with cli.session() as session:
+        history = history_of(session)
+        (name,) = await selected(cli, history, [job])
+        _show(cli, await history.acknowledge(name, reason, kpi=kpi))
+
+
+@verb(app, "list", "ls")
+async def list_acknowledged(cli: Cli, job: RunArgument, kpi: KpiOption = "") -> None:
+    """List what is acknowledged of the runs that can be compared with a job."""
+    async with cli.session() as session:
+        history = history_of(session)
+        (name,) = await selected(cli, history, [job])
+        _show(cli, await history.acknowledgements(name, kpi=kpi))
+
+
+@verb(app, "withdraw")
+async def withdraw(cli: Cli, job: RunArgument, kpi: KpiOption = "") -> None:
+    """Withdraw what was acknowledged of a run, as `list` names it: its changes count again."""
+    async with cli.session() as session:
+        history = history_of(session)
+        (name,) = await selected(cli, history, [job])
+        await history.withdraw(name, kpi=kpi)
+    cli.output.say(f"Nothing is acknowledged of {job} any more")
+
+
+def _show(cli: Cli, found: Sequence[Acknowledged]) -> None:
+    if cli.output.structured:
+        from fournos.history.api.verdicts import Acknowledged
+        from fournos.history.api.wire import adapter
+
+        cli.output.data(adapter(tuple[Acknowledged, ...]).dump_python(tuple(found), mode="json"))
+    elif not found:
+        cli.output.hint("Nothing is acknowledged.")
+    else:
+        rows = [
+            (
+                one.run,
+                one.kpi_id,
+                " ".join(f"{name}={value}" for name, value in one.labels.items()) or "-",
+                "higher" if one.rises else "lower",
+                one.by or "-",
+                one.reason,
+            )
+            for one in found
+        ]
+        header = ("SINCE", "KPI", "TEST", "NOW", "BY", "REASON")
+        cli.output.lines(table(header, rows, width=cli.output.width))

@@ -1,0 +1,72 @@
+"""What people decide on results: baselines, and acknowledgements of changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import quote, urlencode
+
+from fournos.client.errors import typed
+from fournos.client.history_requests import Requests
+from fournos.history.records import Run
+
+if TYPE_CHECKING:
+    from fournos.history.api.verdicts import Acknowledged
+    from fournos.history.regressions.baseline import Baseline
+
+
+class AsyncVerdicts(Requests):
+    """The part of `AsyncHistory` for baselines and acknowledgements."""
+
+    @typed
+    async def baselines(self, *, everywhere: bool = False, namespace: str | None = None) -> list[Baseline]:
+        """Returns the pinned baselines, the newest first."""
+        from fournos.history.regressions.baseline import Baseline
+
+        where = "" if everywhere else f"/namespaces/{quote(namespace or self.namespace, safe='')}"
+        found: list[Baseline] = await self._get(f"{where}/baselines", list[Baseline])
+        return found
+
+    @typed
+    async def pin(self, run: Run, *, reason: str = "") -> None:
+        """Makes a run the baseline of its fingerprint, instead of another one. A baseline does not expire."""
+        await self._send("PUT", f"{self._of(run)}/baseline", {"reason": reason})
+
+    @typed
+    async def unpin(self, run: Run) -> None:
+        """Ends that a run is the baseline. It does not expire until `release` takes its mark away."""
+        await self._send("DELETE", f"{self._of(run)}/baseline")
+
+    @typed
+    async def acknowledge(
+        self, name: str, reason: str, *, kpi: str = "", namespace: str | None = None
+    ) -> tuple[Acknowledged, ...]:
+        """Acknowledges the changes of KPIs that began with a run: they are no regressions any more.
+
+        It holds when later runs move a change by a run or two. Raises RefusedError if nothing changed with
+        this run.
+        """
+        from fournos.history.api.verdicts import Acknowledged
+        from fournos.history.api.wire import adapter
+
+        path = f"{self._path(name, namespace)}/acknowledgements?{urlencode({'kpi': kpi})}"
+        answer = await self._send("POST", path, {"reason": reason})
+        found: tuple[Acknowledged, ...] = adapter(tuple[Acknowledged, ...]).validate_json(answer)
+        return found
+
+    @typed
+    async def acknowledgements(
+        self, name: str, *, kpi: str = "", namespace: str | None = None
+    ) -> tuple[Acknowledged, ...]:
+        """Returns what is acknowledged of the runs that can be compared with this one."""
+        from fournos.history.api.verdicts import Acknowledged
+
+        path = f"{self._path(name, namespace)}/acknowledgements?{urlencode({'kpi': kpi})}"
+        found: tuple[Acknowledged, ...] = await self._get(path, tuple[Acknowledged, ...])
+        return found
+
+    @typed
+    async def withdraw(self, name: str, *, kpi: str = "", namespace: str | None = None) -> None:
+        """Withdraws what was acknowledged of a run; by its UID also when the run has expired."""
+        await self._send(
+            "DELETE", f"{self._path(name, namespace)}/acknowledgements?{urlencode({'kpi': kpi})}"
+        )

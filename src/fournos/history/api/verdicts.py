@@ -1,0 +1,170 @@
+"""The routes of what people decide on results: baselines, and acknowledgements of changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic import ConfigDict, Field
+
+from fournos.history.api.authorization import Access
+from fournos.history.api.errors import InvalidError, NotFoundError
+from fournos.history.api.models import Keep
+from fournos.history.api.parameters import NoParameters, Parameters, Text
+from fournos.history.api.routes import Call, Route
+from fournos.history.api.runs import UID, Which, found
+from fournos.history.api.trends import Trends, trends_of
+from fournos.history.records import WIRE
+from fournos.history.regressions.acknowledge import Acknowledgement, near
+from fournos.history.regressions.baseline import Baseline
+from fournos.history.regressions.series import State
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledge:
+    """Why a change of KPIs is as it should be."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
+
+    reason: Annotated[str, Field(max_length=1024)]
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """An acknowledgement with the names of what it is about."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
+
+    kpi_id: str
+    labels: dict[str, str]
+    run: str
+    """The name of the run with which the change began; its UID when the run is no longer known."""
+    rises: bool
+    """True for a change to higher values."""
+    at: datetime
+    """The time of that run."""
+    reason: str
+    by: str
+    made_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """What a withdrawal took away."""
+
+    number: int
+    """Acknowledgements."""
+
+
+class Kpi(Parameters):
+    """Which KPIs are meant."""
+
+    kpi: Text = Field("", description="Only this KPI.")
+
+
+class RunKpi(Which, Kpi):
+    """Which run and which of its KPIs are meant."""
+
+
+async def pin(service: Any, call: Call) -> Baseline:
+    run, mark = await found(service, call), call.body
+    verdicts = await service.store.verdicts()
+    now = service.now()
+    if not await verdicts.pin(run.identity, by=call.user.name, reason=mark.reason, now=now):
+        raise InvalidError(f"{run.name} has no fingerprint, so no run can be compared with it")
+    return Baseline(run, now, call.user.name, mark.reason)
+
+
+async def unpin(service: Any, call: Call) -> None:
+    run = await found(service, call)
+    if not await (await service.store.verdicts()).unpin(run.identity):
+        raise NotFoundError(f"{run.name} is no baseline", name=run.name)
+
+
+async def list_baselines(service: Any, call: Call) -> list[Baseline]:
+    verdicts = await service.store.verdicts()
+    pinned: list[Baseline] = await verdicts.pinned(call.scope.namespaces, call.namespace)
+    return pinned
+
+
+async def acknowledge(service: Any, call: Call) -> tuple[Acknowledged, ...]:
+    """Acknowledges all changes that began with the run, or a run or two from it."""
+    given: Acknowledge = call.body
+    run = await found(service, call)
+    trends = await trends_of(service, run, call.scope, kpi=call.parameters.kpi)
+    changes = [one for one in trends.report.findings if one.state is not State.REFUTED]
+    meant = near(changes, trends.series, run.identity.text)
+    if not meant:
+        others = sorted({trends.names.get(one.run, one.run) for one in changes})
+        which = f"; changes began with {', '.join(others)}" if others else ""
+        raise InvalidError(f"no change of a KPI began with {run.name}{which}")
+    try:
+        made = [Acknowledgement.of(one, given.reason, call.user.name, service.now()) for one in meant]
+    except ValueError as error:
+        raise InvalidError(f"reason: {error}") from None
+    await (await service.store.verdicts()).acknowledge(run.namespace_uid, *made)
+    return _shown(trends, made)
+
+
+async def list_acknowledgements(service: Any, call: Call) -> tuple[Acknowledged, ...]:
+    run = await found(service, call)
+    trends = await trends_of(service, run, call.scope, kpi=call.parameters.kpi)
+    verdicts = await service.store.verdicts()
+    known = await verdicts.acknowledged([one.id for one in trends.series], call.scope.namespaces)
+    names = await service.store.run_names({one.run for one in known})
+    return _shown(trends, known, names)
+
+
+async def withdraw(service: Any, call: Call) -> Withdrawn:
+    """Withdraws what was acknowledged of a run; by its UID also when its row is gone."""
+    asked = call.path["run"]
+    uid = asked if UID.fullmatch(asked) else (await found(service, call)).identity.uid
+    verdicts = await service.store.verdicts()
+    number = await verdicts.withdraw(call.scope.namespaces, call.namespace, uid, call.parameters.kpi)
+    if not number:
+        raise NotFoundError(f"nothing is acknowledged of {asked}", name=asked)
+    return Withdrawn(number)
+
+
+def _shown(
+    trends: Trends, known: list[Acknowledgement], names: dict[str, str] | None = None
+) -> tuple[Acknowledged, ...]:
+    by_id, known_names = {one.id: one for one in trends.series}, trends.names | (names or {})
+    return tuple(
+        Acknowledged(
+            by_id[one.series].kpi_id,
+            dict(by_id[one.series].labels),
+            known_names.get(one.run) or one.run.rpartition("/")[2],
+            one.rises,
+            one.at,
+            one.reason,
+            one.by,
+            one.made_at,
+        )
+        for one in known
+    )
+
+
+_BASELINE: Final = "/namespaces/{namespace}/runs/{run}/baseline"
+_RUN: Final = "/namespaces/{namespace}/runs/{run}/acknowledgements"
+
+ROUTES: Final = (
+    Route("GET", "/baselines", "listBaselines", "The baselines of all namespaces that the caller may read",
+          Access("list", "baselines"), list_baselines, list[Baseline], NoParameters, tag="results"),
+    Route("GET", "/namespaces/{namespace}/baselines", "listNamespacedBaselines",
+          "The baselines of a namespace, the newest first",
+          Access("list", "baselines"), list_baselines, list[Baseline], NoParameters, tag="results"),
+    Route("PUT", _BASELINE, "pinBaseline", "Make a run the baseline of its fingerprint; it does not expire",
+          Access("update", "runs/baseline"), pin, Baseline, Which, Keep, tag="results"),
+    Route("DELETE", _BASELINE, "unpinBaseline", "End that a run is the baseline; its keep mark stays",
+          Access("delete", "runs/baseline"), unpin, None, Which, tag="results"),
+    Route("GET", _RUN, "listAcknowledgements", "What is acknowledged of the runs comparable with this one",
+          Access("get", "runs/acknowledgements"), list_acknowledgements, tuple[Acknowledged, ...], RunKpi,
+          tag="results"),
+    Route("POST", _RUN, "acknowledge", "Acknowledge the changes of KPIs that began with a run",
+          Access("create", "runs/acknowledgements"), acknowledge, tuple[Acknowledged, ...], RunKpi,
+          Acknowledge, tag="results"),
+    Route("DELETE", _RUN, "withdrawAcknowledgements", "Withdraw what was acknowledged of a run",
+          Access("delete", "runs/acknowledgements"), withdraw, Withdrawn, RunKpi, tag="results"),
+)  # fmt: skip

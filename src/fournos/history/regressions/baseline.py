@@ -1,0 +1,36 @@
+"""Pinned baselines, and their values by series.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+from typing import ClassVar
+
+from pydantic import ConfigDict
+
+from fournos.history.records import WIRE, Run
+from fournos.history.results.models import ResultRecord, series_id
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The run that later runs of its fingerprint in its namespace are compared with."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
+
+    run: Run
+    at: datetime
+    by: str
+    reason: str
+
+
+def baseline_values(fingerprint: str, records: Iterable[ResultRecord]) -> dict[str, float]:
+    """Returns the scalar of each series in the baseline's run; the median of repeats within the run."""
+    found: dict[str, list[float]] = {}
+    for record in records:
+        for kpi in record.kpis if record.success else ():
+            if kpi.value is not None:
+                found.setdefault(series_id(fingerprint, record, kpi), []).append(kpi.value)
+    return {name: median(values) for name, values in found.items()}

@@ -1,0 +1,69 @@
+"""The statement of the newest points of series.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, FromClause, Select, Table, and_, func, literal, select
+
+from fournos.history.regressions.series import CONFIRMS_LABEL
+from fournos.history.store.results_schema import result_records, series
+from fournos.history.store.schema import Time, labels, runs
+
+
+def newest_points(
+    table: Table,
+    column: ColumnElement[Any],
+    wanted: Iterable[ColumnElement[bool]],
+    namespaces: tuple[str, ...] | None,
+    newest: int,
+) -> Select[Any]:
+    """Selects the newest points of all wanted series at once, the newest first in each series.
+
+    A point is a value whose test and job succeeded.  The time of the last point that counts is looked up for
+    each series by the index, so that no older one is read.  Points of that very time may exceed `newest`.
+    """
+    older = table.alias()
+    last = (
+        _successful(select(older.c.at), older, namespaces)
+        .where(older.c.series == series.c.id)
+        .order_by(older.c.at.desc(), older.c.record_id.desc())
+        .offset(newest - 1)
+        .limit(1)
+        .scalar_subquery()
+    )
+    # Materialized: else SQLite would look the time up again for each point.
+    since = select(series, last.label("since")).where(*wanted).cte("since").prefix_with("MATERIALIZED")
+    points = select(
+        since,
+        runs.c.cluster,
+        runs.c.namespace,
+        runs.c.uid,
+        table.c.at,
+        labels.c.value.label("confirms"),
+        column.label("measured"),
+    ).select_from(since.join(table, and_(table.c.series == since.c.id, table.c.at >= _or_any(since.c.since))))
+    confirms = and_(labels.c.run_id == runs.c.id, labels.c.name == CONFIRMS_LABEL)
+    return (
+        _successful(points, table, namespaces)
+        .join(labels, confirms, isouter=True)
+        .order_by(since.c.id, table.c.at.desc(), table.c.record_id.desc())
+    )
+
+
+def _or_any(since: ColumnElement[Any]) -> ColumnElement[Any]:
+    """The time, or one before all others for a series that has fewer points."""
+    return func.coalesce(since, literal(datetime.min.replace(tzinfo=UTC), Time()))
+
+
+def _successful(statement: Select[Any], table: FromClause, namespaces: tuple[str, ...] | None) -> Select[Any]:
+    """Leaves the values of a statement whose test and job succeeded."""
+    records, jobs = result_records, runs
+    statement = (
+        statement.join(records, records.c.id == table.c.record_id)
+        .join(jobs, jobs.c.id == records.c.run_id)
+        .where(records.c.success.is_(True), jobs.c.phase == "Succeeded")
+    )
+    return statement if namespaces is None else statement.where(jobs.c.namespace_uid.in_(namespaces))
