@@ -116,6 +116,11 @@ COMMANDS: Final = (
         ("trend",),
         "Show the KPIs of a job over the runs that can be compared with it, and what changed in them.",
     ),
+    Entry(
+        "export:export",
+        ("export",),
+        "Write one job as one file: what it was, waited for, measured, and ran with; also when it is gone.",
+    ),
     Entry("baseline:app", ("baseline",), "Baselines: the runs that later ones are compared with."),
     Entry(
         "acknowledge:app",

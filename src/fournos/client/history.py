@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
-from datetime import datetime
+from datetime import UTC, datetime
 from io import BufferedReader
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fournos.history.compare.selectors import Selector
     from fournos.history.estimates.models import Estimates, JobEstimate
     from fournos.history.estimates.simulate import WouldStart
+    from fournos.history.export.model import Export
     from fournos.history.results.models import ResultRecord
 
 _PAGE: Final = 200
@@ -253,6 +254,31 @@ class AsyncHistory(AsyncVerdicts):
             async with aclosing(await self._api.raw_stream(where)) as pieces:
                 async for piece in pieces:
                     yield piece
+
+    @typed
+    async def export(self, name: str, *, kind: str = "", namespace: str | None = None) -> Export:
+        """Returns all that the history has of a run, apart from the content of its artifacts.
+
+        `fournos.history.export.html.as_html` makes one file of it. Needs the rights to read documents,
+        results and artifacts. Raises MissingError.
+        """
+        from fournos.history.export.model import Export
+
+        found = await self.run(name, kind=kind, namespace=namespace)
+        run, uid = found.run, found.run.identity.uid
+        names = list(Document)
+        read = await asyncio.gather(*(self._document(run, document) for document in names))
+        documents = {one.value: value for one, value in zip(names, read, strict=True) if value is not None}
+        results = await self.results(uid, namespace=namespace)
+        artifacts = await self.artifacts(uid, namespace=namespace)
+        return Export(run, datetime.now(UTC), found.waits, documents, results, tuple(artifacts))
+
+    async def _document(self, run: Run, document: Document) -> Any:
+        """Returns a document; None if the run has none of this name."""
+        try:
+            return await self.document(run, document)
+        except MissingError:
+            return None
 
     @typed
     async def push_results(

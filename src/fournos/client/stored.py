@@ -28,6 +28,7 @@ class History:
     would_start = blocking(AsyncHistory.would_start)
     artifacts = blocking(AsyncHistory.artifacts)
     artifact = iterating(AsyncHistory.artifact)
+    export = blocking(AsyncHistory.export)
     push_results = blocking(AsyncHistory.push_results)
     push_artifact = blocking(AsyncHistory.push_artifact)
     baselines = blocking(AsyncHistory.baselines)

@@ -116,6 +116,8 @@ class Document(StrEnum):
     """The quota that its Workload holds or held, by flavor and resource."""
     PROVENANCE = "provenance"
     """Image digests, Pipeline with its resolved spec, SHAs of the execution engine, driver, GPU."""
+    PROBLEMS = "problems"
+    """What of the results that its run returned could not be stored, and why: texts."""
 
 
 @dataclass(frozen=True, slots=True)

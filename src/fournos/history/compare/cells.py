@@ -7,6 +7,7 @@ from typing import Final
 
 from fournos.api.text import escaped_line
 from fournos.history.compare.comparison import Cell, Comparison, Row, Verdict
+from fournos.history.plots import number
 
 MAX_SHOWN: Final = 80
 WARNING: Final = "The runs did not measure the same thing: their fingerprints differ."
@@ -43,11 +44,6 @@ def _row(row: Row) -> list[str]:
         if place:
             cells += [change(cell), f"{cell.verdict} ({cell.note})" if cell.note else cell.verdict]
     return cells
-
-
-def number(value: float | None) -> str:
-    """A value with five significant digits."""
-    return "-" if value is None else f"{value:.5g}"
 
 
 def change(cell: Cell) -> str:

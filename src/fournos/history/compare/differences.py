@@ -51,15 +51,15 @@ def differences(subjects: Sequence[Subject]) -> tuple[Difference, ...]:
     """All differences between the subjects, those of the fingerprint first."""
     prints = [_fingerprint(subject.fingerprint) for subject in subjects]
     found = list(_section(Section.FINGERPRINT, prints))
-    found += _section(Section.SPEC, [dict(_flat(_spec(subject.spec))) for subject in subjects])
-    found += _section(Section.PROVENANCE, [dict(_flat(subject.provenance)) for subject in subjects])
-    found += _section(Section.HARDWARE, [dict(_flat(subject.hardware)) for subject in subjects])
+    found += _section(Section.SPEC, [dict(flat(_spec(subject.spec))) for subject in subjects])
+    found += _section(Section.PROVENANCE, [dict(flat(subject.provenance)) for subject in subjects])
+    found += _section(Section.HARDWARE, [dict(flat(subject.hardware)) for subject in subjects])
     return tuple(found)
 
 
 def causes(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[str, ...]:
     """The differences of provenance between two runs in one line each: what may have caused a change."""
-    found = _section(Section.PROVENANCE, [dict(_flat(before)), dict(_flat(after))])
+    found = _section(Section.PROVENANCE, [dict(flat(before)), dict(flat(after))])
     return tuple(f"{one.path} {one.values[0] or '-'} -> {one.values[1] or '-'}" for one in found)
 
 
@@ -82,14 +82,14 @@ def _spec(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in spec.items() if name not in _LEFT_OUT}
 
 
-def _flat(value: Any, path: str = "", depth: int = _DEEPEST) -> Iterator[tuple[str, str]]:
+def flat(value: Any, path: str = "", depth: int = _DEEPEST) -> Iterator[tuple[str, str]]:
     """The leaves of a JSON value, by path."""
     if depth and isinstance(value, Mapping) and value:
         for name, item in value.items():
-            yield from _flat(item, f"{path}.{name}" if path else str(name), depth - 1)
+            yield from flat(item, f"{path}.{name}" if path else str(name), depth - 1)
     elif depth and isinstance(value, list) and any(isinstance(item, Mapping | list) for item in value):
         for index, item in enumerate(value):
-            yield from _flat(item, f"{path}[{index}]", depth - 1)
+            yield from flat(item, f"{path}[{index}]", depth - 1)
     else:
         yield path, _text(value)
 

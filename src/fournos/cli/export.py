@@ -1,0 +1,55 @@
+"""fournos export: one job as one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fournos.cli.command import Cli
+from fournos.cli.errors import Fail
+from fournos.cli.stored import RunArgument, history_of, selected
+
+
+async def export(
+    cli: Cli,
+    job: RunArgument,
+    html: Annotated[
+        bool, typer.Option("--html", help="One HTML file without scripts or links, readable offline.")
+    ] = False,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="FILE", help="Write it here; without it, to stdout.")
+    ] = None,
+) -> None:
+    """Write one job as one file: what it was, waited for, measured, and ran with; also when it is gone.
+
+    The content of artifacts is not in it, only their names and checksums. With -o json, all of it as data.
+
+    \b
+    fournos export llama-7b --html --to llama-7b.html
+    fournos export llama-7b -o json
+    """
+    if html == cli.output.structured:
+        raise Fail("An export is either a page or data", fix="add --html, or -o json")
+    if to is not None and not html:
+        raise Fail("--to is for --html", fix="redirect the output: -o json > FILE")
+    async with cli.session() as session:
+        history = history_of(session)
+        (name,) = await selected(cli, history, [job])
+        found = await history.export(name)
+    if cli.output.structured:
+        from fournos.history.api.wire import adapter
+        from fournos.history.export.model import Export
+
+        cli.output.data(adapter(Export).dump_python(found, mode="json", by_alias=True))
+        return
+    from fournos.history.export.html import as_html
+
+    page = as_html(found)
+    if to is None:
+        for line in page.removesuffix("\n").split("\n"):
+            cli.output.say(line)
+    else:
+        to.write_text(page, encoding="utf-8")
+        cli.output.hint(f"{to}: {len(page)} characters")

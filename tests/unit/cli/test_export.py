@@ -1,0 +1,50 @@
+"""fournos export, on answers of the history."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from fournos.history.api.models import RunDetail
+from fournos.history.api.wire import body
+from fournos.history.artifacts.rules import Artifact
+from fournos.history.results.models import Kpi, ResultRecord
+from tests.unit.cli.api import Api, Program
+from tests.unit.cli.objects import job
+from tests.unit.cli.test_stored import BEGAN, RUNS, run
+
+
+def served() -> Api:
+    api = Api()
+    records = (ResultRecord(kpis=(Kpi(kpi_id="tput", value=7.5),)),)
+    api.stored = {
+        f"{RUNS}/gone": body(RunDetail(run()), RunDetail),
+        f"{RUNS}/uid-gone/documents/object": json.dumps(job("gone", "Failed")).encode(),
+        f"{RUNS}/uid-gone/results": body(records, tuple[ResultRecord, ...]),
+        f"{RUNS}/uid-gone/artifacts": body([Artifact("a.svg", 3, "ab", BEGAN)], list[Artifact]),
+    }
+    return api
+
+
+def test_a_job_as_a_page(tmp_path: Path) -> None:
+    file = tmp_path / "gone.html"
+    result = Program(served())("export", "gone", "--html", "--to", str(file))
+    assert result.exit_code == 0 and result.stdout == ""
+    page = file.read_text()
+    assert page.startswith("<!DOCTYPE html>") and "tput" in page and "a.svg" in page
+    shown = Program(served())("export", "gone", "--html").stdout
+    assert shown.startswith("<!DOCTYPE html>") and shown.endswith("</html>\n")
+
+
+def test_a_job_as_data() -> None:
+    found = json.loads(Program(served())("export", "gone", "-o", "json").stdout)
+    assert found["run"]["name"] == "gone"
+    assert found["results"][0]["kpis"][0]["value"] == 7.5
+    assert list(found["documents"]) == ["object"], "what the run does not have is left out"
+
+
+def test_the_form_has_to_be_said() -> None:
+    for words in ((), ("--html", "-o", "json"), ("-o", "json", "--to", "x")):
+        result = Program(served())("export", "gone", *words)
+        assert result.exit_code == 2 and "Fix" in result.stderr
+    assert Program(served())("export", "nothing", "--html").exit_code == 5
