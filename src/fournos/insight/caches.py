@@ -88,6 +88,8 @@ class Caches:
         if watched and namespace != watched:
             # As the API server answers where RBAC lets us read one namespace only.
             raise ForbiddenError(f"{resource} is watched in namespace {watched}", status=403)
+        if not namespace and not selector:
+            return Listing(list(store), "")
         wanted = (one for one in store if namespace in ("", key_of(one).namespace))
         return Listing([one for one in wanted if matches(one["metadata"].get("labels") or {})], "")
 

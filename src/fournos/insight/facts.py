@@ -96,16 +96,19 @@ async def everywhere(source: Source, resource: Resource, namespace: str) -> list
 
 
 async def _holders(source: Source, job: Obj) -> tuple[Obj, ...]:
-    return holders_among(await everywhere(source, FOURNOS_JOB, job["metadata"]["namespace"]), job)
+    jobs = await everywhere(source, FOURNOS_JOB, job["metadata"]["namespace"])
+    return without(holders_among(jobs), job)
 
 
-def holders_among(jobs: Iterable[Obj], job: Obj) -> tuple[Obj, ...]:
-    """The jobs that occupy clusters, the oldest first, without the job itself."""
-    return tuple(
-        other
-        for other in sorted(jobs, key=created)
-        if phase_of(other) in HOLDING and status_of(other).get("cluster") and uid_of(other) != uid_of(job)
-    )
+def holders_among(jobs: Iterable[Obj]) -> tuple[Obj, ...]:
+    """The jobs that occupy clusters, the oldest first."""
+    holding = (one for one in jobs if phase_of(one) in HOLDING and status_of(one).get("cluster"))
+    return tuple(sorted(holding, key=created))
+
+
+def without(holders: Iterable[Obj], job: Obj) -> tuple[Obj, ...]:
+    """The holders besides the job itself."""
+    return tuple(other for other in holders if uid_of(other) != uid_of(job))
 
 
 async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[Waiting, ...]:

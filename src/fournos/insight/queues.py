@@ -9,7 +9,7 @@ from typing import Any
 
 from fournos.insight.children import Children
 from fournos.insight.errors import MissingError
-from fournos.insight.facts import Facts, everywhere, holders_among, queue_facts
+from fournos.insight.facts import Facts, everywhere, holders_among, queue_facts, without
 from fournos.insight.reasons import explain, queue_trouble
 from fournos.insight.source import Source
 from fournos.insight.values import created, one_line, spec_of
@@ -61,8 +61,8 @@ async def gather_queue(source: Source, namespace: str, name: str) -> QueueFacts:
     return QueueFacts(base, {key_of(one): one for one in workloads}, {uid_of(one): one for one in jobs})
 
 
-def entries(found: QueueFacts, now: datetime, *, most: int | None = None) -> list[QueueEntry]:
-    """The entries of the queue, in order; `most`: only the first ones.
+def entries(found: QueueFacts, now: datetime, *, first: int = 1, most: int | None = None) -> list[QueueEntry]:
+    """The entries of the queue, in order: `most` of them from the place `first` on.
 
     Raises MissingError if the queue does not exist.
     """
@@ -70,15 +70,16 @@ def entries(found: QueueFacts, now: datetime, *, most: int | None = None) -> lis
     if broken and not isinstance(found.base.cluster_queue, Mapping):
         text = broken.verdict.replace(f"{found.base.queue_name} waits for ", "there is no ", 1)
         raise MissingError(text, fix="; ".join(broken.advice))
-    jobs = tuple(found.jobs.values())
+    holding = holders_among(found.jobs.values())
+    last = None if most is None else first - 1 + most
     return [
-        _entry(place, waiting.key, waiting.priority, found, jobs, now)
-        for place, waiting in enumerate(found.base.line[:most], start=1)
+        _entry(place, waiting.key, waiting.priority, found, holding, now)
+        for place, waiting in enumerate(found.base.line[first - 1 : last], start=first)
     ]
 
 
 def _entry(
-    place: int, key: Key, priority: int, found: QueueFacts, jobs: Sequence[Obj], now: datetime
+    place: int, key: Key, priority: int, found: QueueFacts, holding: Sequence[Obj], now: datetime
 ) -> QueueEntry:
     workload = found.workloads.get(key)
     if workload is None:
@@ -91,8 +92,6 @@ def _entry(
     if job is None:
         reason = one_line(view(workload).message) or "Kueue has not looked at it yet"
         return QueueEntry(place, key.namespace, kind, name, "", priority, since, reason)
-    facts = replace(
-        found.base, job=job, found=Children(workloads=(workload,)), holders=holders_among(jobs, job)
-    )
+    facts = replace(found.base, job=job, found=Children(workloads=(workload,)), holders=without(holding, job))
     owner = str(spec_of(job).get("owner") or "")
     return QueueEntry(place, key.namespace, kind, name, owner, priority, since, explain(facts, now).verdict)

@@ -107,11 +107,11 @@ def quota(workload: Obj, cluster_queue: Obj, flavors: Sequence[Obj]) -> Quota:
     labels = {name_of(flavor): spec_of(flavor).get("nodeLabels") or {} for flavor in flavors}
     spec = spec_of(cluster_queue)
     cohort = str(spec.get("cohortName") or "")
-    used = _used(cluster_queue)
+    used = reserved(cluster_queue)
     lines: list[Line] = []
     elsewhere: list[str] = []
     covered: set[str] = set()
-    closed = {} if _tolerates(workload) else _closed(flavors)
+    closed = {} if _tolerates(workload) else closed_flavors(flavors)
     away: dict[str, str] = {}
     for group in spec.get("resourceGroups") or ():
         covered |= set(group.get("coveredResources") or ())
@@ -136,7 +136,7 @@ def quota(workload: Obj, cluster_queue: Obj, flavors: Sequence[Obj]) -> Quota:
     return Quota(tuple(lines), tuple(elsewhere), uncovered, cohort, away)
 
 
-def _closed(flavors: Iterable[Obj]) -> dict[str, str]:
+def closed_flavors(flavors: Iterable[Obj]) -> dict[str, str]:
     """Returns flavor → the reason why its cluster takes no jobs, from the flavor's taints."""
     return {
         name_of(flavor): why_unavailable(str(taint.get("value") or ""))
@@ -170,7 +170,8 @@ def _line(
     return Line(flavor, resource["name"], asks, used.get((flavor, resource["name"]), ZERO), nominal, most)
 
 
-def _used(cluster_queue: Obj) -> dict[tuple[str, str], Decimal]:
+def reserved(cluster_queue: Obj) -> dict[tuple[str, str], Decimal]:
+    """Returns (flavor, resource) → the reserved quota of a ClusterQueue."""
     return {
         (flavor["name"], resource["name"]): parse_quantity(resource.get("total") or 0)
         for flavor in status_of(cluster_queue).get("flavorsReservation") or ()

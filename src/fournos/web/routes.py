@@ -53,7 +53,7 @@ class Action:
 
     name: str
     path: str
-    act: Callable[[Call, Mapping[str, str]], Awaitable[Done]]
+    act: Callable[[Call, Mapping[str, str]], Awaitable[Done | Shown]]
     """Called with the fields of the form.  Raises as `Page.gather` does."""
 
 
@@ -65,3 +65,13 @@ class Done:
     """The path of the page to go to."""
     notice: str
     """One sentence for the person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A form that is shown again with what was filled in: for a preview, or because it would be refused."""
+
+    page: Page
+    data: Mapping[str, Any]
+    """The data of the page's template."""
+    status: int = 200

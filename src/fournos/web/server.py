@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import hmac
 import logging
 import re
+import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -23,9 +26,10 @@ from fournos.web.headers import PRIVATE, SECURITY, check_host, check_origin
 from fournos.web.identity.people import People
 from fournos.web.live.channels import Channels, FullError, digest
 from fournos.web.live.pieces import Piece
+from fournos.web.live.shared import Shared
 from fournos.web.notices import COOKIE, notice_of, with_notice
 from fournos.web.render import Frame, Link
-from fournos.web.routes import Action, Call, Page
+from fournos.web.routes import Action, Call, Done, Page, Shown
 from fournos.web.site import Site
 from fournos.web.viewer import Viewer
 
@@ -39,6 +43,8 @@ _SLOW: Final = 30.0
 _RECHECK: Final = 60.0
 """Seconds after which the rights of an open stream's person are checked again."""
 _CLOSING: Final = 2.0
+_FRESH: Final = 30.0
+"""Seconds after which a page is rendered again though no watched object has changed."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -63,6 +69,9 @@ class WebServer:
         self._actions = tuple(actions)
         self._hosts = hosts
         self.channels = Channels(most=streams)
+        self._shared = Shared()
+        self._mark = secrets.token_hex(16)
+        """Stands for the token of a session in what is rendered for several persons."""
         self._nav = [Link(page.title, page.path) for page in pages if page.in_nav]
         self._paths = [(re.compile(_pattern(page.path)), page) for page in pages]
 
@@ -84,11 +93,25 @@ class WebServer:
 
     async def _show(self, page: Page, request: web.Request) -> web.StreamResponse:
         call = await self._call(request, request.match_info, request.query)
-        pieces = await self._pieces(page, call)
+        pieces = await self._pieces(page, call, request.path_qs)
         live = ""
         if page.watched:
             live = "/live?" + urlencode({"to": request.path_qs, "at": digest(pieces)})
         notice = notice_of(request)
+        # The token of the forms is not part of the digest: it differs by session.
+        tag = f'W/"{digest(pieces)}-{_short(call.viewer.csrf)}"'
+        headers = {"Cache-Control": PRIVATE, "ETag": tag, "Vary": "Cookie"}
+        if not notice and request.headers.get("If-None-Match") == tag:
+            return web.Response(status=304, headers=headers)
+        response = self._whole(page, call, pieces, live=live, notice=notice)
+        response.headers.update(headers)
+        if notice:
+            response.del_cookie(COOKIE)
+        return response
+
+    def _whole(
+        self, page: Page, call: Call, pieces: Mapping[str, Piece], *, live: str = "", notice: str = ""
+    ) -> web.Response:
         frame = Frame(
             title=page.title,
             nav=self._nav,
@@ -96,27 +119,37 @@ class WebServer:
             user=call.viewer.name,
             csrf=call.viewer.csrf,
             live=live,
-            command=page.command.format_map(request.match_info) if page.command else "",
+            command=page.command.format_map(call.path) if page.command else "",
             notice=notice,
         )
-        body = self._site.renderer.whole(frame, pieces).encode()
-        tag = f'W/"{digest(pieces)}"'
-        headers = {"Cache-Control": PRIVATE, "ETag": tag, "Vary": "Cookie"}
-        if not notice and request.headers.get("If-None-Match") == tag:
-            return web.Response(status=304, headers=headers)
-        response = web.Response(body=body, content_type="text/html", charset="utf-8", headers=headers)
+        body = self._signed(self._site.renderer.whole(frame, pieces).encode(), call.viewer)
+        response = web.Response(body=body, content_type="text/html", charset="utf-8")
         response.enable_compression()
-        if notice:
-            response.del_cookie(COOKIE)
         return response
 
     async def _call(self, request: web.Request, path: Mapping[str, str], query: Any) -> Call:
         viewer = await self._people.viewer(request)
         return Call(self._site, viewer, self._site.now(), dict(path), query)
 
-    async def _pieces(self, page: Page, call: Call) -> Mapping[str, Piece]:
-        data = await page.gather(call)
-        return self._site.renderer.pieces(page.name, {"csrf": call.viewer.csrf, **data})
+    async def _pieces(self, page: Page, call: Call, target: str) -> Mapping[str, Piece]:
+        """Renders the content of a page, once for all persons with the same rights if it is shared."""
+
+        async def render() -> Mapping[str, Piece]:
+            return self._rendered(page, await page.gather(call))
+
+        if not page.shared or not page.watched:
+            return await render()
+        rights = await call.viewer.rights.permission_class()
+        age = int(call.now.timestamp() // _FRESH)
+        revision = (self._site.caches.revision(page.watched), age)
+        return await self._shared.get((rights, target), revision, render)
+
+    def _rendered(self, page: Page, data: Mapping[str, Any]) -> Mapping[str, Piece]:
+        return self._site.renderer.pieces(page.name, {"csrf": self._mark, **data})
+
+    def _signed(self, content: bytes, viewer: Viewer) -> bytes:
+        """Puts the person's own token into the forms."""
+        return content.replace(self._mark.encode(), viewer.csrf.encode())
 
     # --- actions -------------------------------------------------------------------------------------
 
@@ -129,9 +162,14 @@ class WebServer:
         outcome = "failed"
         try:
             done = await action.act(call, form)
-            outcome = "done"
+            outcome = "done" if isinstance(done, Done) else "shown again"
         finally:
             audit.info("%s by %s: %s: %s", action.name, call.viewer.name, request.path, outcome)
+        if isinstance(done, Shown):
+            response = self._whole(done.page, call, self._rendered(done.page, done.data))
+            response.set_status(done.status)
+            response.headers["Cache-Control"] = "no-store"
+            return response
         return with_notice(web.Response(status=303, headers={"Location": done.location}), done.notice)
 
     # --- live ----------------------------------------------------------------------------------------
@@ -153,7 +191,8 @@ class WebServer:
 
         async def render() -> Mapping[str, Piece]:
             now = self._site.now()
-            return await self._pieces(page, Call(call.site, call.viewer, now, call.path, call.query))
+            again = Call(call.site, call.viewer, now, call.path, call.query)
+            return await self._pieces(page, again, str(target))
 
         revision = partial(self._site.caches.revision, page.watched)
         try:
@@ -169,7 +208,14 @@ class WebServer:
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no", **SECURITY}
         )
         response.content_type = "text/event-stream"
-        await response.prepare(request)
+        with suppress(ConnectionError):  # the tab was closed
+            await response.prepare(request)
+            await self._send(request, response, viewer, rights, listener)
+        return response
+
+    async def _send(
+        self, request: web.Request, response: web.StreamResponse, viewer: Viewer, rights: str, listener: Any
+    ) -> None:
         checked = asyncio.get_running_loop().time()
         async for message in listener.messages():
             if (now := asyncio.get_running_loop().time()) - checked > _RECHECK:
@@ -178,8 +224,7 @@ class WebServer:
                 if await current.rights.permission_class() != rights:
                     break
             async with asyncio.timeout(_SLOW):
-                await response.write(message or b": \n\n")
-        return response
+                await response.write(self._signed(message, viewer) or b": \n\n")
 
     async def _following(self, _: web.Application) -> Any:
         task = asyncio.create_task(self._follow())
@@ -227,6 +272,10 @@ class WebServer:
             content_type="text/html",
             headers={"Cache-Control": "no-store"},
         )
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _fault() -> PageError:

@@ -24,7 +24,7 @@ from fournos.history.recorder.projections import (
 )
 from fournos.history.settings import HistorySettings
 from fournos.insight.children import Children, sort
-from fournos.insight.facts import Facts, Waiting, holders_among, in_line
+from fournos.insight.facts import Facts, Waiting, holders_among, in_line, without
 from fournos.insight.source import DEFAULT_QUEUE
 from fournos.insight.startup import has_started
 from fournos.insight.values import is_terminal, phase_of, spec_of, status_of
@@ -242,7 +242,7 @@ class Observer:
         wanted = spec_of(obj).get("cluster")
         flavors = [wanted] if wanted else [flavor["metadata"]["name"] for flavor in caches[RESOURCE_FLAVOR]]
         held = [job for name in flavors for job in caches[FOURNOS_JOB].by(HELD, str(name))]
-        return holders_among(held, obj)
+        return without(holders_among(held), obj)
 
     def _line(self, caches: Caches, cluster_queue: str) -> tuple[Waiting, ...]:
         now = self._now()

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fournos.clusters.kinds import FOURNOS_CLUSTER
-from fournos.insight import overview
+from fournos.insight import fleet
 from fournos.web.routes import Call, Page
+
+ROWS: Final = 100
+"""The jobs that each table shows; the page of all jobs has the others."""
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
     site = call.site
-    found = await overview.read(call.viewer.source, site.jobs_namespace, site.clusters_namespace, call.now)
-    used = sum(gpu.used for cluster in found.clusters for gpu in cluster.gpus)
-    total = sum(gpu.total for cluster in found.clusters for gpu in cluster.gpus)
-    return {"overview": found, "used": used, "total": total}
+    found = await fleet.read(call.viewer.source, site.jobs_namespace, site.clusters_namespace, call.now)
+    gpus = [gpu for cluster in found.clusters for gpu in cluster.gpus]
+    return {
+        "clusters": found.clusters,
+        "running": found.now.running,
+        "waiting": found.now.waiting,
+        "rows": ROWS,
+        "used": sum(gpu.used for gpu in gpus),
+        "total": sum(gpu.total for gpu in gpus),
+    }
 
 
 PAGE: Final = Page(
@@ -23,6 +31,6 @@ PAGE: Final = Page(
     title="Fleet",
     path="/",
     gather=gather,
-    watched=(*overview.KINDS, FOURNOS_CLUSTER),
+    watched=fleet.KINDS,
     command="fournos top",
 )

@@ -1,0 +1,178 @@
+"""The clusters with what holds them, what is wrong with them, and what runs there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.insight import overview
+from fournos.insight.clusters import drained, lock_of
+from fournos.insight.overview import ClusterLine, Gpus, JobLine, Overview
+from fournos.insight.source import Source, or_error
+from fournos.insight.values import name_of, one_line, spec_of, status_of
+from fournos.kube.errors import KubeError
+from fournos.kube.resource import Obj, key_of
+
+KINDS: Final = (*overview.KINDS, FOURNOS_CLUSTER)
+"""The kinds that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A lock that is requested or held."""
+
+    state: str
+    """Requested, Held, Expiring or Releasing."""
+    owner: str
+    since: str
+    """When it was first held; RFC 3339, "" while it is only requested."""
+    ends: str
+    """When it ends by itself; "" if it has no ttl."""
+    behind: tuple[str, ...]
+    """The jobs that must end before it is held."""
+    waiting: tuple[str, ...]
+    """The jobs that wait for its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterCard:
+    """A cluster."""
+
+    namespace: str
+    name: str
+    health: str
+    """Valid, Missing, Invalid or Unreachable, as its kubeconfig is; Unknown before the first probe."""
+    problem: str
+    """Why it cannot be reached, or why its GPUs could not be counted; "" if all is well."""
+    version: str
+    """The version of its Kubernetes."""
+    lock: Lock | None
+    drain: str
+    """Draining, Drained, Removing, or "" if it takes jobs."""
+    gpus: tuple[Gpus, ...]
+    running: tuple[JobLine, ...]
+    """The jobs that hold it, the oldest first."""
+
+    @property
+    def state(self) -> str:
+        """One word for what counts most: its health, then a drain, then a lock."""
+        if self.health != "Valid":
+            return self.health
+        return self.drain or (f"Lock {self.lock.state.lower()}" if self.lock else "Open")
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What the operator found out about a cluster.  Times are RFC 3339, "" if there is none."""
+
+    secret: str
+    """The Secret with its kubeconfig."""
+    drain: bool
+    """A drain is requested."""
+    latency: str
+    """How long it took to answer; "" if it has not answered."""
+    certificate_ends: str
+    unreachable_since: str
+    counted: str
+    """When its GPUs were counted."""
+    shrinking: tuple[tuple[str, str], ...]
+    """Models with fewer GPUs than before, and since when."""
+    conditions: tuple[tuple[str, str, str, str, str], ...]
+    """Type, status, reason, message and time of the last transition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    clusters: tuple[ClusterCard, ...]
+    now: Overview
+
+
+async def read(source: Source, namespace: str, clusters: str, now: datetime) -> Fleet:
+    """Reads the fleet from a source; `clusters` is the namespace of the FournosClusters.
+
+    Queues and clusters that may not be read are left out.
+    """
+    happening = await overview.read(source, namespace, clusters, now)
+    found = await or_error(source.list(FOURNOS_CLUSTER, namespace=clusters))
+    objects = () if isinstance(found, KubeError) else found.items
+    return Fleet(cards(objects, happening), happening)
+
+
+def cards(clusters: Iterable[Obj], happening: Overview) -> tuple[ClusterCard, ...]:
+    """The clusters by name; numbers in names count as numbers."""
+    lines = {one.name: one for one in happening.clusters}
+    running: dict[str, list[JobLine]] = {}
+    for job in happening.running:
+        running.setdefault(job.cluster, []).append(job)
+    return tuple(
+        _card(one, lines.get(name_of(one)), tuple(running.get(name_of(one), ())))
+        for one in sorted(clusters, key=_natural)
+    )
+
+
+def _natural(cluster: Obj) -> list[tuple[int, str]]:
+    parts = re.findall(r"\d+|\D+", name_of(cluster))
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+def _card(cluster: Obj, line: ClusterLine | None, running: tuple[JobLine, ...]) -> ClusterCard:
+    status = status_of(cluster)
+    connection, hardware = status.get("connection") or {}, status.get("hardware") or {}
+    return ClusterCard(
+        namespace=key_of(cluster).namespace,
+        name=name_of(cluster),
+        health=str(status.get("kubeconfigStatus") or "Unknown"),
+        problem=one_line(connection.get("error") or hardware.get("lastError")),
+        version=str(connection.get("version") or ""),
+        lock=_lock(cluster),
+        drain=_drain(cluster),
+        gpus=line.gpus if line else (),
+        running=running,
+    )
+
+
+def _lock(cluster: Obj) -> Lock | None:
+    found, status = lock_of(cluster), status_of(cluster)
+    owner = str(found.get("owner") or spec_of(cluster).get("owner") or "")
+    if not owner and not found:
+        return None
+    return Lock(
+        state=str(found.get("state") or "Requested"),
+        owner=owner,
+        since=str(found.get("heldSince") or ""),
+        ends=str(status.get("lockExpiresAt") or ""),
+        behind=tuple(map(str, found.get("behind") or ())),
+        waiting=tuple(map(str, found.get("waiting") or ())),
+    )
+
+
+def _drain(cluster: Obj) -> str:
+    if (gone := status_of(cluster).get("decommission")) is not None:
+        return str(gone)
+    if not spec_of(cluster).get("drain"):
+        return ""
+    return "Drained" if drained(cluster) else "Draining"
+
+
+def details(cluster: Obj) -> Details:
+    spec, status = spec_of(cluster), status_of(cluster)
+    connection, hardware = status.get("connection") or {}, status.get("hardware") or {}
+    latency = connection.get("latencyMs")
+    names = ("type", "status", "reason", "message", "lastTransitionTime")
+    return Details(
+        secret=str(spec.get("kubeconfigSecret") or ""),
+        drain=bool(spec.get("drain")),
+        latency="" if latency is None else f"{latency} ms",
+        certificate_ends=str(connection.get("certificateExpires") or ""),
+        unreachable_since=str(connection.get("unreachableSince") or ""),
+        counted=str(hardware.get("lastDiscovery") or ""),
+        shrinking=tuple((str(one["model"]), str(one["since"])) for one in hardware.get("shrinking") or ()),
+        conditions=tuple(
+            tuple(one_line(one.get(name)) for name in names)  # type: ignore[misc]
+            for one in status.get("conditions") or ()
+        ),
+    )

@@ -1,0 +1,86 @@
+"""One cluster: its GPUs, its lock, what runs on it and waits for it; lock, unlock, drain, undrain."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from fournos.client.clusters import AsyncCluster
+from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.insight import fleet
+from fournos.kube.resource import Key
+from fournos.web.routes import Action, Call, Done, Page
+
+
+async def gather(call: Call) -> Mapping[str, Any]:
+    site, name = call.site, call.path["name"]
+    where = site.clusters_namespace
+    cluster = await call.viewer.source.get(FOURNOS_CLUSTER, Key(where, name))
+    found = await fleet.read(call.viewer.source, site.jobs_namespace, where, call.now)
+    card = next(one for one in found.clusters if one.name == name)
+    return {
+        "card": card,
+        "details": fleet.details(cluster),
+        "waiting": [job for job in found.now.waiting if job.cluster == name],
+        "may": await call.viewer.rights.may("patch", FOURNOS_CLUSTER, where, name=name),
+        "owner": call.viewer.client.owner,
+    }
+
+
+PAGE: Final = Page(
+    name="cluster",
+    title="Cluster",
+    path="/clusters/{name}",
+    gather=gather,
+    watched=fleet.KINDS,
+    in_nav=False,
+    shared=False,
+    command="fournos cluster get {name}",
+)
+
+
+def _action(name: str, act: Callable[[AsyncCluster, Mapping[str, str]], Awaitable[str]]) -> Action:
+    async def acted(call: Call, form: Mapping[str, str]) -> Done:
+        cluster = await call.viewer.client.cluster(call.path["name"], namespace=call.site.clusters_namespace)
+        return Done(f"/clusters/{call.path['name']}", await act(cluster, form))
+
+    return Action(name=name, path=f"/clusters/{{name}}/{name.split()[0]}", act=acted)
+
+
+async def _lock(cluster: AsyncCluster, form: Mapping[str, str]) -> str:
+    owner = form.get("owner", "").strip() or None
+    await cluster.lock(
+        owner=owner, ttl=form.get("ttl", "").strip() or None, drain=form.get("drain") or None, timeout=0
+    )
+    return f"The lock of {cluster.name} is requested for {cluster.owner}."
+
+
+async def _unlock(cluster: AsyncCluster, _: Mapping[str, str]) -> str:
+    await cluster.unlock(timeout=0)
+    return f"{cluster.name} is being unlocked."
+
+
+async def _drain(cluster: AsyncCluster, form: Mapping[str, str]) -> str:
+    stop = form.get("stop") == "true"
+    await cluster.drain(stop=stop, timeout=0)
+    end = "are shut down" if stop else "end by themselves"
+    return f"{cluster.name} takes no more jobs; those that run {end}."
+
+
+async def _undrain(cluster: AsyncCluster, _: Mapping[str, str]) -> str:
+    await cluster.undrain()
+    return f"{cluster.name} takes jobs again."
+
+
+async def _discover(cluster: AsyncCluster, _: Mapping[str, str]) -> str:
+    await cluster.discover(timeout=0)
+    return f"The GPUs of {cluster.name} are being counted again."
+
+
+ACTIONS: Final = (
+    _action("lock cluster", _lock),
+    _action("unlock cluster", _unlock),
+    _action("drain cluster", _drain),
+    _action("undrain cluster", _undrain),
+    _action("discover cluster", _discover),
+)

@@ -1,0 +1,67 @@
+"""Requests to pages without a server: objects in memory, the client on top of them, chosen rights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fournos.client.asynchronous import AsyncClient
+from fournos.insight.caches import Caches
+from fournos.kube.resource import Resource
+from fournos.web.assets import Assets
+from fournos.web.render import Renderer
+from fournos.web.routes import Call, Page
+from fournos.web.site import Site
+from fournos.web.viewer import Viewer
+from tests.unit.cli.api import Api
+from tests.unit.cli.objects import NOW, NS
+
+_ASSETS = Assets()
+_RENDERER = Renderer(_ASSETS)
+
+
+@dataclass(frozen=True, slots=True)
+class Verbs:
+    """A person who has the rights to these verbs, on everything."""
+
+    verbs: Collection[str]
+
+    async def may(self, verb: str, resource: Resource, namespace: str = "", **_: str) -> bool:
+        return verb in self.verbs
+
+    async def permission_class(self) -> str:
+        return " ".join(sorted(self.verbs))
+
+
+ALL = Verbs({"get", "list", "watch", "create", "patch", "delete"})
+READ_ONLY = Verbs({"get", "list", "watch"})
+
+
+def call(api: Api, *, rights: Verbs = ALL, owner: str = "ann", **fields: Mapping[str, str]) -> Call:
+    """`fields`: the variables of the path, and the query."""
+    client = AsyncClient(api=api, namespace=NS, owner=owner)  # type: ignore[arg-type]
+    site = Site(
+        Caches(api, {}),  # type: ignore[arg-type]
+        lambda: NOW,
+        jobs_namespace=NS,
+        clusters_namespace="hearth",
+        assets=_ASSETS,
+        renderer=_RENDERER,
+    )
+    return Call(site, Viewer("ann", api, client, rights, "the-token"), NOW, **fields)
+
+
+def render(page: Page, data: Mapping[str, Any]) -> str:
+    return _RENDERER.pieces(page.name, {"csrf": "the-token", **data})["main"].html
+
+
+async def shown(page: Page, asked: Call) -> str:
+    """Returns the HTML of the page's content."""
+    return render(page, await page.gather(asked))
+
+
+def text(html: str) -> str:
+    """Returns the text of HTML on one line."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html)).strip()

@@ -1,0 +1,1 @@
+"""Tests of `fournos.web.pages`."""

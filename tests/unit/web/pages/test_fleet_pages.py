@@ -1,0 +1,137 @@
+"""The pages Fleet, Cluster and Queue: what they show, and what their actions change."""
+
+from __future__ import annotations
+
+import pytest
+
+from fournos.insight.errors import FournosError
+from fournos.kube.errors import NotFoundError
+from fournos.web.errors import PageError
+from fournos.web.pages import cluster, fleet, queue
+from fournos.web.routes import Action, Done
+from tests.unit.cli.api import Api
+from tests.unit.cli.objects import ago, job
+from tests.unit.insight.test_overview import cluster as cluster_object
+from tests.unit.insight.test_overview import running
+from tests.unit.insight.test_queue_board import waiting
+from tests.unit.web.calls import READ_ONLY, call, shown, text
+
+HOSTILE = '"><script>alert(1)</script>'
+
+
+def with_lock() -> Api:
+    lock = {"state": "Held", "owner": "ben", "heldSince": ago(hours=1)}
+    one = cluster_object("cluster-1", ("a100", 8), spec={"owner": "ben"}, status={"lock": lock})
+    return Api(with_metadata(one), running("one", 2))
+
+
+def with_metadata(one: dict[str, object]) -> dict[str, object]:
+    one["metadata"] |= {"uid": "uid-c", "resourceVersion": "5"}  # type: ignore[operator]
+    one["spec"] = {"kubeconfigSecret": "kubeconfig-1", **one["spec"]}  # type: ignore[dict-item]
+    return one
+
+
+async def test_the_fleet_has_gpus_lock_and_jobs_of_each_cluster() -> None:
+    found = text(await shown(fleet.PAGE, call(with_lock())))
+    assert "1 cluster, 2 of 8 GPUs used, 1 running, 0 waiting" in found
+    assert "Held by ben , without an end" in found
+    assert "Nothing waits" in found
+
+
+async def test_an_empty_fleet_teaches() -> None:
+    found = text(await shown(fleet.PAGE, call(Api())))
+    assert "No clusters yet" in found and "fournos submit --help" in found
+
+
+async def test_markup_in_names_and_owners_is_text() -> None:
+    one = job(HOSTILE, "Running", spec={"owner": HOSTILE}, status={"cluster": HOSTILE, "message": HOSTILE})
+    html = await shown(fleet.PAGE, call(Api(one, cluster_object(HOSTILE))))
+    assert "<script>" not in html and "&lt;script&gt;" in html
+
+
+async def test_only_the_first_rows_are_shown_with_a_link_to_all() -> None:
+    jobs = [job(f"job-{number:03}", "Pending", created=ago(minutes=number)) for number in range(130)]
+    html = await shown(fleet.PAGE, call(Api(*jobs)))
+    assert html.count('<tr id="waiting-') == fleet.ROWS
+    assert '<a href="/queue">30 more</a>' in html
+
+
+async def test_a_cluster_offers_what_the_person_may_do() -> None:
+    path = {"name": "cluster-1"}
+    html = await shown(cluster.PAGE, call(with_lock(), path=path))
+    assert 'action="/clusters/cluster-1/unlock"' in html and 'value="the-token"' in html
+    assert 'action="/clusters/cluster-1/lock"' not in html
+    refused = await shown(cluster.PAGE, call(with_lock(), path=path, rights=READ_ONLY))
+    assert "<form" not in refused and "You may not lock or drain this cluster." in refused
+
+
+async def test_an_unknown_cluster_is_not_here() -> None:
+    with pytest.raises(NotFoundError):
+        await cluster.gather(call(Api(), path={"name": "gone"}))
+
+
+def action(name: str) -> Action:
+    (found,) = [one for one in cluster.ACTIONS if one.name == f"{name} cluster"]
+    assert found.path == f"/clusters/{{name}}/{name}"
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "spec"),
+    [
+        ("lock", {"owner": "ann", "ttl": "4h", "drain": ""}, {"owner": "ann", "ttl": "4h"}),
+        (
+            "lock",
+            {"owner": "ann", "ttl": "", "drain": "stop"},
+            {"owner": "ann", "ttl": None, "drain": "Stop"},
+        ),
+        ("drain", {}, {"drain": "Wait"}),
+        ("drain", {"stop": "true"}, {"drain": "Stop"}),
+        ("undrain", {}, {"drain": None}),
+    ],
+)
+async def test_an_action_writes_and_leads_back(
+    name: str, form: dict[str, str], spec: dict[str, object]
+) -> None:
+    api = Api(with_metadata(cluster_object("cluster-1")))
+    done = await action(name).act(call(api, path={"name": "cluster-1"}), form)
+    assert isinstance(done, Done) and done.location == "/clusters/cluster-1"
+    ((_, key, body),) = api.writes
+    assert (key, body["spec"]) == ("hearth/cluster-1", spec)
+
+
+async def test_an_unlock_takes_the_owner_away() -> None:
+    api = with_lock()
+    await action("unlock").act(call(api, path={"name": "cluster-1"}), {})
+    ((_, _, body),) = api.writes
+    assert body["spec"]["owner"] == ""
+
+
+async def test_a_cluster_of_another_owner_is_not_locked() -> None:
+    api = with_lock()
+    with pytest.raises(FournosError, match="is locked for ben"):
+        await action("lock").act(call(api, path={"name": "cluster-1"}), {"owner": "ann"})
+    assert not api.writes
+
+
+async def test_the_queue_shows_places_reasons_and_quota() -> None:
+    html = await shown(queue.PAGE, call(waiting("a", "b")))
+    found = text(html)
+    assert "2 waiting, short of fournos/cluster-slot in cluster-1" in found
+    assert "100 of 100 used, 2 wait" in found.replace(" ,", ",")
+    assert html.index('id="entry-bench-FournosJob-a"') < html.index('id="entry-bench-FournosJob-b"')
+
+
+@pytest.mark.parametrize("first", ["2", "٣", "-1", "x", "99999999999999"])
+async def test_a_part_of_the_queue(first: str) -> None:
+    html = await shown(queue.PAGE, call(waiting("a", "b"), query={"from": first}))
+    assert ('id="entry-bench-FournosJob-a"' in html) == (first != "2")
+
+
+async def test_a_queue_that_nothing_leads_to_is_not_here() -> None:
+    with pytest.raises(PageError, match="leads to other"):
+        await queue.gather(call(waiting("a"), query={"queue": "other"}))
+
+
+async def test_without_a_queue_the_page_teaches() -> None:
+    assert "No queue yet" in text(await shown(queue.PAGE, call(Api())))
