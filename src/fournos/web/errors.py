@@ -46,26 +46,26 @@ def page_error(error: Exception) -> PageError | None:
         case PageError():
             return error
         case kube.ForbiddenError() | NotAllowedError():
-            return PageError(403, _FORBIDDEN, str(error), _ASK)
+            return PageError(403, _FORBIDDEN, error.message, _ASK)
         case kube.NotFoundError() | kube.GoneError():
             return PageError(
-                404, "Not here", str(error), "It may have been deleted; see the list of all jobs."
+                404, "Not here", error.message, "It may have been deleted; see the list of all jobs."
             )
         case MissingError():
             return PageError(404, "Not here", error.message, error.fix)
         case kube.NoSuchResourceError() | NotInstalledError() | NoHistoryError():
             fix = error.fix if isinstance(error, FournosError) else "Ask an administrator to install it."
-            return PageError(404, "Not installed", str(error), fix)
+            return PageError(404, "Not installed", error.message, fix)
         case kube.AlreadyExistsError() | kube.ConflictError() | ConflictError():
             return PageError(
-                409, "Changed meanwhile", str(error), "Load the page again, then repeat the action."
+                409, "Changed meanwhile", error.message, "Load the page again, then repeat the action."
             )
         case kube.InvalidError() | RefusedError():
-            return PageError(422, "Refused", str(error))
+            return PageError(422, "Refused", error.message)
         case kube.TransientError() | UnreachableError():
-            return PageError(503, _AWAY, str(error), _AGAIN)
+            return PageError(503, _AWAY, error.message, _AGAIN)
         case ApiError() | kube.KubeError():
-            return PageError(502, "The API server refused the request", str(error))
+            return PageError(502, "The API server refused the request", error.message)
         case FournosError():
             return PageError(422, "Not possible", error.message, error.fix)
     return None

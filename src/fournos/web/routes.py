@@ -26,6 +26,8 @@ class Call:
     path: Mapping[str, str] = field(default_factory=dict)
     """The variables of the path."""
     query: MultiMapping[str] | Mapping[str, str] = field(default_factory=dict)
+    kept: dict[str, Any] = field(default_factory=dict)
+    """What earlier renderings for the same live stream have left here, such as answers of the history."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +36,7 @@ class Page:
 
     name: str
     title: str
+    """Variables of the path in braces."""
     path: str
     """As in aiohttp, with variables in braces."""
     gather: Callable[[Call], Awaitable[Mapping[str, Any]]]

@@ -10,6 +10,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence, Set
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -113,7 +114,7 @@ class WebServer:
         self, page: Page, call: Call, pieces: Mapping[str, Piece], *, live: str = "", notice: str = ""
     ) -> web.Response:
         frame = Frame(
-            title=page.title,
+            title=page.title.format_map(call.path),
             nav=self._nav,
             path=page.path,
             user=call.viewer.name,
@@ -190,9 +191,7 @@ class WebServer:
         at = request.headers.get("Last-Event-ID") or request.query.get("at", "")
 
         async def render() -> Mapping[str, Piece]:
-            now = self._site.now()
-            again = Call(call.site, call.viewer, now, call.path, call.query)
-            return await self._pieces(page, again, str(target))
+            return await self._pieces(page, replace(call, now=self._site.now()), str(target))
 
         revision = partial(self._site.caches.revision, page.watched)
         try:

@@ -1,0 +1,1 @@
+"""Runs as their pages show them: live jobs and those that only the history has."""

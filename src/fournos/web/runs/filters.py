@@ -1,0 +1,124 @@
+"""The filters of the list of jobs, as its form sends them.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from multidict import MultiMapping
+
+from fournos.api.phase import Phase
+from fournos.insight.selection import matches, wanted_phases
+from fournos.insight.values import NEW, created, display_name, moment, name_of
+from fournos.kube.resource import Obj
+from fournos.web.errors import PageError
+
+PHASES: Final = ("active", NEW, *(phase.value for phase in Phase))
+"""The choices of the form; "active" means all phases that are not terminal."""
+_DAY: Final = 10
+"""Characters of a date without a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which jobs are listed; an empty filter matches all."""
+
+    phase: str = ""
+    owner: str = ""
+    cluster: str = ""
+    label: str = ""
+    """As typed: name=value, several with commas."""
+    text: str = ""
+    since: str = ""
+    """As typed: a date, or a time of RFC 3339."""
+    until: str = ""
+    """As typed; a date includes its whole day."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    phases: frozenset[str] = frozenset()
+    begin: datetime | None = None
+    """Submitted at or after this time."""
+    end: datetime | None = None
+    """Submitted before this time."""
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The fields of the form that are not empty."""
+        names = ("text", "phase", "owner", "cluster", "label", "since", "until")
+        return {name: value for name in names if (value := str(getattr(self, name)))}
+
+    def address(self, **more: str) -> str:
+        """The address of the list with these filters."""
+        given = urlencode({**self.fields, **{name: value for name, value in more.items() if value}})
+        return f"/jobs?{given}" if given else "/jobs"
+
+    @property
+    def command(self) -> str:
+        """The command line that lists the same; "" for what it cannot filter."""
+        if self.text or self.begin or self.end:
+            return ""
+        options = [
+            *(f"--phase {one}" for one in ([self.phase] if self.phase else [])),
+            *(f"--owner {one}" for one in ([self.owner] if self.owner else [])),
+            *(f"--cluster {one}" for one in ([self.cluster] if self.cluster else [])),
+            *(f"-l {one}" for one in ([self.label] if self.label else [])),
+        ]
+        return " ".join(["fournos list --all-time", *options])
+
+    def match(self, job: Obj) -> bool:
+        """True if a live job matches all filters."""
+        if not matches(job, phases=self.phases, owner=self.owner or None, cluster=self.cluster or None):
+            return False
+        own = job["metadata"].get("labels") or {}
+        if any(own.get(name) != value for name, value in self.labels.items()):
+            return False
+        if self.text and not any(
+            self.text.lower() in one.lower() for one in (name_of(job), display_name(job))
+        ):
+            return False
+        at = moment(created(job))
+        return (self.begin is None or (at is not None and at >= self.begin)) and (
+            self.end is None or (at is not None and at < self.end)
+        )
+
+
+def read(query: MultiMapping[str] | Mapping[str, str]) -> Filters:
+    """Reads the fields of the form.  Raises PageError and FournosError for a value that is not valid."""
+    given: dict[str, Any] = {
+        name: query.get(name, "").strip()
+        for name in ("phase", "owner", "cluster", "label", "text", "since", "until")
+    }
+    return Filters(
+        **given,
+        labels=_labels(given["label"]),
+        phases=wanted_phases([given["phase"]]),
+        begin=_time("From", given["since"]),
+        end=_time("To", given["until"], whole_day=True),
+    )
+
+
+def _labels(text: str) -> dict[str, str]:
+    found = {}
+    for one in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = one.partition("=")
+        if not equals or not name or name.endswith("!"):
+            raise PageError(
+                422, "Not a filter", f"{one!r} is no label", "Write name=value, several with commas."
+            )
+        found[name] = value
+    return found
+
+
+def _time(what: str, text: str, *, whole_day: bool = False) -> datetime | None:
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise PageError(
+            422, "Not a filter", f"{what}: {text!r} is no date", "Write it like 2026-03-31."
+        ) from None
+    found = (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    return found + timedelta(days=1) if whole_day and len(text) == _DAY else found

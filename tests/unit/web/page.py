@@ -1,0 +1,91 @@
+"""Pages without a server: a viewer over an API server in memory, and the data that a page gathers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from multidict import MultiDict
+
+from fournos.client.asynchronous import AsyncClient
+from fournos.insight.caches import Caches
+from fournos.kube.resource import Resource
+from fournos.web.assets import Assets
+from fournos.web.pages.all_pages import WATCHED
+from fournos.web.render import Renderer
+from fournos.web.routes import Call, Page
+from fournos.web.site import Site
+from fournos.web.viewer import Viewer
+from tests.unit.client.world import NS, Api
+
+NOW = datetime(2030, 1, 1, 1, tzinfo=UTC)
+"""One hour after the clock of the API server in memory."""
+
+
+@dataclass
+class AllRights:
+    """May do everything except what is denied, as "verb plural" or "verb plural/subresource"."""
+
+    denied: set[str] = field(default_factory=set)
+
+    async def may(
+        self, verb: str, resource: Resource, namespace: str = "", *, name: str = "", subresource: str = ""
+    ) -> bool:
+        what = f"{resource.plural}/{subresource}" if subresource else resource.plural
+        return f"{verb} {what}" not in self.denied
+
+    async def permission_class(self) -> str:
+        return "all"
+
+
+@dataclass
+class Visit:
+    """A person on the pages of one cluster."""
+
+    api: Api
+    site: Site
+    viewer: Viewer
+
+    def call(
+        self,
+        query: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+        *,
+        kept: dict[str, Any] | None = None,
+        **path: str,
+    ) -> Call:
+        return Call(
+            self.site,
+            self.viewer,
+            NOW,
+            {"namespace": NS, **path},
+            MultiDict(query),
+            kept if kept is not None else {},
+        )
+
+    async def show(
+        self, page: Page, query: Mapping[str, str] | Iterable[tuple[str, str]] = (), **path: str
+    ) -> str:
+        """The HTML of a page's content."""
+        data = await page.gather(self.call(query, **path))
+        return self.site.renderer.pieces(page.name, {"csrf": "secret", **data})["main"].html
+
+
+@asynccontextmanager
+async def visit(api: Api, rights: AllRights | None = None) -> AsyncIterator[Visit]:
+    """`api` must have its objects before."""
+    async with Caches(api, dict.fromkeys(WATCHED, "")) as caches:
+        client = AsyncClient(api=api, namespace=NS, owner="perf")
+        viewer = Viewer("ann", caches, client, rights or AllRights(), csrf="secret")
+        assets = Assets()
+        site = Site(
+            caches,
+            lambda: NOW,
+            jobs_namespace="",
+            clusters_namespace="hearth",
+            assets=assets,
+            renderer=Renderer(assets),
+        )
+        yield Visit(api, site, viewer)
