@@ -8,6 +8,7 @@ from fournos.api.appwrapper import DEFINITION
 from fournos.api.required import APPWRAPPER
 from fournos.appwrappers.controller import APPWRAPPERS, appwrappers_controller
 from fournos.appwrappers.metrics import METRICS, count_phase, report
+from fournos.appwrappers.rights import RIGHTS
 from fournos.appwrappers.rules import RULES
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
@@ -31,6 +32,7 @@ PART = Part(
     settings=AppWrapperSettings,
     start=start,
     lease="appwrappers",
+    rights=RIGHTS,
     required=(APPWRAPPER, KUEUE),
     webhooks=appwrapper_webhooks,
     webhook_manifest=WebhookManifest(

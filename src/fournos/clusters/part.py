@@ -7,6 +7,7 @@ from fournos.api.required import FOURNOS
 from fournos.clusters.controller import CLUSTERS, cluster_controllers
 from fournos.clusters.metrics import METRICS, report
 from fournos.clusters.observe import project_node
+from fournos.clusters.rights import RIGHTS
 from fournos.clusters.rules import RULES
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.fleet import Fleet, FleetWatch
@@ -41,6 +42,7 @@ PART = Part(
     settings=ClusterSettings,
     start=start,
     lease="hearth",
+    rights=RIGHTS,
     required=(FOURNOS, KUEUE),
     collect_interval=lambda settings: settings.reconcile_interval_sec,
     kinds=((DEFINITION, RULES),),

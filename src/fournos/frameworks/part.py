@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fournos.frameworks.admission import webhooks
 from fournos.frameworks.controller import framework_controllers
+from fournos.frameworks.rights import RIGHTS
 from fournos.frameworks.settings import FrameworkSettings
 from fournos.queueing.kinds import KUEUE
 from fournos.runtime.clock import Clock
@@ -22,6 +23,7 @@ PART = Part(
     settings=FrameworkSettings,
     start=start,
     lease="frameworks",
+    rights=RIGHTS,
     required=(KUEUE,),
     webhooks=lambda settings: webhooks(settings.frameworks()),
     webhook_manifest=WebhookManifest(

@@ -14,6 +14,7 @@ from fournos.history.blobs import DirectoryBlobs
 from fournos.history.recorder import metrics as recorder_metrics
 from fournos.history.recorder.controller import name_of, recorder
 from fournos.history.recorder.journal import Journal
+from fournos.history.rights import RIGHTS
 from fournos.history.settings import HistorySettings
 from fournos.kube.client import Client
 from fournos.runtime.clock import Clock
@@ -88,6 +89,7 @@ PART = Part(
     settings=HistorySettings,
     start=start,
     lease="fournos-history",
+    rights=RIGHTS,
     required=(FOURNOS,),
     collect_interval=lambda settings: SWEEP_INTERVAL,
     verify=verify,

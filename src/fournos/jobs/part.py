@@ -10,6 +10,7 @@ from fournos.jobs.controller import jobs_controller
 from fournos.jobs.files import roots
 from fournos.jobs.garbage_collection import orphans_controller
 from fournos.jobs.own_job import job_webhooks
+from fournos.jobs.rights import RIGHTS
 from fournos.jobs.rules import RULES
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.template import load_template
@@ -37,6 +38,7 @@ PART = Part(
     settings=JobSettings,
     start=start,
     lease="fournos",
+    rights=RIGHTS,
     required=(FOURNOS, KUEUE, TEKTON),
     collect_interval=lambda settings: settings.gc_interval_sec,
     webhooks=job_webhooks,

@@ -6,6 +6,7 @@ from fournos.api.minicluster import DEFINITION
 from fournos.api.required import MINICLUSTER
 from fournos.miniclusters.controller import MINICLUSTERS, miniclusters_controller
 from fournos.miniclusters.metrics import METRICS, report
+from fournos.miniclusters.rights import RIGHTS
 from fournos.miniclusters.rules import RULES
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.queueing.kinds import KUEUE
@@ -27,6 +28,7 @@ PART = Part(
     settings=MiniClusterSettings,
     start=start,
     lease="miniclusters",
+    rights=RIGHTS,
     required=(MINICLUSTER, KUEUE),
     kinds=((DEFINITION, RULES),),
     metrics=METRICS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fournos.kube.client import Client
 from fournos.multikueue.controller import multikueue_controllers
+from fournos.multikueue.rights import RIGHTS
 from fournos.multikueue.settings import MultiKueueSettings
 from fournos.queueing.kinds import KUEUE
 from fournos.runtime.clock import Clock
@@ -29,6 +30,7 @@ PART = Part(
     settings=MultiKueueSettings,
     start=start,
     lease="fournos-multikueue",
+    rights=RIGHTS,
     required=(KUEUE,),
     collect_interval=lambda settings: settings.gc_interval_sec,
     verify=verify,

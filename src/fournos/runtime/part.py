@@ -18,6 +18,7 @@ from fournos.runtime.controller import Controller
 from fournos.runtime.manager import Manager
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import Metric
+from fournos.runtime.rights import Rights
 from fournos.runtime.webhook.registration import Service
 from fournos.runtime.webhook.types import Webhook
 
@@ -68,6 +69,8 @@ class Part(Generic[Settings]):
     """Starts the part from its settings, the clock, the metrics and a function that enqueues a key."""
     lease: str
     """The name of its Lease: of several replicas, one works."""
+    rights: tuple[Rights, ...]
+    """What its accounts may do in the cluster: the shipped Roles grant this and nothing else."""
     required: tuple[RequiredApi, ...]
     """The APIs that the part needs in the cluster."""
     collect_interval: Callable[[Settings], float] = lambda settings: COLLECT_INTERVAL

@@ -105,7 +105,7 @@ async def waited(server: ScriptedServer, identity: Identity | None = None) -> As
     """A job whose end was waited for, with only reads."""
     async with server.client(identity or FixedIdentity(Proof("first"))) as api:
         job = await AsyncClient(api=api, namespace=NS).job("one")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await job.wait()
     assert {seen.method for seen in server.seen} == {"GET"}
     return job
@@ -174,7 +174,7 @@ async def test_an_exec_plugin_that_is_run_again_midway(
     world.watches = [world.broken(then=expire)]
     async with AsyncClient(credentials=load(file)) as client:
         job = await client.job("one")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await job.wait()
     assert job.succeeded
     assert server.seen[-1].headers["Authorization"] == "Bearer second"

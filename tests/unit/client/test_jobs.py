@@ -150,7 +150,7 @@ async def test_following_waits_for_the_pod_and_ends_with_the_job(api: Api, job: 
     await _settled()
     assert lines == []  # the list is only extended at the end
     api.set("one", "Succeeded", pipelineRun="one")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await following
     assert [(line.source, line.text) for line in lines] == [("prepare", "a"), ("prepare", "b"), ("run", "c")]
     assert +api.open == {}

@@ -142,7 +142,7 @@ def test_an_iterator_that_is_left_closes_its_watch(sync: Client, api: Api) -> No
     job = sync.submit(SPEC, name="one")
     events = job.watch()
     assert next(events).phase == "New"
-    blocking_until(lambda: api.open[FOURNOS_JOB], "no watch", limit=5, pause=0.01)
+    blocking_until(lambda: api.open[FOURNOS_JOB], "no watch", pause=0.01)
     assert api.open[FOURNOS_JOB] == 1
     events.close()  # type: ignore[attr-defined]
     assert api.open[FOURNOS_JOB] == 0

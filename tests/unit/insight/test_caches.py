@@ -52,7 +52,7 @@ async def test_a_change_of_the_watch_wakes_and_is_read() -> None:
     api = Counting(versioned(job("one", "Running")))
     api.script = [("MODIFIED", job("one", "Succeeded"))]
     async with Caches(api, {FOURNOS_JOB: NS}) as caches:  # type: ignore[arg-type]
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while (await caches.get(FOURNOS_JOB, Key(NS, "one")))["status"]["phase"] != "Succeeded":
                 await caches.change()
     assert api.lists == 1

@@ -102,7 +102,7 @@ def test_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
         began = time.monotonic()
         with pytest.raises(VaultError, match=r"did not answer|cannot be reached"):
             read()
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 30
 
 
 async def test_the_namespace_and_the_pattern_of_the_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
