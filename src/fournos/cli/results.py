@@ -13,6 +13,8 @@ from fournos.cli.exits import Exit
 from fournos.cli.lazy import sub_app
 from fournos.cli.output import table
 from fournos.cli.stored import history_of
+from fournos.client.errors import NotAllowedError
+from fournos.client.history import AsyncHistory
 
 app = sub_app()
 
@@ -82,10 +84,13 @@ async def list_results(
     fournos results list llama-7b -o json
     """
     async with cli.session() as session:
-        records = await history_of(session).results(job)
-    if cli.output.structured:
-        cli.output.data([record.model_dump(mode="json", exclude_defaults=True) for record in records])
-        return
+        history = history_of(session)
+        records = await history.results(job)
+        if cli.output.structured:
+            cli.output.data([record.model_dump(mode="json", exclude_defaults=True) for record in records])
+            return
+        for problem in await _problems(history, job):
+            cli.output.warn(f"not stored: {problem}")
     if not records:
         cli.output.hint(f"{job} has no results.")
         return
@@ -102,6 +107,14 @@ async def list_results(
     ]
     header = ("TEST", "KPI", "VALUE", "UNIT", "STATE")
     cli.output.lines(table(header, rows, width=cli.output.width))
+
+
+async def _problems(history: AsyncHistory, job: str) -> tuple[str, ...]:
+    """Returns what could not be stored; nothing without the right to read documents."""
+    try:
+        return await history.problems(job)
+    except NotAllowedError:
+        return ()
 
 
 def _contents(files: list[Path]) -> list[tuple[Path, bytes]]:

@@ -128,6 +128,15 @@ class AsyncHistory(AsyncVerdicts):
         return found
 
     @typed
+    async def problems(self, name: str, *, namespace: str | None = None) -> tuple[str, ...]:
+        """Returns what of the results that a run returned could not be stored, and why."""
+        path = f"{self._path(name, namespace)}/documents/{Document.PROBLEMS.value}"
+        try:
+            return tuple(await self._get(path, list[str]))
+        except MissingError:
+            return ()
+
+    @typed
     async def select(self, *selectors: str, owner: str = "", namespace: str | None = None) -> list[Run]:
         """Returns the runs that are meant by names, UIDs, labels (`team=x,model=y`), `@last` and `@baseline`.
 

@@ -20,6 +20,7 @@ class History:
     run = blocking(AsyncHistory.run)
     document = blocking(AsyncHistory.document)
     results = blocking(AsyncHistory.results)
+    problems = blocking(AsyncHistory.problems)
     select = blocking(AsyncHistory.select)
     compare = blocking(AsyncHistory.compare)
     trends = blocking(AsyncHistory.trends)

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import ConfigDict
 from pydantic.alias_generators import to_camel
 
 from fournos.insight.causes import Cause
 from fournos.kube.resource import Key
+
+if TYPE_CHECKING:
+    from fournos.history.results.models import ResultRecord
 
 WIRE: Final = ConfigDict(alias_generator=to_camel, populate_by_name=True, use_attribute_docstrings=True)
 """How the rows are written as JSON in the history's API, and described in its OpenAPI document."""
@@ -129,6 +132,8 @@ class Record:
     """The whole waiting ledger, oldest first: replaces the stored one."""
     documents: Mapping[Document, Any] = field(default_factory=dict)
     """Replaces the stored documents of these names; the others stay."""
+    results: tuple[ResultRecord, ...] = ()
+    """What the run returned; replaces the stored results of the same tests, the others stay."""
 
 
 PAGE_MAX: Final = 500

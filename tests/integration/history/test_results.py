@@ -19,7 +19,8 @@ from fournos.history.regressions.judge import judge
 from fournos.history.regressions.series import CONFIRMS_LABEL, Basis, Kind, State
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.store import Store
-from fournos.history.store.results import Results, Stored
+from fournos.history.store.result_rows import Stored
+from fournos.history.store.results import Results
 from fournos.history.store.results_schema import result_records, scalars
 from fournos.history.store.verdicts import Verdicts
 from tests.history import CLUSTER, NAMESPACE_UID, a_run, at, ended
@@ -267,3 +268,19 @@ async def test_times_without_a_timestamp_are_those_of_the_push(store: Store) -> 
     (one,) = await Results(store).series(PRINT, None)
     assert one.points[0].at == later
     assert one.points[0].run.startswith(f"{CLUSTER}/")
+
+
+async def test_results_come_with_the_record_of_their_run(store: Store) -> None:
+    """In its transaction: a recorder that is killed after it never has to bring them again."""
+    run = ended(a_run(1, fingerprint=PRINT))
+    assert await store.record(Record(run, results=(FULL,)))
+    assert await Results(store).of(run.identity) == (FULL,)
+    (one,) = await Results(store).series(PRINT, None, kpi_id="throughput")
+    assert [point.value for point in one.points] == [12.5]
+    other = record(kpi(3.0), labels={"model_name": "granite"})
+    await Results(store).put(run.identity, [other], at(1))
+    assert await store.record(Record(replace(run, resource_version=999), results=(FULL,)))
+    assert await Results(store).of(run.identity) == (FULL, other), "what a task pushed stays"
+    older = Record(replace(run, resource_version=1), results=(record(kpi(9.0), labels={"a": "b"}),))
+    assert not await store.record(older)
+    assert await Results(store).of(run.identity) == (FULL, other)

@@ -18,7 +18,8 @@ from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.store import Store
 from fournos.history.store.artifacts import ArtifactRows
 from fournos.history.store.namespaces import namespaces
-from fournos.history.store.results import Results, Stored
+from fournos.history.store.result_rows import Stored
+from fournos.history.store.results import Results
 from fournos.history.store.retention import erase
 from fournos.history.store.verdicts import Verdicts
 from fournos.runtime.clock import Clock

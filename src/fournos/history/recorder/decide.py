@@ -14,7 +14,7 @@ from fournos.api.phase import Phase
 from fournos.api.times import format_time
 from fournos.history.recorder import archive
 from fournos.history.recorder.context import SWEEP, Observed
-from fournos.history.recorder.documents import documents_of, quota_of
+from fournos.history.recorder.documents import documents_of, quota_of, results_of
 from fournos.history.recorder.journal import Stored
 from fournos.history.recorder.ledger import (
     NOT_OBSERVED,
@@ -28,6 +28,7 @@ from fournos.history.recorder.ledger import (
 )
 from fournos.history.recorder.record import Life, deleted, digest_of, life_of, run_of, state
 from fournos.history.records import Record, Run
+from fournos.history.results.check import Checked
 from fournos.history.settings import HistorySettings
 from fournos.insight.causes import Cause
 from fournos.insight.queue_reasons import Words, in_queue
@@ -99,11 +100,13 @@ def _record(seen: Observed, now: datetime, settings: HistorySettings) -> Decisio
         due = stored.run.observed_at + timedelta(seconds=pause)
         if stored.run.observed_at <= now < due:  # a clock that was set back must not delay the next record
             return _later(seen, stored, waits, patch, due)
-    run, documents = run_of(seen, now), documents_of(seen)
-    digest = digest_of(run, documents)
-    if stored is not None and _same(stored, run, digest) and waits == stored.waits:
+    returned = results_of(seen) if life.ended_at is not None else Checked()
+    documents = documents_of(seen, returned.problems)
+    record = Record(run_of(seen, now), waits, documents, returned.records)
+    digest = digest_of(record)
+    if stored is not None and _same(stored, record.run, digest) and waits == stored.waits:
         return Decision(patch)
-    return Decision((archive.Write(Record(run, waits, documents), digest, seen.versions), *patch))
+    return Decision((archive.Write(record, digest, seen.versions), *patch))
 
 
 def _same(stored: Stored, run: Run, digest: bytes) -> bool:

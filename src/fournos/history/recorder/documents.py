@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.history.fingerprint import fingerprint_of
 from fournos.history.recorder.context import Observed
 from fournos.history.records import Document
+from fournos.history.results.check import Checked
+from fournos.history.results.problems import Problem
+from fournos.history.results.tekton import RESULT_NAME, tekton_results
 from fournos.insight.children import TASK_LABEL
 from fournos.insight.tasks import tasks
 from fournos.insight.values import name_of, spec_of, status_of
-from fournos.kube.resource import Obj, uid_of
+from fournos.kube.resource import Obj, owner_uids, uid_of
 
 _REVISIONS: Final = frozenset(
     {"sha", "commit", "revision", "gitSha", "gitCommit", "engineSha", "version", "driver"}
 )
 """Keys of `status.engineStatus`, and ends of annotations, by which an engine reports what it ran."""
+_MOST_PROBLEMS: Final = 50
 _BOOKKEEPING: Final = frozenset({"managedFields", "finalizers", "resourceVersion"})
 
 
-def documents_of(seen: Observed) -> dict[Document, Any]:
-    """Returns the documents of an object.
+def documents_of(seen: Observed, problems: Iterable[Problem] = ()) -> dict[Document, Any]:
+    """Returns the documents of an object; `problems` are those of the results that its run returned.
 
     One whose source is gone is left out, such as the quota of an ended job: the stored one stays.
     """
@@ -33,8 +38,23 @@ def documents_of(seen: Observed) -> dict[Document, Any]:
         Document.EVENTS: _events(seen),
         Document.QUOTA: quota_of(seen),
         Document.PROVENANCE: _provenance(seen) if seen.resource == FOURNOS_JOB else None,
+        Document.PROBLEMS: [f"{RESULT_NAME}: {one}" for one in islice(problems, _MOST_PROBLEMS)],
     }
     return {name: value for name, value in wanted.items() if value}
+
+
+def results_of(seen: Observed) -> Checked:
+    """Checks the results that the last run of an ended object returned.
+
+    An object that is itself a run has them in its own status, also when it ran on a worker.
+    """
+    assert seen.obj is not None
+    if seen.resource != FOURNOS_JOB:
+        return tekton_results(seen.obj)
+    run = seen.found.run(seen.obj)
+    mine = uid_of(run) if run is not None else ""
+    tasks = [one for one in seen.found.task_runs if mine in owner_uids(one)]
+    return tekton_results(run, tasks)
 
 
 def _document(obj: Obj) -> Obj:

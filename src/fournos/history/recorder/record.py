@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
 
 import orjson
 
@@ -19,7 +17,7 @@ from fournos.history.fingerprint import fingerprint_of
 from fournos.history.recorder.context import Observed
 from fournos.history.recorder.documents import flavors_of
 from fournos.history.recorder.kinds import State, state_of
-from fournos.history.records import Document, Ending, Identity, Run
+from fournos.history.records import Ending, Identity, Record, Run
 from fournos.insight.failure import failure
 from fournos.insight.startup import started_at
 from fournos.insight.values import moment, name_of, one_line, phase_of, spec_of, status_of
@@ -150,14 +148,15 @@ def deleted(run: Run, now: datetime, *, gap: tuple[datetime, datetime] | None) -
     return replace(run, ended_at=end, observed_at=now, ending=Ending.DELETED, message=message)
 
 
-def digest_of(run: Run, documents: Mapping[Document, Any]) -> bytes:
+def digest_of(record: Record) -> bytes:
     """Returns a digest of what the record shows, without the times and versions of the observation."""
     row = (
-        *(getattr(run, name) for name in _SHOWN),
-        sorted(run.labels.items()),
+        *(getattr(record.run, name) for name in _SHOWN),
+        sorted(record.run.labels.items()),
     )
-    body = {name.value: documents[name] for name in sorted(documents)}
-    hashed = hashlib.blake2b(orjson.dumps([row, body], default=str), digest_size=16)
+    body = {name.value: record.documents[name] for name in sorted(record.documents)}
+    results = [(one.slot, one.content_key) for one in record.results]
+    hashed = hashlib.blake2b(orjson.dumps([row, body, results], default=str), digest_size=16)
     return hashed.digest()
 
 

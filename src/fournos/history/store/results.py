@@ -5,44 +5,27 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from statistics import median
 from typing import Any, Final
 
-from sqlalchemy import Table, delete, insert, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy import Connection, select
 
 from fournos.history.compare.comparison import RowKey
 from fournos.history.records import Identity
 from fournos.history.regressions.series import Point, Series
-from fournos.history.results.models import Kpi, ResultRecord, series_id, series_labels
-from fournos.history.store.database import INSERT
+from fournos.history.results.models import Kpi, ResultRecord
+from fournos.history.store import reads
 from fournos.history.store.points import newest_points
+from fournos.history.store.result_rows import MAX_RECORDS, Stored, prepare, put_records
 from fournos.history.store.results_schema import curves, result_records, scalars, series
 from fournos.history.store.schema import runs
-from fournos.history.store.sizes import MEASURE
 from fournos.history.store.store import Store, number_of
-from fournos.history.store.text import indexed, pack, unpack
+from fournos.history.store.text import indexed, unpack
 
-MAX_RECORDS: Final = 5_000
-"""Records of one run."""
 NEWEST: Final = 200
 """Points of a series that are read unless told otherwise."""
-_VALUES: Final = frozenset({"value", "values"})
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """What became of pushed records."""
-
-    added: int = 0
-    replaced: int = 0
-    """Records whose test was there with other content, such as that of an earlier attempt."""
-    unchanged: int = 0
-    refused: int = 0
-    """Records beyond MAX_RECORDS."""
 
 
 class Results:
@@ -60,41 +43,15 @@ class Results:
 
         Pushing them again changes nothing.  Of several records of one test the last one counts.
         """
-        records = list({record.slot: record for record in records}.values())
-        headers = await asyncio.to_thread(lambda: [_header(record) for record in records])
-        async with self._store.writing() as connection:
-            number = await connection.scalar(select(number_of(identity)))
+        prepared = await asyncio.to_thread(prepare, records)
+
+        def put(connection: Connection) -> Stored | None:
+            number = reads.number_of(connection, identity)
             if number is None:
                 return None
-            fingerprint = await connection.scalar(select(runs.c.fingerprint).where(runs.c.id == number))
-            known = await _slots(connection, number)
-            added = refused = unchanged = 0
-            rows = _Rows(str(fingerprint), now)
-            for record, header in zip(records, headers, strict=True):
-                if known.get(record.slot) == record.content_key:
-                    unchanged += 1
-                elif record.slot not in known and len(known) + added >= self._max_records:
-                    refused += 1
-                else:
-                    added += record.slot not in known
-                    rows.add(await _put_record(connection, number, record, header, now), record)
-            await self._put_values(connection, rows)
-            if added or rows.series:
-                await connection.execute(MEASURE, {"number": number})
-        replaced = len(records) - added - refused - unchanged
-        return Stored(added, replaced, unchanged, refused)
+            return put_records(connection, number, prepared, now, most=self._max_records)
 
-    async def _put_values(self, connection: AsyncConnection, rows: _Rows) -> None:
-        if rows.series:
-            statement = INSERT[self._store.database.dialect](series)
-            changed = {"higher_is_better": statement.excluded.higher_is_better}
-            await connection.execute(
-                statement.on_conflict_do_update(index_elements=["id"], set_=changed),
-                list(rows.series.values()),
-            )
-        for table, found in rows.values.items():
-            if found:
-                await connection.execute(insert(table), found)
+        return await self._store.database.write(put)
 
     async def of(self, identity: Identity) -> tuple[ResultRecord, ...]:
         """Returns the records of a run, in the order in which they came."""
@@ -176,64 +133,6 @@ class Results:
         return history
 
 
-class _Rows:
-    """The rows of the values of records, collected so that few statements write them."""
-
-    def __init__(self, fingerprint: str, now: datetime) -> None:
-        self._fingerprint = fingerprint
-        self._now = now
-        self.series: dict[str, dict[str, Any]] = {}
-        self.values: dict[Table, list[dict[str, Any]]] = {scalars: [], curves: []}
-
-    def add(self, key: int, record: ResultRecord) -> None:
-        for kpi in record.kpis:
-            name = series_id(self._fingerprint, record, kpi)
-            self.series[name] = {
-                "id": name,
-                "fingerprint": self._fingerprint,
-                "kpi_id": kpi.kpi_id,
-                "is_curve": kpi.is_curve,
-                "unit": kpi.measured_in,
-                "higher_is_better": kpi.higher_is_better,
-                "labels": json.dumps(series_labels(record)),
-            }
-            at = record.timestamp or self._now
-            common = {"record_id": key, "kpi_id": kpi.kpi_id, "series": name, "at": at}
-            if kpi.is_curve:
-                data = pack([list(point) for point in kpi.values])
-                self.values[curves].append({**common, "size": len(data), "data": data})
-            else:
-                self.values[scalars].append({**common, "value": kpi.value})
-
-
-async def _put_record(
-    connection: AsyncConnection, number: int, record: ResultRecord, header: bytes, now: datetime
-) -> int:
-    """Writes a record in the place of the one of its slot, and returns its key."""
-    where = (result_records.c.run_id == number, result_records.c.slot == record.slot)
-    await connection.execute(delete(result_records).where(*where))
-    row = {
-        "run_id": number,
-        "slot": record.slot,
-        "content_key": record.content_key,
-        "at": record.timestamp or now,
-        "success": record.success,
-        "size": len(header),
-        "header": header,
-    }
-    key: int | None = await connection.scalar(
-        insert(result_records).values(row).returning(result_records.c.id)
-    )
-    assert key is not None, "the row was inserted"
-    return key
-
-
-async def _slots(connection: AsyncConnection, number: int) -> dict[str, str]:
-    statement = select(result_records.c.slot, result_records.c.content_key)
-    found = (await connection.execute(statement.where(result_records.c.run_id == number))).all()
-    return {row.slot: row.content_key for row in found}
-
-
 def _points(rows: Iterable[Any]) -> tuple[Point, ...]:
     """The points of a series, the oldest first; several values of a run are one point."""
     by_run: dict[str, list[Any]] = {}
@@ -249,13 +148,6 @@ def _points(rows: Iterable[Any]) -> tuple[Point, ...]:
         for run, found in by_run.items()
     ]
     return tuple(sorted(points, key=lambda point: (point.at, point.run)))
-
-
-def _header(record: ResultRecord) -> bytes:
-    """Everything of a record but the values of its KPIs."""
-    document = record.model_dump(mode="json", exclude={"kpis"})
-    document["kpis"] = [kpi.model_dump(mode="json", exclude=set(_VALUES)) for kpi in record.kpis]
-    return pack(document)
 
 
 def _record(number: int, header: bytes, values: Mapping[tuple[int, str], Any]) -> ResultRecord:

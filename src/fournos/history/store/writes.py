@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Table, bindparam, delete, insert, select
 from fournos.history.records import Record
 from fournos.history.store import rows
 from fournos.history.store.database import INSERT
+from fournos.history.store.result_rows import prepare, put_records
 from fournos.history.store.schema import documents, labels, runs, tombstones, waits
 from fournos.history.store.sizes import MEASURE
 from fournos.history.store.text import pack
@@ -45,6 +46,9 @@ def put(connection: Connection, record: Record) -> None:
         found = [{"run_id": number, **each} for each in packed(record)]
         connection.execute(_put_documents(connection.dialect.name), found)
         connection.execute(MEASURE, {"number": number})
+    if record.results:
+        now = record.run.ended_at or record.run.observed_at
+        put_records(connection, number, prepare(record.results), now)
 
 
 @cache

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
+from fournos.history.results.models import ResultRecord
 from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.kube.errors import ServerError
 from fournos.kube.kinds import NAMESPACE
@@ -22,6 +23,7 @@ class FakeArchive:
         self.runs: dict[Identity, Run] = {}
         self.ledgers: dict[Identity, tuple[Interval, ...]] = {}
         self.documents: dict[Identity, dict[Document, Any]] = {}
+        self.results: dict[Identity, dict[str, ResultRecord]] = {}
         self.commits: list[Record] = []
         self.server: Server | None = None
         self.down: tuple[float, float] = (0.0, 0.0)
@@ -41,6 +43,7 @@ class FakeArchive:
         self.runs[run.identity] = run
         self.ledgers[run.identity] = record.waits
         self.documents.setdefault(run.identity, {}).update(record.documents)
+        self.results.setdefault(run.identity, {}).update({one.slot: one for one in record.results})
         return True
 
     async def get(self, identity: Identity) -> Run | None:
@@ -92,8 +95,11 @@ def namespaces(server: Server) -> None:
         server.create(NAMESPACE, {"metadata": {"name": name}})
 
 
-def tekton_tasks(server: Server) -> None:
-    """Gives each PipelineRun that has started a TaskRun whose step started with it."""
+def tekton_tasks(server: Server, results: Sequence[Any] = ()) -> None:
+    """Gives each PipelineRun that has started a TaskRun whose step started with it.
+
+    `results`: the values of the Tekton result fournos-results of the task.
+    """
     for run in server.list(PIPELINE_RUN):
         name, status = run["metadata"]["name"], run.get("status") or {}
         if not status.get("startTime") or server.find(TASK_RUN, Key(NS, f"{name}-run")):
@@ -115,6 +121,12 @@ def tekton_tasks(server: Server) -> None:
         server.patch(
             TASK_RUN,
             Key(NS, f"{name}-run"),
-            {"status": {"startTime": status["startTime"], "steps": [step]}},
+            {
+                "status": {
+                    "startTime": status["startTime"],
+                    "steps": [step],
+                    "results": [{"name": "fournos-results", "value": value} for value in results],
+                }
+            },
             subresource="status",
         )

@@ -53,8 +53,10 @@ class Story:
         down: Down = (0.0, 0.0),
         tekton: Callable[[], Tekton] = Tekton,
         spec: dict[str, Any] | None = None,
+        returns: tuple[Any, ...] = (),
         **kwargs: Any,
     ) -> None:
+        """`returns`: the results of each task."""
         clock = Clock()
         self.archives, self.journal = Archives(), Journal()
         self.settings = HistorySettings()
@@ -70,7 +72,7 @@ class Story:
         self.scenario = Scenario(
             recorder(self.settings, FOURNOS_JOB, self.archives, self.journal, clock),
             begin,
-            (tekton_tasks,),
+            (partial(tekton_tasks, results=returns),),
             cast=(Resolver, Kueue, tekton),
             others=(jobs,),
             born=self.journal.clear,
@@ -107,7 +109,8 @@ class Story:
         ]
         # The quota is in memory for a moment, until it is written with the next record.
         kept = [sorted(set(documents) - {Document.QUOTA}) for documents in archive.documents.values()]
-        return left, rows, kept
+        results = [sorted(found) for found in archive.results.values()]
+        return left, rows, kept, results
 
 
 def wait_is_covered(archive: FakeArchive) -> None:
@@ -156,8 +159,37 @@ async def test_another_look_at_everything_records_nothing() -> None:
     assert len(story.archive.commits) == commits
 
 
+RETURNED = """{"tests": [{"labels": {"model": "llama"}, "kpis": [{"kpi_id": "tput", "value": 7}]}]}"""
+
+
+async def test_results_that_a_task_returns_are_recorded_with_the_end() -> None:
+    story = Story(returns=(RETURNED,))
+    life = await story.run()
+    (record,) = story.archive.results[story.row.identity].values()
+    assert (record.labels, record.kpis[0].value) == ({"model": "llama"}, 7.0)
+    assert len(_ends(story)) == 1 and len(archived_in(life.server)) == 1
+    assert Document.PROBLEMS not in story.archive.documents[story.row.identity]
+
+
+async def test_results_of_nonsense_are_a_problem_of_the_run_and_fail_nothing() -> None:
+    story = Story(returns=(RETURNED, "not: [json", "{" * 5000))
+    life = await story.run()
+    assert len(story.archive.results[story.row.identity]) == 1, "what is valid beside it is stored"
+    problems = story.archive.documents[story.row.identity][Document.PROBLEMS]
+    assert len(problems) == 2 and all("fournos-results: task run" in one for one in problems)
+    assert job(life.server)["status"]["phase"] == "Succeeded" and archived_in(life.server)
+
+
+async def test_results_of_an_earlier_attempt_do_not_count() -> None:
+    story = Story(tekton=lambda: Tekton(fails={"job"}), spec={"retry": {"limit": 1}}, returns=(RETURNED,))
+    await story.run()
+    assert story.row.attempts == 2
+    assert len(story.archive.results[story.row.identity]) == 1
+
+
 STORIES = {
     "succeeds": Story,
+    "returns results": partial(Story, returns=(RETURNED, "nonsense")),
     "fails": lambda **kwargs: Story(tekton=lambda: Tekton(fails={"job"}), **kwargs),
     "is retried": lambda **kwargs: Story(
         tekton=lambda: Tekton(fails={"job"}), spec={"retry": {"limit": 1}}, **kwargs

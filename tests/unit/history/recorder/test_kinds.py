@@ -13,6 +13,7 @@ from fournos.history.recorder.kinds import state_of
 from fournos.history.records import Document, Ending
 from fournos.history.settings import HistorySettings
 from fournos.insight.causes import Cause
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from tests.unit.history.recorder.fakes import Archives, namespaces
@@ -105,3 +106,35 @@ async def test_an_appwrapper_is_recorded_with_queue_quota_and_end() -> None:
     assert set(documents) == {Document.OBJECT, Document.QUOTA}
     causes = {one.cause for record in archives.current.commits for one in record.waits}
     assert Cause.QUEUE_STOPPED in causes
+
+
+async def test_a_pipelinerun_that_ran_on_a_worker_brings_its_results_in_its_own_status() -> None:
+    """MultiKueue copies the status of the copy: no TaskRun and no pod of it is in this cluster."""
+    clock, archives, journal = VirtualClock(), Archives(), Journal()
+    key = Key(NS, "nightly")
+
+    def begin(server: Server) -> None:
+        archives.begin(server, (0.0, 0.0))
+        namespaces(server)
+        server.create(PIPELINE_RUN, {"metadata": {"name": key.name, "namespace": NS}, "spec": {}})
+
+    def over(server: Server) -> None:
+        values = ({"throughput": "12.5"}, "{")
+        body = {
+            "completionTime": T,
+            "conditions": [done("Succeeded")],
+            "results": [{"name": "fournos-results", "value": one} for one in values],
+        }
+        server.patch(PIPELINE_RUN, key, {"status": body}, subresource="status")
+
+    settings = HistorySettings(kinds=("PipelineRun.v1.tekton.dev",), interval_sec=0)
+    (resource,) = settings.resources()
+    scenario = Scenario(
+        recorder(settings, resource, archives, journal, clock), begin, script=[over], born=journal.clear
+    )
+    await Life(scenario).finish()
+    (row,) = archives.current.runs.values()
+    (record,) = archives.current.results[row.identity].values()
+    assert [(kpi.kpi_id, kpi.value) for kpi in record.kpis] == [("throughput", 12.5)]
+    (problem,) = archives.current.documents[row.identity][Document.PROBLEMS]
+    assert problem.startswith("fournos-results: pipeline")

@@ -1,0 +1,40 @@
+"""fournos results list, on answers of the history."""
+
+from __future__ import annotations
+
+import json
+
+from fournos.history.api.wire import body
+from fournos.history.results.models import Kpi, ResultRecord
+from tests.unit.cli.api import Api, Program
+from tests.unit.cli.test_stored import RUNS
+
+RECORDS = (
+    ResultRecord(labels={"model": "llama"}, kpis=(Kpi(kpi_id="tput", value=7.5, unit="tok/s"),)),
+    ResultRecord(success=False, kpis=(Kpi(kpi_id="curve", values=((1.0, 2.0),)),)),
+)
+
+
+def served(problems: list[str] | None = None) -> Api:
+    api = Api()
+    api.stored[f"{RUNS}/a/results"] = body(RECORDS, tuple[ResultRecord, ...])
+    if problems is not None:
+        api.stored[f"{RUNS}/a/documents/problems"] = json.dumps(problems).encode()
+    return api
+
+
+def test_the_results_of_a_job() -> None:
+    result = Program(served())("results", "list", "a")
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert lines == [
+        ["TEST", "KPI", "VALUE", "UNIT", "STATE"],
+        ["model=llama", "tput", "7.5", "tok/s", "ok"],
+        ["-", "curve", "1", "points", "-", "failed"],
+    ]
+    assert result.stderr == ""
+
+
+def test_what_could_not_be_stored_is_shown_beside_them() -> None:
+    result = Program(served(["task run: not JSON"]))("results", "list", "a")
+    assert "Warning: not stored: task run: not JSON" in result.stderr
+    assert "tput" in result.stdout
