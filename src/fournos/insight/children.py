@@ -88,5 +88,9 @@ def sort(
 
 
 def _owned(objects: Iterable[Obj], owners: frozenset[str]) -> tuple[Obj, ...]:
-    found = [obj for obj in objects if owner_uids(obj) & owners]
-    return tuple(sorted(found, key=lambda obj: (created(obj), name_of(obj))))
+    return in_order(obj for obj in objects if owner_uids(obj) & owners)
+
+
+def in_order(objects: Iterable[Obj]) -> tuple[Obj, ...]:
+    """Returns the objects in the order of their creation, as `Children` has them."""
+    return tuple(sorted(objects, key=lambda obj: (created(obj), name_of(obj))))

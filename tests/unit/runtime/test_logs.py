@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import random
 import timeit
 from collections.abc import Iterator
 
@@ -12,7 +13,7 @@ import pytest
 
 from fournos.kube.resource import Key
 from fournos.runtime.logs import bind, configure
-from fournos.runtime.redact import HIDDEN, redact
+from fournos.runtime.redact import _PATTERNS, HIDDEN, redact
 
 log = logging.getLogger("fournos.test")
 
@@ -137,6 +138,67 @@ PIECES = (
     *("x", "token", "eyJ", "a.b-", "://a:", "data={", "'", "--", "-u a", "password is ", "ABCD\n"),
     *("-----BEGIN PRIVATE KEY-----", '"auth":"', "--password"),
 )
+
+
+def test_a_pattern_that_is_left_out_would_have_changed_nothing() -> None:
+    words = (
+        "gh",
+        "p_",
+        "github_pat_",
+        "glpat-",
+        "hvs.",
+        "AKIA",
+        "xoxb-",
+        "sha256~",
+        "hf_",
+        "sk-",
+        "eyJ",
+        ".",
+    )
+    words += (
+        "Bearer ",
+        "basic ",
+        "--",
+        "-u ",
+        "--user=",
+        "passwd",
+        "Passphrase",
+        " is ",
+        '"auth"',
+        "://",
+        "@",
+    )
+    words += (
+        "token",
+        "credentials",
+        "secret-id",
+        "API_KEY",
+        "client-key-data",
+        "Data",
+        "{",
+        "}",
+        "kubeconfig",
+    )
+    words += (": ", "=", '"', "'", " ", "\n", "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----")
+    words += (
+        "abcdefghijklmnop0123",
+        "ABCDEFGHIJKLMNOP",
+        "hunter2hunter2" * 4,
+        "a:b",
+        "\u017f",
+        "\u212a",
+        "\u0131",
+    )
+    source = random.Random(1)
+    changed = 0
+    for _ in range(20_000):
+        text = "".join(source.choices(words, k=source.randint(1, 8)))
+        whole = text
+        for _hints, pattern, replacement in _PATTERNS:
+            whole = pattern.sub(replacement, whole)
+        assert redact(text) == whole, text
+        changed += whole != text
+    assert changed > 3_000
 
 
 @pytest.mark.parametrize("piece", PIECES)

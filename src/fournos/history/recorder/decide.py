@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Phase
 from fournos.api.times import format_time
+from fournos.history.fingerprint import fingerprint_of
 from fournos.history.recorder import archive
 from fournos.history.recorder.context import SWEEP, Observed
 from fournos.history.recorder.documents import documents_of, quota_of, results_of
@@ -56,7 +57,7 @@ def decide(seen: Observed, facts: Facts, now: datetime, *, settings: HistorySett
     if not seen.known and _may_be_recorded(seen):
         return Decision((*over, archive.Load(seen.identity)))
     decision = _record(seen, now, settings)
-    return replace(decision, steps=(*over, *decision.steps))
+    return replace(decision, steps=(*over, *decision.steps)) if over else decision
 
 
 def _may_be_recorded(seen: Observed) -> bool:
@@ -100,9 +101,10 @@ def _record(seen: Observed, now: datetime, settings: HistorySettings) -> Decisio
         due = stored.run.observed_at + timedelta(seconds=pause)
         if stored.run.observed_at <= now < due:  # a clock that was set back must not delay the next record
             return _later(seen, stored, waits, patch, due)
+    what = fingerprint_of(seen.obj, seen.target) if seen.obj and seen.resource == FOURNOS_JOB else None
     returned = results_of(seen) if life.ended_at is not None else Checked()
-    documents = documents_of(seen, returned.problems)
-    record = Record(run_of(seen, now), waits, documents, returned.records)
+    documents = documents_of(seen, what, returned.problems)
+    record = Record(run_of(seen, now, what), waits, documents, returned.records)
     digest = digest_of(record)
     if stored is not None and _same(stored, record.run, digest) and waits == stored.waits:
         return Decision(patch)

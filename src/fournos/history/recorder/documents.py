@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_JOB
-from fournos.history.fingerprint import fingerprint_of
+from fournos.history.fingerprint import Fingerprint
 from fournos.history.recorder.context import Observed
 from fournos.history.records import Document
 from fournos.history.results.check import Checked
@@ -26,8 +26,12 @@ _MOST_PROBLEMS: Final = 50
 _BOOKKEEPING: Final = frozenset({"managedFields", "finalizers", "resourceVersion"})
 
 
-def documents_of(seen: Observed, problems: Iterable[Problem] = ()) -> dict[Document, Any]:
-    """Returns the documents of an object; `problems` are those of the results that its run returned.
+def documents_of(
+    seen: Observed, what: Fingerprint | None, problems: Iterable[Problem] = ()
+) -> dict[Document, Any]:
+    """Returns the documents of an object.
+
+    `what` is the fingerprint of a FournosJob; `problems` are those of the results that its run returned.
 
     One whose source is gone is left out, such as the quota of an ended job: the stored one stays.
     """
@@ -37,7 +41,7 @@ def documents_of(seen: Observed, problems: Iterable[Problem] = ()) -> dict[Docum
         Document.TASKS: _tasks(seen),
         Document.EVENTS: _events(seen),
         Document.QUOTA: quota_of(seen),
-        Document.PROVENANCE: _provenance(seen) if seen.resource == FOURNOS_JOB else None,
+        Document.PROVENANCE: _provenance(seen, what) if what is not None else None,
         Document.PROBLEMS: [f"{RESULT_NAME}: {one}" for one in islice(problems, _MOST_PROBLEMS)],
     }
     return {name: value for name, value in wanted.items() if value}
@@ -126,12 +130,12 @@ def flavors_of(workload: Obj) -> frozenset[str]:
     return frozenset(str(flavor) for one in sets for flavor in (one.get("flavors") or {}).values())
 
 
-def _provenance(seen: Observed) -> dict[str, Any]:
+def _provenance(seen: Observed, what: Fingerprint) -> dict[str, Any]:
     obj = seen.obj or {}
     run = seen.found.run(obj)
     status = status_of(run) if run is not None else {}
     found = {
-        "fingerprint": fingerprint_of(obj, seen.target).as_data(),
+        "fingerprint": what.as_data(),
         "pipeline": spec_of(run).get("pipelineRef") if run is not None else None,
         "pipelineSpec": status.get("pipelineSpec"),
         "source": (status.get("provenance") or {}).get("refSource"),

@@ -23,7 +23,7 @@ from fournos.history.recorder.projections import (
     waits_in,
 )
 from fournos.history.settings import HistorySettings
-from fournos.insight.children import Children, sort
+from fournos.insight.children import Children, in_order
 from fournos.insight.facts import Facts, Waiting, holders_among, in_line, without
 from fournos.insight.source import DEFAULT_QUEUE
 from fournos.insight.startup import has_started
@@ -202,7 +202,8 @@ class Observer:
         runs, jobs = caches[PIPELINE_RUN].by(OWNER, uid), caches[JOB].by(OWNER, uid)
         task_runs = [one for run in runs for one in caches[TASK_RUN].by(OWNER, uid_of(run))]
         pods = [one for maker in (*task_runs, *jobs) for one in caches[POD].by(OWNER, uid_of(maker))]
-        return sort(obj, workloads, *(map(unpack, kind) for kind in (jobs, runs, task_runs, pods)))
+        # Found by their owners' UIDs: nothing of another job is among them.
+        return Children(*(in_order(map(unpack, kind)) for kind in (workloads, jobs, runs, task_runs, pods)))
 
     def _events(self, caches: Caches, obj: Obj, found: Children) -> tuple[Obj, ...]:
         about = (uid_of(obj), *map(uid_of, found.runs))

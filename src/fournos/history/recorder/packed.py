@@ -6,8 +6,8 @@ A FournosJob of 5 kB takes 15 kB as parsed JSON and 2 kB packed, and the recorde
 from __future__ import annotations
 
 import zlib
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -21,6 +21,30 @@ _META: Final = ("namespace", "name", "uid", "resourceVersion", "creationTimestam
 _FASTEST: Final = 1
 
 
+class _Recent:
+    """The objects that were used last: one is read in many passes while only those around it change."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._objects: OrderedDict[bytes, Obj] = OrderedDict()
+
+    def get(self, raw: bytes) -> Obj:
+        found = self._objects.get(raw)
+        if found is None:
+            found = orjson.loads(zlib.decompress(raw))
+        self.put(raw, found)
+        return found
+
+    def put(self, raw: bytes, obj: Obj) -> None:
+        self._objects[raw] = obj
+        self._objects.move_to_end(raw)
+        if len(self._objects) > self._size:
+            self._objects.popitem(last=False)
+
+
+_RECENT: Final = _Recent(1024)
+
+
 def packing(*, spec: Iterable[str] = (), status: Iterable[str] = ()) -> Callable[[Obj], Obj]:
     """Returns a projection that compresses the object and keeps these fields of spec and status readable."""
     spec_kept, status_kept = tuple(spec), tuple(status)
@@ -29,10 +53,10 @@ def packing(*, spec: Iterable[str] = (), status: Iterable[str] = ()) -> Callable
         found = obj["metadata"]
         # Without the version: a change of nothing else must trigger no reconcile.
         rest = {name: value for name, value in found.items() if name != "resourceVersion"}
-        body: dict[str, Any] = {
-            "metadata": pick(found, _META),
-            _RAW: zlib.compress(orjson.dumps({**obj, "metadata": rest}), _FASTEST),
-        }
+        whole = {**obj, "metadata": rest}
+        raw = zlib.compress(orjson.dumps(whole), _FASTEST)
+        _RECENT.put(raw, whole)  # the pass that this change causes reads it
+        body: dict[str, Any] = {"metadata": pick(found, _META), _RAW: raw}
         body[_OWNERS] = tuple(owner_uids(obj))
         if spec_kept:
             body["spec"] = pick(obj.get("spec"), spec_kept)
@@ -48,16 +72,9 @@ def unpack(packed: Obj) -> Obj:
     raw = packed.get(_RAW)
     if raw is None:
         return packed
-    obj = _unpacked(raw)
+    obj = _RECENT.get(raw)
     version = packed["metadata"].get("resourceVersion")
     return {**obj, "metadata": {**obj["metadata"], "resourceVersion": version}}
-
-
-@lru_cache(maxsize=1024)
-def _unpacked(raw: bytes) -> Obj:
-    """An object is read in many passes while only those around it change."""
-    found: dict[str, Any] = orjson.loads(zlib.decompress(raw))
-    return found
 
 
 def owners(packed: Obj) -> Iterable[str]:

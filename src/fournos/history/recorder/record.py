@@ -13,7 +13,7 @@ from fournos.api.fournosjob import DEFAULT_PIPELINE
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
 from fournos.api.times import creation_time
-from fournos.history.fingerprint import fingerprint_of
+from fournos.history.fingerprint import Fingerprint
 from fournos.history.recorder.context import Observed
 from fournos.history.recorder.documents import flavors_of
 from fournos.history.recorder.kinds import State, state_of
@@ -63,8 +63,11 @@ def _start(seen: Observed, job: Obj) -> datetime | None:
     return started_at(seen.found)
 
 
-def run_of(seen: Observed, now: datetime) -> Run:
-    """Returns the row of an object that exists.  Times that were observed before are kept."""
+def run_of(seen: Observed, now: datetime, what: Fingerprint | None) -> Run:
+    """Returns the row of an object that exists.  Times that were observed before are kept.
+
+    `what`: the fingerprint of a FournosJob; None for other kinds.
+    """
     obj = seen.obj
     assert obj is not None
     found = state(seen.resource, obj)
@@ -86,7 +89,7 @@ def run_of(seen: Observed, now: datetime) -> Run:
         ending=Ending.OBSERVED if found.ended_at is not None else Ending.OPEN,
         labels=dict(meta.get("labels") or {}),
     )
-    return _of_job(row, seen, obj) if seen.resource == FOURNOS_JOB else _of_queued(row, seen)
+    return _of_job(row, seen, obj, what) if what is not None else _of_queued(row, seen)
 
 
 def _first(seen: Observed, name: str, now: datetime | None) -> datetime | None:
@@ -95,10 +98,9 @@ def _first(seen: Observed, name: str, now: datetime | None) -> datetime | None:
     return before or now
 
 
-def _of_job(row: Run, seen: Observed, obj: Obj) -> Run:
+def _of_job(row: Run, seen: Observed, obj: Obj, what: Fingerprint) -> Run:
     spec, status = spec_of(obj), status_of(obj)
     times = status.get("phaseTimes") or {}
-    what = fingerprint_of(obj, seen.target)
     failed = row.phase == "Failed"
     return replace(
         row,

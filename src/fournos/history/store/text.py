@@ -22,6 +22,8 @@ _CACHED: Final = 200
 
 def clean(text: str) -> str:
     """Returns the text with a mark (U+FFFD) for each character that cannot be stored."""
+    if text.isascii() and "\0" not in text:  # nearly every text, in a fraction of the time
+        return text
     return _REFUSED.sub("\ufffd", text)
 
 
@@ -56,11 +58,14 @@ def folded(*texts: str) -> str:
 def _safe(value: Any, key: str = "") -> Any:
     if isinstance(value, str):
         return _safe_string(key, value) if len(value) <= _CACHED else _hide(key, clean(value))
+    if value is None or isinstance(value, int | float):
+        return value
     if isinstance(value, Mapping):
-        # An environment variable is two fields: {name: API_TOKEN, value: …}.
-        name = value.get("name")
-        keys = {"value": name} if isinstance(name, str) else {}
-        return {clean(str(each)): _safe(inner, keys.get(each, str(each))) for each, inner in value.items()}
+        safe = {(name := clean(str(each))): _safe(inner, name) for each, inner in value.items()}
+        if isinstance(name := value.get("name"), str) and "value" in value:
+            # An environment variable is two fields: {name: API_TOKEN, value: …}.
+            safe["value"] = _safe(value["value"], name)
+        return safe
     if isinstance(value, list | tuple):
         return [_safe(inner, key) for inner in value]
     return value
