@@ -62,9 +62,10 @@ def _safe(value: Any, key: str = "") -> Any:
         return value
     if isinstance(value, Mapping):
         safe = {(name := clean(str(each))): _safe(inner, name) for each, inner in value.items()}
-        if isinstance(name := value.get("name"), str) and "value" in value:
+        variable = value.get("name")
+        if isinstance(variable, str) and "value" in value:
             # An environment variable is two fields: {name: API_TOKEN, value: …}.
-            safe["value"] = _safe(value["value"], name)
+            safe["value"] = _safe(value["value"], variable)
         return safe
     if isinstance(value, list | tuple):
         return [_safe(inner, key) for inner in value]
