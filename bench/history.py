@@ -28,6 +28,8 @@ from fournos.history.store.text import pack
 from fournos.insight.causes import Cause
 
 JOBS: Final = 200_000
+FEW: Final = 1_000
+"""A history of so many jobs is measured first: what the difference shows is due to the number."""
 _BATCH: Final = 2_000
 _START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 _CLUSTER: Final = "c0ffee00-0000-4000-8000-000000000000"
@@ -47,6 +49,10 @@ class Reads:
     how: str
     p50: float
     p95: float
+    least: float
+    """The time of the fastest: what else the machine does hardly shifts it."""
+    cpu: float
+    """CPU time of this process, p50: all of it in SQLite, without the server in PostgreSQL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +143,11 @@ def queries(source: random.Random, jobs: int) -> dict[str, Query]:
 
 
 async def measure(jobs: int = JOBS) -> list[Filled]:
-    """Fills and measures both databases, one after the other."""
+    """Fills and measures both databases, with few jobs first."""
+    return [one for number in sorted({min(FEW, jobs), jobs}) for one in await _both(number)]
+
+
+async def _both(jobs: int) -> list[Filled]:
     found = []
     folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="fournos-history-"))
     try:
@@ -232,17 +242,17 @@ def _belonging(made: dict[int, Run], of: Callable[[Run], list[dict[str, Any]]]) 
 async def _record(store: Store, jobs: int) -> list[float]:
     """Updates live jobs, as a recorder does."""
     taken = []
-    for number in range(jobs - _LIVE, jobs):
+    for number in range(max(0, jobs - _LIVE), jobs):
         run = replace(make_run(number, jobs), phase="Running", resource_version=number + jobs)
         wait = Interval(run.submitted_at, run.observed_at, Cause.QUOTA)
         record = Record(run, (wait,), {Document.OBJECT: _document()})
-        taken.append(await _timed(store.record(record)))
+        taken.append((await _timed(store.record(record)))[0])
     return taken
 
 
 async def _warm(store: Store, name: str, jobs: int) -> AsyncIterator[Reads]:
     source = random.Random(5)  # noqa: S311 - the same queries in each run
-    taken: dict[str, list[float]] = {}
+    taken: dict[str, list[_Times]] = {}
     for _ in range(_WARM):
         for what, query in queries(source, jobs).items():
             taken.setdefault(what, []).append(await _timed(store.find(query)))
@@ -254,7 +264,7 @@ async def _warm(store: Store, name: str, jobs: int) -> AsyncIterator[Reads]:
 
 async def _cold(url: str, name: str, jobs: int, files: _Sqlite | _Server) -> AsyncIterator[Reads]:
     source = random.Random(6)  # noqa: S311 - the same queries in each run
-    taken: dict[str, list[float]] = {}
+    taken: dict[str, list[_Times]] = {}
     for _ in range(_COLD):
         for what, query in queries(source, jobs).items():
             async with _opened(url, files) as store:
@@ -275,11 +285,16 @@ async def _job_page(store: Store, identity: Identity) -> None:
     assert await store.detail(Query(namespaces=None, uid=identity.uid), tuple(Document))
 
 
-async def _timed(work: Awaitable[Any]) -> float:
-    began = time.perf_counter()
+_Times = tuple[float, float]
+"""Time and CPU time, in ms."""
+
+
+async def _timed(work: Awaitable[Any]) -> _Times:
+    cpu, began = time.process_time(), time.perf_counter()
     await work
-    return (time.perf_counter() - began) * 1000
+    return (time.perf_counter() - began) * 1000, (time.process_time() - cpu) * 1000
 
 
-def _reads(database: str, what: str, how: str, taken: list[float]) -> Reads:
-    return Reads(database, what, how, median(taken), quantiles(taken, n=20)[-1])
+def _reads(database: str, what: str, how: str, taken: list[_Times]) -> Reads:
+    times, cpu = [one for one, _ in taken], [one for _, one in taken]
+    return Reads(database, what, how, median(times), quantiles(times, n=20)[-1], min(times), median(cpu))

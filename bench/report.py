@@ -203,10 +203,13 @@ def show_history(filled: Sequence[Filled], console: Console) -> None:
             f"an update takes {each.record_ms:.1f} ms"
         )
         table = Table(title=title, title_justify="left")
-        for name in ("page", "", "p50", "p95"):
-            table.add_column(name, justify="right" if name.startswith("p5") or name == "p95" else "left")
+        for name in ("page", ""):
+            table.add_column(name)
+        for name in ("p50", "p95", "fastest", "CPU, p50"):
+            table.add_column(name, justify="right")
         for one in each.reads:
-            table.add_row(one.what, one.how, f"{one.p50:.1f} ms", f"{one.p95:.1f} ms")
+            times = (one.p50, one.p95, one.least, one.cpu)
+            table.add_row(one.what, one.how, *(f"{each:.1f} ms" for each in times))
         console.print(table)
         warm = {one.what: one.p95 for one in each.reads if one.how == "warm"}
         cold = next(one.p95 for one in each.reads if (one.what, one.how) == ("all filters", "cold"))

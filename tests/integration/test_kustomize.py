@@ -89,6 +89,9 @@ def test_the_history_on_a_volume_and_on_postgresql(kubeconfig: Path) -> None:
         assert set(mounts.values()) == {one["name"] for one in pod["volumes"]}
         variables = {one["name"]: one for one in container["env"]}
         claims = [one for one in documents if one["kind"] == "PersistentVolumeClaim"]
+        budgets = [one for one in documents if one["kind"] == "PodDisruptionBudget"]
+        assert len(budgets) == deployment["spec"]["replicas"] - 1, "a budget of one replica would stop drains"
+        assert deployment["spec"]["strategy"]["type"] == ("RollingUpdate" if budgets else "Recreate")
         found[folder] = (deployment["spec"]["replicas"], len(claims), "/var/lib/fournos" in mounts, variables)
     sqlite, postgresql = found.values()
     assert sqlite[:3] == (1, 1, True)

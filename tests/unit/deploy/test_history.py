@@ -54,6 +54,17 @@ def test_what_is_watched_may_be_watched_and_one_field_be_written() -> None:
     }
 
 
+def test_the_network_reaches_the_ports_of_the_pod_alone() -> None:
+    found = objects()
+    pod = found["Deployment", "fournos-history"]["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    policy = found["NetworkPolicy", "fournos-history"]["spec"]
+    assert policy["policyTypes"] == ["Ingress"]
+    assert policy["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    (rule,) = policy["ingress"]
+    assert {one["port"] for one in rule["ports"]} == {one["name"] for one in container["ports"]}
+
+
 def test_the_deployment_is_configured_hardened_and_one() -> None:
     found = objects()
     deployment = found["Deployment", "fournos-history"]
