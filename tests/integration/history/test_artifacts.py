@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -122,6 +123,24 @@ async def test_the_limits_of_a_run(stage: Stage) -> None:
     status, body = await stage.send("c", b"x" * (10 * CHUNK))
     assert status == 422
     assert "bytes of artifacts" in body["message"]
+
+
+async def test_a_file_that_is_too_large_is_refused_before_any_of_it_is_sent(stage: Stage) -> None:
+    server = stage.client.server
+    reader, writer = await asyncio.open_connection(server.host, server.port)
+    head = [
+        f"PUT {RUN}/model.bin HTTP/1.1",
+        "Host: history",
+        "Authorization: Bearer t-ann",
+        f"X-Content-SHA256: {hashlib.sha256().hexdigest()}",
+        f"Content-Length: {10 * 2**30}",
+    ]
+    writer.write("\r\n".join([*head, "", ""]).encode())
+    async with asyncio.timeout(60):
+        answer = await reader.readuntil(b"\r\n")
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 422"), answer
+    assert not stage.files()
 
 
 async def test_they_go_with_their_run(stage: Stage) -> None:
