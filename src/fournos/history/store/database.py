@@ -44,6 +44,7 @@ class Database:
     ) -> None:
         """`sync`: for SQLite, which blocks the thread that uses it."""
         self._engine = engine
+        self._single = engine.execution_options(isolation_level="AUTOCOMMIT")
         self._lock = lock
         self._writable = writable
         self._turn = asyncio.Lock()
@@ -62,12 +63,17 @@ class Database:
         return Path(name) if self.dialect == "sqlite" and name else None
 
     async def read(self, work: Callable[[Connection], T]) -> T:
-        """Calls `work` in a transaction that only reads, and returns its result."""
+        """Calls `work` with a connection that only reads, and returns its result.
+
+        In SQLite all its statements read one state of the database.
+        """
         if self._sync is not None:
             with translated():
                 return await self._in_thread(self._sync, work, writes=False)
-        async with self.reading() as connection:
-            return await connection.run_sync(work)
+        # PostgreSQL shows each statement the newest state, in a transaction, too: without one, nothing is lost.
+        with translated():
+            async with self._single.connect() as connection:
+                return await connection.run_sync(work)
 
     async def write(self, work: Callable[[Connection], T]) -> T:
         """Calls `work` in a transaction that is committed at its end, and rolled back after an exception."""
