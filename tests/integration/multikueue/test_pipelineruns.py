@@ -17,6 +17,7 @@ from fournos.multikueue import names
 from fournos.queueing.kinds import WORKLOAD
 from tests.integration.jobs.executors import Executors, ended_run, over
 from tests.integration.multikueue.conftest import PIPELINE_RUN, Fleet, typed
+from tests.waiting import LIMIT
 
 COUNT = 100
 FAILING = "r7"
@@ -80,12 +81,12 @@ async def test_a_hundred_over_two_workers(fleet: Fleet) -> None:
             return sum(is_true(one, "Finished") for one in await fleet.manager.all(WORKLOAD)) >= count
 
         for count in KILLED_AT:
-            await fleet.until(partial(done, count), f"{count} do not finish")
+            await fleet.until(partial(done, count), f"{count} do not finish", limit=2 * LIMIT)
             await fleet.kill()
             fleet.start()
         for one in tektons.values():
             one.finish(HELD)
-        await fleet.until(partial(done, COUNT), "not all finish")
+        await fleet.until(partial(done, COUNT), "not all finish", limit=2 * LIMIT)
 
         async def clean() -> bool:
             kinds = (PIPELINE_RUN, WORKLOAD)
