@@ -21,7 +21,7 @@ def environment(variables: Mapping[str, str]) -> dict[str, str]:
     return {**found, "VENV": sys.prefix, **variables}
 
 
-def run(*words: str, limit: float = 180.0, fails: bool = False, **variables: str) -> str:
+def run(*words: str, limit: float = 400.0, fails: bool = False, **variables: str) -> str:
     """What is shown, errors included."""
     done = subprocess.run(
         words,

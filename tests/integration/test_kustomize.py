@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 def rendered(folder: str = "deploy") -> list[dict[str, Any]]:
     command = [*kubectl_program(), "kustomize", str(ROOT / folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=400)
     assert not re.search(r"\$(SECRETS_)?NAMESPACE", done.stdout)
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 
@@ -80,7 +80,7 @@ def test_the_history_on_a_volume_and_on_postgresql(kubeconfig: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=400,
         )
         assert done.returncode == 0, done.stderr
         pod = deployment["spec"]["template"]["spec"]

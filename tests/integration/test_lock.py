@@ -7,8 +7,6 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 LOCKS = ("requirements.lock", "requirements-runtime.lock", "requirements-mutants.lock")
 
@@ -18,13 +16,12 @@ def pins(path: Path) -> list[str]:
     return re.findall(r"^\S+==[^\s\\]+", path.read_text(), re.MULTILINE)
 
 
-@pytest.mark.timeout(120)
 def test_the_locks_are_those_of_pyproject(tmp_path: Path) -> None:
     (tmp_path / "hack").mkdir()
     for name in ("hack/lock.sh", "pyproject.toml", *LOCKS):
         shutil.copy(ROOT / name, tmp_path / name)
     done = subprocess.run(
-        [tmp_path / "hack/lock.sh"], capture_output=True, text=True, timeout=110, check=False
+        [tmp_path / "hack/lock.sh"], capture_output=True, text=True, timeout=400, check=False
     )
     assert done.returncode == 0, done.stderr
     for name in LOCKS:

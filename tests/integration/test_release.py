@@ -35,7 +35,7 @@ def released(kubeconfig: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
 def kubectl(kubeconfig: Path, *words: str, stdin: str | None = None) -> str:
     done = subprocess.run(
         [*kubectl_program(), f"--kubeconfig={kubeconfig}", *words],
-        input=stdin, capture_output=True, text=True, timeout=120, check=False,
+        input=stdin, capture_output=True, text=True, timeout=400, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -37,7 +37,8 @@ def test_requests_of_all_parties_are_what_the_server_counted(numbers: dict[str, 
     assert requests["all"] == pytest.approx(sum(requests[part] for part in parts))
     # A job cannot be had for less: six writes of it, its five children and their ends.
     assert 10 < requests["operator"] < 20
-    assert requests["events"] == 2
+    # Two a job; a slow machine adds those of a step that is tried again.
+    assert 2 <= requests["events"] <= 4
     # No upper limit: Kubernetes' garbage collector reads owners until it knows a new resource type.
     assert requests["kueue and others"] > 2
 

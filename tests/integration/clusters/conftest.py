@@ -63,7 +63,7 @@ class ClusterStage(Stage):
     def stop(self) -> None:
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(timeout=40)
+            self._process.wait(timeout=LIMIT)
             self._process = None
 
     # --- what people do ---

@@ -92,7 +92,7 @@ async def test_a_writer_killed_before_any_statement(url: str) -> None:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=400,
         check=True,
     )
     codes = [int(line.split()[1]) for line in done.stdout.splitlines()]

@@ -121,7 +121,7 @@ async def test_the_commands_of_the_page(
             cwd=ROOT,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=400,
             check=False,
             **kwargs,
         )

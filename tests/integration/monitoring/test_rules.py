@@ -24,7 +24,7 @@ def promtool() -> Path:
 
 def run(promtool: Path, *words: str | Path, cwd: Path) -> None:
     done = subprocess.run(
-        [promtool, *words], cwd=cwd, capture_output=True, text=True, timeout=60, check=False
+        [promtool, *words], cwd=cwd, capture_output=True, text=True, timeout=400, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
 

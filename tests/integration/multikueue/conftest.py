@@ -279,7 +279,7 @@ class Fleet:
     def stop(self, *, kill: bool = False) -> None:
         if self._process is not None:
             self._process.kill() if kill else self._process.terminate()
-            self._process.wait(timeout=40)
+            self._process.wait(timeout=LIMIT)
             self._process = None
 
     async def kill(self) -> None:
