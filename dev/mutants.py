@@ -29,7 +29,7 @@ DECISIONS = (
     "fournos.runtime.reconcile",
 )
 """The default of MODULES."""
-_COPIED = ("src", "tests", "config", "manifests", "docs", "README.md", "pyproject.toml")
+_COPIED = ("src", "tests", "config", "manifests", "docs", "samples", "deploy", "README.md", "pyproject.toml")
 _SURVIVED = re.compile(r"^\s*(?P<name>\S+): survived$", re.MULTILINE)
 _TEXT = re.compile(r'"[^"]*"')
 
