@@ -70,7 +70,7 @@ class Database:
         if self._sync is not None:
             with translated():
                 return await self._in_thread(self._sync, work, writes=False)
-        # PostgreSQL shows each statement the newest state, in a transaction, too: without one, nothing is lost.
+        # PostgreSQL shows each statement the newest state; a transaction around one adds nothing.
         with translated():
             async with self._single.connect() as connection:
                 return await connection.run_sync(work)
