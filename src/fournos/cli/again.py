@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-import yaml
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli import manifest as m
@@ -17,7 +16,7 @@ from fournos.cli.submit import WatchOption, documents_of
 from fournos.cli.watch import ENDS, follow_to_end
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.jobs import AsyncJob
-from fournos.client.submission import MATRIX_LABEL
+from fournos.client.submission import MATRIX_LABEL, axis
 from fournos.insight.values import count, is_terminal, phase_of
 
 SetOption = Annotated[
@@ -125,7 +124,7 @@ async def matrix(
     found = documents_of([file])
     if len(found) != 1:
         raise Fail(f"{file} holds {len(found)} jobs", fix="name a file with one")
-    varied = dict(_axis(one) for one in axes)
+    varied = dict(axis(one, option="--axis ") for one in axes)
     async with cli.session() as session:
         client = AsyncClient(api=session.api, namespace=session.namespace, owner=cli.me)
         jobs = await client.submit_matrix(found[0][1], varied, label=label, key=key)
@@ -136,19 +135,6 @@ async def matrix(
         chosen = jobs[0].raw["metadata"]["labels"][MATRIX_LABEL]
         cli.output.hint(f"{count(len(jobs), 'job')}: fournos list -l {MATRIX_LABEL}={chosen}")
     return max((ENDS[job.phase] for job in jobs), default=0) if wait else 0
-
-
-def _axis(text: str) -> tuple[str, list[Any]]:
-    path, equals, values = text.partition("=")
-    try:
-        parsed = yaml.safe_load(f"[{values}]")
-    except yaml.YAMLError:
-        parsed = None
-    if not equals or not path or not parsed:
-        raise Fail(
-            f"--axis {text!r:.80} is no path=value,value", fix="write it like --axis hardware.gpuCount=1,2,4"
-        )
-    return path, parsed
 
 
 def _progress(cli: Cli, ended: int, of: int, job: AsyncJob) -> None:

@@ -179,15 +179,19 @@ class JobMethods(Connection):
         are validated before the first is submitted.  With a `key` the whole call is idempotent.  `to_frame`
         of the result has a column for each axis.
         """
-        from fournos.client.submission import MATRIX_LABEL, base_document, changed, combinations, manifest
+        from fournos.client.submission import (
+            MATRIX_LABEL,
+            base_document,
+            changed,
+            combinations,
+            manifest,
+            varied,
+        )
 
         base, chosen = base_document(job), label or f"m-{secrets.token_hex(4)}"
-        if key is None and (meta := base.get("metadata") or {}).get("name"):
-            base["metadata"] = {**meta, "generateName": f"{meta['name']}-"}
-            del base["metadata"]["name"]
         wanted: list[tuple[dict[str, Any], str | None]] = []
         for values in combinations(axes):
-            one = changed(base, values)
+            one = varied(base, values) if key is None else changed(base, values)
             meta = one.setdefault("metadata", {})
             meta["labels"] = {**(meta.get("labels") or {}), MATRIX_LABEL: chosen}
             own = None if key is None else " ".join([key, *(f"{path}={values[path]!r}" for path in values)])

@@ -11,6 +11,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+import yaml
+
 from fournos.api.fournosjob import FournosJob, FournosJobSpec
 from fournos.client.errors import KeyConflict, ManifestError
 from fournos.client.kinds import APPWRAPPER, MINICLUSTER
@@ -147,6 +149,42 @@ def combinations(axes: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
                 f"the axis {path} has no list of values", fix=f'write {{"{path}": [..., ...]}}'
             )
     return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+
+def axes_of(text: str) -> dict[str, list[Any]]:
+    """Returns path → values for lines such as `hardware.gpuCount=1,2,4`.  Raises ManifestError."""
+    found: dict[str, list[Any]] = {}
+    for line in text.splitlines():
+        if line.strip():
+            path, values = axis(line.strip())
+            found[path] = values
+    return found
+
+
+def axis(text: str, *, option: str = "") -> tuple[str, list[Any]]:
+    """Returns path and values of `path=value,value`; the values are YAML.
+
+    Raises ManifestError; `option` stands before the text in its message.
+    """
+    path, equals, values = text.partition("=")
+    try:
+        parsed = yaml.safe_load(f"[{values}]")
+    except yaml.YAMLError:
+        parsed = None
+    if not equals or not path.strip() or not parsed:
+        raise ManifestError(
+            f"{option}{text!r:.80} is no path=value,value",
+            fix=f"write it like {option}hardware.gpuCount=1,2,4",
+        )
+    return path.strip(), parsed
+
+
+def varied(base: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the manifest of one combination: a name becomes the prefix of a generated one."""
+    meta = dict(base.get("metadata") or {})
+    if name := meta.pop("name", None):
+        meta["generateName"] = f"{name}-"
+    return changed({**base, "metadata": meta}, values)
 
 
 def _documents(what: Manifest | Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from fournos.insight.caches import Caches
 from fournos.web.assets import Assets
+from fournos.web.memo import Memo
 from fournos.web.render import Renderer
 
 
@@ -23,3 +24,5 @@ class Site:
     clusters_namespace: str
     assets: Assets
     renderer: Renderer
+    memo: Memo = field(default_factory=Memo)
+    """Answers that cost requests."""

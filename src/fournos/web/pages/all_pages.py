@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.web.pages import cluster, fleet, jobs, queue
+from fournos.web.pages import cluster, fleet, jobs, queue, submit
 from fournos.web.routes import Action, Page
 
-PAGES: Final[tuple[Page, ...]] = (fleet.PAGE, cluster.PAGE, queue.PAGE, jobs.PAGE)
-ACTIONS: Final[tuple[Action, ...]] = (*cluster.ACTIONS,)
+PAGES: Final[tuple[Page, ...]] = (fleet.PAGE, cluster.PAGE, queue.PAGE, jobs.PAGE, submit.PAGE)
+ACTIONS: Final[tuple[Action, ...]] = (*cluster.ACTIONS, *submit.ACTIONS)
 WATCHED: Final = tuple(dict.fromkeys(kind for page in PAGES for kind in page.watched))
 """The kinds that the server watches."""

@@ -52,7 +52,7 @@ async def _lock(cluster: AsyncCluster, form: Mapping[str, str]) -> str:
     await cluster.lock(
         owner=owner, ttl=form.get("ttl", "").strip() or None, drain=form.get("drain") or None, timeout=0
     )
-    return f"The lock of {cluster.name} is requested for {cluster.owner}."
+    return f"The lock of {cluster.name} is requested{f' for {owner}' if owner else ''}."
 
 
 async def _unlock(cluster: AsyncCluster, _: Mapping[str, str]) -> str:

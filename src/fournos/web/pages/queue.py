@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Mapping, Set
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
+from fournos.client.errors import FournosError
+from fournos.history.estimates.text import when
 from fournos.insight import queue_board
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.web.errors import PageError
@@ -12,6 +17,12 @@ from fournos.web.routes import Call, Page
 
 ROWS: Final = 100
 """The entries on one page."""
+_FRESH: Final = 30.0
+"""Seconds for which estimates are shown before they are made again."""
+_PATIENCE: Final = 1.0
+"""Seconds that the page waits for estimates; later ones are in its next rendering."""
+_NAMESPACES: Final = 8
+"""Estimates are made for the jobs of one namespace after the other, of at most so many."""
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
@@ -22,14 +33,30 @@ async def gather(call: Call) -> Mapping[str, Any]:
         raise PageError(404, "Not here", f"No LocalQueue that you may read leads to {name}.")
     first = _number(call.query.get("from", ""))
     found = await queue_board.read(source, ways[name], call.now, first=first, most=ROWS) if name else None
+    entries = found.entries if found else ()
     return {
         "names": tuple(ways),
         "name": name,
         "board": found,
         "first": first,
         "rows": ROWS,
+        "estimates": await _estimates(call, {one.namespace for one in entries}) if entries else {},
         "job_kind": FOURNOS_JOB.kind,
     }
+
+
+async def _estimates(call: Call, namespaces: Set[str]) -> dict[tuple[str, str, str], str]:
+    """Returns (namespace, kind, name) → when it starts, as far as a history is there to estimate from."""
+    found: dict[tuple[str, str, str], str] = {}
+    rights = await call.viewer.rights.permission_class()
+    for namespace in sorted(namespaces)[:_NAMESPACES]:
+        ask = partial(call.viewer.client.history.estimates, namespace=namespace)
+        with suppress(FournosError, TimeoutError):
+            async with asyncio.timeout(_PATIENCE):
+                told = await call.site.memo.get(("estimates", rights, namespace), _FRESH, ask)
+            for one in told.jobs:
+                found[namespace, one.kind, one.name] = when(one.estimate.start, call.now)
+    return found
 
 
 def _number(text: str) -> int:

@@ -1,0 +1,143 @@
+"""The page Submit: the form, what it refuses, its preview, and the jobs that come of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from fournos.client.submission import MATRIX_LABEL
+from fournos.web.errors import PageError
+from fournos.web.pages import submit
+from fournos.web.routes import Done, Shown
+from tests.unit.cli.api import Api
+from tests.unit.cli.objects import NS, job
+from tests.unit.insight.test_overview import cluster
+from tests.unit.web.calls import READ_ONLY, call, render, shown, text
+
+FORM = {
+    "pipeline": "fournos-full",
+    "owner": "ann",
+    "cluster": "cluster-1",
+    "hardware.gpuType": "a100",
+    "hardware.gpuCount": "2",
+    "executionEngine": "forge: {project: llmd}",
+}
+
+
+async def preview(api: Api, form: dict[str, str]) -> tuple[int, str]:
+    found = await submit.act(call(api), form)
+    assert isinstance(found, Shown) and not api.writes
+    return found.status, render(found.page, found.data)
+
+
+async def test_the_form_suggests_what_the_fleet_has() -> None:
+    html = await shown(submit.PAGE, call(Api(cluster("cluster-1", ("h200", 8)))))
+    assert '<option value="cluster-1">' in html and '<option value="h200">' in html
+    assert 'name="owner" type="text" value="ann"' in html
+
+
+async def test_the_form_can_be_filled_by_its_address() -> None:
+    html = await shown(submit.PAGE, call(Api(), query={"cluster": "cluster-7", "exclusive": "false"}))
+    assert 'value="cluster-7"' in html and "<option selected>false</option>" in html
+
+
+async def test_who_may_not_create_jobs_sees_no_button() -> None:
+    html = await shown(submit.PAGE, call(Api(), rights=READ_ONLY))
+    assert 'value="submit"' not in html and "You may not create jobs in bench." in html
+
+
+async def test_all_violations_are_shown_at_once_with_what_was_typed() -> None:
+    status, html = await preview(Api(), {**FORM, "hardware.gpuCount": "", "ttl": "soon", "do": "submit"})
+    assert status == 422
+    assert 'id="wrong-hardware.gpuType"' in html and 'id="wrong-ttl"' in html and 'value="soon"' in html
+    assert "<details open><summary>All other fields" in html
+
+
+async def test_markup_in_fields_is_text() -> None:
+    bad = "</textarea><script>alert(1)</script>"
+    _, html = await preview(
+        Api(), {**FORM, "displayName": bad, "env": f"A={bad}", "name": bad, "matrix": bad}
+    )
+    assert "<script>" not in html
+
+
+async def test_the_preview_has_the_yaml_and_the_command() -> None:
+    status, html = await preview(Api(), {**FORM, "name": "one", "do": "preview"})
+    assert status == 200
+    assert "1 job would be submitted." in text(html)
+    assert "fournos -n bench submit --name one --set owner=ann --set pipeline=fournos-full" in text(html)
+    assert "project: llmd" in html
+
+
+async def test_the_preview_has_the_estimate_of_the_history() -> None:
+    api = Api()
+    start = {"median": "2030-01-01T13:00:00Z", "p90": "2030-01-01T13:00:00Z"}
+    estimate = {"start": start, "end": None, "basis": "", "reason": "no run of it is known"}
+    told = {"now": False, "flavor": "", "estimate": estimate}
+    path = f"/apis/history.fournos.dev/v1/namespaces/{NS}/estimates"
+    api.stored[path] = json.dumps(told).encode()
+    _, html = await preview(api, {**FORM, "do": "preview"})
+    assert "It would wait. Starts in 1h" in text(html)
+
+
+async def test_a_job_is_submitted_and_shown() -> None:
+    api = Api()
+    done = await submit.act(call(api), {**FORM, "name": "one", "labels": "team=x", "do": "submit"})
+    assert done == Done("/jobs/bench/one", "one is submitted.")
+    ((_, made),) = api.writes
+    assert made["metadata"] == {"name": "one", "namespace": NS, "labels": {"team": "x"}}
+    assert made["spec"]["hardware"] == {"gpuType": "a100", "gpuCount": 2}
+
+
+async def test_a_matrix_is_submitted_as_a_whole() -> None:
+    api = Api()
+    form = {**FORM, "name": "sweep", "matrix": "env.MODEL=a,b", "do": "submit"}
+    names = iter(("one", "two"))
+    create = api.create
+
+    async def named(resource: Any, obj: Any, **options: Any) -> Any:
+        meta = {**obj["metadata"], "name": f"{obj['metadata']['generateName']}{next(names)}"}
+        return await create(resource, {**obj, "metadata": meta}, **options)
+
+    api.create = named  # type: ignore[method-assign]
+    assert await submit.act(call(api), form) == Done("/jobs", "2 jobs are submitted.")
+    made = [one for _, one in api.writes]
+    assert {one["metadata"]["name"] for one in made} == {"sweep-one", "sweep-two"}
+    assert [one["spec"]["env"] for one in made] == [{"MODEL": "a"}, {"MODEL": "b"}]
+    assert len({one["metadata"]["labels"][MATRIX_LABEL] for one in made}) == 1
+
+
+@pytest.mark.parametrize(
+    ("matrix", "why"),
+    [
+        ("nonsense", "is no path=value,value"),
+        ("env.A=" + ",".join(["1"] * 101), "these are more than 100 jobs"),
+        ("hardware.gpuCount=1,0", "hardware.gpuCount"),
+        ("owner.x=1", "owner is no map"),
+    ],
+)
+async def test_a_matrix_is_checked_before_anything_is_submitted(matrix: str, why: str) -> None:
+    status, html = await preview(Api(), {**FORM, "matrix": matrix, "do": "submit"})
+    assert status == 422 and why in text(html)
+
+
+async def test_a_job_is_submitted_again_with_changes() -> None:
+    env = {"MODEL": "llama", "TEXT": "two\nlines"}
+    api = Api(job("old", "Failed", spec={"env": env, "shutdown": "Stop"}, labels={"team": "x"}))
+    data = await submit.gather(call(api, query={"from": "bench/old"}))
+    form = {**data["form"], "hardware.gpuCount": "4", "do": "submit"}
+    await submit.act(call(api), form)
+    ((_, made),) = api.writes
+    assert made["metadata"]["labels"] == {"team": "x"}
+    assert made["metadata"]["generateName"] == "old-"
+    assert made["metadata"]["annotations"] == {"fournos.dev/retry-of": "old/uid-old"}
+    assert made["spec"]["env"] == env and made["spec"]["hardware"]["gpuCount"] == 4
+    assert "shutdown" not in made["spec"]
+
+
+@pytest.mark.parametrize("given", ["old", "bench/", "a/b/c"])
+async def test_what_names_no_job_is_not_here(given: str) -> None:
+    with pytest.raises(PageError, match="NAMESPACE/NAME"):
+        await submit.gather(call(Api(), query={"from": given}))
