@@ -14,7 +14,7 @@ from fournos.insight.values import name_of, spec_of
 from fournos.kube.resource import Obj
 
 RETRY_OF_ANNOTATION: Final = "fournos.dev/retry-of"
-_NEVER: Final = frozenset({"shutdown", "suspend", "managedBy"})
+NOT_REPEATED: Final = frozenset({"shutdown", "suspend", "managedBy"})
 """Fields that are not copied: shutdown and suspend stopped or held the earlier job, and the receiver of the
 new job decides again where it runs."""
 _NAME_ROOM: Final = 44
@@ -37,7 +37,7 @@ class Repeat:
 def repeat(job: Obj, changes: Mapping[str, Any]) -> tuple[dict[str, Any], Repeat]:
     """Returns the manifest of a job with the same spec plus the changes.  Raises ManifestError."""
     meta, name = job["metadata"], name_of(job)
-    spec = {field: value for field, value in spec_of(job).items() if field not in _NEVER}
+    spec = {field: value for field, value in spec_of(job).items() if field not in NOT_REPEATED}
     made = skeleton()
     made["metadata"] = {
         "generateName": f"{name[:_NAME_ROOM].rstrip('-.')}-",

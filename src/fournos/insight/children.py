@@ -49,16 +49,25 @@ async def children(source: Source, job: Obj) -> Children:
 
     A kind that is not installed, or that RBAC does not let us read, counts as having no objects.
     """
+    return (await readable_children(source, job))[0]
+
+
+async def readable_children(source: Source, job: Obj) -> tuple[Children, list[Resource]]:
+    """As `children`; also returns the kinds that RBAC does not let us read."""
     namespace, _ = key_of(job)
+    forbidden: list[Resource] = []
 
     async def listed(resource: Resource) -> list[Obj]:
         try:
             return (await source.list(resource, namespace=namespace, selector=selector(job))).items
-        except (NoSuchResourceError, ForbiddenError):
+        except NoSuchResourceError:
+            return []
+        except ForbiddenError:
+            forbidden.append(resource)
             return []
 
     found = await asyncio.gather(*(listed(resource) for resource in RESOURCES))
-    return sort(job, *found)
+    return sort(job, *found), forbidden
 
 
 def sort(

@@ -29,7 +29,7 @@ class Difference:
 
 def differences(first: Obj, second: Obj) -> list[Difference]:
     """Returns the fields that differ, sorted by path.  A list counts as one value."""
-    old, new = (dict(_leaves(spec_of(one), "")) for one in (first, second))
+    old, new = (dict(leaves(spec_of(one))) for one in (first, second))
     return [
         Difference(path, old.get(path), new.get(path))
         for path in sorted({*old, *new})
@@ -37,13 +37,14 @@ def differences(first: Obj, second: Obj) -> list[Difference]:
     ]
 
 
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields path and value of each field that is no map, in the form of `Difference.path`."""
     if not isinstance(value, Mapping) or (not value and path):
         yield path, value
         return
     for name, inner in value.items():
         step = str(name).replace(".", "\\.")
-        yield from _leaves(inner, f"{path}.{step}" if path else step)
+        yield from leaves(inner, f"{path}.{step}" if path else step)
 
 
 def unified(first: Obj, second: Obj) -> list[str]:

@@ -19,6 +19,7 @@ class Entry:
     phase: str
     length: timedelta
     current: bool
+    start: datetime
 
 
 def timeline(job: Obj, now: datetime) -> list[Entry]:
@@ -35,5 +36,5 @@ def timeline(job: Obj, now: datetime) -> list[Entry]:
         if name == "finished":
             continue
         following = entered[index + 1][0] if index + 1 < len(entered) else None
-        result.append(Entry(name.capitalize(), (following or now) - at, following is None))
+        result.append(Entry(name.capitalize(), (following or now) - at, following is None, at))
     return result

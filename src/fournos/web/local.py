@@ -17,7 +17,7 @@ from fournos.kube.api import Api
 from fournos.runtime.clock import SystemClock
 from fournos.web.assets import Assets
 from fournos.web.identity.loopback import Loopback, OwnRights
-from fournos.web.pages.all_pages import ACTIONS, PAGES, WATCHED
+from fournos.web.pages.all_pages import ACTIONS, PAGES, STREAMS, WATCHED
 from fournos.web.render import Renderer
 from fournos.web.server import WebServer
 from fournos.web.site import Site
@@ -62,7 +62,7 @@ async def serve(api: Api, options: Options, opened: Callable[[str], None]) -> No
 
 async def _run(site: Site, people: Loopback, options: Options, opened: Callable[[str], None]) -> None:
     hosts: set[str] = set()
-    server = WebServer(site, people, PAGES, ACTIONS, hosts=hosts)
+    server = WebServer(site, people, PAGES, ACTIONS, STREAMS, hosts=hosts)
     runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=1)
     await runner.setup()
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -78,3 +78,22 @@ class Shown:
     data: Mapping[str, Any]
     """The data of the page's template."""
     status: int = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """A response in pieces: a file, or lines that are sent as they come."""
+
+    name: str
+    path: str
+    open: Callable[[Call], Awaitable[Content]]
+    """Raises as `Page.gather` does; so may the first piece."""
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What a stream sends.  Browsers do not interpret it: it is anybody's."""
+
+    pieces: AsyncIterator[bytes]
+    filename: str = ""
+    """A browser saves it under this name; "" for text that a script of ours reads."""

@@ -30,7 +30,8 @@ from fournos.web.live.pieces import Piece
 from fournos.web.live.shared import Shared
 from fournos.web.notices import COOKIE, notice_of, with_notice
 from fournos.web.render import Frame, Link
-from fournos.web.routes import Action, Call, Done, Page, Shown
+from fournos.web.routes import Action, Call, Done, Page, Shown, Stream
+from fournos.web.sending import Sending
 from fournos.web.site import Site
 from fournos.web.viewer import Viewer
 
@@ -59,6 +60,7 @@ class WebServer:
         people: People,
         pages: Sequence[Page],
         actions: Sequence[Action] = (),
+        sent: Sequence[Stream] = (),
         *,
         hosts: Set[str] = frozenset(),
         streams: int = 1000,
@@ -68,6 +70,8 @@ class WebServer:
         self._people = people
         self._pages = tuple(pages)
         self._actions = tuple(actions)
+        self._sent = tuple(sent)
+        self._sending = Sending(most=streams)
         self._hosts = hosts
         self.channels = Channels(most=streams)
         self._shared = Shared()
@@ -86,6 +90,8 @@ class WebServer:
             app.router.add_get(page.path, partial(self._show, page))
         for action in self._actions:
             app.router.add_post(action.path, partial(self._act, action))
+        for stream in self._sent:
+            app.router.add_get(stream.path, partial(self._send, stream))
         app.on_shutdown.append(self._close)
         app.cleanup_ctx.append(self._following)
         return app
@@ -172,6 +178,11 @@ class WebServer:
             response.headers["Cache-Control"] = "no-store"
             return response
         return with_notice(web.Response(status=303, headers={"Location": done.location}), done.notice)
+
+    async def _send(self, stream: Stream, request: web.Request) -> web.StreamResponse:
+        call = await self._call(request, request.match_info, request.query)
+        with self._sending.counted(call.viewer.name):
+            return await self._sending.send(request, await stream.open(call))
 
     # --- live ----------------------------------------------------------------------------------------
 

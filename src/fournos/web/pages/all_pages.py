@@ -1,13 +1,33 @@
-"""All pages and actions, in the order of the navigation."""
+"""All pages, actions and streams, in the order of the navigation."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from fournos.web.pages import cluster, fleet, jobs, queue, submit
-from fournos.web.routes import Action, Page
+from fournos.web.pages import (
+    artifacts,
+    cluster,
+    fleet,
+    job,
+    job_actions,
+    jobs,
+    logs,
+    queue,
+    submit,
+)
+from fournos.web.routes import Action, Page, Stream
 
-PAGES: Final[tuple[Page, ...]] = (fleet.PAGE, cluster.PAGE, queue.PAGE, jobs.PAGE, submit.PAGE)
-ACTIONS: Final[tuple[Action, ...]] = (*cluster.ACTIONS, *submit.ACTIONS)
+PAGES: Final[tuple[Page, ...]] = (
+    fleet.PAGE,
+    cluster.PAGE,
+    queue.PAGE,
+    jobs.PAGE,
+    job.PAGE,
+    logs.PAGE,
+    job_actions.PAGE,
+    submit.PAGE,
+)
+ACTIONS: Final[tuple[Action, ...]] = (*cluster.ACTIONS, *job_actions.ACTIONS, *submit.ACTIONS)
+STREAMS: Final[tuple[Stream, ...]] = (*logs.STREAMS, *artifacts.STREAMS)
 WATCHED: Final = tuple(dict.fromkeys(kind for page in PAGES for kind in page.watched))
 """The kinds that the server watches."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
-from fournos.client.errors import FournosError
+from fournos.client.errors import FournosError, NoHistoryError
 from fournos.kube.errors import KubeError
-from fournos.web.errors import page_error
+from fournos.web.errors import PageError, page_error
 
 PATIENCE: Final = 3.0
 """Seconds after which a page is shown without a part that has not been read."""
+_NOT_FOUND: Final = 404
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +24,24 @@ class Part(Generic[T]):
     """What was read, or why it was not: a missing right is not an absent object."""
 
     value: T | None = None
-    problem: str = ""
-    fix: str = ""
-    status: int = 200
-    """As in HTTP: 403 is a missing right, 404 an absent object."""
+    error: PageError | None = None
+    no_history: bool = False
+    """True if the cluster has no history."""
 
     @property
     def absent(self) -> bool:
         """True if there is no such thing."""
-        return self.status == NOT_FOUND
+        return self.error is not None and self.error.status == _NOT_FOUND
 
+    @property
+    def problem(self) -> PageError | None:
+        """Why it cannot be shown; None if it was read, or if there is no such thing."""
+        return None if self.absent else self.error
 
-NOT_FOUND: Final = 404
-_LATE: Final = 504
+    def map(self, change: Callable[[T], U]) -> Part[U]:
+        """The same part with a changed value."""
+        value = None if self.value is None else change(self.value)
+        return Part(value, self.error, self.no_history)
 
 
 async def part(reading: Awaitable[T], *, patience: float = PATIENCE) -> Part[T]:
@@ -43,12 +50,7 @@ async def part(reading: Awaitable[T], *, patience: float = PATIENCE) -> Part[T]:
         async with asyncio.timeout(patience):
             return Part(await reading)
     except TimeoutError:
-        return Part(
-            problem=f"It was not read within {patience:g} seconds.",
-            fix="Load the page again to try once more.",
-            status=_LATE,
-        )
-    except (KubeError, FournosError) as error:
-        found = page_error(error)
-        assert found is not None  # each KubeError and FournosError has a page
-        return Part(problem=found.message, fix=found.fix, status=found.status)
+        late = f"it was not read within {patience:g} seconds"
+        return Part(error=PageError(504, "Too late", late, "Load the page again to try once more."))
+    except (KubeError, FournosError, PageError) as error:
+        return Part(error=page_error(error), no_history=isinstance(error, NoHistoryError))

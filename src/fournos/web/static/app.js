@@ -18,9 +18,9 @@ function showTimes(root = document) {
 // --- copying and the theme -----------------------------------------------------------------------------------
 
 document.addEventListener("click", async (event) => {
-  const button = event.target.closest("[data-copy]");
+  const button = event.target.closest("[data-copy], [data-copy-from]");
   if (!button) return;
-  await navigator.clipboard.writeText(button.dataset.copy);
+  await navigator.clipboard.writeText(button.dataset.copy ?? document.getElementById(button.dataset.copyFrom).textContent);
   const before = button.textContent;
   button.textContent = "Copied";
   setTimeout(() => { button.textContent = before; }, 1500);
@@ -42,7 +42,7 @@ function showTheme() {
 }
 
 function reveal(root = document) {
-  for (const button of root.querySelectorAll("[data-copy][hidden]")) button.hidden = !navigator.clipboard;
+  for (const button of root.querySelectorAll("[data-copy][hidden], [data-copy-from][hidden]")) button.hidden = !navigator.clipboard;
 }
 
 // --- the stream of changes -----------------------------------------------------------------------------------

@@ -1,0 +1,162 @@
+"""Lines over a numeric axis: an SVG for every browser, and the same data for uPlot.  Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from markupsafe import Markup
+
+from fournos.web.charts.scale import ticks
+
+WIDTH: Final = 640
+HEIGHT: Final = 240
+_LEFT: Final = 56
+_RIGHT: Final = 12
+_TOP: Final = 12
+_BOTTOM: Final = 32
+_TEXT: Final = Markup('<text x="{:.1f}" y="{}" text-anchor="{}">{}</text>')
+_DOT: Final = Markup('<circle class="dot series-{}" cx="{:.1f}" cy="{:.1f}" r="3"/>')
+_MARK: Final = Markup(
+    '<line class="mark" data-state="{}" x1="{:.1f}" x2="{:.1f}" y1="{}" y2="{}"><title>{}</title></line>'
+)
+_GRID: Final = Markup(
+    '<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>'
+    '<text x="{}" y="{:.1f}" text-anchor="end">{:.4g}</text>'
+)
+COLOURS: Final = 8
+"""Colours of lines in the style sheet; further lines begin with the first one again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    name: str
+    points: Sequence[tuple[float, float]]
+    """By ascending x."""
+
+
+@dataclass(frozen=True, slots=True)
+class Band:
+    """A range of y, such as that of noise."""
+
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A vertical line, such as a change point."""
+
+    x: float
+    state: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    title: str
+    lines: Sequence[Line]
+    x_title: str = ""
+    y_title: str = ""
+    band: Band | None = None
+    marks: Sequence[Mark] = ()
+    labels: Sequence[str] = ()
+    """The texts of x = 0, 1, …; empty for a numeric axis."""
+    dots: bool = False
+    """True: points only, without lines between them."""
+
+    @property
+    def data(self) -> str:
+        """The plot as JSON for the script that draws it with uPlot."""
+        xs = sorted({x for line in self.lines for x, _ in line.points})
+        values = [dict(line.points) for line in self.lines]
+        found: dict[str, Any] = {
+            "x": xs,
+            "series": [
+                {"name": line.name, "y": [ys.get(x) for x in xs]}
+                for line, ys in zip(self.lines, values, strict=True)
+            ],
+            "xTitle": self.x_title,
+            "yTitle": self.y_title,
+            "labels": list(self.labels),
+            "dots": self.dots,
+        }
+        return json.dumps(found, separators=(",", ":"))
+
+    @property
+    def svg(self) -> Markup:
+        return _draw(self)
+
+
+def _draw(plot: Plot) -> Markup:
+    points = [point for line in plot.lines for point in line.points]
+    if not points:
+        return Markup()
+    low, high = _range([y for _, y in points], plot.band)
+    left, right = min(x for x, _ in points), max(x for x, _ in points)
+
+    def across(x: float) -> float:
+        share = (x - left) / (right - left) if right > left else 0.5
+        return _LEFT + share * (WIDTH - _LEFT - _RIGHT)
+
+    def up(y: float) -> float:
+        share = (y - low) / (high - low) if high > low else 0.5
+        return HEIGHT - _BOTTOM - share * (HEIGHT - _TOP - _BOTTOM)
+
+    parts: list[Markup] = []
+    for y in ticks(low, high):
+        parts.append(_GRID.format(_LEFT, WIDTH - _RIGHT, up(y), up(y), _LEFT - 6, up(y) + 4, y))
+    if plot.band:
+        top, bottom = up(plot.band.high), up(plot.band.low)
+        parts.append(
+            Markup('<rect class="band" x="{}" y="{:.1f}" width="{}" height="{:.1f}"/>').format(
+                _LEFT, top, WIDTH - _LEFT - _RIGHT, max(1.0, bottom - top)
+            )
+        )
+    for mark in plot.marks:
+        parts.append(
+            _MARK.format(
+                mark.state.lower(), across(mark.x), across(mark.x), _TOP, HEIGHT - _BOTTOM, mark.text
+            )
+        )
+    for number, line in enumerate(plot.lines):
+        parts.append(_line(number % COLOURS, [(across(x), up(y)) for x, y in line.points], dots=plot.dots))
+    parts += _bottom(plot, left, right, across)
+    return Markup('<svg class="plot" role="img" aria-label="{}" viewBox="0 0 {} {}">{}</svg>').format(
+        plot.title, WIDTH, HEIGHT, Markup().join(parts)
+    )
+
+
+def _range(values: Sequence[float], band: Band | None) -> tuple[float, float]:
+    """From 0 unless the values are far from it: a small change of a large value must be seen."""
+    both = [*values, *((band.low, band.high) if band else ())]
+    low, high = min(both), max(both)
+    if low > 0 and (high - low) > 0.3 * high:
+        low = 0.0
+    margin = (high - low) * 0.06 or abs(high) * 0.06 or 1.0
+    return (low if low == 0 else low - margin), high + margin
+
+
+def _line(colour: int, points: Sequence[tuple[float, float]], *, dots: bool) -> Markup:
+    drawn = Markup()
+    if not dots:
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        drawn += Markup('<polyline class="line series-{}" points="{}"/>').format(colour, path)
+    if dots or len(points) <= 64:
+        drawn += Markup().join(_DOT.format(colour, x, y) for x, y in points)
+    return drawn
+
+
+def _bottom(plot: Plot, left: float, right: float, across: Any) -> list[Markup]:
+    if plot.labels:
+        last = len(plot.labels) - 1
+        shown = [(0.0, plot.labels[0], "start")]
+        shown += [(float(last), plot.labels[last], "end")] if last else []
+    else:
+        shown = [(x, f"{x:.4g}", "middle") for x in ticks(left, right, 6)]
+    drawn = [_TEXT.format(across(x), HEIGHT - _BOTTOM + 14, anchor, label) for x, label, anchor in shown]
+    if plot.x_title:
+        drawn.append(_TEXT.format((_LEFT + WIDTH) / 2, HEIGHT - 4, "middle", plot.x_title))
+    return drawn

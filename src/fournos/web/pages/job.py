@@ -1,0 +1,171 @@
+"""A job: what it is, did and measured, and why it waits; live, or from the history when it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+import yaml
+
+from fournos.insight.differences import leaves
+from fournos.insight.explanation import Explanation
+from fournos.insight.facts import gather as gather_facts
+from fournos.insight.failure import Category, Failure, failure
+from fournos.insight.overview import KINDS
+from fournos.insight.quota import rows as quota_rows
+from fournos.insight.reasons import explain
+from fournos.insight.selection import cluster_of
+from fournos.insight.values import (
+    created,
+    display_name,
+    hardware,
+    name_of,
+    one_line,
+    phase_of,
+    spec_of,
+    status_of,
+)
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.resource import Obj, Resource
+from fournos.web.charts.gantt import gantt
+from fournos.web.routes import Call, Page
+from fournos.web.runs.measured import tests_of
+from fournos.web.runs.offers import offers
+from fournos.web.runs.parts import part
+from fournos.web.runs.reading import Parts, parts
+from fournos.web.runs.spans import attempts, lanes, waiting_lane, waits
+from fournos.web.runs.subject import Subject, subject
+
+RUN: Final = Resource("history.fournos.dev", "v1", "Run", "runs")
+"""What rules about the history name; no API server has it."""
+_RIGHTS: Final = {
+    "stop": ("patch", FOURNOS_JOB, ""),
+    "retry": ("create", FOURNOS_JOB, ""),
+    "delete": ("delete", FOURNOS_JOB, ""),
+    "keep": ("update", RUN, "keep"),
+    "release": ("delete", RUN, "keep"),
+    "forget": ("delete", RUN, ""),
+}
+"""Action → the right that it needs."""
+
+
+async def gather(call: Call) -> Mapping[str, Any]:
+    about = await subject(call)
+    found, explained, allowed = await asyncio.gather(
+        parts(call, about), part(_explained(call, about)), rights(call, about)
+    )
+    job, recorded = about.raw, found.recorded.value
+    explanation = explained.value
+    ledger = recorded.waits if recorded else ()
+    drawn = [*waiting_lane(ledger), *lanes(job, attempts(job, found.tasks.value or {}), call.now)]
+    actions = allowed - {"keep", "release", "forget"} if recorded is None else allowed
+    return {
+        "about": about,
+        "state": phase_of(job),
+        "message": one_line(status_of(job).get("message")),
+        "submitted": created(job),
+        "dashboard": dashboard(job),
+        "name": name_of(job),
+        "namespace": about.namespace,
+        "header": header(job),
+        "offers": offers(about, actions),
+        "resubmits": "retry" in allowed,
+        "gantt": gantt(drawn, call.now),
+        "waits": waits(ledger),
+        "explained": explained,
+        "explanation": explanation,
+        "quota": quota_rows(explanation.quota) if explanation and explanation.quota else (),
+        "failed": _failure(job, found),
+        "parts": found,
+        "measured": found.results.map(tests_of),
+        "spec": [(path, text(value)) for path, value in leaves(spec_of(job))],
+        "provenance": found.provenance.map(provenance),
+        "yaml": as_yaml(job),
+    }
+
+
+def header(job: Obj) -> list[tuple[str, str]]:
+    """Label and text of the facts at the top of the page."""
+    spec, status = spec_of(job), status_of(job)
+    engine = spec.get("executionEngine") or {}
+    found = (
+        ("Owner", spec.get("owner")),
+        ("Cluster", cluster_of(job)),
+        ("Hardware", hardware(job)),
+        ("Pipeline", spec.get("pipeline")),
+        ("Project", next((one.get("project") for one in engine.values() if isinstance(one, Mapping)), None)),
+        ("Attempt", status.get("attempt")),
+        ("Display name", display_name(job) if display_name(job) != name_of(job) else None),
+    )
+    return [(label, str(value)) for label, value in found if value not in (None, "", "-")]
+
+
+def dashboard(job: Obj) -> str:
+    """The address of the run in the Tekton Dashboard; "" for anything that is no web address."""
+    found = str(status_of(job).get("dashboardURL") or "")
+    return found if found.startswith(("https://", "http://")) else ""
+
+
+async def rights(call: Call, about: Subject) -> set[str]:
+    """The names of the actions that the person may do with the job."""
+    may = call.viewer.rights.may
+    allowed = await asyncio.gather(
+        *(may(verb, kind, about.namespace, subresource=sub) for verb, kind, sub in _RIGHTS.values())
+    )
+    return {name for name, right in zip(_RIGHTS, allowed, strict=True) if right}
+
+
+async def _explained(call: Call, about: Subject) -> Explanation | None:
+    if not about.live:
+        return None
+    facts = await gather_facts(call.viewer.source, about.raw, queue=call.viewer.client.queue_name)
+    kept: Parts | None = (call.kept.get("parts") or (None, None, None))[2]
+    if kept and kept.children.value:
+        facts = replace(facts, found=kept.children.value)
+    return explain(facts, call.now)
+
+
+def _failure(job: Obj, found: Parts) -> Failure | None:
+    """The first error of a job that failed; None for any other job."""
+    if phase_of(job) != "Failed":
+        return None
+    run = found.recorded.value.run if found.recorded.value else None
+    if run and run.failure in set(Category) and not (found.children.value and found.children.value.runs):
+        # What the recorder found while the dependents existed.
+        return Failure(Category(run.failure), one_line(run.message))
+    return failure(job, found.children.value) if found.children.value is not None else None
+
+
+def provenance(found: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Path and text of what ran; the whole Pipeline is in the YAML of the history's API."""
+    short = {name: value for name, value in found.items() if name != "pipelineSpec"}
+    return [(path, text(value)) for path, value in leaves(short)]
+
+
+def text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    return (
+        yaml.safe_dump(value, default_flow_style=True, width=10_000, allow_unicode=True)
+        .removesuffix("\n...\n")
+        .strip()
+    )
+
+
+def as_yaml(job: Obj) -> str:
+    meta = {name: value for name, value in job["metadata"].items() if name != "managedFields"}
+    return yaml.safe_dump({**job, "metadata": meta}, sort_keys=False, allow_unicode=True, width=120)
+
+
+PAGE: Final = Page(
+    name="job",
+    title="{name}",
+    path="/jobs/{namespace}/{name}",
+    gather=gather,
+    watched=KINDS,
+    in_nav=False,
+    shared=False,
+    command="fournos get -n {namespace} {name}",
+)

@@ -1,0 +1,60 @@
+"""The Events about a job, as the API server or the history has them.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from fournos.insight.values import moment, one_line
+from fournos.kube.resource import Obj
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    at: str
+    """RFC 3339; "" if it is not known."""
+    type: str
+    reason: str
+    about: str
+    note: str
+    count: int
+
+
+def live_events(found: Iterable[Obj]) -> list[Event]:
+    """Events of the API events.k8s.io/v1, the newest first."""
+    rows = []
+    for one in found:
+        series, about = one.get("series") or {}, one.get("regarding") or {}
+        at = series.get("lastObservedTime") or one.get("eventTime") or one.get("deprecatedLastTimestamp")
+        rows.append(
+            Event(
+                _time(at or one["metadata"].get("creationTimestamp")),
+                str(one.get("type") or ""),
+                str(one.get("reason") or ""),
+                f"{about.get('kind')} {about.get('name')}",
+                one_line(one.get("note")),
+                int(series.get("count") or one.get("deprecatedCount") or 1),
+            )
+        )
+    return sorted(rows, key=lambda one: one.at, reverse=True)
+
+
+def recorded_events(document: Any) -> list[Event]:
+    """The document of the history, the newest first."""
+    rows = [
+        Event(
+            _time(one.get("at")),
+            str(one.get("type") or ""),
+            str(one.get("reason") or ""),
+            f"{one.get('kind')} {one.get('name')}",
+            one_line(one.get("note")),
+            int(one.get("count") or 1),
+        )
+        for one in document or ()
+    ]
+    return sorted(rows, key=lambda one: one.at, reverse=True)
+
+
+def _time(text: Any) -> str:
+    return str(text) if moment(text) else ""

@@ -1,0 +1,94 @@
+"""The lines of a log as its page shows them: numbered, a part of them, with the first error.  Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from fournos.api.text import escaped_line
+from fournos.client.logs import LogLine
+
+LONGEST: Final = 4_000
+"""Characters of a line that are shown."""
+MATCHES: Final = 500
+"""Lines that a search shows."""
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
+"""Terminal sequences: of colours and movements, and of titles."""
+_ERROR: Final = re.compile(
+    r"Traceback \(most recent call last\)|\b(?:ERROR|FATAL|CRITICAL|panic:)|^(?:error|fatal):|"
+    r"\b[A-Z]\w*(?:Error|Exception)\b:|Segmentation fault|core dumped|CUDA out of memory|OOMKilled"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    number: int
+    """From 1; 0 for a notice, which is no part of the log."""
+    source: str
+    text: str
+
+
+def plain(text: str) -> str:
+    """The text without terminal sequences; other control characters are visible, long lines are cut."""
+    found = escaped_line(_COLOUR.sub("", text).replace("\t", "    ").rstrip("\r"))
+    if len(found) <= LONGEST:
+        return found
+    return f"{found[:LONGEST]}… ({len(found) - LONGEST} characters more: download the log)"
+
+
+@dataclass(slots=True)
+class Window:
+    """Takes all lines of a log one by one, and keeps those of a part of it."""
+
+    most: int
+    first: int = 0
+    """The number of the first line that is kept; 0: the last lines are kept."""
+    search: str = ""
+    total: int = 0
+    error: int = 0
+    """The number of the first line that looks like an error; 0 without one."""
+    matches: list[Line] = field(default_factory=list)
+    more_matches: int = 0
+    kept: deque[Line] = field(default_factory=deque)
+    sources: dict[str, None] = field(default_factory=dict)
+
+    def feed(self, line: LogLine) -> None:
+        if line.notice:
+            self._keep(Line(0, line.source, plain(line.text)))
+            return
+        self.total += 1
+        self.sources[line.source] = None
+        if not self.error and _ERROR.search(line.text):
+            self.error = self.total
+        if self.search and self.search.lower() in line.text.lower():
+            self._match(line)
+        if not self.first or self.first <= self.total < self.first + self.most:
+            self._keep(Line(self.total, line.source, plain(line.text)))
+
+    def _match(self, line: LogLine) -> None:
+        if len(self.matches) < MATCHES:
+            self.matches.append(Line(self.total, line.source, plain(line.text)))
+        else:
+            self.more_matches += 1
+
+    def _keep(self, line: Line) -> None:
+        self.kept.append(line)
+        if len(self.kept) > self.most:
+            self.kept.popleft() if not self.first else self.kept.pop()
+
+    @property
+    def start(self) -> int:
+        """The number of the first kept line; 0 without one."""
+        return next((line.number for line in self.kept if line.number), 0)
+
+    @property
+    def end(self) -> int:
+        """The number of the last kept line; 0 without one."""
+        return next((line.number for line in reversed(self.kept) if line.number), 0)
+
+
+def as_text(line: Line) -> bytes:
+    """A line of the stream: number, source and text, with tabs between them."""
+    return f"{line.number}\t{line.source}\t{line.text}\n".encode("utf-8", "replace")

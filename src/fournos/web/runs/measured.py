@@ -1,0 +1,75 @@
+"""The results of a run as tables and plots.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fournos.history.compare.cells import number
+from fournos.history.results.models import Kpi, ResultRecord
+from fournos.web.charts.plot import Line, Plot
+
+MOST: Final = 50
+"""Tests that are shown; further ones are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    kpi: str
+    title: str
+    value: str
+    unit: str
+    better: str
+    """Which direction is better; "" if it is not stated."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    title: str
+    plot: Plot
+    points: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """One test of a job."""
+
+    labels: Sequence[tuple[str, str]]
+    success: bool
+    message: str
+    scalars: Sequence[Scalar]
+    curves: Sequence[Curve]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    tests: Sequence[Test]
+    left_out: int
+    """Tests beyond those that are shown."""
+
+
+def tests_of(records: Iterable[ResultRecord]) -> Measured:
+    found = list(records)
+    return Measured([_test(one) for one in found[:MOST]], max(0, len(found) - MOST))
+
+
+def _test(record: ResultRecord) -> Test:
+    return Test(
+        labels=sorted({**record.kpi_labels, **record.labels}.items()),
+        success=record.success,
+        message=record.message,
+        scalars=[_scalar(kpi) for kpi in record.kpis if not kpi.is_curve],
+        curves=[_curve(kpi) for kpi in record.kpis if kpi.is_curve],
+    )
+
+
+def _scalar(kpi: Kpi) -> Scalar:
+    better = {True: "higher is better", False: "lower is better", None: ""}[kpi.higher_is_better]
+    return Scalar(kpi.kpi_id, kpi.name or kpi.kpi_id, number(kpi.value), kpi.unit, better)
+
+
+def _curve(kpi: Kpi) -> Curve:
+    title = kpi.name or kpi.kpi_id
+    plot = Plot(title, [Line(title, kpi.values)], x_title=kpi.x_unit or kpi.x_help, y_title=kpi.y_unit)
+    return Curve(title, plot, [(number(x), number(y)) for x, y in kpi.values])

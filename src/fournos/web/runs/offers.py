@@ -1,0 +1,93 @@
+"""What can be done with a job, as buttons with their question and the equivalent command.  Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, field
+
+from fournos.insight.values import is_terminal, name_of, spec_of
+from fournos.kube.resource import is_terminating
+from fournos.web.runs.subject import Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A button that opens its question; the form in it does the rest, without scripts too."""
+
+    name: str
+    """Of the action and the last part of its path."""
+    label: str
+    question: str
+    button: str
+    command: str
+    danger: bool = False
+    fields: dict[str, str] = field(default_factory=dict)
+    asks: str = ""
+    """The label of a text that may be given; its field is `reason`."""
+
+
+def offers(about: Subject, allowed: Set[str]) -> list[Offer]:
+    """The actions that make sense now; `allowed` has the names of those that the person may do."""
+    return [one for one in _all(about) if one.name in allowed]
+
+
+def _all(about: Subject) -> Iterator[Offer]:
+    job, name = about.raw, name_of(about.raw)
+    words = f"-n {shlex.quote(about.namespace)} {shlex.quote(name)}"
+    ended, going = is_terminal(job), is_terminating(job)
+    if about.live and not ended and not going:
+        if spec_of(job).get("shutdown") not in ("Stop", "Terminate"):
+            yield Offer(
+                "stop",
+                "Stop",
+                "Its run is stopped, its finally tasks run, and its quota is given back.",
+                f"Stop {name}",
+                f"fournos stop {words}",
+            )
+        if spec_of(job).get("shutdown") != "Terminate":
+            yield Offer(
+                "stop",
+                "Stop now",
+                "Its run is ended at once; its finally tasks do not run.",
+                f"Stop {name} now",
+                f"fournos stop --now {words}",
+                danger=True,
+                fields={"now": "yes"},
+            )
+    if ended:
+        yield Offer(
+            "retry",
+            "Retry",
+            "The same spec is submitted as a new job. The Pipeline and images with tags are resolved again.",
+            f"Retry {name}",
+            f"fournos retry {words}",
+        )
+    if about.live and not going:
+        yield Offer(
+            "delete",
+            "Delete",
+            "The job and everything made for it are deleted; what runs is stopped first. "
+            "The history keeps what it has recorded.",
+            f"Delete {name}",
+            f"fournos delete {words}",
+            danger=True,
+        )
+    yield Offer(
+        "keep",
+        "Keep",
+        "The history never lets this run expire, with its logs, results and artifacts.",
+        f"Keep {name}",
+        "",
+        asks="Reason",
+    )
+    yield Offer("release", "Let expire", "A mark of Keep is taken away.", f"Let {name} expire", "")
+    if not about.live:
+        yield Offer(
+            "forget",
+            "Delete from the history",
+            "The run is deleted for ever, with its logs, results and artifacts.",
+            f"Delete {name} for ever",
+            "",
+            danger=True,
+        )

@@ -1,0 +1,130 @@
+"""The timeline of a job: its phases, attempts and tasks, as lanes.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from fournos.history.records import Interval
+from fournos.insight.children import Children
+from fournos.insight.tasks import Task, tasks
+from fournos.insight.timeline import timeline
+from fournos.insight.values import is_terminal, moment, name_of, one_line, short, status_of
+from fournos.kube.resource import Obj
+from fournos.web.charts.gantt import Bar, Lane
+
+_FIELDS: Final = ("name", "state", "started", "finished", "message", "pod")
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """An attempt of a job with its tasks."""
+
+    number: int
+    tasks: tuple[Task, ...] = ()
+    cluster: str = ""
+    start: datetime | None = None
+    end: datetime | None = None
+    outcome: str = ""
+    """How it ended; "" while it runs."""
+    message: str = ""
+
+
+def attempts(job: Obj, by_run: Mapping[str, Sequence[Task]]) -> list[Attempt]:
+    """The attempts of a job; `by_run` has the tasks of each PipelineRun that is known."""
+    found = []
+    for one in status_of(job).get("attempts") or ():
+        found.append(
+            Attempt(
+                int(one.get("number") or 0),
+                tuple(by_run.get(str(one.get("pipelineRun")), ())),
+                str(one.get("cluster") or ""),
+                moment(one.get("startedAt")),
+                moment(one.get("finishedAt")),
+                str(one.get("outcome") or ""),
+                one_line(one.get("message")),
+            )
+        )
+    return found
+
+
+def live_tasks(found: Children) -> dict[str, list[Task]]:
+    """PipelineRun → its tasks, of the runs that exist."""
+    return {name_of(run): tasks(run, found.task_runs) for run in found.runs}
+
+
+def recorded_tasks(document: Any) -> dict[str, list[Task]]:
+    """PipelineRun → its tasks, from the document of the history."""
+    return {
+        str(one.get("run")): [
+            Task(**{name: str(task.get(name) or "") for name in _FIELDS}, final=bool(task.get("final")))
+            for task in one.get("tasks") or ()
+        ]
+        for one in document or ()
+    }
+
+
+def lanes(job: Obj, found: Iterable[Attempt], now: datetime) -> list[Lane]:
+    """Phases first, then each attempt with its tasks, the oldest first."""
+    return [*_phases(job, now), *(lane for one in found for lane in _attempt(one, over=is_terminal(job)))]
+
+
+def _phases(job: Obj, now: datetime) -> Iterator[Lane]:
+    for entry in timeline(job, now):
+        end = None if entry.current else entry.start + entry.length
+        yield Lane(
+            entry.phase,
+            entry.phase,
+            (Bar(entry.phase, entry.start, end, _text(entry.phase, entry.start, end)),),
+        )
+
+
+def _attempt(one: Attempt, *, over: bool) -> Iterator[Lane]:
+    state = one.outcome or "Running"
+    bars: tuple[Bar, ...] = ()
+    if one.start and (one.end or not over):
+        bars = (Bar(state, one.start, one.end, _text(f"attempt {one.number}", one.start, one.end)),)
+    where = f"on {one.cluster}" if one.cluster else ""
+    yield Lane(f"Attempt {one.number}", state, bars, " · ".join(filter(None, (where, one.message))))
+    for task in one.tasks:
+        start, end = moment(task.started), moment(task.finished)
+        drawn = (
+            (Bar(task.state, start, end, _text(task.name, start, end)),)
+            if start and (end or not over)
+            else ()
+        )
+        name = f"{task.name} (finally)" if task.final else task.name
+        yield Lane(name, task.state, drawn, task.message, level=1)
+
+
+def _text(name: str, start: datetime, end: datetime | None) -> str:
+    length = f", {short(end - start)}" if end else ""
+    return f"{name}: from {start:%H:%M:%S} UTC{length}"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """An entry of the waiting ledger."""
+
+    cause: str
+    text: str
+    start: datetime
+    length: str
+    """"" while it lasts."""
+
+
+def waits(found: Iterable[Interval]) -> list[Wait]:
+    return [
+        Wait(one.cause.value, one_line(one.text), one.start, short(one.end - one.start) if one.end else "")
+        for one in found
+    ]
+
+
+def waiting_lane(found: Iterable[Interval]) -> list[Lane]:
+    """One lane with the whole ledger; none without entries."""
+    bars = tuple(
+        Bar(one.cause.value, one.start, one.end, f"{one.cause.value}: {one_line(one.text)}") for one in found
+    )
+    return [Lane("Waited for", "Waiting", bars)] if bars else []

@@ -1,0 +1,83 @@
+"""The job of a page: as it is now, or as the history last saw it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+from fournos.client.errors import FournosError, MissingError, NoHistoryError
+from fournos.history.records import Document, Run
+from fournos.insight.source import Source
+from fournos.insight.values import name_of
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.errors import ForbiddenError, KubeError, NotFoundError
+from fournos.kube.resource import Key, Obj, key_of, uid_of
+from fournos.web.errors import PageError
+from fournos.web.routes import Call
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """The job of a page."""
+
+    raw: Obj
+    live: bool
+    """False if only the history has it."""
+    run: Run | None = None
+    """Its row in the history, if the job was found there."""
+
+    @property
+    def uid(self) -> str:
+        return uid_of(self.raw)
+
+    @property
+    def namespace(self) -> str:
+        return key_of(self.raw).namespace
+
+    def address(self, page: str = "", **query: str) -> str:
+        """The address of the job's page, or of one of its pages below."""
+        return address(self.namespace, name_of(self.raw), page, uid="" if self.live else self.uid, **query)
+
+
+def address(namespace: str, name: str, page: str = "", **query: str) -> str:
+    """The address of a job's page; `uid` is the one of several jobs that had this name."""
+    path = f"/jobs/{quote(namespace, safe='')}/{quote(name, safe='')}" + (f"/{page}" if page else "")
+    given = {name: value for name, value in query.items() if value}
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+async def subject(call: Call, *, source: Source | None = None) -> Subject:
+    """Finds the job of the path; the query's `uid` names one of several that had this name.
+
+    `source` is read in place of the watched objects.  Raises FournosError and KubeError.
+    """
+    key, uid = Key(call.path["namespace"], call.path["name"]), call.query.get("uid", "")
+    first: KubeError
+    try:
+        found = await (source or call.viewer.source).get(FOURNOS_JOB, key)
+        if uid in ("", uid_of(found)):
+            return Subject(found, live=True)
+        first = NotFoundError(f"the job {key.name} ({uid}) is gone", status=404)
+    except (NotFoundError, ForbiddenError) as error:
+        first = error
+    return await _recorded(call, key, uid, first)
+
+
+async def _recorded(call: Call, key: Key, uid: str, first: KubeError) -> Subject:
+    history = call.viewer.client.history
+    try:
+        run = (await history.run(uid or key.name, kind=FOURNOS_JOB.kind, namespace=key.namespace)).run
+        if run.name != key.name:
+            raise PageError(404, "Not here", f"{uid} is not the job {key.name}.", "See the list of all jobs.")
+        return Subject(await history.document(run, Document.OBJECT), live=False, run=run)
+    except NoHistoryError:
+        fix = "The cluster has no history, which would show jobs that are gone."
+        raise PageError(
+            404 if isinstance(first, NotFoundError) else 403, "Not here", first.message, fix
+        ) from None
+    except MissingError:
+        raise first from None
+    except FournosError as error:
+        if isinstance(first, ForbiddenError):
+            raise first from None
+        raise error

@@ -1,0 +1,140 @@
+"""Charts: round numbers, bars in place, lines in place, and nothing of the data as markup."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime, timedelta
+from xml.etree import ElementTree
+
+import pytest
+
+from fournos.web.charts.gantt import Bar, Gantt, Lane, gantt
+from fournos.web.charts.plot import Band, Line, Mark, Plot
+from fournos.web.charts.scale import horizon, ticks, time_step, time_ticks
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def at(minutes: float) -> datetime:
+    return START + timedelta(minutes=minutes)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "found"),
+    [
+        (0, 10, [0, 5, 10]),
+        (0, 100, [0, 50, 100]),
+        (0.1, 0.9, [0.2, 0.4, 0.6, 0.8]),
+        (-5, 5, [-5, 0, 5]),
+        (3, 3, [3]),
+    ],
+)
+def test_ticks_are_round(low: float, high: float, found: list[float]) -> None:
+    assert ticks(low, high) == pytest.approx(found)
+
+
+@pytest.mark.parametrize("seconds", [1, 59, 600, 5000, 86400, 10_000_000])
+def test_time_ticks_are_few_and_from_zero(seconds: int) -> None:
+    found = list(time_ticks(timedelta(seconds=seconds)))
+    assert found[0] == timedelta()
+    assert 1 <= len(found) <= 7
+    assert time_step(timedelta(seconds=seconds)) > timedelta()
+
+
+def test_the_horizon_moves_seldom() -> None:
+    ends = [horizon(0, now) for now in range(600, 660)]
+    assert all(end > now for end, now in zip(ends, range(600, 660), strict=True))
+    assert len(set(ends)) <= 3
+
+
+def bars(found: Gantt | None) -> list[list[tuple[float, float]]]:
+    """Left and width of the bars of each row, in per cent."""
+    assert found is not None
+    return [
+        [
+            (float(bar.attrib["x"].rstrip("%")), float(bar.attrib["width"].rstrip("%")))
+            for bar in ElementTree.fromstring(str(row.svg)).iter("rect")
+        ]
+        for row in found.rows
+    ]
+
+
+def test_bars_share_one_axis() -> None:
+    lanes = [
+        Lane("a", "Succeeded", (Bar("Succeeded", at(0), at(5)), Bar("Failed", at(5), at(10)))),
+        Lane("b", "Running", (Bar("Running", at(10), at(20)),)),
+        Lane("c", "Waiting"),
+    ]
+    assert bars(gantt(lanes, at(99))) == [[(0, 25), (25, 25)], [(50, 50)], []]
+    assert [lane.length for lane in lanes] == ["10m", "10m", ""]
+
+
+def test_a_bar_that_goes_on_ends_at_the_edge() -> None:
+    lanes = [
+        Lane("a", "Succeeded", (Bar("x", at(0), at(10)),)),
+        Lane("b", "Running", (Bar("y", at(10), None),)),
+    ]
+    (_, ((left, width),)) = bars(gantt(lanes, at(20)))
+    assert left + width == pytest.approx(100, abs=0.1)
+    assert lanes[1].length == ""
+
+
+def test_short_and_negative_times_are_still_seen() -> None:
+    """Clocks of several clusters may differ, and times have whole seconds."""
+    lanes = [
+        Lane("a", "", (Bar("x", at(0), at(600)), Bar("y", at(600), at(600)), Bar("z", at(300), at(299))))
+    ]
+    for left, width in bars(gantt(lanes, at(0)))[0]:
+        assert 0 <= left <= 100 - width
+        assert width > 0
+
+
+def test_nothing_has_begun() -> None:
+    assert gantt([Lane("a", "Waiting")], at(0)) is None
+
+
+def test_texts_of_bars_are_escaped() -> None:
+    found = gantt([Lane("a", "x", (Bar('"><script>', at(0), at(1), "<script>"),))], at(1))
+    assert found is not None
+    assert "<script>" not in found.rows[0].svg
+
+
+PLOT = Plot("t", [Line("a", [(1, 10), (2, 20), (4, 0)]), Line("b", [(1, 5), (4, 8)])], "req/s", "ms")
+
+
+def test_lines_are_drawn_over_one_axis() -> None:
+    drawn = ElementTree.fromstring(str(PLOT.svg))
+    first, second = [
+        [tuple(map(float, point.split(","))) for point in line.attrib["points"].split()]
+        for line in drawn.iter("polyline")
+    ]
+    assert first[0][0] == second[0][0] and first[-1][0] == second[-1][0]
+    assert first[1][0] - first[0][0] == pytest.approx((first[2][0] - first[0][0]) / 3, abs=0.2)
+    assert first[1][1] < first[0][1] < first[2][1], "y grows upwards"
+    assert drawn.attrib["aria-label"] == "t"
+
+
+def test_the_script_gets_the_same_points() -> None:
+    found = json.loads(PLOT.data)
+    assert found["x"] == [1, 2, 4]
+    assert [one["y"] for one in found["series"]] == [[10, 20, 0], [5, None, 8]]
+
+
+def test_a_plot_with_band_marks_and_markup() -> None:
+    plot = Plot(
+        "<b>", [Line("<i>", [(0, 1), (1, 1)])], "<u>", band=Band(0.9, 1.1), marks=[Mark(1, "x", "<s>")]
+    )
+    svg = str(plot.svg)
+    assert not re.search(r"<(b|i|u|s)>", svg)
+    ElementTree.fromstring(svg)
+
+
+@pytest.mark.parametrize(
+    "points", [[], [(1, 1)], [(1, 0), (2, 0)], [(5, -3), (6, -2)], [(0, 1e300), (1, -1e300)]]
+)
+def test_odd_points_are_drawn(points: list[tuple[float, float]]) -> None:
+    svg = str(Plot("t", [Line("a", points)]).svg)
+    assert "nan" not in svg.lower()
+    if svg:
+        ElementTree.fromstring(svg)
