@@ -220,10 +220,10 @@ class WebServer:
         response.content_type = "text/event-stream"
         with suppress(ConnectionError):  # the tab was closed
             await response.prepare(request)
-            await self._send(request, response, viewer, rights, listener)
+            await self._pass_on(request, response, viewer, rights, listener)
         return response
 
-    async def _send(
+    async def _pass_on(
         self, request: web.Request, response: web.StreamResponse, viewer: Viewer, rights: str, listener: Any
     ) -> None:
         checked = asyncio.get_running_loop().time()

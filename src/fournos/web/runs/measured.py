@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from fournos.history.compare.cells import number
+from fournos.history.plots import number
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.web.charts.plot import Line, Plot
 
