@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, aclosing
 from typing import Annotated, Any, Final, cast
 
@@ -13,12 +13,18 @@ from rich.text import Text
 
 from fournos.cli.command import Cli
 from fournos.cli.errors import Fail
+from fournos.cli.exits import Exit
 from fournos.cli.find import NameArgument, find_job
+from fournos.cli.stored import history_of
+from fournos.client.history import AsyncHistory
+from fournos.client.history_logs import lines_or
 from fournos.client.logs import LogLine, followed_lines, printed_lines
 from fournos.insight.dispatch import is_dispatched
+from fournos.insight.errors import NoLogError
 from fournos.insight.log_sources import Wanted
 from fournos.insight.values import is_terminal, phase_of
 from fournos.insight.workers import KUEUE_NAMESPACE, Manager, on_worker
+from fournos.kube.resource import uid_of
 
 _COLOUR_CODE: Final = re.compile(r"\x1b\[[0-9;:]*m")
 _COLOURS: Final = ("cyan", "green", "magenta", "yellow", "blue", "red")
@@ -47,6 +53,14 @@ async def logs(
         int | None,
         typer.Option("--attempt", metavar="N", min=1, help="Of this attempt; default: the current one."),
     ] = None,
+    from_line: Annotated[
+        int | None,
+        typer.Option("--from-line", metavar="N", min=1, help="From line N on, as the history counts them."),
+    ] = None,
+    first_error: Annotated[
+        bool,
+        typer.Option("--first-error", help="The first line that shows why the job failed, and those before."),
+    ] = False,
 ) -> None:
     """Print the logs of a job's tasks, in the order in which they started, each line with its task's name.
 
@@ -54,14 +68,32 @@ async def logs(
     fournos logs @last
     fournos logs -f nightly-x7k2m --task run-benchmark
     fournos logs nightly-x7k2m --resolver
+    fournos logs nightly-x7k2m --first-error
+
+    When the job or its pods are gone, the lines come from the history, where there is one. --from-line and
+    --first-error always read there.
 
     Those of a job that a worker cluster runs are read there, with a kubeconfig for logs, or else with that of
     its MultiKueueCluster.
     """
     if resolver and task:
         raise Fail("--resolver and --task exclude one another", fix="leave one out")
+    if (from_line or first_error) and (follow or tail is not None):
+        raise Fail("--from-line and --first-error read what is stored", fix="leave out --follow and --tail")
     async with cli.session() as session, AsyncExitStack() as stack:
-        job = await find_job(cli, session, name)
+        selected: dict[str, Any] = {"task": task or "", "attempt": attempt, "resolver": resolver}
+        printer = Printer(cli)
+        if first_error:
+            await _first_error(printer, history_of(session), name, selected)
+            return
+        if from_line:
+            await show(history_of(session).logs(name, first=from_line, **selected), printer)
+            return
+        try:
+            job = await find_job(cli, session, name)
+        except Fail as missing:
+            await show(lines_or(missing, history_of(session).logs(name, tail=tail, **selected)), printer)
+            return
         api = session.api
         if is_dispatched(job):
             namespace = os.environ.get("FOURNOS_MULTIKUEUE_KUEUE_NAMESPACE") or KUEUE_NAMESPACE
@@ -75,7 +107,41 @@ async def logs(
             attempt=attempt,
         )
         reader = followed_lines if follow and not is_terminal(job) else printed_lines
-        await show(reader(api, job, wanted, tail), Printer(cli))
+        try:
+            await show(reader(api, job, wanted, tail), printer)
+        except NoLogError as error:
+            stored = history_of(session).logs(uid_of(job), tail=tail, **selected)
+            await show(lines_or(error, stored), printer)
+
+
+_BEFORE: Final = 10
+_AFTER: Final = 2
+"""Lines that are shown around the first error."""
+
+
+async def _first_error(
+    printer: Printer, history: AsyncHistory, name: str, selected: Mapping[str, Any]
+) -> None:
+    """Prints the lines around the first one that shows why the job failed."""
+    failure = (await history.log_page(name, limit=0, **selected)).failure
+    if failure is None:
+        raise Fail(
+            f"no container of {name} has failed, as far as its log is stored",
+            fix=f"why it is as it is: fournos explain {name}",
+            code=Exit.NOT_FOUND,
+        )
+    first = max(1, failure.line - _BEFORE)
+    page = await history.log_page(name, first=first, limit=failure.line - first + 1 + _AFTER, **selected)
+    for line in page.lines:
+        printer.line(page.parts[line.part].source(page.parts), line.text)
+    printer.show(
+        LogLine(
+            "",
+            f"Line {failure.line}: {failure.task} ended with exit code {failure.exit_code}. "
+            f"From there on: fournos logs {name} --from-line {failure.line}",
+            notice=True,
+        )
+    )
 
 
 async def show(lines: AsyncIterator[LogLine], printer: Printer) -> bool:

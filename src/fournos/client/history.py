@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from fournos.client.errors import MissingError, typed, typed_iterator
+from fournos.client.history_logs import AsyncLogs
 from fournos.client.history_requests import PREFIX, missing
 from fournos.client.history_verdicts import AsyncVerdicts
 from fournos.history.records import Document, Page, Run
@@ -34,7 +35,7 @@ _UPLOAD: Final = 3600.0
 """Seconds that one file may take."""
 
 
-class AsyncHistory(AsyncVerdicts):
+class AsyncHistory(AsyncVerdicts, AsyncLogs):
     """Reads the history of a cluster.  All methods raise NoHistoryError if it has none."""
 
     @typed_iterator

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from fournos.api.phase import Phase
 from fournos.client.errors import (
+    DeletedError,
     JobFailed,
     JobStopped,
+    NoLogError,
     NotEndedError,
     translated,
     typed,
@@ -87,10 +89,38 @@ class AsyncJob(AsyncWork, JobView):
         """Yields the log lines of the job's tasks, or of its resolver, in the order in which they started.
 
         With `follow` it waits for the first line and continues until the job ends.  `tail` is the number of
-        last lines of each container.  Those of a dispatched job are read on its worker.  Raises NoLogError if
-        no log exists, MissingError if the job is on no worker (any more), and RightsError if the logs of the
-        worker may not be read.
+        last lines of each container.  Those of a dispatched job are read on its worker.  When the job or its
+        pods are gone, the lines come from the history, where there is one.  Raises NoLogError if no log exists,
+        DeletedError if the job is gone, MissingError if it is on no worker (any more), and RightsError if the
+        logs of the worker may not be read.
         """
+        printed = False
+        try:
+            async with aclosing(cast(Any, self._live_logs(follow, task, attempt, resolver, tail))) as found:
+                async for line in found:
+                    printed = True
+                    yield line
+        except (DeletedError, NoLogError) as error:
+            if printed:
+                raise
+            from fournos.client.history_logs import lines_or
+
+            stored = self._client.history.logs(
+                self.uid,
+                task=task or "",
+                attempt=attempt,
+                resolver=resolver,
+                tail=tail,
+                namespace=self.namespace,
+            )
+            async with aclosing(lines_or(error, stored)) as found:
+                async for line in found:
+                    yield line
+
+    async def _live_logs(
+        self, follow: bool, task: str | None, attempt: int | None, resolver: bool, tail: int | None
+    ) -> AsyncIterator[LogLine]:
+        """Yields the lines that the pods have."""
         from fournos.insight.dispatch import is_dispatched
 
         await self.refresh()

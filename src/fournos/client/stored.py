@@ -19,6 +19,8 @@ class History:
     runs = iterating(AsyncHistory.runs)
     run = blocking(AsyncHistory.run)
     document = blocking(AsyncHistory.document)
+    logs = iterating(AsyncHistory.logs)
+    log_page = blocking(AsyncHistory.log_page)
     results = blocking(AsyncHistory.results)
     problems = blocking(AsyncHistory.problems)
     select = blocking(AsyncHistory.select)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from fournos.api.durations import parse_duration
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.required import FOURNOS
 from fournos.history import metrics as store_metrics
-from fournos.history.blobs import DirectoryBlobs
+from fournos.history.blobs import Blobs, DirectoryBlobs
 from fournos.history.recorder import metrics as recorder_metrics
 from fournos.history.recorder.controller import name_of, recorder
 from fournos.history.recorder.journal import Journal
@@ -19,9 +20,14 @@ from fournos.history.settings import HistorySettings
 from fournos.kube.client import Client
 from fournos.runtime.clock import Clock
 from fournos.runtime.controller import Caches
+from fournos.runtime.manager import Manager
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.part import Part, Running, Wake
 from fournos.runtime.preflight import UnsupportedError
+
+if TYPE_CHECKING:
+    from fournos.history.logs.collector import LogCollector
+    from fournos.history.recorder.database import DatabaseArchive
 
 SWEEP_INTERVAL = 60.0
 """Seconds between two looks for runs whose objects were deleted unseen."""
@@ -39,6 +45,8 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
     journals = {resource.kind: (resource, Journal()) for resource in settings.resources()}
     blobs = DirectoryBlobs(settings.blobs)
 
+    logs = _collector(settings, archive, blobs, clock, wake)
+
     async def retention() -> None:
         store = await archive.recording()
         await blobs.sweep()
@@ -54,25 +62,57 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
 
     def serve(api: Client) -> Mapping[str, Callable[[], Awaitable[None]]]:
         service = HistoryService(
-            archive.reading, blobs, clock=clock, limits=settings.artifact_limits, estimator=estimator
+            archive.reading,
+            blobs,
+            clock=clock,
+            limits=settings.artifact_limits,
+            estimator=estimator,
+            flush_logs=logs.flush if logs is not None else None,
         )
         return api_tasks(api, settings, service, clock)
 
+    def refresh(manager: Manager) -> None:
+        recorder_metrics.report({kind: journal for kind, (_, journal) in journals.items()}, metrics)
+        if logs is not None:
+            recorder_metrics.report_logs(logs.streams, logs.waiting_bytes, metrics)
+
+    background = {
+        "history-database": archive.run,
+        "history-retention": retention,
+        "history-predictions": partial(predict_forever, estimator, archive.recording, clock),
+    }
     return Running(
         [
-            recorder(settings, resource, archive, journal, clock, wrote=wrote)
+            recorder(settings, resource, archive, journal, clock, wrote=wrote, logs=logs)
             for resource, journal in journals.values()
         ],
-        background={
-            "history-database": archive.run,
-            "history-retention": retention,
-            "history-predictions": partial(predict_forever, estimator, archive.recording, clock),
-        },
+        background=background if logs is None else {**background, "history-logs": logs.run},
         started=lambda manager: live.append(manager.caches(name_of(first))),
         serve=serve,
-        refresh=lambda manager: recorder_metrics.report(
-            {kind: journal for kind, (_, journal) in journals.items()}, metrics
-        ),
+        refresh=refresh,
+    )
+
+
+def _collector(
+    settings: HistorySettings, archive: DatabaseArchive, blobs: Blobs, clock: Clock, wake: Wake
+) -> LogCollector | None:
+    """Returns the collector of logs; None if none are stored."""
+    from fournos.history.logs.collector import LogCollector
+    from fournos.history.store.logs import LogRows
+
+    if not settings.log_mb or FOURNOS_JOB not in settings.resources():
+        return None
+
+    async def rows() -> LogRows:
+        return LogRows(await archive.recording())
+
+    return LogCollector(
+        rows,
+        blobs,
+        settings.log_limits,
+        clock,
+        streams=settings.log_streams,
+        finished=partial(wake, name_of(FOURNOS_JOB)),
     )
 
 

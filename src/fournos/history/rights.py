@@ -33,6 +33,7 @@ OPERATOR: Final = Rights(
             "tasks, images, the first start",
         ),
         Right(CLUSTER, "list watch", "jobs.batch pods", "resolvers; why a run does not start; image digests"),
+        Right(CLUSTER, "get", "pods/log", "logs, before a deletion takes the pods away"),
         Right(CLUSTER, "list watch", "events.events.k8s.io", "the Events about a job and its run"),
         Right(
             CLUSTER, "list watch", "namespaces", "UIDs: of the cluster (kube-system) and of a run's namespace"

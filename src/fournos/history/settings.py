@@ -10,6 +10,7 @@ from pydantic_settings import NoDecode, SettingsConfigDict
 
 from fournos.api.durations import parse_duration
 from fournos.history.artifacts.rules import Limits
+from fournos.history.logs.limits import LogLimits
 from fournos.history.recorder.kinds import BUILT_IN
 from fournos.history.store_settings import StoreSettings
 from fournos.kube.resource import Resource
@@ -57,6 +58,21 @@ class HistorySettings(StoreSettings):
     artifact_mb: Annotated[int, Field(ge=0)] = Field(
         2000, description="Megabytes of artifacts that are kept of one run; more are refused"
     )
+    log_mb: Annotated[int, Field(ge=0)] = Field(
+        200, description="Megabytes of logs that are kept of one run; 0: no logs are stored"
+    )
+    log_mb_per_hour: Annotated[int, Field(ge=1)] = Field(
+        100, description="Megabytes of logs that are kept of one run within an hour"
+    )
+    log_streams: Annotated[int, Field(ge=1)] = Field(
+        500,
+        description="Logs of running containers that are read at once; others are read when their "
+        "containers have ended",
+    )
+    log_deadline_sec: Annotated[float, Field(ge=0)] = Field(
+        300.0,
+        description="How long `status.archivedAt` waits for the logs of an ended job at most (seconds)",
+    )
     retention_interval: str = Field(
         "1h", description="Time between two deletions of what is beyond the limits, at least 1s"
     )
@@ -95,6 +111,10 @@ class HistorySettings(StoreSettings):
     @property
     def artifact_limits(self) -> Limits:
         return Limits(self.artifact_files, self.artifact_mb * 1_000_000)
+
+    @property
+    def log_limits(self) -> LogLimits:
+        return LogLimits(self.log_mb * 1_000_000, self.log_mb_per_hour * 1_000_000)
 
     def resources(self) -> tuple[Resource, ...]:
         """Returns the recorded resource types."""

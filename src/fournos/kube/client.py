@@ -33,6 +33,8 @@ It is large enough for an object of the largest size that etcd accepts, whatever
 """
 _SMALLER: Final = 4
 
+_LOG_BUFFER: Final = 2**14
+"""Bytes that are read ahead of a log: many are read at once, each by a slow reader."""
 _POD: Final = Resource("", "v1", "Pod", "pods")
 
 
@@ -186,6 +188,20 @@ class Client:
         if follow:
             return _follow(await self._transport.stream(request))
         return _each(await self._transport.send(request))
+
+    async def log_stream(
+        self, pod: Key, *, container: str, follow: bool = True, since: str = "", tail: int | None = None
+    ) -> AsyncGenerator[bytes, None]:
+        """Returns a container's log with timestamps, in pieces, after an await, which raises errors.
+
+        `since` is an RFC 3339 time, of which whole seconds count.
+        """
+        query = {"container": container, "timestamps": "true"}
+        query |= {"follow": "true"} if follow else {}
+        query |= {"sinceTime": since} if since else {}
+        query |= {"tailLines": str(tail)} if tail is not None else {}
+        request = Request("logs", "pods", "GET", _path(_POD, pod, "log"), query, buffer=_LOG_BUFFER)
+        return _pieces(await self._transport.stream(request))
 
     async def raw_get(self, path: str) -> bytes:
         """Returns the body at a path such as "/readyz"; raises the errors of `get`."""

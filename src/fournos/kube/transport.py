@@ -54,6 +54,8 @@ class Request:
     headers: Mapping[str, str] = field(default_factory=dict)
     seconds: float | None = None
     """The limit of the whole request; None: that of the client."""
+    buffer: int | None = None
+    """Bytes of the response that are read ahead; None: as many as is fast."""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -154,6 +156,7 @@ class Transport:
                 ssl=True if tls is None else tls,
                 server_hostname=self._credentials.server_name,
                 timeout=aiohttp.ClientTimeout(total=limit, sock_connect=CONNECT_TIMEOUT),
+                read_bufsize=request.buffer,
                 allow_redirects=False,  # the token must not be sent to another server
             )
             status = response.status

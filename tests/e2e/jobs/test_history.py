@@ -21,6 +21,29 @@ def history(hub: Hub, operator_image_tag: str) -> Iterator[None]:
         yield
 
 
+FAILING = """\
+#!/bin/sh
+seq 1 3000 | sed 's/^/epoch /'
+echo 'ValueError: no such model' >&2
+echo 'cleaning up'
+exit 3
+"""
+
+
+def failing() -> dict[str, Any]:
+    """A Pipeline whose second step fails after many lines."""
+    steps = [
+        {"name": "fetch", "image": BUSYBOX, "script": "#!/bin/sh\necho fetched\n"},
+        {"name": "train", "image": BUSYBOX, "script": FAILING},
+    ]
+    return {
+        "apiVersion": "tekton.dev/v1",
+        "kind": "Pipeline",
+        "metadata": {"name": "failing", "annotations": {"fournos.dev/resolve-image": BUSYBOX}},
+        "spec": {"tasks": [{"name": "task", "taskSpec": {"steps": steps}}]},
+    }
+
+
 def fournos(hub: Hub, *words: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "fournos", *words, "-n", hub.namespace],
@@ -50,3 +73,23 @@ def test_what_a_run_measured_outlives_it(hub: Hub, history: None, operator_image
     assert "measured" in fournos(hub, "list", "--all-time")
     assert "throughput  12.5   tok/s" in fournos(hub, "results", "list", "measured")
     assert fournos(hub, "artifacts", "get", "measured", "a.svg") == "plot\n"
+
+
+def test_the_log_of_a_run_outlives_it(hub: Hub, history: None) -> None:
+    hub.apply(failing())
+    hub.submit("printed", pipeline="failing")
+    assert hub.wait("printed", timeout=180)["phase"] == "Failed"
+    live = fournos(hub, "logs", "printed")
+    hub.until(
+        lambda: hub.status("printed").get("archivedAt"),
+        lambda: hub.kubectl("logs", "-n", HOME, "deployment/fournos-history", "--tail=30"),
+    )
+    hub.run("delete", "fournosjob", "printed")
+    hub.until(lambda: not hub.exists("fournosjob", "printed"), lambda: "the job does not go")
+
+    lines = fournos(hub, "logs", "printed").splitlines()
+    assert lines == live.splitlines()
+    assert lines[0] == "[task/fetch] fetched" and len(lines) == 3003
+    assert fournos(hub, "logs", "printed", "--from-line", "3001").splitlines() == lines[3000:]
+    shown = fournos(hub, "logs", "printed", "--first-error").splitlines()
+    assert "[task/train] ValueError: no such model" in shown and len(shown) <= 13

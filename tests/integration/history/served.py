@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -29,6 +29,7 @@ async def served(
     limits: Limits,
     *,
     estimator: Estimator | None = None,
+    flush_logs: Callable[[str], Awaitable[None]] | None = None,
 ) -> AsyncIterator[TestClient[Any, Any]]:
     """A client of the API; the cluster of its runs is `here`."""
 
@@ -36,7 +37,13 @@ async def served(
         return store
 
     service = HistoryService(
-        reading, blobs, cluster="here", clock=SystemClock(), limits=limits, estimator=estimator
+        reading,
+        blobs,
+        cluster="here",
+        clock=SystemClock(),
+        limits=limits,
+        estimator=estimator,
+        flush_logs=flush_logs,
     )
     api: Any = reviews
     server = HistoryServer(

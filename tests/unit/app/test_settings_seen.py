@@ -42,6 +42,7 @@ WEBHOOK, METRICS, VAULT = (
 )
 ARCHIVE, HISTORY = "tests/unit/jobs/test_archive.py", "tests/unit/history/recorder/test_settings.py"
 STORE, API = "tests/unit/history/test_store_settings.py", "tests/unit/history/api/test_tasks.py"
+LOGS = "tests/unit/history/recorder/test_logs.py"
 REGISTERED = (WEBHOOK, "test_the_service_and_the_secret")
 ADDRESSES = (WEBHOOK, "test_its_address_and_its_accepted_clients")
 TERMS = (WEBHOOK, "test_the_terms_of_the_certificate")
@@ -176,6 +177,9 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "certificate_secret": (API, "test_the_certificate_is_in_its_secret"),
         **dict.fromkeys(("artifact_files", "artifact_mb"), (API, "test_how_many_artifacts_a_run_may_have")),
         "gpu_resource_prefix": (API, "test_the_prefix_of_gpus_in_estimates"),
+        **dict.fromkeys(("log_mb", "log_mb_per_hour"), (LOGS, "test_the_limits_of_a_run")),
+        "log_deadline_sec": (LOGS, "test_the_hand_over_waits_for_logs_as_long_as_the_setting"),
+        "log_streams": (LOGS, "test_the_collector_has_the_settings"),
         "retention_interval": (HISTORY, "test_the_replica_that_records_deletes_at_its_interval"),
         "interval_sec": (HISTORY, "test_changes_within_the_interval_are_written_together"),
         "log_level": LEVELS,

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from fournos.client import AsyncClient, JobFailed, KeyConflict, MissingError
+from fournos.client import AsyncClient, Client, DeletedError, JobFailed, KeyConflict, MissingError, NoLogError
 from fournos.history.api.models import RunDetail
 from fournos.history.api.wire import body
+from fournos.history.logs.models import FailingLine, LogPage, LogPart, StoredLine
 from fournos.history.records import Ending
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.resource import key_of
-from tests.history import a_run, ended
+from tests.history import a_run, at, ended
 from tests.unit.client.world import NS, SPEC, Api
 
 RUNS = f"/apis/history.fournos.dev/v1/namespaces/{NS}/runs"
@@ -84,3 +85,70 @@ async def test_without_a_history_it_is_asked_for_once(api: Api) -> None:
     assert api.calls["raw"] == 1
     with pytest.raises(MissingError):
         await client.job("nothing")
+
+
+PARTS = tuple(
+    LogPart(1, "bench", name, "pod", first, lines, 10, True, False, at(0), at(9), code)
+    for name, first, lines, code in (("step-run", 1, 2, 3), ("step-clean", 3, 1, 0))
+)
+
+
+def keep_log(api: Api, run: str, query: str = "from=1&limit=1000", *, namespace: str = NS) -> None:
+    texts = ("start", "fatal: no such model", "clean")
+    lines = tuple(
+        StoredLine(number, part, "2026-03-01T08:00:00Z", text)
+        for number, (text, part) in enumerate(zip(texts, (0, 0, 1), strict=True), 1)
+    )
+    failure = FailingLine(2, "bench", "step-run", 3, "fatal: no such model")
+    page = LogPage(PARTS, lines, 3, None, failure, True)
+    api.stored[f"/apis/history.fournos.dev/v1/namespaces/{namespace}/runs/{run}/logs?{query}"] = body(
+        page, LogPage
+    )
+
+
+async def test_the_log_of_a_job_that_is_gone_comes_from_the_history(api: Api) -> None:
+    client = AsyncClient(api=api, namespace=NS)
+    job = await client.submit(SPEC, name="one")
+    await delete(api, job.raw, "Failed")
+    keep_log(api, job.uid)
+    assert [(line.source, line.text) async for line in job.logs()] == [
+        ("bench/run", "start"),
+        ("bench/run", "fatal: no such model"),
+        ("bench/clean", "clean"),
+    ]
+    assert [line.text async for line in job.logs(tail=1)] == ["fatal: no such model", "clean"]
+    assert (await client.history.log_page(job.uid)).failure == FailingLine(
+        2, "bench", "step-run", 3, "fatal: no such model"
+    )
+
+
+async def test_and_of_a_job_whose_pods_are_gone(api: Api) -> None:
+    client = AsyncClient(api=api, namespace=NS)
+    job = await client.submit(SPEC, name="one")
+    api.set("one", "Failed", pipelineRun="one")
+    keep_log(api, job.uid)
+    assert [line.text async for line in job.logs()] == ["start", "fatal: no such model", "clean"]
+    keep_log(api, job.uid, "from=1&limit=1000&task=bench&attempt=1")
+    assert len([line async for line in job.logs(task="bench", attempt=1)]) == 3
+
+
+async def test_without_a_stored_log_the_error_is_the_one_of_the_pods(api: Api) -> None:
+    client = AsyncClient(api=api, namespace=NS)
+    job = await client.submit(SPEC, name="one")
+    api.set("one", "Failed", pipelineRun="one")
+    for stored in ({}, {"/other": b"{}"}):
+        api.stored = stored
+        with pytest.raises(NoLogError, match="the pods of one are gone"):
+            _ = [line async for line in job.logs()]
+    await delete(api, job.raw)
+    with pytest.raises(DeletedError):
+        _ = [line async for line in job.logs()]
+
+
+def test_the_synchronous_face_reads_it_too(api: Api) -> None:
+    client = Client(api=api, namespace=NS)
+    job = client.submit(SPEC, name="one")
+    api.set("one", "Failed", pipelineRun="one")
+    keep_log(api, job.uid)
+    assert [line.text for line in job.logs()] == ["start", "fatal: no such model", "clean"]
+    assert next(line.text for line in client.history.logs(job.uid)) == "start"

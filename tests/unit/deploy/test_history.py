@@ -45,6 +45,7 @@ def test_what_is_watched_may_be_watched_and_one_field_be_written() -> None:
         for watch in watches(settings, recorded):
             resource: Resource = watch.resource
             assert rights[resource.group, resource.plural] == {"list", "watch"}, str(resource)
+    assert rights.pop(("", "pods/log")) == {"get"}
     writes = {right: verbs for right, verbs in rights.items() if verbs - {"list", "watch"}}
     assert writes == {
         ("fournos.dev", "fournosjobs/status"): {"patch"},

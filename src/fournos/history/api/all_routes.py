@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.history.api import artifacts, comparisons, estimates, results, runs, trends, verdicts
+from fournos.history.api import artifacts, comparisons, estimates, logs, results, runs, trends, verdicts
 from fournos.history.api.routes import Route
 
 ROUTES: Final[tuple[Route, ...]] = (
     *runs.ROUTES,
+    *logs.ROUTES,
     *artifacts.ROUTES,
     *results.ROUTES,
     *comparisons.ROUTES,

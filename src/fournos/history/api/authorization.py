@@ -1,6 +1,6 @@
 """Decides what a caller may read: rights of the history's own, on a resource that only rules name.
 
-`runs`, `runs/log`, `runs/artifacts`, `runs/results` and `estimates` of the group history.fournos.dev exist in
+`runs`, `runs/logs`, `runs/artifacts`, `runs/results` and `estimates` of the group history.fournos.dev exist in
 no API server.  Rules name them, so the history has rights that outlive the objects.  A namespace is its UID:
 where it is gone, or another one has its name, only a right in all namespaces reads its runs.
 """
@@ -37,7 +37,7 @@ class Access:
 
     verb: str
     resource: str = "runs"
-    """With its subresource, such as runs/log."""
+    """With its subresource, such as runs/logs."""
 
     def attributes(self, namespace: str) -> dict[str, str]:
         """The resourceAttributes of a SubjectAccessReview; `namespace` "" means all."""

@@ -84,7 +84,10 @@ def _success(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     if route.response is None:
         return {"204": {"description": "Done."}}
     schema = _schema(route.response, schemas, mode="serialization")
-    return {"200": {"description": "The result.", "content": {"application/json": {"schema": schema}}}}
+    content: dict[str, Any] = {"application/json": {"schema": schema}}
+    if route.text:
+        content["text/plain"] = {"schema": {"type": "string"}}
+    return {"200": {"description": "The result.", "content": content}}
 
 
 def _schema(kind: Any, schemas: dict[str, Any], *, mode: Any) -> dict[str, Any]:

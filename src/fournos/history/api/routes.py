@@ -59,3 +59,5 @@ class Route:
     """The caller is a pod of a FournosJob's run and acts on that job, without any other right."""
     stream: bool = False
     """The handler reads the body itself, or returns a response of its own."""
+    text: bool = False
+    """The response may also be text/plain."""

@@ -12,11 +12,13 @@ from fournos.history.blobs import Blobs
 from fournos.history.compare.comparison import RowKey
 from fournos.history.estimates.accuracy import Prediction
 from fournos.history.estimates.estimator import Estimator
+from fournos.history.logs.models import Chunk, Log
 from fournos.history.records import Detail, Document, Identity, Page, Query
 from fournos.history.regressions.series import Series
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.store import Store
 from fournos.history.store.artifacts import ArtifactRows
+from fournos.history.store.logs import LogRows
 from fournos.history.store.namespaces import namespaces
 from fournos.history.store.result_rows import Stored
 from fournos.history.store.results import Results
@@ -66,6 +68,14 @@ class Backend:
     async def unclaim_blobs(self, keys: list[str]) -> None:
         await ArtifactRows(await self._reading()).unclaim_blobs(keys)
 
+    # --- `fournos.history.logs.pages.Rows` ---
+
+    async def logs(self, identity: Identity) -> list[Log]:
+        return await LogRows(await self._reading()).logs(identity)
+
+    async def log_chunks(self, identity: Identity, log: Log, first: int, last: int) -> list[Chunk]:
+        return await LogRows(await self._reading()).chunks(identity, log, first, last)
+
     # --- results ---
 
     async def results(self, identity: Identity) -> tuple[ResultRecord, ...]:
@@ -112,8 +122,11 @@ class HistoryService:
         limits: Limits,
         cluster: str = "",
         estimator: Estimator | None = None,
+        flush_logs: Callable[[str], Awaitable[None]] | None = None,
     ) -> None:
         """`limits`: of the artifacts of one run.  `estimator`: None where no caches are.
+
+        `flush_logs(uid)`: stores the lines of a run that this process has read so far.
 
         `cluster`: the identity of the API server in the history; set before the first request.
         """
@@ -121,7 +134,14 @@ class HistoryService:
         self.artifacts = Artifacts(self.store, blobs, limits)
         self.cluster = cluster
         self.estimator = estimator
+        self.blobs = blobs
         self._clock = clock
+        self._flush_logs = flush_logs
+
+    async def flush_logs(self, identity: Identity) -> None:
+        """Has the lines stored that this process has of a run."""
+        if self._flush_logs is not None and identity.cluster == self.cluster:
+            await self._flush_logs(identity.uid)
 
     def now(self) -> datetime:
         return self._clock.now()

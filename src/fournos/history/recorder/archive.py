@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fournos.history.logs.known import FollowLogs, Logs
 from fournos.history.recorder.journal import Journal, Stored
 from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
 from fournos.kube.api import Api
@@ -75,7 +76,11 @@ class Forget(Custom):
 
 
 def executors(
-    archive: Archive, journal: Journal, clock: Clock, wrote: Callable[[Record, bool], None]
+    archive: Archive,
+    journal: Journal,
+    clock: Clock,
+    wrote: Callable[[Record, bool], None],
+    logs: Logs | None = None,
 ) -> Mapping[type[Custom], Executor]:
     """Returns the executors; `wrote` is called with each record and whether the store took it."""
     loading = asyncio.Lock()
@@ -102,7 +107,7 @@ def executors(
         journal.written_at = step.record.run.observed_at
         wrote(step.record, taken)
         if step.gone:
-            journal.forget(step.record.run.identity)
+            forget_run(step.record.run.identity)
         else:
             quota = step.record.documents.get(Document.QUOTA) or {}
             journal.put(Stored(step.record.run, step.record.waits, step.digest, step.versions, quota))
@@ -111,7 +116,16 @@ def executors(
         journal.remember(step.identity, step.waits, step.quota)
 
     async def forget(step: Forget, api: Api) -> None:
-        journal.forget(step.identity)
+        forget_run(step.identity)
+
+    def forget_run(identity: Identity) -> None:
+        journal.forget(identity)
+        if logs is not None:
+            logs.forget(identity.uid)
+
+    async def follow_logs(step: FollowLogs, api: Api) -> None:
+        assert logs is not None
+        logs.follow(step.key, step.identity, step.containers, api)
 
     found: dict[type[Custom], Callable[..., Awaitable[None]]] = {
         LoadOpen: load_open,
@@ -119,5 +133,6 @@ def executors(
         Write: write,
         Remember: remember,
         Forget: forget,
+        FollowLogs: follow_logs,
     }
     return found

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from fournos.history.logs.known import Known
+from fournos.history.logs.models import Container
 from fournos.history.recorder.journal import Stored
 from fournos.history.records import Identity
 from fournos.insight.children import Children
@@ -45,6 +48,11 @@ class Observed:
     """Recorded runs whose objects do not exist any more."""
     down: tuple[datetime, datetime] | None = None
     """The time in which no recorder ran, as far as it concerns the runs in `gone`."""
+
+    containers: tuple[Container, ...] = ()
+    """Its started containers; none if no logs are stored."""
+    logs: Mapping[tuple[str, str], Known] = field(default_factory=dict)
+    """The containers whose logs are being stored, by `Container.id`."""
 
     quiet: Stored | None = None
     """For the sweep: an open run, if nothing was written for a while."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.history.logs.known import Logs
 from fournos.history.recorder.archive import Archive, executors
 from fournos.history.recorder.context import SWEEP, SWEEP_OBJECT, Observed
 from fournos.history.recorder.decide import decide
@@ -30,16 +32,22 @@ def recorder(
     clock: Clock,
     *,
     wrote: Callable[[Record, bool], None] = lambda record, taken: None,
+    logs: Logs | None = None,
 ) -> Controller[Observed]:
-    """Returns the controller that records the objects of this kind."""
+    """Returns the controller that records the objects of this kind.
+
+    `logs`: follows the containers of FournosJobs; None: no logs are stored.
+    """
+    if resource != FOURNOS_JOB:
+        logs = None
     return Controller(
         name=name_of(resource),
-        watches=watches(settings, resource),
-        observe=Observer(settings, resource, journal, clock.now),
+        watches=watches(settings, resource, logs),
+        observe=Observer(settings, resource, journal, clock.now, logs),
         decide=partial(decide, settings=settings),
         primary=_primary,
         collect=lambda caches: (SWEEP,),
-        executors=executors(archive, journal, clock, wrote),
+        executors=executors(archive, journal, clock, wrote, logs),
     )
 
 

@@ -13,6 +13,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Phase
 from fournos.api.times import format_time
 from fournos.history.fingerprint import fingerprint_of
+from fournos.history.logs.known import FollowLogs, news, pending
 from fournos.history.recorder import archive
 from fournos.history.recorder.context import SWEEP, Observed
 from fournos.history.recorder.documents import documents_of, quota_of, results_of
@@ -57,7 +58,40 @@ def decide(seen: Observed, facts: Facts, now: datetime, *, settings: HistorySett
     if not seen.known and _may_be_recorded(seen):
         return Decision((*over, archive.Load(seen.identity)))
     decision = _record(seen, now, settings)
-    return replace(decision, steps=(*over, *decision.steps)) if over else decision
+    if not over and seen.resource != FOURNOS_JOB:
+        return decision
+    # After the record: logs belong to a row.
+    return replace(
+        decision,
+        steps=(*over, *decision.steps, *_follow(seen)),
+        wake_at=_earliest(decision.wake_at, _hand_over_at(seen, now, settings)),
+    )
+
+
+def _follow(seen: Observed) -> tuple[Step, ...]:
+    """Returns the step for containers that have started or ended.
+
+    Of a job that is handed over only those are of interest that are followed already.
+    """
+    assert seen.obj is not None
+    over = status_of(seen.obj).get("archivedAt")
+    containers = [one for one in seen.containers if not over or one.id in seen.logs]
+    found = news(containers, seen.logs)
+    return (FollowLogs(seen.key, seen.identity, found),) if found else ()
+
+
+def _hand_over_at(seen: Observed, now: datetime, settings: HistorySettings) -> datetime | None:
+    """Returns until when `status.archivedAt` waits for the logs of an ended job; None if it does not wait."""
+    assert seen.obj is not None
+    if not pending(seen.containers, seen.logs) or status_of(seen.obj).get("archivedAt"):
+        return None
+    ended = state(seen.resource, seen.obj).ended_at
+    deadline = now if ended is None else ended + timedelta(seconds=settings.log_deadline_sec)
+    return deadline if now < deadline else None
+
+
+def _earliest(*times: datetime | None) -> datetime | None:
+    return min((one for one in times if one is not None), default=None)
 
 
 def _may_be_recorded(seen: Observed) -> bool:
@@ -92,7 +126,7 @@ def _close(stored: Stored, seen: Observed, now: datetime) -> tuple[Step, ...]:
 def _record(seen: Observed, now: datetime, settings: HistorySettings) -> Decision:
     stored, life = seen.stored, life_of(seen)
     waits = _waits(seen, life, now)
-    patch = _archived(seen, now) if life.ended_at is not None else ()
+    patch = _archived(seen, now, settings) if life.ended_at is not None else ()
     first_end = life.ended_at is not None and (stored is None or stored.open)
     if stored is not None and stored.digest and not first_end:
         if seen.versions == stored.versions and waits == stored.waits:
@@ -161,11 +195,16 @@ def _reason(seen: Observed, life: Life, now: datetime) -> Reason | None:
     return reason_of(in_queue(seen.obj, seen.workload, seen.facts, _NO_ADVICE))
 
 
-def _archived(seen: Observed, now: datetime) -> tuple[Step, ...]:
-    """Returns the patch that lets the operator delete the job; only this version of it is recorded."""
+def _archived(seen: Observed, now: datetime, settings: HistorySettings) -> tuple[Step, ...]:
+    """Returns the patch that lets the operator delete the job; only this version of it is recorded.
+
+    It waits for the logs, as the deletion takes the pods away.
+    """
     obj = seen.obj
     assert obj is not None
     if seen.resource != FOURNOS_JOB or status_of(obj).get("archivedAt") or seen.deleting:
+        return ()
+    if _hand_over_at(seen, now, settings) is not None:
         return ()
     meta = {"uid": uid_of(obj), "resourceVersion": obj["metadata"]["resourceVersion"]}
     body = {"metadata": meta, "status": {"archivedAt": format_time(now)}}

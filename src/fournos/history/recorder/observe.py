@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.times import creation_time
+from fournos.history.logs.containers import containers_of
+from fournos.history.logs.known import Known, Logs
+from fournos.history.logs.models import Container
 from fournos.history.recorder.context import SWEEP, Observed
 from fournos.history.recorder.journal import Journal, Stored
 from fournos.history.recorder.packed import owners, packing, unpack
@@ -17,6 +20,7 @@ from fournos.history.recorder.projections import (
     own_name,
     project_dependent,
     project_event,
+    project_pod,
     project_short_lived,
     project_workload,
     regarded,
@@ -54,7 +58,7 @@ _LINE_AGE: Final = timedelta(seconds=5)
 """How long the order of a queue counts as known: sorting thousands of Workloads in each pass is too slow."""
 
 
-def watches(settings: HistorySettings, resource: Resource) -> tuple[Watch, ...]:
+def watches(settings: HistorySettings, resource: Resource, logs: Logs | None = None) -> tuple[Watch, ...]:
     """Returns the watches of the controller that records this kind."""
     namespace = settings.jobs_namespace
     shared = (
@@ -86,12 +90,17 @@ def watches(settings: HistorySettings, resource: Resource) -> tuple[Watch, ...]:
             kind,
             namespace=namespace,
             selector=JOB_NAME_LABEL,
-            wakes=_until_started if kind in (TASK_RUN, POD) else _labelled,
+            wakes=wakes,
             indexes={OWNER: owners},
-            project=project_short_lived if kind in (TASK_RUN, POD) else project_dependent,
+            project=project,
             required=kind in (JOB, POD),
         )
-        for kind in (PIPELINE_RUN, TASK_RUN, JOB, POD)
+        for kind, wakes, project in (
+            (PIPELINE_RUN, _labelled, project_dependent),
+            (TASK_RUN, _until_started, project_short_lived),
+            (JOB, _labelled, project_dependent),
+            (POD, _until_started if logs is None else _until_followed(logs), project_pod),
+        )
     ]
     return (
         Watch(
@@ -118,11 +127,13 @@ class Observer:
         resource: Resource,
         journal: Journal,
         now: Callable[[], datetime],
+        logs: Logs | None = None,
     ) -> None:
         self._settings = settings
         self._resource = resource
         self._journal = journal
         self._now = now
+        self._logs = logs
         self._lines: dict[str, tuple[datetime, tuple[Waiting, ...]]] = {}
 
     def __call__(self, caches: Caches, key: Key) -> Observed | None:
@@ -145,8 +156,11 @@ class Observer:
         found = self._children(caches, obj, workloads)
         events = self._events(caches, obj, found)
         shown = (obj, *workloads, *found.runs, *found.task_runs, *found.pods, *found.resolve_jobs, *events)
+        containers, followed = self._followed(caches, uid, found)
         return replace(
             base,
+            containers=containers,
+            logs=followed,
             namespace_uid=uid_of(namespace) if namespace is not None else "",
             obj=obj,
             found=found,
@@ -204,6 +218,14 @@ class Observer:
         pods = [one for maker in (*task_runs, *jobs) for one in caches[POD].by(OWNER, uid_of(maker))]
         # Found by their owners' UIDs: nothing of another job is among them.
         return Children(*(in_order(map(unpack, kind)) for kind in (workloads, jobs, runs, task_runs, pods)))
+
+    def _followed(
+        self, caches: Caches, uid: str, found: Children
+    ) -> tuple[tuple[Container, ...], Mapping[tuple[str, str], Known]]:
+        if self._logs is None:
+            return (), {}
+        self._logs.watch(caches[POD])
+        return containers_of(found), self._logs.known(uid)
 
     def _events(self, caches: Caches, obj: Obj, found: Children) -> tuple[Obj, ...]:
         about = (uid_of(obj), *map(uid_of, found.runs))
@@ -283,6 +305,15 @@ def _until_started(obj: Obj, caches: Caches) -> Iterable[Key]:
     Later changes are read with the next change of the run or of the job: a pass for each would be a waste.
     """
     return () if has_started(obj) else _labelled(obj, caches)
+
+
+def _until_followed(logs: Logs) -> Callable[[Obj, Caches], Iterable[Key]]:
+    """As `_until_started`, and with each start and end of a container that the collector does not know."""
+
+    def keys(obj: Obj, caches: Caches) -> Iterable[Key]:
+        return _labelled(obj, caches) if not has_started(obj) or logs.behind(obj) else ()
+
+    return keys
 
 
 def _regarding(resource: Resource) -> Callable[[Obj, Caches], Iterable[Key]]:

@@ -63,6 +63,13 @@ def project_dependent(obj: Obj) -> Obj:
     return {**_pack_plain(obj), "job": job}
 
 
+def project_pod(pod: Obj) -> Obj:
+    """Keeps what is read of a pod, with the names of its containers in their order."""
+    body, spec = project_short_lived(pod), spec_of(pod)
+    names = [{"name": one["name"]} for one in spec.get("containers") or ()]
+    return {**body, "spec": {**body["spec"], "containers": names}}
+
+
 def project_short_lived(obj: Obj) -> Obj:
     """Keeps what is read of a pod or a TaskRun; they change often and live only as long as the run."""
     return {

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
+from fournos.history.logs.containers import states
+from fournos.history.logs.known import Known
+from fournos.history.logs.models import Container
 from fournos.history.records import Document, Ending, Identity, Interval, Record, Run
 from fournos.history.results.models import ResultRecord
 from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.kube.errors import ServerError
-from fournos.kube.kinds import NAMESPACE
-from fournos.kube.resource import Key
+from fournos.kube.kinds import NAMESPACE, POD
+from fournos.kube.resource import Key, Obj
+from fournos.kube.store import Store
 from tests.unit.jobs.actors import NS
 from tests.world.server import Server, VirtualClock
 
@@ -26,6 +30,8 @@ class FakeArchive:
         self.results: dict[Identity, dict[str, ResultRecord]] = {}
         self.commits: list[Record] = []
         self.server: Server | None = None
+        self.logs: set[tuple[str, str]] = set()
+        """The containers whose logs are stored to their end."""
         self.down: tuple[float, float] = (0.0, 0.0)
         """Between these seconds of the world it does not answer."""
 
@@ -90,6 +96,51 @@ class Archives:
             yield run
 
 
+class FakeLogs:
+    """A collector whose logs are stored as soon as it knows that their containers ended, unless `stuck`."""
+
+    def __init__(self, archives: Archives) -> None:
+        self._archives = archives
+        self.stuck = False
+        self.followed: dict[tuple[str, str], Container] = {}
+        self.runs: dict[str, set[tuple[str, str]]] = {}
+        self.forgotten: list[str] = []
+        self.asked: list[Identity] = []
+
+    def clear(self) -> None:
+        """Forgets everything, as a new process has."""
+        self.followed.clear()
+        self.runs.clear()
+
+    def watch(self, pods: Store) -> None:
+        pass
+
+    def known(self, uid: str) -> dict[tuple[str, str], Known]:
+        return {one: self._known(self.followed[one]) for one in self.runs.get(uid, ())}
+
+    def _known(self, one: Container) -> Known:
+        return Known(one.ended, one.ended and not self.stuck)
+
+    def behind(self, pod: Obj) -> bool:
+        for name, _, ended in states(pod):
+            found = self.followed.get((pod["metadata"]["uid"], name))
+            if found is None or (ended and not found.ended):
+                return True
+        return False
+
+    def follow(self, key: Key, identity: Identity, containers: Iterable[Container], server: Any) -> None:
+        assert identity in self._archives.current.runs, "a log belongs to a record"
+        self.asked.append(identity)
+        for one in containers:
+            self.runs.setdefault(identity.uid, set()).add(one.id)
+            self.followed[one.id] = one
+            if one.ended and not self.stuck:
+                self._archives.current.logs.add(one.id)
+
+    def forget(self, uid: str) -> None:
+        self.forgotten.append(uid)
+
+
 def namespaces(server: Server) -> None:
     for name in ("kube-system", NS):
         server.create(NAMESPACE, {"metadata": {"name": name}})
@@ -130,3 +181,29 @@ def tekton_tasks(server: Server, results: Sequence[Any] = ()) -> None:
             },
             subresource="status",
         )
+
+
+def task_pods(server: Server) -> None:
+    """Gives each TaskRun whose step has started a pod, whose container ends with the run."""
+    for task in server.list(TASK_RUN):
+        name = f"{task['metadata']['name']}-pod"
+        run = server.find(PIPELINE_RUN, Key(NS, task["metadata"]["labels"]["tekton.dev/pipelineRun"]))
+        pod = server.find(POD, Key(NS, name))
+        started = (task.get("status") or {}).get("startTime")
+        ended = ((run or {}).get("status") or {}).get("completionTime")
+        if not started or (pod is None and ended):
+            continue
+        if pod is None:
+            owner = {"kind": "TaskRun", "name": task["metadata"]["name"], "uid": task["metadata"]["uid"]}
+            meta = {"name": name, "namespace": NS, "labels": task["metadata"]["labels"]}
+            spec = {"containers": [{"name": "step-main"}]}
+            server.create(POD, {"metadata": {**meta, "ownerReferences": [owner]}, "spec": spec})
+            _state(server, name, {"running": {"startedAt": started}})
+            continue
+        if ended and not any(over for _, _, over in states(pod)):
+            _state(server, name, {"terminated": {"startedAt": started, "finishedAt": ended, "exitCode": 0}})
+
+
+def _state(server: Server, name: str, state: dict[str, Any]) -> None:
+    body = {"status": {"containerStatuses": [{"name": "step-main", "state": state}]}}
+    server.patch(POD, Key(NS, name), body, subresource="status")

@@ -21,7 +21,14 @@ from fournos.insight.causes import Cause
 from fournos.jobs.controller import jobs_controller
 from fournos.jobs.settings import JobSettings
 from fournos.kube.resource import Key
-from tests.unit.history.recorder.fakes import Archives, FakeArchive, namespaces, tekton_tasks
+from tests.unit.history.recorder.fakes import (
+    Archives,
+    FakeArchive,
+    FakeLogs,
+    namespaces,
+    task_pods,
+    tekton_tasks,
+)
 from tests.unit.jobs.actors import NS, TEMPLATE, Kueue, Resolver, Tekton, environment, job, submit
 from tests.world.harness import DISTURBED, DiedError, Scenario
 from tests.world.harness import Run as Life
@@ -51,14 +58,16 @@ class Story:
         self,
         *,
         down: Down = (0.0, 0.0),
-        tekton: Callable[[], Tekton] = Tekton,
+        tekton: Callable[[], Tekton] = lambda: Tekton(keeps_pods={"job-run-pod"}),
         spec: dict[str, Any] | None = None,
         returns: tuple[Any, ...] = (),
+        logs: bool = False,
         **kwargs: Any,
     ) -> None:
         """`returns`: the results of each task."""
         clock = Clock()
         self.archives, self.journal = Archives(), Journal()
+        self.logs = FakeLogs(self.archives) if logs else None
         self.settings = HistorySettings()
 
         def begin(server: Server) -> None:
@@ -70,20 +79,25 @@ class Story:
 
         jobs = jobs_controller(JobSettings(namespace=NS, history_enabled=True), TEMPLATE)
         self.scenario = Scenario(
-            recorder(self.settings, FOURNOS_JOB, self.archives, self.journal, clock),
+            recorder(self.settings, FOURNOS_JOB, self.archives, self.journal, clock, logs=self.logs),
             begin,
-            (partial(tekton_tasks, results=returns),),
+            (partial(tekton_tasks, results=returns), *((task_pods,) if logs else ())),
             cast=(Resolver, Kueue, tekton),
             others=(jobs,),
-            born=self.journal.clear,
+            born=self.born,
             # A recorder that misses an event archives later: the job may be deleted by then.
             **{
                 "end": self.end,
-                "end_unseen": lambda server: self.end(server)[1:],
+                "end_unseen": lambda server: self.end(server)[1:3],
                 "horizon": TTL - 100,
                 **kwargs,
             },
         )
+
+    def born(self) -> None:
+        self.journal.clear()
+        if self.logs is not None:
+            self.logs.clear()
 
     async def run(self, **kwargs: Any) -> Life:
         return await Life(self.scenario, **kwargs).finish()
@@ -110,7 +124,7 @@ class Story:
         # The quota is in memory for a moment, until it is written with the next record.
         kept = [sorted(set(documents) - {Document.QUOTA}) for documents in archive.documents.values()]
         results = [sorted(found) for found in archive.results.values()]
-        return left, rows, kept, results
+        return left, rows, kept, results, len(archive.logs)
 
 
 def wait_is_covered(archive: FakeArchive) -> None:
@@ -194,6 +208,7 @@ STORIES = {
     "is retried": lambda **kwargs: Story(
         tekton=lambda: Tekton(fails={"job"}), spec={"retry": {"limit": 1}}, **kwargs
     ),
+    "its logs are stored": lambda **kwargs: Story(logs=True, **kwargs),
     "the store is down at the end": lambda **kwargs: Story(down=(5.0, 600.0), spec={"ttl": None}, **kwargs),
 }
 

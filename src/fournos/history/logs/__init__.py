@@ -1,0 +1,1 @@
+"""Logs: what the containers of a run print, stored while they run."""

@@ -1,0 +1,60 @@
+"""The containers of a job whose logs are stored.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from fournos.history.logs.models import RESOLVER_ATTEMPT, Container
+from fournos.insight.children import RUN_LABEL, TASK_LABEL, Children
+from fournos.insight.log_sources import RESOLVER
+from fournos.insight.values import created, moment, name_of, spec_of, status_of
+from fournos.jobs.names import ATTEMPT_LABEL
+from fournos.kube.resource import Obj, key_of, owner_uids, uid_of
+
+_STATES: Final = ("running", "terminated")
+
+
+def containers_of(found: Children) -> tuple[Container, ...]:
+    """Returns the started containers of all attempts and of the resolver."""
+    resolvers = frozenset(map(uid_of, found.resolve_jobs))
+    attempts = {name_of(run): _label(run, ATTEMPT_LABEL) for run in found.runs}
+    result: list[Container] = []
+    for pod in found.pods:
+        if owner_uids(pod) & resolvers:
+            result += _started(pod, RESOLVER, RESOLVER_ATTEMPT)
+        else:
+            number = attempts.get(_label(pod, RUN_LABEL)) or _label(pod, ATTEMPT_LABEL) or "1"
+            result += _started(pod, _label(pod, TASK_LABEL) or name_of(pod), int(number))
+    return tuple(result)
+
+
+def states(pod: Obj) -> Iterator[tuple[str, dict[str, Any], bool]]:
+    """Yields the name and the state of each container that has started, and whether it has ended."""
+    for status in status_of(pod).get("containerStatuses") or ():
+        state = status.get("state") or {}
+        found = next((state[one] for one in _STATES if one in state), None)
+        if found is not None:
+            yield str(status["name"]), found or {}, "terminated" in state
+
+
+def _started(pod: Obj, task: str, attempt: int) -> Iterator[Container]:
+    names = [one["name"] for one in spec_of(pod).get("containers") or ()]
+    for name, state, ended in states(pod):
+        began = moment(state.get("startedAt")) or moment(created(pod))
+        assert began is not None
+        yield Container(
+            pod=key_of(pod),
+            pod_uid=uid_of(pod),
+            name=name,
+            task=task,
+            attempt=attempt,
+            position=names.index(name) if name in names else len(names),
+            started_at=began,
+            ended_at=(moment(state.get("finishedAt")) or began) if ended else None,
+            exit_code=int(state.get("exitCode") or 0) if ended else None,
+        )
+
+
+def _label(obj: Obj, name: str) -> str:
+    return str((obj["metadata"].get("labels") or {}).get(name) or "")
