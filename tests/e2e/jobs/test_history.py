@@ -14,7 +14,7 @@ from tests.e2e.history import archived, deployed, measuring
 from tests.e2e.hub import Hub
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def history(hub: Hub, operator_image_tag: str) -> Iterator[None]:
     """The shipped manifests with the image of this checkout."""
     with deployed(hub, operator_image_tag):
