@@ -64,7 +64,7 @@ def _container(name: str) -> Container:
 
 
 async def _log(request: web.Request) -> web.StreamResponse:
-    """`many-N`: N lines.  `flood`: lines for ever, as fast as they are read.  Others: a line, then silence."""
+    """`many-N`: N lines.  `flood`: lines for ever, as fast as they are read.  Others: one line."""
     name = request.match_info["pod"]
     response = web.StreamResponse()
     await response.prepare(request)
@@ -76,9 +76,8 @@ async def _log(request: web.Request) -> web.StreamResponse:
         for one in range(first, first + number):
             at = began + one * 1e-6
             stamp = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")
-            lines.append(
-                f"{stamp}000Z {_LINE.format(one, source.random() * 900, source.random() * 90, source.random())}\n"
-            )
+            text = _LINE.format(one, source.random() * 900, source.random() * 90, source.random())
+            lines.append(f"{stamp}000Z {text}\n")
         return "".join(lines).encode()
 
     if name == "flood":
@@ -135,7 +134,7 @@ def serve(folder: Path) -> None:
 async def _server(folder: Path) -> AsyncIterator[Client]:
     process = await asyncio.create_subprocess_exec(sys.executable, "-m", "bench.logs", "--serve", str(folder))
     try:
-        await _until(lambda: (folder / "port").exists())
+        await _until((folder / "port").exists)
         url = f"https://localhost:{(folder / 'port').read_text()}"
         credentials = Credentials(url, FixedIdentity(Proof()), ca=(folder / "ca.crt").read_bytes())
         async with Client(credentials, qps=10_000, burst=10_000) as client:
@@ -146,8 +145,8 @@ async def _server(folder: Path) -> AsyncIterator[Client]:
 
 
 async def _until(holds: Callable[[], bool]) -> None:
-    while not holds():
-        await asyncio.sleep(0.05)  # noqa: ASYNC110 - another process or a thread brings it about
+    while not holds():  # noqa: ASYNC110 - another process brings it about
+        await asyncio.sleep(0.05)
 
 
 def _rss() -> float:
@@ -178,7 +177,8 @@ class _Bench:
         assert log.lines == number, log
         size = sum(path.stat().st_size for path in (self.folder / "blobs").rglob("*") if path.is_file())
         print(
-            f"{number} lines, {log.bytes / 1e6:.0f} MB: stored in {wall:.1f} s, CPU {cpu:.1f} s, on disk {size / 1e6:.1f} MB"
+            f"{number} lines, {log.bytes / 1e6:.0f} MB: stored in {wall:.1f} s, CPU {cpu:.1f} s, "
+            f"on disk {size / 1e6:.1f} MB"
         )
         taken = []
         for _ in range(_READS):
@@ -209,7 +209,8 @@ class _Bench:
         await asyncio.gather(task, return_exceptions=True)
         cpu = time.process_time() - cpu
         print(
-            f"flood of {containers} containers, {seconds:.0f} s: memory {before:.0f} → {most:.0f} MB, CPU {cpu:.1f} s"
+            f"flood of {containers} containers, {seconds:.0f} s: memory {before:.0f} → {most:.0f} MB, "
+            f"CPU {cpu:.1f} s"
         )
 
     async def streams(self, number: int) -> None:

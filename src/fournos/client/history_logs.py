@@ -40,9 +40,9 @@ class AsyncLogs(Requests):
     ) -> LogPage:
         """Returns lines of a run's log from the line `first` on, also while it runs.
 
-        Lines count from 1 through the containers of the newest attempt, or of `attempt`, in the order in which
-        they started; `task` and `container` select some of them, `resolver` the resolver's log.  The page has
-        the first line that shows why the run failed.
+        Lines count from 1 through the containers of the newest attempt, or of `attempt`, in the order in
+        which they started; `task` and `container` select some of them, `resolver` the resolver's log.  The
+        page has the first line that shows why the run failed.
         """
         from fournos.history.logs.models import LogPage
 

@@ -91,8 +91,8 @@ class AsyncJob(AsyncWork, JobView):
         With `follow` it waits for the first line and continues until the job ends.  `tail` is the number of
         last lines of each container.  Those of a dispatched job are read on its worker.  When the job or its
         pods are gone, the lines come from the history, where there is one.  Raises NoLogError if there is no
-        log, DeletedError if the job is gone, MissingError if it is on no worker (any more), and RightsError if
-        the logs of the worker may not be read.
+        log, DeletedError if the job is gone, MissingError if it is on no worker (any more), and RightsError
+        if the logs of the worker may not be read.
         """
         printed = False
         try:

@@ -76,17 +76,19 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
         if logs is not None:
             recorder_metrics.report_logs(logs.streams, logs.waiting_bytes, metrics)
 
-    background = {
+    background: dict[str, Callable[[], Awaitable[None]]] = {
         "history-database": archive.run,
         "history-retention": retention,
         "history-predictions": partial(predict_forever, estimator, archive.recording, clock),
     }
+    if logs is not None:
+        background["history-logs"] = logs.run
     return Running(
         [
             recorder(settings, resource, archive, journal, clock, wrote=wrote, logs=logs)
             for resource, journal in journals.values()
         ],
-        background=background if logs is None else {**background, "history-logs": logs.run},
+        background=background,
         started=lambda manager: live.append(manager.caches(name_of(first))),
         serve=serve,
         refresh=refresh,

@@ -7,10 +7,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.e2e.history import archived, deployed, measuring
+from tests.e2e.history import BUSYBOX, archived, deployed, measuring
 from tests.e2e.hub import Hub
 
 
@@ -80,10 +81,7 @@ def test_the_log_of_a_run_outlives_it(hub: Hub, history: None) -> None:
     hub.submit("printed", pipeline="failing")
     assert hub.wait("printed", timeout=180)["phase"] == "Failed"
     live = fournos(hub, "logs", "printed")
-    hub.until(
-        lambda: hub.status("printed").get("archivedAt"),
-        lambda: hub.kubectl("logs", "-n", HOME, "deployment/fournos-history", "--tail=30"),
-    )
+    archived(hub, "printed")
     hub.run("delete", "fournosjob", "printed")
     hub.until(lambda: not hub.exists("fournosjob", "printed"), lambda: "the job does not go")
 

@@ -1,8 +1,8 @@
 """Decides what a caller may read: rights of the history's own, on a resource that only rules name.
 
-`runs`, `runs/logs`, `runs/artifacts`, `runs/results` and `estimates` of the group history.fournos.dev exist in
-no API server.  Rules name them, so the history has rights that outlive the objects.  A namespace is its UID:
-where it is gone, or another one has its name, only a right in all namespaces reads its runs.
+`runs`, `runs/logs`, `runs/artifacts`, `runs/results` and `estimates` of the group history.fournos.dev exist
+in no API server.  Rules name them, so the history has rights that outlive the objects.  A namespace is its
+UID: where it is gone, or another one has its name, only a right in all namespaces reads its runs.
 """
 
 from __future__ import annotations
