@@ -12,8 +12,13 @@ TEMPLATE = "fournos-resolve-template"
 _MOUNT = "/etc/fournos"
 
 
-def objects(image: str, *, secrets_namespace: str, replicas: int = 2) -> list[dict[str, Any]]:
-    """Returns the manifest, with only image, secrets namespace and mock resolve template changed."""
+def objects(
+    image: str, *, secrets_namespace: str, replicas: int = 2, history: bool = False
+) -> list[dict[str, Any]]:
+    """Returns the manifest, with only image, secrets namespace and mock resolve template changed.
+
+    `history`: a job is deleted after its ttl when the history has recorded its end.
+    """
     found = resources.load("manifests/deployment.yaml")
     (deployment,) = (item for item in found if item["kind"] == "Deployment")
     deployment["spec"]["replicas"] = replicas
@@ -25,6 +30,8 @@ def objects(image: str, *, secrets_namespace: str, replicas: int = 2) -> list[di
         {"name": "FOURNOS_GC_INTERVAL_SEC", "value": "5"},
         {"name": "FOURNOS_RESOLVE_JOB_TEMPLATE", "value": f"{_MOUNT}/resolve_job.yaml"},
     ]
+    if history:
+        container["env"].append({"name": "FOURNOS_HISTORY_ENABLED", "value": "true"})
     container["volumeMounts"].append({"name": "template", "mountPath": _MOUNT, "readOnly": True})
     pod["volumes"].append({"name": "template", "configMap": {"name": TEMPLATE}})
     template = (ROOT / "dev" / "mock-resolve" / "resolve_job.yaml").read_text(encoding="utf-8")
@@ -46,6 +53,7 @@ def deploy(
     namespace: str,
     secrets_namespace: str = "psap-secrets",
     replicas: int = 2,
+    history: bool = False,
     limit: int = 120,
 ) -> None:
     """Applies the manifest and waits, at most `limit` seconds, until all replicas are ready.
@@ -55,7 +63,7 @@ def deploy(
     tag = image if isinstance(image, str) else image.tag
     resources.apply(
         cluster,
-        objects(tag, secrets_namespace=secrets_namespace, replicas=replicas),
+        objects(tag, secrets_namespace=secrets_namespace, replicas=replicas, history=history),
         namespace=namespace,
     )
     words = ("--namespace", namespace)

@@ -58,6 +58,16 @@ def archived(hub: Hub, *names: str) -> None:
         )
 
 
+def sample(image: str) -> list[dict[str, Any]]:
+    """config/fournos-results with this image."""
+    text = (ROOT / "config" / "fournos-results" / "pipeline.yaml").read_text()
+    task, pipeline = yaml.safe_load_all(text)
+    (parameter,) = task["spec"]["params"]
+    assert parameter["default"].startswith(PUBLISHED)
+    parameter["default"] = image
+    return [task, pipeline]
+
+
 def measuring(image: str) -> dict[str, Any]:
     """A Pipeline whose task writes results and a file, and sends both."""
     steps: list[dict[str, Any]] = [

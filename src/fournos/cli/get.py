@@ -36,6 +36,9 @@ from fournos.insight.values import (
 )
 from fournos.kube.resource import Obj
 
+_RESULTS = 12
+"""KPIs that are shown of a job; `fournos results list` shows all."""
+
 
 async def get(cli: Cli, name: NameArgument) -> None:
     """Show a job: its phases, conditions, attempts and what was made for it.
@@ -55,7 +58,17 @@ async def get(cli: Cli, name: NameArgument) -> None:
         if cli.output.objects(FOURNOS_JOB, [job], single=True):
             return
         found = await children(session.api, job)
-    cli.output.lines(detail(job, found, cli.world.now(), width=cli.output.width))
+        measured = await _measured(session, job)
+    cli.output.lines(detail(job, found, cli.world.now(), measured, width=cli.output.width))
+
+
+async def _measured(session: Session, job: Obj) -> list[Text]:
+    """Returns what the history has of the results of a job that has ended."""
+    if not is_terminal(job):
+        return []
+    from fournos.cli.stored import result_table, results_within_a_second
+
+    return result_table(await results_within_a_second(session, job), most=_RESULTS)
 
 
 async def _gone(cli: Cli, session: Session, name: str, missing: Fail) -> None:
@@ -66,20 +79,25 @@ async def _gone(cli: Cli, session: Session, name: str, missing: Fail) -> None:
     if stored is None:
         raise missing
     job, run = stored
+    measured = await _measured(session, job)
     cli.output.hint(f"{name} is gone from the cluster; this is from the history.")
     if cli.output.objects(FOURNOS_JOB, [job], single=True):
         return
     now = cli.world.now()
-    lines = detail(job, Children(), now, width=cli.output.width)
+    lines = detail(job, Children(), now, measured, width=cli.output.width)
     if run.waits:
         lines += [Text(), Text("Waited for", style="bold"), *map(indented, waiting_lines(run.waits, now))]
     cli.output.lines(lines)
 
 
-def detail(job: Obj, found: Children, now: datetime, *, width: int | None) -> list[Text]:
+def detail(
+    job: Obj, found: Children, now: datetime, measured: list[Text] | None = None, *, width: int | None
+) -> list[Text]:
+    """`measured`: the lines of its results."""
     lines = [headline(job), *_facts(job, now)]
     for title, body in (
         ("Phases", _phases(job, found, now)),
+        ("Results", measured or []),
         ("Conditions", condition_table(job, now, width)),
         ("Attempts", _attempts(job, now, width)),
         ("Children", _children(found, now, width)),

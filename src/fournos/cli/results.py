@@ -11,8 +11,7 @@ from fournos.cli.command import Cli, verb
 from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.lazy import sub_app
-from fournos.cli.output import table
-from fournos.cli.stored import history_of
+from fournos.cli.stored import history_of, result_table
 from fournos.client.errors import NotAllowedError
 from fournos.client.history import AsyncHistory
 
@@ -94,19 +93,7 @@ async def list_results(
     if not records:
         cli.output.hint(f"{job} has no results.")
         return
-    rows = [
-        (
-            " ".join(f"{name}={value}" for name, value in record.labels.items()) or "-",
-            kpi.kpi_id,
-            f"{len(kpi.values)} points" if kpi.is_curve else f"{kpi.value:g}",
-            kpi.measured_in or "-",
-            "ok" if record.success else "failed",
-        )
-        for record in records
-        for kpi in record.kpis
-    ]
-    header = ("TEST", "KPI", "VALUE", "UNIT", "STATE")
-    cli.output.lines(table(header, rows, width=cli.output.width))
+    cli.output.lines(result_table(records, width=cli.output.width))
 
 
 async def _problems(history: AsyncHistory, job: str) -> tuple[str, ...]:

@@ -24,9 +24,10 @@ if TYPE_CHECKING:
     from fournos.history.api.models import RunDetail
     from fournos.history.estimates.models import JobEstimate
     from fournos.history.records import Interval, Run
+    from fournos.history.results.models import ResultRecord
 
 _ESTIMATE: Final = 1.0
-"""Seconds that an estimate may take beside a command that does not need it."""
+"""Seconds that an estimate or results may take beside a command that does not need them."""
 
 
 RunArgument = Annotated[
@@ -76,6 +77,37 @@ async def estimated(session: Session, job: Obj) -> JobEstimate | None:
             return await history_of(session).estimate(uid_of(job), namespace=key_of(job).namespace)
     except (TimeoutError, FournosError, ValueError):  # ValueError: from a history of another version
         return None
+
+
+async def results_within_a_second(session: Session, job: Obj) -> tuple[ResultRecord, ...]:
+    """Returns what a job measured; nothing if the history cannot tell within a second."""
+    try:
+        async with asyncio.timeout(_ESTIMATE):
+            return await history_of(session).results(uid_of(job), namespace=key_of(job).namespace)
+    except (TimeoutError, FournosError, ValueError):
+        return ()
+
+
+def result_table(
+    records: Sequence[ResultRecord], *, width: int | None = None, most: int | None = None
+) -> list[Text]:
+    """The KPIs of the tests of a job, at most `most` of them."""
+    rows = [
+        (
+            " ".join(f"{name}={value}" for name, value in record.labels.items()) or "-",
+            kpi.kpi_id,
+            f"{len(kpi.values)} points" if kpi.is_curve else f"{kpi.value:g}",
+            kpi.measured_in or "-",
+            "ok" if record.success else "failed",
+        )
+        for record in records
+        for kpi in record.kpis
+    ]
+    if not rows:
+        return []
+    lines = table(("TEST", "KPI", "VALUE", "UNIT", "STATE"), rows[:most], width=width)
+    left = len(rows) - len(rows[:most])
+    return [*lines, Text(f"and {left} more: fournos results list", style="dim")] if left else lines
 
 
 def estimate_data(found: JobEstimate) -> Any:

@@ -40,7 +40,17 @@ def test_a_control_plane_alone_comes_up_and_ends(machine: Machine) -> None:
 def test_the_demonstration_ends_with_a_job_that_succeeded(machine: Machine) -> None:
     done = machine.run("make", "demo", limit=800)
     assert done.returncode == 0, done.stdout[-6000:]
-    assert re.search(r"^demo-\w+: Succeeded$", done.stdout, re.MULTILINE), done.stdout[-6000:]
+    ended = re.findall(r"^(demo-[\w-]+): Succeeded$", done.stdout, re.MULTILINE)
+    assert len(ended) == 3, done.stdout[-6000:]
+    printed = re.search(r"export KUBECONFIG=(\S+) FOURNOS_NAMESPACE=(\S+)", done.stdout)
+    assert printed, done.stdout[-6000:]
+    fournos = (".venv/bin/fournos", "--kubeconfig", printed[1], "-n", printed[2])
+    shown = machine.run(*fournos, "get", ended[0], limit=120).stdout
+    assert "throughput" in shown and "tokens/s" in shown, shown
+    compared = machine.run(*fournos, "compare", *ended, limit=120).stdout
+    assert re.search(r"throughput \(load=heavy, model=mock-8b\).* -\d\d\.\d%", compared), compared
+    trend = machine.run(*fournos, "trend", ended[0], limit=120).stdout
+    assert re.search(r"throughput +load=heavy model=mock-8b +3 ", trend), trend
 
 
 def test_no_component_of_the_cluster_missed_a_program(machine: Machine) -> None:

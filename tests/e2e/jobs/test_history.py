@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.history import BUSYBOX, archived, deployed, measuring
+from tests.e2e.history import BUSYBOX, archived, deployed, sample
 from tests.e2e.hub import Hub
 
 
@@ -59,8 +59,9 @@ def fournos(hub: Hub, *words: str) -> str:
 
 
 def test_what_a_run_measured_outlives_it(hub: Hub, history: None, operator_image_tag: str) -> None:
-    hub.apply(measuring(operator_image_tag))
-    hub.submit("measured", pipeline="measuring")
+    for one in sample(operator_image_tag):
+        hub.apply(one)
+    hub.submit("measured", pipeline="fournos-results-sample")
     assert hub.wait("measured", timeout=180)["phase"] == "Succeeded", hub.run(
         "logs", "-l", "fournos.dev/job-name=measured", "--all-containers", "--tail=20", check=False
     )
@@ -70,10 +71,16 @@ def test_what_a_run_measured_outlives_it(hub: Hub, history: None, operator_image
 
     shown = fournos(hub, "get", "measured")
     assert "Succeeded" in shown
-    assert json.loads(fournos(hub, "get", "measured", "-o", "json"))["spec"]["pipeline"] == "measuring"
+    assert (
+        json.loads(fournos(hub, "get", "measured", "-o", "json"))["spec"]["pipeline"]
+        == "fournos-results-sample"
+    )
     assert "measured" in fournos(hub, "list", "--all-time")
-    assert "throughput  12.5   tok/s" in fournos(hub, "results", "list", "measured")
-    assert fournos(hub, "artifacts", "get", "measured", "a.svg") == "plot\n"
+    (test,) = json.loads(fournos(hub, "results", "list", "measured", "-o", "json"))
+    assert {kpi["kpi_id"]: kpi["unit"] for kpi in test["kpis"]} == {"duration": "ms", "throughput": "MB/s"}
+    assert "throughput" in shown
+    assert fournos(hub, "artifacts", "get", "measured", "checksum.txt").endswith("-\n")
+    assert "results.yaml" in fournos(hub, "export", "measured", "--html")
 
 
 def test_the_log_of_a_run_outlives_it(hub: Hub, history: None) -> None:

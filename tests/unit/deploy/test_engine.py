@@ -164,8 +164,8 @@ def nothing_native(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_with_kind_nothing_native_is_built(nothing_native: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = Where(cluster="k", provider="kind")
 
-    async def submit(*arguments: Any) -> dict[str, Any]:
-        return {"metadata": {"name": "job"}, "status": {"phase": "Succeeded"}}
+    async def submit(*arguments: Any) -> list[dict[str, Any]]:
+        return [{"metadata": {"name": name}, "status": {"phase": "Succeeded"}} for name in "abc"]
 
     monkeypatch.setattr(demo.operator, "deploy", lambda *arguments, **options: None)
     monkeypatch.setattr(demo, "_submit", submit)

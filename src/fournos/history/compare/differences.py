@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final
@@ -51,8 +51,8 @@ def differences(subjects: Sequence[Subject]) -> tuple[Difference, ...]:
     """All differences between the subjects, those of the fingerprint first."""
     prints = [_fingerprint(subject.fingerprint) for subject in subjects]
     found = list(_section(Section.FINGERPRINT, prints))
-    found += _section(Section.SPEC, [dict(flat(_spec(subject.spec))) for subject in subjects])
-    found += _section(Section.PROVENANCE, [dict(flat(subject.provenance)) for subject in subjects])
+    found += _section(Section.SPEC, [_own(flat(_spec(subject.spec)), subject) for subject in subjects])
+    found += _section(Section.PROVENANCE, [_own(flat(subject.provenance), subject) for subject in subjects])
     found += _section(Section.HARDWARE, [dict(flat(subject.hardware)) for subject in subjects])
     return tuple(found)
 
@@ -68,6 +68,17 @@ def _section(section: Section, flat: Sequence[Mapping[str, str]]) -> Iterator[Di
         values = tuple(one.get(path, "") for one in flat)
         if len(set(values)) > 1:
             yield Difference(section, path, values)
+
+
+def _own(leaves: Iterable[tuple[str, str]], subject: Subject) -> dict[str, str]:
+    """Replaces the run's own name, as in parameters: it differs between any two runs and says nothing."""
+    name = subject.name
+
+    def common(value: str) -> str:
+        mine = bool(name) and (value == name or value.startswith(f"{name}-"))
+        return f"<job>{value[len(name) :]}" if mine else value
+
+    return {path: common(value) for path, value in leaves}
 
 
 def _fingerprint(found: Fingerprint) -> dict[str, str]:

@@ -162,8 +162,14 @@ def _images(task_runs: Iterable[Obj], pods: Iterable[Obj]) -> dict[str, dict[str
         for one in status_of(pod).get("containerStatuses") or ():
             if one.get("imageID"):
                 about = {"image": str(one.get("image") or ""), "imageID": str(one["imageID"])}
-                found[f"{_task(pod)}/{one.get('name')}"] = about
+                found[f"{_maker(pod)}/{one.get('name')}"] = about
     return found
+
+
+def _maker(pod: Obj) -> str:
+    """The task of a pod; that of a resolve Job has none, and a name that no other run has."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return "resolve" if any(one.get("kind") == "Job" for one in owners) else _task(pod)
 
 
 def _task(obj: Obj) -> str:

@@ -278,10 +278,21 @@ def hostile() -> Comparison:
     measured = [kpi(1, f"=cmd|{HOSTILE[:29]}"), curve(*points, kpi_id="curve<b>", y_unit=HOSTILE)]
     labels = {"a": HOSTILE}
     runs = [
-        run(name, *measured, labels=labels, provenance={HOSTILE: name})
+        run(name, *measured, labels=labels, provenance={HOSTILE: f"of {name}"})
         for name in (f"=1{HOSTILE}", f'"{HOSTILE}')
     ]
     return compare(runs, {})
+
+
+def test_the_names_of_the_runs_are_no_difference() -> None:
+    def about(name: str, other: str) -> Subject:
+        params = [{"value": name}, {"value": f"{name}-kubeconfig"}, {"value": other}]
+        return run(name, kpi(), provenance={"params": params}, spec={"env": {"JOB": name}})
+
+    assert differences([about("nightly-a", "x"), about("nightly-b", "x")]) == ()
+    (found,) = differences([about("a", "abc"), about("b", "bcd")])
+    assert (found.path, found.values) == ("params[2].value", ("abc", "bcd")), "part of another word is none"
+    assert len(differences([about("a", "b-x"), about("b", "b-x")])) == 1
 
 
 def test_html_is_self_contained_and_inert() -> None:

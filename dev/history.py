@@ -1,0 +1,46 @@
+"""Deploys the history into a local cluster: deploy/history with the image of this checkout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from dev import resources
+from dev.image import ROOT, Image
+from devcluster import Cluster, DevclusterError
+
+HOME = "fournos-history"
+_FOLDER = "deploy/history"
+
+
+def objects(image: str) -> list[dict[str, Any]]:
+    """Returns the manifests, with only image and volumes changed: the database lives as long as its pod."""
+    listed = yaml.safe_load((ROOT / _FOLDER / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]
+    found = [one for name in listed for one in resources.load(f"{_FOLDER}/{name}")]
+    shipped = [one for one in found if one["kind"] != "PersistentVolumeClaim"]
+    (deployment,) = (one for one in shipped if one["kind"] == "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    container["image"] = image
+    pod["volumes"] = [{"name": volume["name"], "emptyDir": {}} for volume in pod["volumes"]]
+    return shipped
+
+
+def deploy(cluster: Cluster, image: Image | str, *, limit: int = 120) -> None:
+    """Applies the manifests and waits until the API answers.  Raises DevclusterError."""
+    tag = image if isinstance(image, str) else image.tag
+    found = objects(tag)
+    resources.apply(cluster, [one for one in found if one["kind"] == "Namespace"])
+    resources.apply(cluster, [one for one in found if one["kind"] != "Namespace"])
+    words = ("--namespace", HOME)
+    try:
+        for command in (
+            ("rollout", "status", "deployment/fournos-history"),
+            # The API server forwards requests to it.
+            ("wait", "--for=condition=Available", "apiservice/v1.history.fournos.dev"),
+        ):
+            resources.kubectl(cluster, *words, *command, f"--timeout={limit}s", limit=limit + 10)
+    except DevclusterError as error:
+        output = resources.kubectl(cluster, *words, "logs", "deployment/fournos-history", "--tail=20")
+        raise DevclusterError(f"The history does not become ready: {error}\n{output}") from None

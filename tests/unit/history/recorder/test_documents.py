@@ -1,0 +1,33 @@
+"""The documents of an object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.history.recorder.context import Observed
+from fournos.history.recorder.documents import documents_of
+from fournos.history.records import Document
+from fournos.insight.children import TASK_LABEL, Children
+from fournos.kube.resource import Key
+
+
+def pod(name: str, owner: str, **labels: str) -> dict[str, Any]:
+    return {
+        "metadata": {
+            "name": name,
+            "labels": labels,
+            "ownerReferences": [{"kind": owner, "name": "x", "uid": "u", "controller": True}],
+        },
+        "status": {"containerStatuses": [{"name": "main", "image": "i", "imageID": f"sha256:{owner}"}]},
+    }
+
+
+def test_images_have_names_that_are_the_same_in_every_run() -> None:
+    job = {"metadata": {"name": "job", "namespace": "n", "uid": "u"}, "spec": {}}
+    pods = (pod("job-x7k2m-run-pod", "TaskRun", **{TASK_LABEL: "run"}), pod("job-resolve-abcde-fghij", "Job"))
+    seen = Observed(Key("n", "job"), FOURNOS_JOB, obj=job, found=Children(pods=pods))
+    assert documents_of(seen)[Document.PROVENANCE]["images"] == {
+        "run/main": {"image": "i", "imageID": "sha256:TaskRun"},
+        "resolve/main": {"image": "i", "imageID": "sha256:Job"},
+    }
