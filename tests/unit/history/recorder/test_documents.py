@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fournos.api.kinds import FOURNOS_JOB
+from fournos.history.fingerprint import fingerprint_of
 from fournos.history.recorder.context import Observed
 from fournos.history.recorder.documents import documents_of
 from fournos.history.records import Document
@@ -27,7 +28,7 @@ def test_images_have_names_that_are_the_same_in_every_run() -> None:
     job = {"metadata": {"name": "job", "namespace": "n", "uid": "u"}, "spec": {}}
     pods = (pod("job-x7k2m-run-pod", "TaskRun", **{TASK_LABEL: "run"}), pod("job-resolve-abcde-fghij", "Job"))
     seen = Observed(Key("n", "job"), FOURNOS_JOB, obj=job, found=Children(pods=pods))
-    assert documents_of(seen)[Document.PROVENANCE]["images"] == {
+    assert documents_of(seen, fingerprint_of(job, None))[Document.PROVENANCE]["images"] == {
         "run/main": {"image": "i", "imageID": "sha256:TaskRun"},
         "resolve/main": {"image": "i", "imageID": "sha256:Job"},
     }
