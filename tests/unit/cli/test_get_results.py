@@ -6,7 +6,7 @@ from fournos.history.api.wire import body
 from fournos.history.results.models import Kpi, ResultRecord
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import job
-from tests.unit.cli.test_stored import RUNS
+from tests.unit.cli.test_stored import RUNS, stored
 
 
 def served(*records: ResultRecord, phase: str = "Succeeded") -> Api:
@@ -22,6 +22,15 @@ def test_its_results_are_shown_when_the_history_has_them() -> None:
     place = lines.index("Results")
     assert lines[place + 1].split() == ["TEST", "KPI", "VALUE", "UNIT", "STATE"]
     assert lines[place + 2].split() == ["-", "tput", "7.5", "tok/s", "ok"]
+
+
+def test_of_a_job_that_is_gone_too() -> None:
+    gone = job("gone", "Failed")
+    api = stored()
+    record = ResultRecord(kpis=(Kpi(kpi_id="tput", value=7.5),))
+    path = f"{RUNS}/{gone['metadata']['uid']}/results"
+    api.stored[path] = body((record,), tuple[ResultRecord, ...])
+    assert "tput" in Program(api)("get", "gone").stdout
 
 
 def test_of_many_the_first_are_shown() -> None:
