@@ -160,13 +160,44 @@ async def test_the_recorder_archives_and_writes_nothing_else(who: As, server: Se
     await grant(server, who.namespace, "recorder", [status, runs])
     await who.may("user", "POST", who.jobs, job("victim"))
     path = f"{who.jobs}/victim/status"
-    archived = {"status": {"archivedAt": "2030-01-01T00:00:00Z"}}
+    now = "2030-01-01T00:00:00Z"
+    archived = {"status": {"archivedAt": now}}
     await who.may("recorder", "PATCH", path, archived)
+    await who.may("recorder", "PATCH", path, {"status": {"archivedAt": now, "suspectedAt": now}})
     for forged in ({"phase": "Succeeded"}, {"engineStatus": {"step": "x"}}, {"conditions": []}):
         await who.may_not("recorder", "PATCH", path, {"status": forged}, "status.archivedAt")
     for account in ("default", "user"):
-        await who.may_not(account, "PATCH", path, {"status": {"archivedAt": None}}, "status.engineStatus")
+        for field in ("archivedAt", "suspectedAt"):
+            await who.may_not(account, "PATCH", path, {"status": {field: None}}, "status.engineStatus")
     await who.may("fournos", "PATCH", path, {"status": {"archivedAt": None}})
+
+
+async def test_only_the_operator_makes_reruns_and_nobody_changes_what_they_are(who: As) -> None:
+    """A rerun counts as a repeat of another job, under the owner and the priority that it was made with."""
+
+    def rerun(name: str, **spec: Any) -> dict[str, Any]:
+        found = job(name, **spec)
+        found["metadata"]["labels"] = {"fournos.dev/confirms": "uid-of-another"}
+        return found
+
+    await who.may_not("user", "POST", who.jobs, rerun("forged"), "label fournos.dev/confirms")
+    await who.may("user", "POST", who.jobs, job("plain", owner="o"))
+    label = {"metadata": {"labels": {"fournos.dev/confirms": "uid-of-another"}}}
+    await who.may_not("user", "PATCH", f"{who.jobs}/plain", label, "label fournos.dev/confirms")
+    await who.may("fournos", "POST", who.jobs, rerun("real", owner="o"))
+    path = f"{who.jobs}/real"
+    for forged in (
+        {"spec": {"owner": "another"}},
+        {"spec": {"priority": "high"}},
+        {"spec": {"cluster": "another"}},
+        {"spec": {"env": {"A": "b"}}},
+        {"spec": {"executionEngine": {"forge": {"project": "evil"}}}},
+        {"spec": {"confirm": {"repeats": 5}}},
+    ):
+        await who.may_not("user", "PATCH", path, forged, "repeats its job")
+    await who.may_not("user", "PATCH", path, {"metadata": {"labels": None}}, "label fournos.dev/confirms")
+    await who.may("user", "PATCH", path, {"spec": {"shutdown": "Stop"}})
+    await who.may("user", "DELETE", path, {})
 
 
 async def test_a_resolver_fills_in_hardware_and_secrets_and_nothing_else(who: As) -> None:

@@ -17,6 +17,9 @@ DEFAULT_PIPELINE: Final = "fournos-full"
 MAX_ATTEMPTS_KEPT: Final = 20
 """Maximum number of entries of `status.attempts`; the oldest are removed first."""
 
+MAX_REPEATS: Final = 5
+"""Maximum number of reruns of a job."""
+
 Opaque = Annotated[
     dict[str, Any], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
 ]
@@ -90,6 +93,18 @@ class Retry(Model):
     )
 
 
+class Confirm(Model):
+    """What happens when the history suspects a regression."""
+
+    repeats: int = described(
+        "How many reruns measure the results again before anybody is alerted; 0: none.",
+        0,
+        minimum=0,
+        maximum=MAX_REPEATS,
+        format="int32",
+    )
+
+
 class FournosJobSpec(Model):
     """What is to run, and where."""
 
@@ -158,6 +173,10 @@ class FournosJobSpec(Model):
     )
     timeouts: Timeouts | None = described("Time limits of each run.")
     retry: Retry | None = described("Runs after a failed one; absent: none.")
+    confirm: Confirm | None = described(
+        "Reruns of a job whose results are suspected to be a regression; absent: the operator's setting. "
+        "They need a history."
+    )
     suspend: bool = described(
         "Hold the job back: it is not queued while this is true, and a run that is under way is stopped and "
         "queued again later.",
@@ -238,6 +257,15 @@ class FournosJobStatus(Model):
     retry_at: datetime | None = described("When the next attempt is queued.")
     archived_at: datetime | None = described(
         "When the history recorded the end of the job; written by its recorder."
+    )
+    suspected_at: datetime | None = described(
+        "When the history suspected a regression in the results; written by its recorder."
+    )
+    reruns: tuple[str, ...] = described(
+        "Names of the jobs that measure a suspected regression again.",
+        (),
+        maxItems=MAX_REPEATS,
+        list_type="atomic",
     )
 
 

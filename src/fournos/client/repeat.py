@@ -11,6 +11,7 @@ from fournos.client.submission import changed
 from fournos.insight.errors import ManifestError
 from fournos.insight.manifests import skeleton
 from fournos.insight.values import name_of, spec_of
+from fournos.jobs.names import CONFIRMS_LABEL
 from fournos.kube.resource import Obj
 
 RETRY_OF_ANNOTATION: Final = "fournos.dev/retry-of"
@@ -42,7 +43,8 @@ def repeat(job: Obj, changes: Mapping[str, Any]) -> tuple[dict[str, Any], Repeat
     made["metadata"] = {
         "generateName": f"{name[:_NAME_ROOM].rstrip('-.')}-",
         "namespace": meta["namespace"],
-        "labels": dict(meta.get("labels") or {}),
+        # A job that somebody submits again confirms nothing: only the operator may say so.
+        "labels": {name: one for name, one in (meta.get("labels") or {}).items() if name != CONFIRMS_LABEL},
         "annotations": {RETRY_OF_ANNOTATION: f"{name}/{meta['uid']}"},
     }
     made["spec"] = spec

@@ -20,7 +20,7 @@ OPERATOR: Final = Rights(
             CLUSTER,
             "patch",
             "fournosjobs/status.fournos.dev",
-            "status.archivedAt, and nothing else (policies)",
+            "status.archivedAt and suspectedAt, and nothing else (policies)",
         ),
         Right(CLUSTER, "create", "runs.history.fournos.dev", "by it the policy fournos-job-status knows it"),
         Right(

@@ -24,7 +24,7 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
-from fournos.jobs.names import ARCHIVED
+from fournos.jobs.names import ARCHIVED, RERUNS_CREATED
 from fournos.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
 from fournos.kube.resource import Obj, key_of
 from fournos.queueing.state import QueueState, view
@@ -67,12 +67,12 @@ def _said(job: Obj, *skip: str) -> tuple[str, ...]:
         text = one_line(found.get("message"))
         # Suspended and Retrying have negative polarity: False is their normal state.
         good = "False" if found.get("type") in ("Suspended", "Retrying") else "True"
-        # Whether the end is recorded explains nothing about the job.
+        # Whether the end is recorded, or measured again, explains nothing about the job.
         if (
             found.get("status") != good
             and text
             and text not in lines
-            and found["type"] not in (ARCHIVED, *skip)
+            and found["type"] not in (ARCHIVED, RERUNS_CREATED, *skip)
         ):
             lines.append(f"{found['type']}: {found.get('reason') or ''}: {text}".replace(": : ", ": "))
     return tuple(lines)

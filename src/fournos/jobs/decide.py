@@ -12,7 +12,7 @@ from datetime import datetime
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING, TERMINAL
-from fournos.jobs import archive
+from fournos.jobs import archive, confirm
 from fournos.jobs.context import Context, Observed
 from fournos.jobs.elsewhere import queue_only, sent_elsewhere
 from fournos.jobs.finish import after_end, finish
@@ -44,6 +44,7 @@ def decide(
         return Decision()
     ctx = Context(observed, facts, now, settings, template)
     archive.derive(ctx)
+    confirm.derive(ctx)
     if elsewhere:
         return Decision(retry=True) if facts.failure else queue_only(ctx)
     if (sent := sent_elsewhere(ctx)) is not None:

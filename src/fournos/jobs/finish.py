@@ -11,7 +11,7 @@ from fournos.api.conditions import is_true
 from fournos.api.durations import parse_duration, parse_ttl
 from fournos.api.fournosjob import Outcome
 from fournos.api.times import format_time
-from fournos.jobs import archive, names
+from fournos.jobs import archive, confirm, names
 from fournos.jobs.context import Context
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.queued import queue
@@ -45,6 +45,7 @@ def finish(ctx: Context, phase: str, message: str) -> Decision:
     ctx.draft.enter(phase, message).put(retryAt=None, stopRequestedAt=None)
     ctx.draft.event(phase, message, warning=phase == "Failed")
     archive.expect(ctx)
+    confirm.expect(ctx, phase)
     # A prebuilt Workload is finished afterwards, by `after_end`.  Its end is the signal to the manager
     # cluster that the job's status is final, so the status must be written first.
     return ctx.decision((*release(ctx), *copies))
@@ -90,8 +91,11 @@ def after_end(ctx: Context) -> Decision:
         # The deletions of a Workload and a resolve Job are events; a prebuilt Workload may need more steps.
         # A passed expiry is no deadline: the key would run on and on while such an event is missing.
         rests = expiry is None or ctx.now < expiry
-        settled = rests and not prebuilt_name(ctx.job)
+        # An answer to one of these writes may bring `status.suspectedAt`, without an event of its own.
+        settled = rests and not prebuilt_name(ctx.job) and not ctx.draft.is_unknown(names.RERUNS_CREATED)
         return Decision(tuple(steps), wake_at=expiry if rests else None, settled=settled)
+    if (reruns := confirm.rerun(ctx)) is not None:
+        return reruns
     if expiry is None:
         return Decision()
     if ctx.now >= expiry:

@@ -18,10 +18,22 @@ VAULT_ENTRY_LABEL = "fournos.dev/vault-entry"
 CLUSTER_ANNOTATION = "fournos.dev/cluster"
 RESOLVE_IMAGE_ANNOTATION = "fournos.dev/resolve-image"
 FINALIZER = "fournos.dev/run"
+"""The finalizer of a FournosJob, present only while a run of it is live."""
 ARCHIVED = "Archived"
 """The condition that derives from `status.archivedAt`."""
-"""The finalizer of a FournosJob, present only while a run of it is live."""
+RERUNS_CREATED = "RerunsCreated"
+"""The condition of a job whose suspected regression is worth reruns."""
+CONFIRMS_LABEL = "fournos.dev/confirms"
+"""Label of a rerun that confirms a suspected regression: the UID of the job, of its namespace.  Only the
+operator may set it (the policy fournos-job-confirms)."""
+RERUN_OF_ANNOTATION = "fournos.dev/rerun-of"
+"""The name of that job, for people."""
 
+MAX_NAME = 55
+"""The maximum length of a job's name.
+
+The longest derived name is `<job>-resolve`, which becomes a label of the resolve Job's pod (at most 63).
+"""
 LABEL_MAX = 63
 """The maximum length of a run's name: names of runs become label values."""
 
@@ -64,6 +76,12 @@ def attempt_name(job_name: str, attempt: int, uid: str = "") -> str:
 def attempt_names(job_name: str, attempt: int, uid: str) -> tuple[str, str]:
     """Returns both possible names of an attempt: the usual one, and the one with a digest of the UID."""
     return attempt_name(job_name, attempt), attempt_name(job_name, attempt, uid)
+
+
+def rerun_name(job_name: str, uid: str, number: int) -> str:
+    """Returns the name of a job's rerun, the same whenever it is asked for; at most MAX_NAME characters."""
+    suffix = f"-confirm{number}-{sha256(uid.encode()).hexdigest()[:8]}"
+    return job_name[: MAX_NAME - len(suffix)].rstrip("-.") + suffix
 
 
 def resolve_job_name(job_name: str) -> str:

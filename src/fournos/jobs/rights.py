@@ -11,6 +11,7 @@ OPERATOR: Final = Rights(
     "fournos",
     (
         Right(OWN, "get list watch patch delete", "fournosjobs.fournos.dev", "jobs; delete: spec.ttl"),
+        Right(OWN, "create", "fournosjobs.fournos.dev", "reruns of a suspected regression: spec.confirm"),
         Right(OWN, "patch update", "fournosjobs/status.fournos.dev", "update: the policy fournos-job-status"),
         Right(OWN, "update", "fournosjobs/finalizers.fournos.dev", "blockOwnerDeletion on OpenShift"),
         Right(OWN, OWNED, f"workloads.{KUEUE}", "a job's place in the queue"),

@@ -12,12 +12,8 @@ from typing import Final
 
 from fournos.api.durations import parse_duration
 from fournos.api.rules import Json, Rule, full_match, plain_rule, text_rule
+from fournos.jobs.names import MAX_NAME as MAX_NAME
 
-MAX_NAME: Final = 55
-"""The maximum length of a job's name.
-
-The longest derived name is `<job>-resolve`, which becomes a label of the resolve Job's pod (at most 63).
-"""
 MAX_LABEL: Final = 63
 MAX_GPU_TYPE: Final = 59
 """The maximum length of a GPU type: 63 characters after the slash of a resource name, less four of `gpu-`."""

@@ -8,6 +8,7 @@ from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from fournos.api.durations import parse_duration
+from fournos.api.fournosjob import MAX_REPEATS
 
 SecretPolicy = Literal["open", "listed"]
 
@@ -99,6 +100,16 @@ class JobSettings(BaseSettings):
     archive_deadline_sec: Annotated[float, Field(ge=0)] = Field(
         600.0,
         description="How long that deletion waits at most, counted from the end of spec.ttl (seconds)",
+    )
+    confirm_repeats: Annotated[int, Field(ge=0, le=MAX_REPEATS)] = Field(
+        0,
+        description="How many reruns a job without spec.confirm is worth whose results the history suspects "
+        "to be a regression; 0: none. Needs FOURNOS_HISTORY_ENABLED",
+    )
+    confirm_priority: str = Field(
+        "",
+        description="WorkloadPriorityClass of those reruns; empty: none, so that they come after all jobs "
+        "that have one",
     )
     secret_policy: SecretPolicy = Field(
         "open",

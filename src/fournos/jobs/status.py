@@ -78,6 +78,19 @@ class StatusDraft(Draft):
     def archived_at(self) -> datetime | None:
         return self._read("archivedAt").archived_at
 
+    @property
+    def suspected_at(self) -> datetime | None:
+        return self._read("suspectedAt").suspected_at
+
+    @property
+    def observed_generation(self) -> int | None:
+        return self._read("observedGeneration").observed_generation
+
+    @property
+    def resolved_hardware(self) -> Mapping[str, Any]:
+        """The hardware that resolving came to, as JSON; empty if there is none."""
+        return (self._status.get("resolved") or {}).get("hardware") or {}
+
     # --- changing ---
 
     def enter(self, phase: str, message: str) -> Self:
@@ -89,6 +102,7 @@ class StatusDraft(Draft):
             self._status["phase"] = phase
             # What was recorded before is not the end that this phase leads to, or is.
             self._status.pop("archivedAt", None)
+            self._status.pop("suspectedAt", None)
         return self.set_message(message)
 
     def started_running(self, at: datetime) -> Self:

@@ -56,6 +56,9 @@ class Draft:
     def reason_of(self, type_: str) -> str:
         return str(self._condition(type_).get("reason") or "")
 
+    def is_unknown(self, type_: str) -> bool:
+        return self._condition(type_).get("status") == "Unknown"
+
     def is_true(self, type_: str) -> bool:
         return self._condition(type_).get("status") == "True"
 

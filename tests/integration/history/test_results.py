@@ -16,13 +16,14 @@ from fournos.history.fingerprint import Fingerprint
 from fournos.history.records import Ending, Record, Run
 from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged
 from fournos.history.regressions.judge import judge
-from fournos.history.regressions.series import CONFIRMS_LABEL, Basis, Kind, State
+from fournos.history.regressions.series import Basis, Kind, State
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.store import Store
 from fournos.history.store.result_rows import Stored
 from fournos.history.store.results import Results
 from fournos.history.store.results_schema import result_records, scalars
 from fournos.history.store.verdicts import Verdicts
+from fournos.jobs.names import CONFIRMS_LABEL
 from tests.history import CLUSTER, NAMESPACE_UID, a_run, at, ended
 
 PRINT = "f00d"

@@ -41,6 +41,7 @@ WEBHOOK, METRICS, VAULT = (
     f"tests/unit/{name}/test_settings.py" for name in ("runtime/webhook", "runtime/metrics_server", "vault")
 )
 ARCHIVE, HISTORY = "tests/unit/jobs/test_archive.py", "tests/unit/history/recorder/test_settings.py"
+CONFIRM = "tests/unit/jobs/test_confirm.py"
 STORE, API = "tests/unit/history/test_store_settings.py", "tests/unit/history/api/test_tasks.py"
 LOGS = "tests/unit/history/recorder/test_logs.py"
 REGISTERED = (WEBHOOK, "test_the_service_and_the_secret")
@@ -80,6 +81,8 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "hardware_required": (JOBS, "test_a_shared_job_without_gpus_runs_where_the_setting_allows_it"),
         "validation_image": (JOBS, "test_the_connectivity_check_has_the_pipelines_image_or_the_settings"),
         "secret_policy": ("tests/unit/jobs/test_allow.py", "test_without_a_list_the_setting_counts"),
+        "confirm_repeats": (CONFIRM, "test_the_default_number_of_reruns"),
+        "confirm_priority": (CONFIRM, "test_the_priority_of_reruns"),
         "secrets_kept": (JOBS, "test_how_long_copies_of_secrets_are_kept"),
         "history_enabled": (ARCHIVE, "test_without_a_history_nothing_changes"),
         "archive_deadline_sec": (

@@ -30,6 +30,10 @@ class Archive(Protocol):
 
     async def waits(self, identity: Identity) -> tuple[Interval, ...]: ...
 
+    async def suspected(self, identity: Identity) -> bool:
+        """True if the results of this run are suspected to be a regression, compared with earlier runs."""
+        ...
+
     def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]: ...
 
 
@@ -57,6 +61,13 @@ class Write(Custom):
     versions: tuple[str, ...] = ()
     gone: bool = False
     """True: the object does not exist any more, so the journal forgets the run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compare(Custom):
+    """Compares the results of a run that has ended with those of earlier runs."""
+
+    identity: Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +123,9 @@ def executors(
             quota = step.record.documents.get(Document.QUOTA) or {}
             journal.put(Stored(step.record.run, step.record.waits, step.digest, step.versions, quota))
 
+    async def compare(step: Compare, api: Api) -> None:
+        journal.compared(step.identity, await archive.suspected(step.identity))
+
     async def remember(step: Remember, api: Api) -> None:
         journal.remember(step.identity, step.waits, step.quota)
 
@@ -131,6 +145,7 @@ def executors(
         LoadOpen: load_open,
         Load: load,
         Write: write,
+        Compare: compare,
         Remember: remember,
         Forget: forget,
         FollowLogs: follow_logs,

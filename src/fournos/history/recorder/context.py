@@ -38,6 +38,8 @@ class Observed:
     """The resourceVersions of the object and of all that its documents show."""
     stored: Stored | None = None
     """What is recorded of the object."""
+    suspected: bool | None = None
+    """Whether the results of an ended job are suspected to be a regression; None: not compared yet."""
     known: bool = True
     """False: an earlier process may have recorded the object, and the journal has not looked."""
     loaded_at: datetime | None = None

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from fournos.history.records import Identity, Interval, Record, Run
 from fournos.history.store.errors import StoreUnavailableError, StoreUsageError
+from fournos.history.store.review import suspects_regression
 from fournos.history.store.store import Store
 from fournos.kube.errors import ServerError
 
@@ -41,6 +42,10 @@ class DatabaseArchive:
     async def waits(self, identity: Identity) -> tuple[Interval, ...]:
         with _translated():
             return await (await self._opened()).waits(identity)
+
+    async def suspected(self, identity: Identity) -> bool:
+        with _translated():
+            return await suspects_regression(await self._opened(), identity)
 
     async def open_runs(self, cluster: str, kind: str) -> AsyncIterator[Run]:
         with _translated():

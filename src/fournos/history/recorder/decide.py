@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from fournos.api.conditions import condition
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Phase
 from fournos.api.times import format_time
@@ -36,6 +37,7 @@ from fournos.insight.causes import Cause
 from fournos.insight.queue_reasons import Words, in_queue
 from fournos.insight.reasons import explain
 from fournos.insight.values import status_of
+from fournos.jobs.names import RERUNS_CREATED
 from fournos.kube.resource import key_of, uid_of
 from fournos.runtime.decision import Decision, Facts
 from fournos.runtime.steps import Patch, Step
@@ -198,7 +200,8 @@ def _reason(seen: Observed, life: Life, now: datetime) -> Reason | None:
 def _archived(seen: Observed, now: datetime, settings: HistorySettings) -> tuple[Step, ...]:
     """Returns the patch that lets the operator delete the job; only this version of it is recorded.
 
-    It waits for the logs, as the deletion takes the pods away.
+    It waits for the logs, as the deletion takes the pods away.  The results of a job that is worth reruns are
+    compared first: the verdict is in the same patch.
     """
     obj = seen.obj
     assert obj is not None
@@ -207,5 +210,10 @@ def _archived(seen: Observed, now: datetime, settings: HistorySettings) -> tuple
     if _hand_over_at(seen, now, settings) is not None:
         return ()
     meta = {"uid": uid_of(obj), "resourceVersion": obj["metadata"]["resourceVersion"]}
-    body = {"metadata": meta, "status": {"archivedAt": format_time(now)}}
+    status = {"archivedAt": format_time(now)}
+    if (condition(obj, RERUNS_CREATED) or {}).get("status") == "Unknown":
+        if seen.suspected is None:
+            return (archive.Compare(seen.identity),)
+        status |= {"suspectedAt": format_time(now)} if seen.suspected else {}
+    body = {"metadata": meta, "status": status}
     return (Patch(FOURNOS_JOB, key_of(obj), body, subresource="status"),)

@@ -23,6 +23,7 @@ _REVISIONS: Final = frozenset(
 )
 """Keys of `status.engineStatus`, and ends of annotations, by which an engine reports what it ran."""
 _MOST_PROBLEMS: Final = 50
+_OWN: Final = frozenset({"archivedAt", "suspectedAt"})
 _BOOKKEEPING: Final = frozenset({"managedFields", "finalizers", "resourceVersion"})
 
 
@@ -64,12 +65,12 @@ def results_of(seen: Observed) -> Checked:
 def _document(obj: Obj) -> Obj:
     """Returns the object without bookkeeping.
 
-    That is managedFields, finalizers, the version, and the time at which it was archived, which follows from
-    this record: a change of these alone is not worth another one.
+    That is managedFields, finalizers, the version, and what the recorder itself writes: a change of these
+    alone is not worth another record.
     """
     status = obj.get("status") or {}
     meta = {name: value for name, value in obj["metadata"].items() if name not in _BOOKKEEPING}
-    return {**obj, "metadata": meta, "status": {k: v for k, v in status.items() if k != "archivedAt"}}
+    return {**obj, "metadata": meta, "status": {k: v for k, v in status.items() if k not in _OWN}}
 
 
 def _tasks(seen: Observed) -> list[dict[str, Any]]:

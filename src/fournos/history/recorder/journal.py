@@ -48,6 +48,7 @@ class Journal:
         """When this process last wrote a run."""
         self._runs: dict[str, Stored] = {}
         self._missing: set[str] = set()
+        self._suspected: dict[str, bool] = {}
         self._by_key: dict[Key, dict[str, None]] = {}
 
     def opened(self, found: Iterable[tuple[Run, tuple[Interval, ...]]], now: datetime) -> None:
@@ -68,6 +69,14 @@ class Journal:
     def is_missing(self, uid: str) -> bool:
         return uid in self._missing
 
+    def compared(self, identity: Identity, suspected: bool) -> None:
+        """Notes whether the results of a run are suspected to be a regression."""
+        self._suspected[identity.uid] = suspected
+
+    def suspected(self, uid: str) -> bool | None:
+        """True if a regression is suspected; None if the results have not been compared."""
+        return self._suspected.get(uid)
+
     def at(self, key: Key) -> tuple[Stored, ...]:
         """Returns the runs of this name; of a name that was used again there can be several."""
         return tuple(self._runs[uid] for uid in self._by_key.get(key, ()))
@@ -85,6 +94,7 @@ class Journal:
 
     def forget(self, identity: Identity) -> None:
         """Drops a run that is over and whose object is gone."""
+        self._suspected.pop(identity.uid, None)
         found = self._runs.pop(identity.uid, None)
         if found is not None:
             uids = self._by_key[found.run.key]
@@ -110,4 +120,5 @@ class Journal:
         self.since = self.alive_until = self.written_at = None
         self._runs.clear()
         self._missing.clear()
+        self._suspected.clear()
         self._by_key.clear()

@@ -170,6 +170,7 @@ class Observer:
             events=events,
             versions=tuple(str(one["metadata"].get("resourceVersion")) for one in shown),
             stored=stored,
+            suspected=journal.suspected(uid),
             known=stored is not None or journal.is_missing(uid),
             gap=self._gap(obj, stored),
             gone=gone,

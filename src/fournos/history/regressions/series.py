@@ -7,10 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
-
-CONFIRMS_LABEL: Final = "fournos.dev/confirms"
-"""Label of a run that repeats another one to confirm a suspicion: the UID of that run, of its namespace."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, FromClause, Select, Table, and_, func, literal, select
 
-from fournos.history.regressions.series import CONFIRMS_LABEL
 from fournos.history.store.results_schema import result_records, series
 from fournos.history.store.schema import Time, labels, runs
+from fournos.jobs.names import CONFIRMS_LABEL
 
 
 def newest_points(

@@ -29,6 +29,9 @@ class FakeArchive:
         self.documents: dict[Identity, dict[Document, Any]] = {}
         self.results: dict[Identity, dict[str, ResultRecord]] = {}
         self.commits: list[Record] = []
+        self.compared: list[Identity] = []
+        self.suspects = False
+        """Whether the results of all jobs are suspected to be a regression."""
         self.server: Server | None = None
         self.logs: set[tuple[str, str]] = set()
         """The containers whose logs are stored to their end."""
@@ -55,6 +58,11 @@ class FakeArchive:
     async def get(self, identity: Identity) -> Run | None:
         self._answer()
         return self.runs.get(identity)
+
+    async def suspected(self, identity: Identity) -> bool:
+        self._answer()
+        self.compared.append(identity)
+        return self.suspects
 
     async def waits(self, identity: Identity) -> tuple[Interval, ...]:
         self._answer()
@@ -87,6 +95,9 @@ class Archives:
 
     async def get(self, identity: Identity) -> Run | None:
         return await self.current.get(identity)
+
+    async def suspected(self, identity: Identity) -> bool:
+        return await self.current.suspected(identity)
 
     async def waits(self, identity: Identity) -> tuple[Interval, ...]:
         return await self.current.waits(identity)

@@ -324,3 +324,69 @@ async def test_the_time_without_a_recorder_is_unknown_in_the_ledger() -> None:
     await life._quiet()
     causes = [one.cause for one in story.archive.ledgers[story.row.identity]]
     assert Cause.UNKNOWN in causes and causes[-1] is not Cause.UNKNOWN
+
+
+# --- reruns ---------------------------------------------------------------------------------------------
+
+CONFIRM = {"confirm": {"repeats": 1}}
+
+
+class Suspicious(Story):
+    """A history that suspects the results of every job."""
+
+    def __init__(self, *, suspects: bool = True, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        begin = self.scenario.setup
+
+        def suspicious(server: Server) -> None:
+            begin(server)
+            self.archive.suspects = suspects
+
+        self.scenario = replace(self.scenario, setup=suspicious)
+
+
+def statuses(server: Server) -> list[Any]:
+    """The status of the job each time it changed."""
+    seen = (one.object for one in server.history if one.resource == FOURNOS_JOB)
+    return [one.get("status") or {} for one in seen if one["metadata"]["name"] == "job"]
+
+
+async def test_a_suspected_regression_is_in_the_patch_that_archives_and_is_run_again() -> None:
+    story = Suspicious(spec={**CONFIRM, "ttl": None})
+    life = await story.run()
+    first = next(one for one in statuses(life.server) if "archivedAt" in one or "suspectedAt" in one)
+    assert first["suspectedAt"] == first["archivedAt"], "one write, and no more than without"
+    (again,) = job(life.server)["status"]["reruns"]
+    rerun = job(life.server, again)
+    assert rerun["status"]["archivedAt"] and "suspectedAt" not in rerun["status"]
+    assert story.archive.compared == [story_of("job", story).identity], "the rerun is not compared"
+    assert (
+        story_of(again, story).labels["fournos.dev/confirms"]
+        == rerun["metadata"]["labels"]["fournos.dev/confirms"]
+    )
+
+
+async def test_what_is_not_suspected_is_archived_alone() -> None:
+    story = Suspicious(suspects=False, spec=CONFIRM)
+    life = await story.run()
+    assert "suspectedAt" not in job(life.server)["status"]
+    assert len(archived_in(life.server)) == 1
+    assert len(story.archive.compared) == 1
+
+
+async def test_a_job_without_confirm_is_not_compared() -> None:
+    story = Suspicious()
+    life = await story.run()
+    assert story.archive.compared == []
+    assert "suspectedAt" not in job(life.server)["status"]
+
+
+@pytest.mark.parametrize("how", DISTURBED)
+async def test_every_disturbance_of_a_comparison_ends_alike(how: str) -> None:
+    story = Suspicious(suspects=False, spec={**CONFIRM, "ttl": None}, down=(5.0, 60.0))
+    assert await DISTURBED[how](story.scenario) > 0
+
+
+def story_of(name: str, story: Story) -> Run:
+    (found,) = (run for run in story.archive.runs.values() if run.name == name)
+    return found

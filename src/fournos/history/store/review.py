@@ -1,0 +1,45 @@
+"""Judges the results of stored runs when a run has ended."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fournos.history.records import Identity, Run
+from fournos.history.regressions.baseline import baseline_values
+from fournos.history.regressions.judge import Report, judge
+from fournos.history.regressions.series import Kind, State
+from fournos.history.store.results import Results
+from fournos.history.store.store import Store
+from fournos.history.store.verdicts import Verdicts
+from fournos.jobs.names import CONFIRMS_LABEL
+
+REVIEWED = 200
+"""The newest runs of each series that are judged."""
+
+
+async def review(store: Store, namespace_uid: str, fingerprint: str) -> Report:
+    """Judges the series of a fingerprint by the runs of one namespace, and by its pinned baseline."""
+    results = Results(store)
+    series = await results.series(fingerprint, (namespace_uid,), newest=REVIEWED)
+    pinned = await Verdicts(store).baseline(namespace_uid, fingerprint)
+    records = await results.of(pinned.run.identity) if pinned else ()
+    return await asyncio.to_thread(judge, series, baseline_values(fingerprint, records))
+
+
+async def suspects_regression(store: Store, identity: Identity) -> bool:
+    """True if the newest results of this run are worse than the noise of earlier ones.
+
+    Only then reruns are worth their time: not for an improvement, nor for a rerun itself.
+    """
+    run = await store.get(identity)
+    if run is None or not _is_judged(run) or not await Results(store).of(identity):
+        return False
+    found = await review(store, run.namespace_uid, run.fingerprint)
+    return any(
+        one.run == identity.text and one.kind is Kind.REGRESSION and one.state is not State.REFUTED
+        for one in found.findings
+    )
+
+
+def _is_judged(run: Run) -> bool:
+    return run.phase == "Succeeded" and bool(run.fingerprint) and CONFIRMS_LABEL not in run.labels
