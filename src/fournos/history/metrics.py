@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+from fournos.history.regressions.series import Kind
+from fournos.history.regressions.standing import Standing, counts
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import Counter, Gauge, Metric
 
@@ -17,7 +20,27 @@ BLOB_BYTES: Final = Gauge("fournos_history_blob_bytes", "Size of all logs and ar
 RUNS: Final = Gauge("fournos_history_runs", "Runs in the history.")
 EXPIRED: Final = Counter("fournos_history_expired_total", "Runs that the retention has deleted.")
 
-METRICS: Final[tuple[Metric, ...]] = (DATABASE_BYTES, DOCUMENT_BYTES, BLOB_BYTES, RUNS, EXPIRED)
+CHANGES: Final = Gauge(
+    "fournos_history_changes",
+    "Recent changes of results that nobody has acknowledged, grouped by the run that they began with: "
+    "Regression, Improvement or Change; Suspected, Confirming (reruns are under way) or Confirmed.",
+    ("job_namespace", "kind", "state"),
+)
+SILENT: Final = Gauge(
+    "fournos_history_silent_series",
+    "KPIs that come no more: no run for three times the usual interval, or the newest run lacks them.",
+    ("job_namespace",),
+)
+
+METRICS: Final[tuple[Metric, ...]] = (
+    DATABASE_BYTES,
+    DOCUMENT_BYTES,
+    BLOB_BYTES,
+    RUNS,
+    EXPIRED,
+    CHANGES,
+    SILENT,
+)
 
 
 def report(metrics: Metrics, *, database: int, documents: int, blobs: int, runs: int, expired: int) -> None:
@@ -27,3 +50,14 @@ def report(metrics: Metrics, *, database: int, documents: int, blobs: int, runs:
     metrics.set(DOCUMENT_BYTES, documents)
     metrics.set(BLOB_BYTES, blobs)
     metrics.set(RUNS, runs)
+
+
+def report_changes(metrics: Metrics, found: Mapping[str, Sequence[Standing]]) -> None:
+    """Sets the changes and the silent series, by namespace."""
+    metrics.clear(CHANGES)
+    metrics.clear(SILENT)
+    for namespace, standings in found.items():
+        for kind in Kind:
+            for state, number in counts(kind, standings).items():
+                metrics.set(CHANGES, number, namespace, str(kind), state)
+        metrics.set(SILENT, sum(one.silent for one in standings), namespace)

@@ -39,6 +39,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
     from fournos.history.api.tasks import api_tasks
     from fournos.history.estimates.predictor import live_estimator, predict_forever
     from fournos.history.recorder.database import DatabaseArchive
+    from fournos.history.store.patrol import watch_results
     from fournos.history.store.retention import Limits, patrol
 
     archive = DatabaseArchive(settings.database_url)
@@ -79,6 +80,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
     background: dict[str, Callable[[], Awaitable[None]]] = {
         "history-database": archive.run,
         "history-retention": retention,
+        "history-changes": partial(watch_results, archive.recording, metrics, clock),
         "history-predictions": partial(predict_forever, estimator, archive.recording, clock),
     }
     if logs is not None:

@@ -1,0 +1,71 @@
+"""What there is to tell of a fingerprint: changes that nobody has acknowledged, and silent series.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged
+from fournos.history.regressions.group import group, runs_in_order
+from fournos.history.regressions.judge import Report
+from fournos.history.regressions.series import Finding, Kind, Series, State
+from fournos.history.regressions.silent import silences
+
+RECENT: Final = timedelta(days=14)
+"""Older changes are no news; `fournos trend` shows them."""
+CONFIRMING: Final = "Confirming"
+"""The state of a suspected group whose reruns have not ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The recent groups of changes of one fingerprint by kind and state, and its silent series."""
+
+    groups: tuple[tuple[str, str], ...] = ()
+    """Kind and state of each; a state of `State`, or CONFIRMING."""
+    silent: int = 0
+
+
+def standing(
+    series: Sequence[Series],
+    report: Report,
+    known: Sequence[Acknowledgement],
+    under_way: AbstractSet[str],
+    now: datetime,
+    *,
+    pinned_at: datetime | None = None,
+) -> Standing:
+    """Counts the groups, so that a cause which moves many KPIs counts once.
+
+    `under_way` are the runs that have reruns which have not ended.  What is refuted or acknowledged is left
+    out.
+    """
+    by_id = {one.id: one for one in series}
+    open_ = [
+        one
+        for one in report.findings
+        if one.state is not State.REFUTED
+        and now - one.at <= RECENT
+        and acknowledged(one, by_id[one.series], known, pinned_at) is None
+    ]
+    groups = group(open_, runs_in_order(series))
+    states = tuple((str(one.kind), _state(one.state, one.findings, under_way)) for one in groups)
+    return Standing(states, len(silences(series, now)))
+
+
+def _state(state: State, findings: Iterable[Finding], under_way: AbstractSet[str]) -> str:
+    held = state is State.SUSPECTED and any(one.run in under_way for one in findings)
+    return CONFIRMING if held else str(state)
+
+
+def counts(kind: Kind, found: Iterable[Standing]) -> dict[str, int]:
+    """The number of groups of a kind by state; the states without one are 0."""
+    result = dict.fromkeys((str(State.SUSPECTED), CONFIRMING, str(State.CONFIRMED)), 0)
+    for one in found:
+        for name, state in one.groups:
+            if name == kind:
+                result[state] += 1
+    return result

@@ -1,0 +1,97 @@
+"""Looks regularly for what changed in the results of all fingerprints, and reports it as metrics."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy import func, select
+
+from fournos.history.metrics import report_changes
+from fournos.history.regressions.baseline import baseline_values
+from fournos.history.regressions.judge import judge
+from fournos.history.regressions.standing import RECENT, Standing, standing
+from fournos.history.store.errors import StoreUnavailableError
+from fournos.history.store.results import Results
+from fournos.history.store.results_schema import result_records
+from fournos.history.store.review import REVIEWED
+from fournos.history.store.schema import labels, runs
+from fournos.history.store.store import Store
+from fournos.history.store.verdicts import Verdicts
+from fournos.jobs.names import CONFIRMS_LABEL
+from fournos.runtime.clock import Clock
+from fournos.runtime.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+INTERVAL: Final = 300.0
+"""Seconds between two looks."""
+WATCHED: Final = 6 * RECENT
+"""Fingerprints without results for this time are over: their series are silent for good reason."""
+MOST: Final = 500
+"""Fingerprints that are judged, those with the newest results."""
+
+
+async def watch_results(
+    opened: Callable[[], Awaitable[Store]], metrics: Metrics, clock: Clock, *, interval: float = INTERVAL
+) -> None:
+    """Sets the metrics of changes until cancelled.  `opened()` returns the store of the leader."""
+    store = await opened()
+    while True:
+        try:
+            report_changes(metrics, await standings(store, clock.now()))
+        except StoreUnavailableError as error:
+            log.warning("results are not judged now: %s", error)
+        await asyncio.sleep(interval)
+
+
+async def standings(store: Store, now: datetime) -> dict[str, list[Standing]]:
+    """Returns what there is to tell of each fingerprint, by the name of its namespace."""
+    found: dict[str, list[Standing]] = {}
+    under_way = await _under_way(store)
+    for namespace, uid, fingerprint in await _fingerprints(store, now - WATCHED):
+        found.setdefault(namespace, []).append(await _standing(store, uid, fingerprint, under_way, now))
+    return found
+
+
+async def _standing(
+    store: Store, namespace_uid: str, fingerprint: str, under_way: frozenset[str], now: datetime
+) -> Standing:
+    results, verdicts = Results(store), Verdicts(store)
+    series = await results.series(fingerprint, (namespace_uid,), newest=REVIEWED)
+    pinned = await verdicts.baseline(namespace_uid, fingerprint)
+    records = await results.of(pinned.run.identity) if pinned else ()
+    report = await asyncio.to_thread(judge, series, baseline_values(fingerprint, records))
+    known = await verdicts.acknowledged([one.id for one in series], (namespace_uid,))
+    return standing(series, report, known, under_way, now, pinned_at=pinned.at if pinned else None)
+
+
+async def _fingerprints(store: Store, since: datetime) -> list[tuple[str, str, str]]:
+    """Namespace, its UID and fingerprint of the series with results since then."""
+    newest = func.max(result_records.c.at)
+    where = (runs.c.namespace, runs.c.namespace_uid, runs.c.fingerprint)
+    statement = (
+        select(*where)
+        .join(result_records, result_records.c.run_id == runs.c.id)
+        .where(result_records.c.at >= since, runs.c.fingerprint != "")
+        .group_by(*where)
+        .order_by(newest.desc(), *where)
+        .limit(MOST)
+    )
+    async with store.reading() as connection:
+        return [(row[0], row[1], row[2]) for row in (await connection.execute(statement)).all()]
+
+
+async def _under_way(store: Store) -> frozenset[str]:
+    """The runs, as texts, that have reruns which have not ended."""
+    statement = (
+        select(runs.c.cluster, runs.c.namespace, labels.c.value)
+        .join(labels, labels.c.run_id == runs.c.id)
+        .where(labels.c.name == CONFIRMS_LABEL, runs.c.closed_at.is_(None))
+    )
+    async with store.reading() as connection:
+        rows = (await connection.execute(statement)).all()
+    return frozenset(f"{cluster}/{namespace}/{uid}" for cluster, namespace, uid in rows)

@@ -1,0 +1,73 @@
+"""What changed in the stored results of all namespaces, on both databases."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from fournos.history import metrics as table
+from fournos.history.records import Record
+from fournos.history.regressions.acknowledge import Acknowledgement
+from fournos.history.regressions.standing import CONFIRMING
+from fournos.history.store import Store
+from fournos.history.store.patrol import standings, watch_results
+from fournos.history.store.review import review
+from fournos.history.store.verdicts import Verdicts
+from fournos.jobs.names import CONFIRMS_LABEL
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.metrics_table import RUNTIME
+from tests.history import NAMESPACE_UID, a_run, at
+from tests.integration.history.test_review import history, measured
+from tests.waiting import until
+
+SUSPECTED = ("Regression", "Suspected")
+
+
+async def groups(store: Store) -> dict[str, list[Any]]:
+    found = await standings(store, at(60))
+    return {namespace: [one.groups for one in each] for namespace, each in found.items()}
+
+
+async def test_each_namespace_is_judged_by_its_own_runs(store: Store) -> None:
+    await history(store)
+    await measured(store, 20, 60)
+    assert await groups(store) == {"bench": [(SUSPECTED,)]}
+    assert await standings(store, at(60 + 86400 * 100)) == {}, "a benchmark that is over"
+
+
+async def test_reruns_hold_a_suspicion_until_they_have_ended(store: Store) -> None:
+    await history(store)
+    bad = await measured(store, 20, 60)
+    rerun = a_run(21, identity=type(bad)("here", "bench", "r1"), labels={CONFIRMS_LABEL: bad.uid})
+    await store.record(Record(rerun))
+    assert await groups(store) == {"bench": [(("Regression", CONFIRMING),)]}
+    for number, uid in ((21, "r1"), (22, "r2")):
+        await measured(store, number, 61, uid=uid, labels={CONFIRMS_LABEL: bad.uid}, resource_version=500)
+    assert await groups(store) == {"bench": [(("Regression", "Confirmed"),)]}
+
+
+async def test_what_is_acknowledged_is_quiet(store: Store) -> None:
+    await history(store)
+    await measured(store, 20, 60)
+    (finding,) = (await review(store, NAMESPACE_UID, "f")).findings
+    await Verdicts(store).acknowledge(NAMESPACE_UID, Acknowledgement.of(finding, "meant", "me", at(30)))
+    assert await groups(store) == {"bench": [()]}
+
+
+async def test_the_metrics_are_set_by_the_leader(store: Store) -> None:
+    await history(store)
+    await measured(store, 20, 60)
+    metrics, clock = Metrics((*RUNTIME, *table.METRICS)), type("Clock", (), {"now": lambda self: at(60)})()
+    opened: asyncio.Future[Store] = asyncio.get_running_loop().create_future()
+
+    async def leader() -> Store:
+        return await opened
+
+    task = asyncio.create_task(watch_results(leader, metrics, clock, interval=0.01))
+    await asyncio.sleep(0)
+    assert b"fournos_history_changes{" not in metrics.render(), "a standby judges nothing"
+    opened.set_result(store)
+    await until(lambda: b"fournos_history_changes{" in metrics.render(), "no metrics")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert metrics.value("fournos_history_changes", "bench", *SUSPECTED) == 1

@@ -1,0 +1,96 @@
+"""What there is to tell of a fingerprint, each cause once."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from fournos.history import metrics as table
+from fournos.history.regressions.acknowledge import Acknowledgement
+from fournos.history.regressions.judge import judge
+from fournos.history.regressions.series import Kind, Point, Series
+from fournos.history.regressions.standing import CONFIRMING, Standing, counts, standing
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.metrics_table import RUNTIME
+
+NOW = datetime(2026, 1, 20, tzinfo=UTC)
+QUIET = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 100.8, 99.2, 100.1, 99.9, 100.4, 99.6]
+
+
+def series(*values: float, name: str = "tput", better: bool | None = True) -> Series:
+    """The newest value is of an hour ago; there is one each hour."""
+    points = tuple(
+        Point(f"c/n/{index}", NOW - timedelta(hours=len(values) - index), value)
+        for index, value in enumerate(values)
+    )
+    return Series(name, name, points, "s", better)
+
+
+def of(
+    *found: Series,
+    known: tuple[Acknowledgement, ...] = (),
+    under_way: frozenset[str] = frozenset(),
+    now: datetime = NOW,
+) -> Standing:
+    return standing(found, judge(found), known, under_way, now)
+
+
+def test_noise_is_nothing() -> None:
+    assert of(series(*QUIET)) == Standing()
+
+
+def test_a_suspicion_is_held_while_its_reruns_are_under_way() -> None:
+    bad = series(*QUIET, 60.0)
+    assert of(bad).groups == (("Regression", "Suspected"),)
+    assert of(bad, under_way=frozenset({"c/n/12"})).groups == (("Regression", CONFIRMING),)
+    assert of(bad, under_way=frozenset({"c/n/3"})).groups == (("Regression", "Suspected"),)
+
+
+def repeated(*values: float) -> Series:
+    bad = series(*QUIET, 60.0)
+    more = tuple(
+        Point(f"c/n/r{number}", NOW, value, confirms="c/n/12") for number, value in enumerate(values)
+    )
+    return Series(bad.id, bad.kpi_id, bad.points + more, bad.unit, bad.higher_is_better)
+
+
+def test_the_reruns_decide() -> None:
+    assert of(repeated(61.0, 60.5)).groups == (("Regression", "Confirmed"),)
+    assert of(repeated(100.0, 99.5)).groups == (), "refuted"
+
+
+def test_one_cause_of_many_kpis_counts_once_and_improvements_count() -> None:
+    both = (series(*QUIET, 60.0), series(*QUIET, 60.0, name="other"))
+    assert of(*both).groups == (("Regression", "Suspected"),)
+    assert of(series(*QUIET, 160.0)).groups == (("Improvement", "Suspected"),)
+    assert of(series(*QUIET, 160.0, better=None)).groups == (("Change", "Suspected"),)
+
+
+def test_what_is_acknowledged_or_old_is_quiet() -> None:
+    bad = series(*QUIET, 60.0)
+    (finding,) = judge([bad]).findings
+    assert of(bad, known=(Acknowledgement.of(finding, "meant", "me", NOW),)).groups == ()
+    assert of(bad, now=NOW + timedelta(days=15)).groups == ()
+
+
+def test_a_series_gone_silent() -> None:
+    assert of(series(*QUIET), now=NOW + timedelta(days=3)).silent == 1
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_counts_have_each_state(kind: Kind) -> None:
+    found = [Standing((("Regression", "Suspected"), ("Regression", CONFIRMING))), Standing(silent=3)]
+    expected = 1 if kind is Kind.REGRESSION else 0
+    assert counts(kind, found) == {"Suspected": expected, CONFIRMING: expected, "Confirmed": 0}
+
+
+def test_the_metrics_by_namespace_and_those_of_a_namespace_that_is_gone() -> None:
+    metrics = Metrics((*RUNTIME, *table.METRICS))
+    found = {"perf": [Standing((("Regression", "Confirmed"),), silent=2), Standing(silent=1)]}
+    table.report_changes(metrics, found)
+    assert metrics.value("fournos_history_changes", "perf", "Regression", "Confirmed") == 1
+    assert metrics.value("fournos_history_changes", "perf", "Improvement", "Confirmed") == 0
+    assert metrics.value("fournos_history_silent_series", "perf") == 3
+    table.report_changes(metrics, {"other": []})
+    assert b'job_namespace="perf"' not in metrics.render()
