@@ -49,7 +49,7 @@ async def test_reruns_hold_a_suspicion_until_they_have_ended(store: Store) -> No
 async def test_what_is_acknowledged_is_quiet(store: Store) -> None:
     await history(store)
     await measured(store, 20, 60)
-    (finding,) = (await review(store, NAMESPACE_UID, "f")).findings
+    (finding,) = (await review(store, NAMESPACE_UID, "f")).report.findings
     await Verdicts(store).acknowledge(NAMESPACE_UID, Acknowledgement.of(finding, "meant", "me", at(30)))
     assert await groups(store) == {"bench": [()]}
 

@@ -11,13 +11,10 @@ from typing import Final
 from sqlalchemy import func, select
 
 from fournos.history.metrics import report_changes
-from fournos.history.regressions.baseline import baseline_values
-from fournos.history.regressions.judge import judge
 from fournos.history.regressions.standing import RECENT, Standing, standing
 from fournos.history.store.errors import StoreUnavailableError
-from fournos.history.store.results import Results
 from fournos.history.store.results_schema import result_records
-from fournos.history.store.review import REVIEWED
+from fournos.history.store.review import review
 from fournos.history.store.schema import labels, runs
 from fournos.history.store.store import Store
 from fournos.history.store.verdicts import Verdicts
@@ -60,13 +57,10 @@ async def standings(store: Store, now: datetime) -> dict[str, list[Standing]]:
 async def _standing(
     store: Store, namespace_uid: str, fingerprint: str, under_way: frozenset[str], now: datetime
 ) -> Standing:
-    results, verdicts = Results(store), Verdicts(store)
-    series = await results.series(fingerprint, (namespace_uid,), newest=REVIEWED)
-    pinned = await verdicts.baseline(namespace_uid, fingerprint)
-    records = await results.of(pinned.run.identity) if pinned else ()
-    report = await asyncio.to_thread(judge, series, baseline_values(fingerprint, records))
-    known = await verdicts.acknowledged([one.id for one in series], (namespace_uid,))
-    return standing(series, report, known, under_way, now, pinned_at=pinned.at if pinned else None)
+    found = await review(store, namespace_uid, fingerprint)
+    names = [one.id for one in found.series]
+    known = await Verdicts(store).acknowledged(names, (namespace_uid,))
+    return standing(found.series, found.report, known, under_way, now, pinned_at=found.pinned_at)
 
 
 async def _fingerprints(store: Store, since: datetime) -> list[tuple[str, str, str]]:

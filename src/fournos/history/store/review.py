@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from datetime import datetime
 
 from fournos.history.records import Identity, Run
 from fournos.history.regressions.baseline import baseline_values
 from fournos.history.regressions.judge import Report, judge
-from fournos.history.regressions.series import Kind, State
+from fournos.history.regressions.series import Kind, Series, State
 from fournos.history.store.results import Results
 from fournos.history.store.store import Store
 from fournos.history.store.verdicts import Verdicts
@@ -17,13 +19,24 @@ REVIEWED = 200
 """The newest runs of each series that are judged."""
 
 
-async def review(store: Store, namespace_uid: str, fingerprint: str) -> Report:
+@dataclass(frozen=True, slots=True)
+class Review:
+    """The series of one fingerprint in one namespace, and what was found in them."""
+
+    series: list[Series]
+    report: Report
+    pinned_at: datetime | None
+    """When its baseline was pinned; None if there is none."""
+
+
+async def review(store: Store, namespace_uid: str, fingerprint: str) -> Review:
     """Judges the series of a fingerprint by the runs of one namespace, and by its pinned baseline."""
     results = Results(store)
     series = await results.series(fingerprint, (namespace_uid,), newest=REVIEWED)
     pinned = await Verdicts(store).baseline(namespace_uid, fingerprint)
     records = await results.of(pinned.run.identity) if pinned else ()
-    return await asyncio.to_thread(judge, series, baseline_values(fingerprint, records))
+    report = await asyncio.to_thread(judge, series, baseline_values(fingerprint, records))
+    return Review(series, report, pinned.at if pinned else None)
 
 
 async def suspects_regression(store: Store, identity: Identity) -> bool:
@@ -37,7 +50,7 @@ async def suspects_regression(store: Store, identity: Identity) -> bool:
     found = await review(store, run.namespace_uid, run.fingerprint)
     return any(
         one.run == identity.text and one.kind is Kind.REGRESSION and one.state is not State.REFUTED
-        for one in found.findings
+        for one in found.report.findings
     )
 
 
