@@ -113,6 +113,7 @@ async def test_any_query_finds_what_matches(
     filled: tuple[Store, list[Run]], probed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "_PROBED", probed)
+    monkeypatch.setattr(pages, "_PROBED_WITH_TEXT", probed)
     store, made = filled
     source = random.Random(2)
     found_some = 0
@@ -148,6 +149,7 @@ async def test_the_filter_that_leaves_the_fewest_runs_leads(
     store: Store, filters: dict[str, Any], leading: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pages, "_PROBED", 5)
+    monkeypatch.setattr(pages, "_PROBED_WITH_TEXT", 5)
     for number in range(7):
         rare = number == 6
         fields = {"pipeline": "rare" if rare else "common", "owner": "xyz"[number % 3]}

@@ -36,6 +36,8 @@ _LABEL: Final = labels.alias("leading")
 _NAMED: Final = runs.alias("leading")
 _PROBED: Final = 2_000
 """A filter is counted no further: reading the rows of so many runs takes a few milliseconds."""
+_PROBED_WITH_TEXT: Final = 8_000
+"""The same beside a text: from here on, comparing all names takes no longer than reading the rows."""
 
 
 def probe(query: Query, dialect: str) -> tuple[Sequence[str], Select[Any]] | None:
@@ -56,7 +58,11 @@ def chosen(query: Query, leading: Sequence[str], counts: Sequence[int]) -> str:
     Where each leaves many, a text leads: its index has the names, which the rows would have to be read for.
     """
     fewest = min(range(len(leading)), key=counts.__getitem__)
-    return _TEXT if query.text and counts[fewest] >= _PROBED else leading[fewest]
+    return _TEXT if query.text and counts[fewest] >= _bound(query) else leading[fewest]
+
+
+def _bound(query: Query) -> int:
+    return _PROBED_WITH_TEXT if query.text else _PROBED
 
 
 def page_statement(query: Query, dialect: str, leading: str | None = None) -> Select[Any] | None:
@@ -108,7 +114,7 @@ class _Keys:
         return [name for name in _ORDER if self._can_lead(name)]
 
     def count(self, name: str) -> Any:
-        """Returns the subquery of the number of runs that a filter leaves, up to _PROBED."""
+        """Returns the subquery of the number of runs that a filter leaves, up to a bound."""
         if name == "labels":
             some = self._labelled(select(literal(1)))
         else:
@@ -116,7 +122,7 @@ class _Keys:
             some = select(literal(1)).where(
                 column.in_(self._values[name]), *self._window(runs.c.submitted_at, runs.c.id)
             )
-        return select(func.count()).select_from(some.limit(_PROBED).subquery()).scalar_subquery()
+        return select(func.count()).select_from(some.limit(_bound(self._query)).subquery()).scalar_subquery()
 
     def statement(self, leading: str | None = None) -> Any:
         leading = leading or next(iter(self.leading()), None)
