@@ -64,8 +64,8 @@ async def changes(fleet: Fleet, *, pause: float = 0) -> tuple[bool, list[float]]
 
 async def test_kueue_replaces_the_status(built_in: Fleet) -> None:
     async with Players(built_in, [FOO]).working():
-        # Each pass of Kueue's writes the Workload and so causes another, which on a slow machine would take the
-        # next update along; one may come early all the same, with the pass that it makes every 10 s.
+        # Each pass of Kueue's writes the Workload and so causes another, which on a slow machine would take
+        # the next update along; one may come early all the same, with the pass that it makes every 10 s.
         stays, took = await changes(built_in, pause=2)
     assert not stays and median(took) > 0.7, took
 
