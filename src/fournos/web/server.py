@@ -91,7 +91,7 @@ class WebServer:
         for action in self._actions:
             app.router.add_post(action.path, partial(self._act, action))
         for stream in self._sent:
-            app.router.add_get(stream.path, partial(self._send, stream))
+            app.router.add_get(stream.path, partial(self._content, stream))
         app.on_shutdown.append(self._close)
         app.cleanup_ctx.append(self._following)
         return app
@@ -179,7 +179,7 @@ class WebServer:
             return response
         return with_notice(web.Response(status=303, headers={"Location": done.location}), done.notice)
 
-    async def _send(self, stream: Stream, request: web.Request) -> web.StreamResponse:
+    async def _content(self, stream: Stream, request: web.Request) -> web.StreamResponse:
         call = await self._call(request, request.match_info, request.query)
         with self._sending.counted(call.viewer.name):
             return await self._sending.send(request, await stream.open(call))

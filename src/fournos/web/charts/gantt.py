@@ -100,7 +100,7 @@ def _bar(bar: Bar, start: datetime, end: datetime) -> Markup:
     width = max(_THINNEST, _share(bar.end or end, start, end) - left)
     left = min(left, 100 - width)
     shape = Markup(
-        '<rect class="bar" data-state="{}" x="{:.2f}%" y="1" width="{:.2f}%" height="{}" rx="3">{}</rect>'
+        '<rect class="span" data-state="{}" x="{:.2f}%" y="1" width="{:.2f}%" height="{}" rx="3">{}</rect>'
     )
     title = Markup("<title>{}</title>").format(bar.text) if bar.text else ""
     return shape.format(bar.state.lower(), left, width, _HEIGHT - 2, title)

@@ -82,6 +82,8 @@ class Plot:
             "yTitle": self.y_title,
             "labels": list(self.labels),
             "dots": self.dots,
+            "band": [self.band.low, self.band.high] if self.band else None,
+            "marks": [{"x": mark.x, "state": mark.state.lower()} for mark in self.marks],
         }
         return json.dumps(found, separators=(",", ":"))
 

@@ -7,6 +7,7 @@ from typing import Final
 from fournos.web.pages import (
     artifacts,
     cluster,
+    compare,
     fleet,
     job,
     job_actions,
@@ -14,6 +15,7 @@ from fournos.web.pages import (
     logs,
     queue,
     submit,
+    trends,
 )
 from fournos.web.routes import Action, Page, Stream
 
@@ -25,9 +27,11 @@ PAGES: Final[tuple[Page, ...]] = (
     job.PAGE,
     logs.PAGE,
     job_actions.PAGE,
+    compare.PAGE,
+    trends.PAGE,
     submit.PAGE,
 )
-ACTIONS: Final[tuple[Action, ...]] = (*cluster.ACTIONS, *job_actions.ACTIONS, *submit.ACTIONS)
+ACTIONS: Final[tuple[Action, ...]] = (*cluster.ACTIONS, *job_actions.ACTIONS, *trends.ACTIONS, *submit.ACTIONS)
 STREAMS: Final[tuple[Stream, ...]] = (*logs.STREAMS, *artifacts.STREAMS)
 WATCHED: Final = tuple(dict.fromkeys(kind for page in PAGES for kind in page.watched))
 """The kinds that the server watches."""

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import yaml
 
-from fournos.client.errors import ManifestError
+from fournos.client.errors import FournosError, ManifestError, RefusedError
 from fournos.client.jobs import AsyncJob
 from fournos.client.repeat import NOT_REPEATED
 from fournos.insight.differences import differences
 from fournos.insight.manifests import field_path
 from fournos.insight.values import is_terminal, name_of, phase_of, spec_of
 from fournos.web.errors import PageError
-from fournos.web.routes import Action, Call, Done, Page
+from fournos.web.routes import Action, Call, Done, Page, Shown
 from fournos.web.runs.subject import Subject, address, subject
 
 MOST: Final = 65_536
@@ -62,9 +62,12 @@ async def retry(call: Call, form: Mapping[str, str]) -> Done:
     return await _again(call, about, {})
 
 
-async def resubmit(call: Call, form: Mapping[str, str]) -> Done:
-    about = await found(call, form)
-    return await _again(call, about, changes_of(about, form.get("spec", "")))
+async def resubmit(call: Call, form: Mapping[str, str]) -> Done | Shown:
+    about, typed = await found(call, form), form.get("spec", "")
+    try:
+        return await _again(call, about, changes_of(about, typed))
+    except (ManifestError, RefusedError) as error:
+        return Shown(PAGE, _form(about, typed, error), status=422)
 
 
 async def _again(call: Call, about: Subject, changes: Mapping[str, Any]) -> Done:
@@ -94,9 +97,9 @@ def _spec(text: str) -> Mapping[str, Any]:
         given = yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         first = (str(error).splitlines() or [""])[0]
-        raise ManifestError(f"the spec is no YAML: {first}", fix="go back and correct it") from None
+        raise ManifestError(f"the spec is no YAML: {first}", fix="correct it") from None
     if not isinstance(given, dict):
-        raise ManifestError("the spec is no map of fields", fix="go back and correct it")
+        raise ManifestError("the spec is no map of fields", fix="correct it")
     return given
 
 
@@ -156,7 +159,10 @@ async def forget(call: Call, form: Mapping[str, str]) -> Done:
 
 async def gather(call: Call) -> Mapping[str, Any]:
     about = await subject(call)
-    spec = yaml.safe_dump(repeated(about), sort_keys=False, allow_unicode=True, width=120)
+    return _form(about, yaml.safe_dump(repeated(about), sort_keys=False, allow_unicode=True, width=120))
+
+
+def _form(about: Subject, spec: str, error: FournosError | None = None) -> Mapping[str, Any]:
     return {
         "about": about,
         "name": name_of(about.raw),
@@ -164,6 +170,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "spec": spec,
         "rows": min(40, spec.count("\n") + 4),
         "most": MOST,
+        "error": error,
     }
 
 

@@ -67,7 +67,7 @@ async def _recorded(call: Call, key: Key, uid: str, first: KubeError) -> Subject
     history = call.viewer.client.history
     try:
         run = (await history.run(uid or key.name, kind=FOURNOS_JOB.kind, namespace=key.namespace)).run
-        if run.name != key.name:
+        if key.name not in (run.name, run.identity.uid):
             raise PageError(404, "Not here", f"{uid} is not the job {key.name}.", "See the list of all jobs.")
         return Subject(await history.document(run, Document.OBJECT), live=False, run=run)
     except NoHistoryError:

@@ -11,12 +11,40 @@
       lines: names.map((name) => style.getPropertyValue(`--${name}`).trim()),
       soft: style.getPropertyValue("--soft").trim(),
       rule: style.getPropertyValue("--rule").trim(),
+      band: style.getPropertyValue("--busy-ground").trim(),
+      regression: style.getPropertyValue("--bad").trim(),
+      improvement: style.getPropertyValue("--good").trim(),
+      change: style.getPropertyValue("--idle").trim(),
     };
+  }
+
+  // The band of noise below the lines, and a dashed line where something changed.
+  function below(plot, given, colour) {
+    const { left, top, width, height } = plot.bbox;
+    const { ctx } = plot;
+    ctx.save();
+    if (given.band) {
+      const [low, high] = given.band.map((y) => Math.min(top + height, Math.max(top, plot.valToPos(y, "y", true))));
+      ctx.fillStyle = colour.band;
+      ctx.fillRect(left, high, width, low - high);
+    }
+    ctx.setLineDash([6, 4]);
+    ctx.lineWidth = 2;
+    for (const mark of given.marks) {
+      const x = plot.valToPos(mark.x, "x", true);
+      ctx.strokeStyle = colour[mark.state] ?? colour.change;
+      ctx.beginPath();
+      ctx.moveTo(x, top);
+      ctx.lineTo(x, top + height);
+      ctx.stroke();
+    }
+    ctx.restore();
   }
 
   function draw(element) {
     const given = JSON.parse(element.dataset.chart);
-    const { lines, soft, rule } = colours();
+    const colour = colours();
+    const { lines, soft, rule } = colour;
     const axis = { stroke: soft, grid: { stroke: rule, width: 1 }, ticks: { stroke: rule, width: 1 } };
     const text = (value) => (value == null ? "–" : Number(value.toPrecision(5)).toString());
     const series = given.series.map(({ name }, number) => ({
@@ -35,9 +63,16 @@
         width: element.clientWidth,
         height: HEIGHT,
         scales: { x: { time: false } },
-        series: [{ label: given.xTitle || "x", value: (_, value) => (value == null ? "–" : label(value)) }, ...series],
+        hooks: { drawClear: [(plot) => below(plot, given, colour)] },
+        series: [{ label: given.xTitle || (given.labels.length ? "Run" : "x"), value: (_, value) => (value == null ? "–" : label(value)) }, ...series],
         axes: [
-          { ...axis, label: given.xTitle, labelSize: 20, values: (_, found) => found.map(label) },
+          {
+            ...axis,
+            ...(given.xTitle ? { label: given.xTitle, labelSize: 20 } : {}),
+            ...(given.labels.length ? { space: 80 } : {}),
+            // Of a time only the date: the legend has all of it.
+            values: (_, found) => found.map((value) => label(value).split(" ")[0]),
+          },
           { ...axis, label: given.yTitle, labelSize: 20, size: 64 },
         ],
         cursor: { focus: { prox: 24 } },

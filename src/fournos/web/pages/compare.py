@@ -1,0 +1,43 @@
+"""Runs compared: what differs first, then each KPI within its noise, then curves over each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from multidict import MultiMapping
+
+from fournos.history.compare.cells import headlines, summary
+from fournos.web.routes import Call, Page
+from fournos.web.runs.comparing import asked, curves, kpi_rows
+from fournos.web.runs.subject import address
+
+
+async def gather(call: Call) -> Mapping[str, Any]:
+    query = call.query
+    given = query.getall("job", []) if isinstance(query, MultiMapping) else []
+    client = call.viewer.client
+    wanted, across = asked(given, client.namespace), query.get("across") == "yes"
+    if len(wanted.jobs) < 2:
+        return {"wanted": wanted, "found": None, "given": [*given, "", ""][:2], "across": across}
+    first, *others = wanted.jobs
+    found = await client.history.compare(first, *others, across=across, namespace=wanted.namespace)
+    links = [
+        address(wanted.namespace, name, uid=job if job != name else "")
+        for name, job in zip(found.names, wanted.jobs, strict=True)
+    ]
+    return {
+        "wanted": wanted,
+        "across": across,
+        "found": found,
+        "runs": list(zip(found.names, links, strict=True)),
+        "headlines": headlines(found),
+        "summary": summary(found),
+        "rows": kpi_rows(found),
+        "curves": curves(found),
+    }
+
+
+PAGE: Final = Page(
+    name="compare", title="Compare", path="/compare", gather=gather, in_nav=False, shared=False
+)

@@ -1,0 +1,106 @@
+"""The series of KPIs over time as plots, with what changed in them.  Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fournos.history.api.trends import Trends
+from fournos.history.plots import number
+from fournos.history.regressions.acknowledge import Acknowledgement
+from fournos.history.regressions.robust import band
+from fournos.history.regressions.series import Finding, Kind, Series, State
+from fournos.web.charts.plot import Band, Line, Mark, Plot
+
+MOST: Final = 40
+"""Series that are shown; further ones are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of a KPI, with what is known about it."""
+
+    finding: Finding
+    name: str
+    """The run with which it began; "" if it is no longer known."""
+    uid: str
+    text: str
+    acknowledged: Acknowledgement | None
+
+    @property
+    def kind(self) -> str:
+        return self.finding.kind.value
+
+    @property
+    def is_open(self) -> bool:
+        """True for a regression that is neither refuted nor acknowledged."""
+        found = self.finding
+        return found.kind is Kind.REGRESSION and found.state is not State.REFUTED and not self.acknowledged
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """One series."""
+
+    kpi: str
+    labels: str
+    better: str
+    newest: str
+    unit: str
+    runs: int
+    plot: Plot
+    changes: Sequence[Change]
+
+
+def trend_rows(found: Trends) -> tuple[list[Trend], int]:
+    """The series, those with changes first, and how many more there are."""
+    changes = [_change(one, found) for one in found.report.findings]
+    rows = [
+        _trend(one, [change for change in changes if change.finding.series == one.id])
+        for one in found.series
+        if one.points
+    ]
+    rows.sort(key=lambda row: (_weight(row.changes), row.kpi, row.labels))
+    return rows[:MOST], max(0, len(rows) - MOST)
+
+
+def _weight(changes: Sequence[Change]) -> int:
+    """Open regressions first, then other changes."""
+    if any(one.is_open for one in changes):
+        return 0
+    return 1 if changes else 2
+
+
+def _change(finding: Finding, found: Trends) -> Change:
+    size = f"{finding.change:+.1%}" if finding.change is not None else "from 0"
+    text = f"{number(finding.before)} → {number(finding.after)} {finding.unit}".strip()
+    return Change(
+        finding,
+        found.names.get(finding.run, ""),
+        finding.run.rpartition("/")[2],
+        f"{finding.kind.value} {finding.state.value.lower()} ({finding.basis.value}): {size}, {text}",
+        found.acknowledged.get(finding.id),
+    )
+
+
+def _trend(series: Series, changes: Sequence[Change]) -> Trend:
+    points = series.points
+    places = {point.run: place for place, point in enumerate(points)}
+    known = [one for one in changes if one.finding.run in places]
+    since = max((places[one.finding.run] for one in known), default=0)
+    level = [point.value for point in points[since:]]
+    noise = band(level)
+    better = {True: "higher is better", False: "lower is better", None: ""}[series.higher_is_better]
+    labels = ", ".join(f"{name}={value}" for name, value in sorted(series.labels.items()))
+    plot = Plot(
+        f"{series.kpi_id} over {len(points)} runs",
+        [Line(series.kpi_id, [(float(place), point.value) for place, point in enumerate(points)])],
+        y_title=series.unit,
+        band=Band(noise.low, noise.high) if noise else None,
+        marks=[Mark(float(places[one.finding.run]), one.kind, one.text) for one in known],
+        labels=[f"{point.at:%Y-%m-%d %H:%M}" for point in points],
+    )
+    return Trend(
+        series.kpi_id, labels, better, number(points[-1].value), series.unit, len(points), plot, changes
+    )
