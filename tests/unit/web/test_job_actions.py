@@ -128,7 +128,7 @@ def test_a_spec_that_cannot_be_read_is_refused(text: str) -> None:
         actions.changes_of(about({"a": 1}), text)
 
 
-# --- the history ---------------------------------------------------------------------------------------
+# --- the history ---------------------------------------------------------------------
 
 
 class Recording(Api):
@@ -185,7 +185,7 @@ async def test_a_job_that_is_gone_is_not_stopped() -> None:
             await act(here, actions.stop, GONE)
 
 
-# --- which buttons are shown -----------------------------------------------------------------------------
+# --- which buttons are shown ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

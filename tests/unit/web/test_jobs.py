@@ -125,7 +125,7 @@ def test_a_row_of_a_job_that_is_gone_leads_to_it_by_its_uid() -> None:
     assert rows.live_row(job("a/b")).path == f"/jobs/{NS}/a%2Fb"
 
 
-# --- the page ------------------------------------------------------------------------------------------
+# --- the page ---------------------------------------------------------------------
 
 
 class History(Api):

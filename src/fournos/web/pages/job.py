@@ -31,7 +31,7 @@ from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.resource import Obj, Resource
 from fournos.web.charts.gantt import gantt
 from fournos.web.routes import Call, Page
-from fournos.web.runs.measured import tests_of
+from fournos.web.runs.measured import shown_results
 from fournos.web.runs.offers import offers
 from fournos.web.runs.parts import part
 from fournos.web.runs.reading import Parts, parts
@@ -79,7 +79,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "quota": quota_rows(explanation.quota) if explanation and explanation.quota else (),
         "failed": _failure(job, found),
         "parts": found,
-        "measured": found.results.map(tests_of),
+        "measured": found.results.map(shown_results),
         "spec": [(path, text(value)) for path, value in leaves(spec_of(job))],
         "provenance": found.provenance.map(provenance),
         "yaml": as_yaml(job),

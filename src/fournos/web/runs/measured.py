@@ -49,7 +49,7 @@ class Measured:
     """Tests beyond those that are shown."""
 
 
-def tests_of(records: Iterable[ResultRecord]) -> Measured:
+def shown_results(records: Iterable[ResultRecord]) -> Measured:
     found = list(records)
     return Measured([_test(one) for one in found[:MOST]], max(0, len(found) - MOST))
 
