@@ -31,7 +31,12 @@ PAGES: Final[tuple[Page, ...]] = (
     trends.PAGE,
     submit.PAGE,
 )
-ACTIONS: Final[tuple[Action, ...]] = (*cluster.ACTIONS, *job_actions.ACTIONS, *trends.ACTIONS, *submit.ACTIONS)
+ACTIONS: Final[tuple[Action, ...]] = (
+    *cluster.ACTIONS,
+    *job_actions.ACTIONS,
+    *trends.ACTIONS,
+    *submit.ACTIONS,
+)
 STREAMS: Final[tuple[Stream, ...]] = (*logs.STREAMS, *artifacts.STREAMS)
 WATCHED: Final = tuple(dict.fromkeys(kind for page in PAGES for kind in page.watched))
 """The kinds that the server watches."""
