@@ -9,13 +9,17 @@ from fournos.web.pages import (
     cluster,
     compare,
     fleet,
+    health,
     job,
     job_actions,
     jobs,
+    kind,
+    kinds,
     logs,
     queue,
     submit,
     trends,
+    usage,
 )
 from fournos.web.routes import Action, Page, Stream
 
@@ -30,6 +34,10 @@ PAGES: Final[tuple[Page, ...]] = (
     compare.PAGE,
     trends.PAGE,
     submit.PAGE,
+    usage.PAGE,
+    kinds.PAGE,
+    kind.PAGE,
+    health.PAGE,
 )
 ACTIONS: Final[tuple[Action, ...]] = (
     *cluster.ACTIONS,
@@ -38,5 +46,5 @@ ACTIONS: Final[tuple[Action, ...]] = (
     *submit.ACTIONS,
 )
 STREAMS: Final[tuple[Stream, ...]] = (*logs.STREAMS, *artifacts.STREAMS)
-WATCHED: Final = tuple(dict.fromkeys(kind for page in PAGES for kind in page.watched))
+WATCHED: Final = tuple(dict.fromkeys(watched for page in PAGES for watched in page.watched))
 """The kinds that the server watches."""

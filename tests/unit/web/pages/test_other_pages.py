@@ -1,0 +1,81 @@
+"""The pages Other kinds, Usage and Health."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fournos.web.pages import health, kind, kinds, usage
+from tests.unit.cli.api import Api
+from tests.unit.cli.objects import ago, job
+from tests.unit.insight.test_overview import cluster
+from tests.unit.insight.test_sheets import BUILD, FLUX, WRAPPER
+from tests.unit.web.calls import call, shown, text
+
+
+async def test_each_object_leads_to_its_page() -> None:
+    html = await shown(kinds.PAGE, call(Api(WRAPPER, FLUX, BUILD)))
+    for one in ("AppWrapper/bench/train", "MiniCluster/bench/flux", "PipelineRun/bench/build"):
+        assert f'href="/kinds/{one}"' in html
+    assert "A job in a queue of MultiKueue runs on another cluster." in html
+
+
+async def test_an_object_shows_why_it_waits_and_the_command() -> None:
+    path = {"kind": "PipelineRun", "namespace": "bench", "name": "build"}
+    found = text(await shown(kind.PAGE, call(Api(BUILD), path=path)))
+    assert "PipelineRun build Waiting" in found and "fournos frameworks explain pipelinerun/build" in found
+
+
+async def test_without_a_history_the_jobs_that_are_there_are_counted() -> None:
+    times = {"running": ago(hours=3), "finished": ago(hours=1)}
+    api = Api(job("one", "Succeeded", status={"cluster": "c", "phaseTimes": times}))
+    found = text(await shown(usage.PAGE, call(api)))
+    assert "4.0 GPU-hours in 1 run" in found and "The cluster has no history" in found
+    assert "No idle locks" in found
+
+
+@pytest.mark.parametrize("period", ["1d", "7d", "90d", "forever", ""])
+async def test_the_period_is_one_of_the_list(period: str) -> None:
+    data = await usage.gather(call(Api(), query={"period": period}))
+    assert data["period"] == (period if period in ("1d", "90d") else "7d")
+
+
+async def test_a_lock_that_nobody_uses_is_named() -> None:
+    lock = {"state": "Held", "owner": "ben", "heldSince": ago(hours=9)}
+    busy = job("one", "Running", status={"cluster": "cluster-2"})
+    api = Api(*(cluster(f"cluster-{one}", ("a100", 8), status={"lock": lock}) for one in (1, 2)), busy)
+    html = await shown(usage.PAGE, call(api))
+    assert "/clusters/cluster-1" in html and "/clusters/cluster-2" not in html.split("Idle locks")[1]
+
+
+async def test_faults_stand_first_with_their_fix() -> None:
+    api: Any = Api()
+
+    async def raw_get(path: str) -> bytes:
+        return b'{"gitVersion": "v1.34.0"}' if path == "/version" else b'{"groups": []}'
+
+    async def server_time() -> None:
+        return None
+
+    api.raw_get, api.server_time = raw_get, server_time
+    html = await shown(health.PAGE, call(api))
+    worst = text(html.split("All other checks")[0])
+    assert "fournosjobs.fournos.dev fault it is not installed Fix: apply its CRDs" in worst
+
+
+async def test_an_examination_is_shared_for_some_seconds() -> None:
+    requests = []
+    api: Any = Api()
+
+    async def raw_get(path: str) -> bytes:
+        requests.append(path)
+        return b"{}"
+
+    async def server_time() -> None:
+        return None
+
+    api.raw_get, api.server_time = raw_get, server_time
+    asked = call(api)
+    first = await shown(health.PAGE, asked)
+    assert await shown(health.PAGE, asked) == first and requests.count("/version") == 1
