@@ -106,8 +106,10 @@ def holders_among(jobs: Iterable[Obj]) -> tuple[Obj, ...]:
     return tuple(sorted(holding, key=created))
 
 
-def without(holders: Iterable[Obj], job: Obj) -> tuple[Obj, ...]:
+def without(holders: tuple[Obj, ...], job: Obj) -> tuple[Obj, ...]:
     """The holders besides the job itself."""
+    if phase_of(job) not in HOLDING:
+        return holders
     return tuple(other for other in holders if uid_of(other) != uid_of(job))
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from fournos.api.phase import HOLDING
+from fournos.api.phase import HOLDING, TERMINAL
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import everywhere
@@ -16,7 +16,6 @@ from fournos.insight.source import Source, or_error
 from fournos.insight.values import (
     created,
     hardware,
-    is_terminal,
     name_of,
     one_line,
     phase_of,
@@ -30,6 +29,7 @@ from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, 
 
 KINDS: Final = (FOURNOS_JOB, WORKLOAD, LOCAL_QUEUE, CLUSTER_QUEUE, RESOURCE_FLAVOR)
 """The kinds that are read, besides the FournosClusters of their own namespace."""
+_NOT_WAITING: Final = HOLDING | TERMINAL
 EXPLAINED: Final = 100
 """The number of entries of a queue that are explained: more do not fit on a screen."""
 
@@ -119,16 +119,17 @@ async def _queued(source: Source, namespace: str, now: datetime) -> list[QueueEn
 
 def overview(jobs: Sequence[Obj], clusters: Iterable[Obj], queued: Iterable[QueueEntry]) -> Overview:
     """Pure: `queued` are the entries of all queues, in their order."""
-    holding = [job for job in jobs if phase_of(job) in HOLDING and status_of(job).get("cluster")]
+    running = [job for job in jobs if phase_of(job) in HOLDING]
+    holding = [job for job in running if status_of(job).get("cluster")]
     places = {(one.namespace, one.name): one for one in queued if one.kind == FOURNOS_JOB.kind}
     waiting = [
         _job(job, places.get((key_of(job).namespace, name_of(job))))
         for job in jobs
-        if phase_of(job) not in HOLDING and not is_terminal(job)
+        if phase_of(job) not in _NOT_WAITING
     ]
     return Overview(
         tuple(_cluster(one, holding) for one in sorted(clusters, key=name_of)),
-        tuple(sorted((_job(job, None) for job in jobs if phase_of(job) in HOLDING), key=_age)),
+        tuple(sorted((_job(job, None) for job in running), key=_age)),
         tuple(sorted(waiting, key=lambda one: (not one.place, one.place, *_age(one)))),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -79,7 +79,7 @@ def entries(found: QueueFacts, now: datetime, *, first: int = 1, most: int | Non
 
 
 def _entry(
-    place: int, key: Key, priority: int, found: QueueFacts, holding: Sequence[Obj], now: datetime
+    place: int, key: Key, priority: int, found: QueueFacts, holding: tuple[Obj, ...], now: datetime
 ) -> QueueEntry:
     workload = found.workloads.get(key)
     if workload is None:

@@ -20,9 +20,8 @@ def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -
     job, name = facts.job, name_of(facts.job)
     pinned = spec_of(job).get("cluster")
     whole = spec_of(job).get("exclusive", True) or spec_of(job).get("lockOnly")
-    here = tuple(
-        h for h in facts.holders if not found.flavors or status_of(h).get("cluster") in found.flavors
-    )
+    flavors = found.flavors
+    here = tuple(h for h in facts.holders if not flavors or status_of(h).get("cluster") in flavors)
     order = [waiting.key for waiting in facts.line]
     key = key_of(workload)
     ahead = tuple(map(str, order[: order.index(key)])) if key in order else None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager
@@ -20,6 +21,8 @@ log = logging.getLogger(__name__)
 
 REST: Final = 0.2
 """Seconds between two renderings of a channel at least: a burst of changes is rendered once."""
+SHARE: Final = 0.2
+"""The part of its time that a channel may spend on rendering: the longer it takes, the longer it rests."""
 HEARTBEAT: Final = 15.0
 """Seconds after which a silent stream sends a comment, because proxies close idle connections."""
 PENDING: Final = 8
@@ -93,10 +96,12 @@ class _Channel:
     async def run(self) -> None:
         while True:
             self.poke.clear()
+            began = time.process_time()
             if (revision := self.revision()) != self.seen or not self.shown:
                 await self._update(revision)
             self.ready.set()
-            await asyncio.sleep(REST)
+            spent = time.process_time() - began
+            await asyncio.sleep(max(REST, spent / SHARE - spent))
             await self.poke.wait()
 
     async def _update(self, revision: Hashable) -> None:
