@@ -32,6 +32,10 @@ from tests.e2e.web.tab import LIMIT, Tab
 DONE, BROKEN, RUNS, WAITS = "web-done", "web-broken", "web-runs", "web-waits"
 """The jobs that every test finds; a test that changes a job submits its own."""
 
+CLUSTER = "cluster-2"
+CLUSTERS = "hearth"
+"""A FournosCluster that no operator looks at, and its namespace."""
+
 OpenTab = Callable[..., Tab]
 
 
@@ -66,6 +70,18 @@ def world(hub: Hub, history: None, operator_image_tag: str) -> Hub:  # noqa: F81
         measuring(operator_image_tag),
         pipeline("web-fails", "echo before; echo ERROR: no such model >&2; exit 7"),
         pipeline("web-sleeps", "while true; do date; sleep 1; done"),
+    )
+    hub.kubectl("apply", "-f", "deploy/crd/fournosclusters.yaml")
+    hub.kubectl("wait", "--for=condition=Established", "crd/fournosclusters.fournos.dev", "--timeout=60s")
+    hub.apply(
+        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CLUSTERS}},
+        {
+            "apiVersion": "fournos.dev/v1",
+            "kind": "FournosCluster",
+            "metadata": {"name": CLUSTER, "namespace": CLUSTERS},
+            "spec": {"kubeconfigSecret": f"kubeconfig-{CLUSTER}"},
+        },
+        namespace=CLUSTERS,
     )
     hub.submit(RUNS, pipeline="web-sleeps", cluster="cluster-2", exclusive=True, owner="ann")
     hub.submit(DONE, pipeline="measuring", owner="ann")

@@ -8,7 +8,7 @@ import pytest
 
 from fournos.web.pages.all_pages import PAGES
 from tests.e2e.hub import Hub
-from tests.e2e.web.conftest import BROKEN, DONE, OpenTab
+from tests.e2e.web.conftest import BROKEN, CLUSTER, DONE, OpenTab
 
 QUERIES = {"compare": f"?run={DONE}&run={BROKEN}"}
 """What a page is asked for that shows nothing without; by its name."""
@@ -19,7 +19,11 @@ pages = pytest.mark.parametrize("name", [page.name for page in PAGES])
 def path_of(name: str, hub: Hub) -> str:
     """Returns the address of a page that has something to show."""
     (page,) = (page for page in PAGES if page.name == name)
-    values = {"namespace": hub.namespace, "name": DONE, "kind": "workloads"}
+    values = {"namespace": hub.namespace, "name": DONE}
+    if name == "cluster":
+        values["name"] = CLUSTER
+    if name == "kind":
+        values |= {"kind": "PipelineRun", "name": hub.status(DONE)["pipelineRun"]}
     return page.path.format_map({key: quote(value) for key, value in values.items()}) + QUERIES.get(name, "")
 
 
