@@ -11,7 +11,7 @@ from io import BufferedReader
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
-from fournos.client.errors import MissingError, typed, typed_iterator
+from fournos.client.errors import MissingError, NoLogError, NotAllowedError, typed, typed_iterator
 from fournos.client.history_logs import AsyncLogs
 from fournos.client.history_requests import PREFIX, missing
 from fournos.client.history_verdicts import AsyncVerdicts
@@ -27,10 +27,12 @@ if TYPE_CHECKING:
     from fournos.history.compare.selectors import Selector
     from fournos.history.estimates.models import Estimates, JobEstimate
     from fournos.history.estimates.simulate import WouldStart
-    from fournos.history.export.model import Export
+    from fournos.history.export.model import Export, Log
     from fournos.history.results.models import ResultRecord
 
 _PAGE: Final = 200
+_EXPORTED_LINES: Final = 2_000
+"""Lines of the log that an export has."""
 _UPLOAD: Final = 3600.0
 """Seconds that one file may take."""
 
@@ -267,7 +269,8 @@ class AsyncHistory(AsyncVerdicts, AsyncLogs):
 
     @typed
     async def export(self, name: str, *, kind: str = "", namespace: str | None = None) -> Export:
-        """Returns all that the history has of a run, apart from the content of its artifacts.
+        """Returns all that the history has of a run, apart from the content of its artifacts: also the last
+        lines of its log, where the caller may read it.
 
         `fournos.history.export.html.as_html` makes one file of it. Needs the rights to read documents,
         results and artifacts. Raises MissingError.
@@ -281,7 +284,23 @@ class AsyncHistory(AsyncVerdicts, AsyncLogs):
         documents = {one.value: value for one, value in zip(names, read, strict=True) if value is not None}
         results = await self.results(uid, namespace=namespace)
         artifacts = await self.artifacts(uid, namespace=namespace)
-        return Export(run, datetime.now(UTC), found.waits, documents, results, tuple(artifacts))
+        logs = await self._last_lines(uid, namespace)
+        return Export(run, datetime.now(UTC), found.waits, documents, results, tuple(artifacts), logs)
+
+    async def _last_lines(self, uid: str, namespace: str | None) -> tuple[Log, ...]:
+        """Returns the last lines of a run, by container; none if it has no log, or none that may be read."""
+        from fournos.history.export.model import Log
+
+        texts: dict[str, list[str]] = {}
+        try:
+            total = (await self.log_page(uid, limit=1, namespace=namespace)).total
+            first = max(1, total - _EXPORTED_LINES + 1)
+            async for line in self.logs(uid, first=first, namespace=namespace):
+                texts.setdefault(line.source, []).append(line.text)
+        except (MissingError, NoLogError, NotAllowedError):
+            return ()
+        cut = f"The last {_EXPORTED_LINES} of {total} lines of the run." if first > 1 else ""
+        return tuple(Log(name, "\n".join(lines) + "\n", cut) for name, lines in texts.items())
 
     async def _document(self, run: Run, document: Document) -> Any:
         """Returns a document; None if the run has none of this name."""

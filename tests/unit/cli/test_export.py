@@ -8,6 +8,7 @@ from pathlib import Path
 from fournos.history.api.models import RunDetail
 from fournos.history.api.wire import body
 from fournos.history.artifacts.rules import Artifact
+from fournos.history.logs.models import LogPage, LogPart, StoredLine
 from fournos.history.results.models import Kpi, ResultRecord
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import job
@@ -41,6 +42,21 @@ def test_a_job_as_data() -> None:
     assert found["run"]["name"] == "gone"
     assert found["results"][0]["kpis"][0]["value"] == 7.5
     assert list(found["documents"]) == ["object"], "what the run does not have is left out"
+
+
+def test_the_last_lines_of_its_log_are_in_it() -> None:
+    part = LogPart(1, "run", "step-main", "pod", 1, 5000, 9, True, False, BEGAN, None, 0)
+    tail = tuple(StoredLine(number, 0, "", f"line {number}") for number in (3001, 5000))
+    api = served()
+    for query, lines in (("from=1&limit=1", tail[:1]), ("from=3001&limit=1000", tail)):
+        page = LogPage((part,), lines, 5000, None, None, True)
+        api.stored[f"{RUNS}/uid-gone/logs?{query}"] = body(page, LogPage)
+    found = json.loads(Program(api)("export", "gone", "-o", "json").stdout)
+    (log,) = found["logs"]
+    assert (log["name"], log["text"]) == ("run", "line 3001\nline 5000\n")
+    assert log["cut"] == "The last 2000 of 5000 lines of the run."
+    page = Program(api)("export", "gone", "--html").stdout
+    assert "line 5000" in page and "The last 2000 of 5000 lines" in page
 
 
 def test_the_form_has_to_be_said() -> None:
