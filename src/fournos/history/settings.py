@@ -65,7 +65,7 @@ class HistorySettings(StoreSettings):
         100, description="Megabytes of logs that are kept of one run within an hour"
     )
     log_streams: Annotated[int, Field(ge=1)] = Field(
-        500,
+        250,
         description="Logs of running containers that are read at once; others are read when their "
         "containers have ended",
     )

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 FLUSH: Final = 10.0
 """Seconds after which a line is stored; a reader of the same process has it stored at once."""
 _TICK: Final = 2.0
-MEMORY: Final = 16_000_000
+MEMORY: Final = 8_000_000
 """Bytes of all lines that are not stored yet."""
 
 

@@ -110,7 +110,7 @@ def test_the_collector_has_the_settings(monkeypatch: pytest.MonkeyPatch) -> None
     assert "history-logs" in tasks()
     monkeypatch.setenv("FOURNOS_HISTORY_LOG_STREAMS", "7")
     assert "history-logs" in tasks()
-    assert made == [(HistorySettings().log_limits, 500), (HistorySettings().log_limits, 7)]
+    assert made == [(HistorySettings().log_limits, 250), (HistorySettings().log_limits, 7)]
     monkeypatch.setenv("FOURNOS_HISTORY_LOG_MB", "0")
     assert "history-logs" not in tasks() and len(made) == 2
 
