@@ -10,7 +10,7 @@ from fournos.web.pages.all_pages import PAGES
 from tests.e2e.hub import Hub
 from tests.e2e.web.conftest import BROKEN, CLUSTER, DONE, OpenTab
 
-QUERIES = {"compare": f"?run={DONE}&run={BROKEN}"}
+QUERIES = {"compare": f"?job={DONE}&job={BROKEN}"}
 """What a page is asked for that shows nothing without; by its name."""
 
 pages = pytest.mark.parametrize("name", [page.name for page in PAGES])

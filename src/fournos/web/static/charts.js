@@ -2,8 +2,6 @@
 "use strict";
 
 (() => {
-  const HEIGHT = 260;
-
   function colours() {
     const style = getComputedStyle(document.documentElement);
     const names = ["accent", "busy", "good", "wait", "bad", "idle", "text", "focus"];
@@ -41,6 +39,11 @@
     ctx.restore();
   }
 
+  function said(given, label, text, idx) {
+    const found = given.series.filter(({ y }) => y[idx] != null).map(({ name, y }) => `${name}: ${text(y[idx])}`);
+    return [`${label(given.x[idx])} ${given.xTitle}`.trim(), ...found].join(" · ");
+  }
+
   function draw(element) {
     const given = JSON.parse(element.dataset.chart);
     const colour = colours();
@@ -53,18 +56,23 @@
       width: 2,
       spanGaps: true,
       points: { show: given.dots || given.x.length <= 64, size: 6 },
-      value: (_, value) => text(value),
       ...(given.dots ? { paths: () => null } : {}),
     }));
     const label = (value) => (given.labels.length ? given.labels[Math.round(value)] ?? "" : text(value));
+    const values = element.parentElement.querySelector(".values");
+    const height = element.clientHeight;
     element.replaceChildren();
     new uPlot(
       {
         width: element.clientWidth,
-        height: HEIGHT,
+        height,
+        legend: { show: false },
         scales: { x: { time: false } },
-        hooks: { drawClear: [(plot) => below(plot, given, colour)] },
-        series: [{ label: given.xTitle || (given.labels.length ? "Run" : "x"), value: (_, value) => (value == null ? "–" : label(value)) }, ...series],
+        hooks: {
+          drawClear: [(plot) => below(plot, given, colour)],
+          setCursor: [({ cursor: { idx } }) => { values.textContent = idx == null ? "" : said(given, label, text, idx); }],
+        },
+        series: [{}, ...series],
         axes: [
           {
             ...axis,

@@ -29,6 +29,7 @@
       last = Number(number);
       element.id = `L${number}`;
       link.href = `#L${number}`;
+      link.tabIndex = -1; // the field Line leads there by keyboard
       link.textContent = number;
     }
     const from = document.createElement("span");
