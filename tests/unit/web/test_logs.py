@@ -53,19 +53,17 @@ def test_notices_have_no_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "is_error"),
+    ("texts", "failed", "error"),
     [
-        ("Traceback (most recent call last):", True),
-        ("RuntimeError: CUDA out of memory", True),
-        ("2026 ERROR cannot bind", True),
-        ("panic: nil map", True),
-        ("0 errors", False),
-        ("terror", False),
-        ("mirror: fast", False),
+        (["ok", "RuntimeError: CUDA out of memory", "FATAL"], True, 2),
+        (["ok", "Traceback (most recent call last):", "  File x", "ValueError: no", "FATAL"], True, 4),
+        (["0 errors", "ok", ""], True, 2),
+        (["ok", "ERROR: cannot bind"], False, 0),
+        ([], True, 0),
     ],
 )
-def test_the_first_error(text: str, is_error: bool) -> None:
-    assert fed(Window(10), "ok", text, "FATAL").error == (2 if is_error else 3)
+def test_the_first_error_of_a_job_that_failed(texts: list[str], failed: bool, error: int) -> None:
+    assert fed(Window(10, failed=failed), *texts).error == error
 
 
 def test_search_is_bounded_and_ignores_case() -> None:

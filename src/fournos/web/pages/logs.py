@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from fournos.client.jobs import AsyncJob
 from fournos.client.logs import LogLine
 from fournos.insight.children import children
-from fournos.insight.values import is_terminal, name_of, status_of
+from fournos.insight.values import is_terminal, name_of, phase_of, status_of
 from fournos.web.errors import PageError
 from fournos.web.routes import Call, Content, Page, Stream
 from fournos.web.runs.lines import Line, Window, as_text, plain
@@ -66,7 +66,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     line = _number(call.query, "line")
     first = max(1, line - LINES // 4) if line else _number(call.query, "from")
     search = call.query.get("q", "").strip()[:200]
-    window = Window(LINES, first, search)
+    window = Window(LINES, first, search, failed=phase_of(about.raw) == "Failed")
     read, named = await asyncio.gather(
         part(_fill(window, _lines(call, about, wanted)), patience=_PATIENCE), part(_tasks(call, about))
     )

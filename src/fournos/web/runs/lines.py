@@ -9,6 +9,7 @@ from typing import Final
 
 from fournos.api.text import escaped_line
 from fournos.client.logs import LogLine
+from fournos.history.logs.first_failure import FailureScanner
 
 LONGEST: Final = 4_000
 """Characters of a line that are shown."""
@@ -16,10 +17,6 @@ MATCHES: Final = 500
 """Lines that a search shows."""
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 """Terminal sequences: of colours and movements, and of titles."""
-_ERROR: Final = re.compile(
-    r"Traceback \(most recent call last\)|\b(?:ERROR|FATAL|CRITICAL|panic:)|^(?:error|fatal):|"
-    r"\b[A-Z]\w*(?:Error|Exception)\b:|Segmentation fault|core dumped|CUDA out of memory|OOMKilled"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +44,13 @@ class Window:
     """The number of the first line that is kept; 0: the last lines are kept."""
     search: str = ""
     total: int = 0
-    error: int = 0
-    """The number of the first line that looks like an error; 0 without one."""
+    failed: bool = False
+    """True for the log of a job that has failed."""
     matches: list[Line] = field(default_factory=list)
     more_matches: int = 0
     kept: deque[Line] = field(default_factory=deque)
     sources: dict[str, None] = field(default_factory=dict)
+    _scanner: FailureScanner = field(default_factory=FailureScanner)
 
     def feed(self, line: LogLine) -> None:
         if line.notice:
@@ -60,12 +58,18 @@ class Window:
             return
         self.total += 1
         self.sources[line.source] = None
-        if not self.error and _ERROR.search(line.text):
-            self.error = self.total
+        if not self._scanner.certain:
+            self._scanner.feed(self.total, [line.text])
         if self.search and self.search.lower() in line.text.lower():
             self._match(line)
         if not self.first or self.first <= self.total < self.first + self.most:
             self._keep(Line(self.total, line.source, plain(line.text)))
+
+    @property
+    def error(self) -> int:
+        """The number of the first line that shows why the job failed; 0 if it did not fail."""
+        found = self._scanner.found() if self.failed else None
+        return found[0] if found else 0
 
     def _match(self, line: LogLine) -> None:
         if len(self.matches) < MATCHES:
