@@ -13,9 +13,11 @@ from fournos.jobs.part import PART as JOBS
 from fournos.miniclusters.part import PART as MINICLUSTERS
 from fournos.multikueue.part import PART as MULTIKUEUE
 from fournos.runtime.part import Part
+from fournos.web.part import PART as WEB
 
 PARTS: Mapping[str, Part[Any]] = {
-    part.name: part for part in (JOBS, CLUSTERS, APPWRAPPERS, FRAMEWORKS, MULTIKUEUE, MINICLUSTERS, HISTORY)
+    part.name: part
+    for part in (JOBS, CLUSTERS, APPWRAPPERS, FRAMEWORKS, MULTIKUEUE, MINICLUSTERS, HISTORY, WEB)
 }
 """The parts by name, in the order in which messages and reference pages list them."""
 

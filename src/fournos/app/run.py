@@ -146,14 +146,16 @@ class _Started:
     """A part with its manager and what it offers to the webhook server."""
 
     running: Running
-    manager: Manager
-    offer: Offer
+    manager: Manager | None
+    """None for a part without controllers."""
+    offer: Offer | None
     tasks: Mapping[str, Callable[[], Awaitable[None]]]
     """The part's tasks beside its controllers, by name."""
 
     def refresh(self) -> None:
-        self.manager.refresh_metrics()
-        self.running.refresh(self.manager)
+        if self.manager is not None:
+            self.manager.refresh_metrics()
+            self.running.refresh(self.manager)
 
 
 async def _run(
@@ -178,7 +180,7 @@ async def _run(
         # Neither client is guarded by a lease, because every replica answers.
         webhooks = served(
             await shared.client("webhooks"),
-            [one.offer for one in started],
+            [one.offer for one in started if one.offer is not None],
             webhook_settings,
             clock=clock,
             metrics=metrics,
@@ -192,7 +194,7 @@ async def _run(
             metrics=metrics,
             refresh=refresh,
         )
-        managers = [one.manager for one in started]
+        managers = [one.manager for one in started if one.manager is not None]
         health = _health(managers, webhooks, shared, plain=metrics_settings.plain, refresh=refresh)
         return await process.run(
             managers,
@@ -224,6 +226,10 @@ async def _start(
 
     Each part has its own Lease, whatever else its process runs: a part has only one writer.
     """
+    if not part.lease:
+        running = part.start(settings, shared.clock, shared.metrics, _Wake())
+        api = await shared.client(part.name)
+        return _Started(running, None, None, {**running.background, **running.serve(api)})
     namespace = await lease_namespace(lease_api, settings, shared.credentials.namespace)
     lease = Lease(lease_api, Key(namespace, part.lease), shared.identity, shared.clock)
     api = await shared.client("local", guard=lease.check)

@@ -65,6 +65,11 @@ class Caches:
         """Returns a value that differs after each change of an object of these kinds."""
         return tuple(one.store.revision for kind in kinds if (one := self._reflectors.get(kind)))
 
+    def namespaces(self, resource: Resource) -> set[str]:
+        """Returns the namespaces with objects of this kind; none if it is not watched."""
+        reflector = self._reflectors.get(resource)
+        return {key_of(one).namespace for one in reflector.store} if reflector else set()
+
     def wake(self) -> None:
         """Ends a waiting `change`."""
         self._changed.set()

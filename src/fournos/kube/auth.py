@@ -8,7 +8,7 @@ import re
 import signal
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Protocol
@@ -33,6 +33,8 @@ class Proof:
     token: str | None = None
     certificate: bytes | None = None
     key: bytes | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    """Further headers, such as those of an impersonation."""
 
 
 class Identity(Protocol):
@@ -58,6 +60,21 @@ class FixedIdentity:
 
     def invalidate(self) -> None:
         """Does nothing: there is no other proof."""
+
+
+class Impersonation:
+    """Another user's identity, by the right of ours to impersonate."""
+
+    def __init__(self, own: Identity, headers: tuple[tuple[str, str], ...]) -> None:
+        """`headers`: Impersonate-User and those beside it."""
+        self._own = own
+        self._headers = headers
+
+    async def proof(self) -> Proof:
+        return replace(await self._own.proof(), headers=self._headers)
+
+    def invalidate(self) -> None:
+        self._own.invalidate()
 
 
 class TokenFile:

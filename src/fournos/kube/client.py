@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import aclosing
+from copy import copy
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from types import TracebackType
@@ -16,6 +17,7 @@ from aiohttp.abc import AbstractResolver
 
 from fournos import __version__
 from fournos.kube.api import Listing, WatchEvent
+from fournos.kube.auth import FixedIdentity, Proof
 from fournos.kube.credentials import Credentials
 from fournos.kube.errors import ConnectionLostError, GoneError, TooLongError
 from fournos.kube.jsons import loads
@@ -63,6 +65,7 @@ class Client:
         resolver: AbstractResolver | None = None,
     ) -> None:
         self.name = name
+        self._credentials = credentials
         self._max_bytes = max_bytes
         self._transport = Transport(
             credentials,
@@ -86,6 +89,25 @@ class Client:
 
     async def close(self) -> None:
         await self._transport.close()
+
+    def bearing(self, token: str, *, qps: float = 50.0, burst: int = 100) -> Client:
+        """Returns a client of the same API server with another identity and a rate limit of its own.
+
+        It shares the connections, but no credentials, and ends when this client is closed.
+        """
+        return self._with(self._credentials.of(FixedIdentity(Proof(token))), qps, burst)
+
+    def impersonating(
+        self, headers: tuple[tuple[str, str], ...], *, qps: float = 50.0, burst: int = 100
+    ) -> Client:
+        """Returns one that acts as the user of these headers, by a right of ours; else as `bearing`."""
+        return self._with(self._credentials.impersonating(headers), qps, burst)
+
+    def _with(self, credentials: Credentials, qps: float, burst: int) -> Client:
+        found = copy(self)
+        found._credentials = credentials
+        found._transport = self._transport.of(credentials, qps=qps, burst=burst)
+        return found
 
     # --- reading -------------------------------------------------------------------------------------
 

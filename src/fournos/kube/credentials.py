@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Mapping
+from copy import copy
 from pathlib import Path
 
-from fournos.kube.auth import ExecPlugin, FixedIdentity, Identity, Proof, TokenFile
+from multidict import CIMultiDict, MultiMapping
+
+from fournos.kube.auth import ExecPlugin, FixedIdentity, Identity, Impersonation, Proof, TokenFile
 from fournos.kube.errors import CredentialsError
 from fournos.kube.kubeconfig import Access, access, read
 from fournos.kube.tls import client_context
@@ -43,8 +45,20 @@ class Credentials:
         if server.startswith("https://"):
             # Created here so that an invalid certificate fails at start.
             self._tls = client_context(ca=ca, verify=verify)
+        self._without_certificate = self._tls
 
-    async def proof(self) -> tuple[Mapping[str, str], ssl.SSLContext | None]:
+    def of(self, identity: Identity) -> Credentials:
+        """Returns credentials for the same API server with another identity, and nothing of this one."""
+        found = copy(self)
+        found._identity = identity
+        found._tls, found._tls_for = self._without_certificate, None
+        return found
+
+    def impersonating(self, headers: tuple[tuple[str, str], ...]) -> Credentials:
+        """Returns credentials that act as the user of these headers, by a right of this identity."""
+        return self.of(Impersonation(self._identity, headers))
+
+    async def proof(self) -> tuple[MultiMapping[str], ssl.SSLContext | None]:
         """Returns the headers and the TLS context of the next request.  Raises CredentialsError."""
         proof = await self._identity.proof()
         if self._tls is not None and proof.certificate != self._tls_for:
@@ -52,7 +66,9 @@ class Credentials:
                 ca=self._ca, verify=self._verify, certificate=proof.certificate, key=proof.key
             )
             self._tls_for = proof.certificate
-        headers = {"Authorization": f"Bearer {proof.token}"} if proof.token else {}
+        headers = CIMultiDict(proof.headers)
+        if proof.token:
+            headers["Authorization"] = f"Bearer {proof.token}"
         return headers, self._tls
 
     def invalidate(self) -> None:

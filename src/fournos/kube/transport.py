@@ -7,12 +7,14 @@ import logging
 import os
 import ssl
 from collections.abc import AsyncGenerator, Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, TypeAlias
 
 import aiohttp
 import orjson
 from aiohttp.abc import AbstractResolver
+from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
 from fournos.kube.connector import Connector
@@ -34,7 +36,7 @@ LONGEST_PAUSE = 30.0
 LONGEST_REFUSAL = 2**22
 """Maximum bytes of an error response."""
 
-_Proof: TypeAlias = tuple[Mapping[str, str], ssl.SSLContext | None]
+_Proof: TypeAlias = tuple[MultiMapping[str], ssl.SSLContext | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +84,18 @@ class Transport:
         self._timeout = timeout
         self._guard = guard
         self._observer = observer
-        self._user_agent = user_agent
         self._max_bytes = max_bytes
-        self._resolver = resolver
-        self._session: aiohttp.ClientSession | None = None
-        self._closed = False
+        self._connections = _Connections(guard, resolver, user_agent)
 
     async def close(self) -> None:
-        self._closed = True
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        await self._connections.close()
+
+    def of(self, credentials: Credentials, *, qps: float, burst: int) -> Transport:
+        """Returns one with other credentials and a rate limit of its own, over the same connections."""
+        found = copy(self)
+        found._credentials = credentials
+        found._bucket = TokenBucket(qps, burst)
+        return found
 
     async def send(self, request: Request) -> bytes:
         """Returns the body of the response."""
@@ -128,7 +131,8 @@ class Transport:
         raise await self._refused(response)
 
     async def _exchange(self, request: Request, proof: _Proof, limit: float | None) -> aiohttp.ClientResponse:
-        headers, tls = {**proof[0], **request.headers}, proof[1]
+        headers, tls = CIMultiDict(proof[0]), proof[1]
+        headers.update(request.headers)
         data: Any = request.content
         if data is not None and not isinstance(data, bytes):
             data.seek(0)  # a 401 may have consumed it
@@ -138,7 +142,7 @@ class Transport:
             except TypeError as error:
                 # Everything that was parsed from JSON can be serialized, unless it is nested too deeply.
                 raise InvalidError(f"{request}: the object is nested too deeply to be written") from error
-            headers = {**headers, "Content-Type": request.content_type}
+            headers["Content-Type"] = request.content_type
         loop = asyncio.get_running_loop()
         # The fence: checked after all waiting, so that no write is sent with an expired lease.  The
         # connector checks again once there is a connection.
@@ -147,7 +151,7 @@ class Transport:
         started = loop.time()
         status = 0
         try:
-            response = await self._connected().request(
+            response = await self._connections.session().request(
                 request.method,
                 URL(self._credentials.server + request.path, encoded=True),
                 params=request.query or None,
@@ -180,7 +184,24 @@ class Transport:
             self._bucket.pause(min(error.retry_after, LONGEST_PAUSE))
         return error
 
-    def _connected(self) -> aiohttp.ClientSession:
+
+class _Connections:
+    """The open connections to one API server, made when the first is needed."""
+
+    def __init__(self, guard: Guard | None, resolver: AbstractResolver | None, user_agent: str) -> None:
+        self._guard = guard
+        self._resolver = resolver
+        self._user_agent = user_agent
+        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+
+    async def close(self) -> None:
+        self._closed = True
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def session(self) -> aiohttp.ClientSession:
         if self._closed:
             raise ConnectionLostError("the connection was closed; ask for the present one")
         if self._session is None:

@@ -68,7 +68,8 @@ class Part(Generic[Settings]):
     start: Callable[[Settings, Clock, Metrics, Wake], Running]
     """Starts the part from its settings, the clock, the metrics and a function that enqueues a key."""
     lease: str
-    """The name of its Lease: of several replicas, one works."""
+    """The name of its Lease: of several replicas, one works.  "": the part has no controllers, only tasks
+    that run on every replica."""
     rights: tuple[Rights, ...]
     """What its accounts may do in the cluster: the shipped Roles grant this and nothing else."""
     required: tuple[RequiredApi, ...]

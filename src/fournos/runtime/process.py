@@ -82,6 +82,8 @@ async def _lead(managers: Sequence[Manager], metrics: Metrics) -> None:
     # The objects in the caches stay: frozen, they are not searched for cycles again and again.
     gc.collect()
     gc.freeze()
+    if not managers:
+        await asyncio.Event().wait()  # only tasks of the background
     async with asyncio.TaskGroup() as tasks:
         for manager in managers:
             tasks.create_task(_work(manager, metrics))

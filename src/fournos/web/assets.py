@@ -12,6 +12,8 @@ from typing import Final
 
 from aiohttp import web
 
+from fournos import __version__
+
 PREFIX: Final = "/static/"
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 _TYPES: Final = (".css", ".js", ".svg", ".woff2", ".png")
@@ -31,6 +33,9 @@ class Assets:
 
     def __init__(self) -> None:
         self._found = dict(_walk(files("fournos.web") / "static", ""))
+        digests = ",".join(sorted(one.digest for one in self._found.values()))
+        self.version = hashlib.sha256(f"{__version__} {digests}".encode()).hexdigest()[:16]
+        """Differs between versions of the page."""
 
     def url(self, name: str) -> str:
         """Returns the address of a file, such as "app.js".  Raises KeyError."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from fournos.client.errors import (
     ApiError,
     ConflictError,
@@ -19,19 +22,30 @@ from fournos.kube import errors as kube
 class PageError(Exception):
     """Shown in place of the page."""
 
-    def __init__(self, status: int, title: str, message: str, fix: str = "") -> None:
+    def __init__(
+        self,
+        status: int,
+        title: str,
+        message: str,
+        fix: str = "",
+        *,
+        headers: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.title = title
         self.message = message
         self.fix = fix
+        self.headers = headers
 
 
 class LoginNeededError(PageError):
     """The request has no valid session."""
 
-    def __init__(self, message: str = "Log in to see this page.") -> None:
+    def __init__(self, message: str = "Log in to see this page.", *, location: str = "") -> None:
+        """`location`: the path that logs in again without a question, "" if there is none."""
         super().__init__(401, "Log in", message)
+        self.location = location
 
 
 _FORBIDDEN = "You may not see this"

@@ -31,22 +31,37 @@ SECURITY: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
+HTTPS_ONLY: Final = {"Strict-Transport-Security": "max-age=31536000"}
 PRIVATE: Final = "private, no-cache"
 """Cache-Control of pages: a browser may keep them, but asks each time whether they are current."""
 
 
+_READING: Final = ("GET", "HEAD", "OPTIONS")
+
+
 def check_host(request: web.Request, allowed: Set[str]) -> None:
     """Raises PageError for a host that is not ours: DNS rebinding.  `allowed` empty: any."""
-    if allowed and request.host.lower() not in allowed:
+    if allowed and request.host.lower().removesuffix(":443") not in allowed:
         raise PageError(421, "Unknown host", "This server does not answer for that host name.")
 
 
-def check_origin(request: web.Request) -> None:
-    """Raises PageError for a write that another site's page sends."""
+def check_origin(request: web.Request, allowed: Set[str]) -> None:
+    """Raises PageError for a write that another site's page sends.
+
+    `allowed`: the hosts of `check_host`; a proxy may have replaced the host of the request itself.
+    """
+    if request.method in _READING:
+        return
     if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
         raise _foreign()
     origin = request.headers.get("Origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != request.host.lower():
+    if origin is None:
+        return
+    try:
+        netloc = urlsplit(origin).netloc.lower().removesuffix(":443")
+    except ValueError:
+        raise _foreign() from None
+    if netloc not in (allowed or {request.host.lower().removesuffix(":443")}):
         raise _foreign()
 
 

@@ -42,6 +42,8 @@ class Frame:
     """The command line that shows the same."""
     notice: str = ""
     """One sentence about the action that led here."""
+    logout: str = ""
+    """The path that logs out; "" where that is not done here."""
 
 
 class Renderer:

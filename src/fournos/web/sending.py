@@ -6,12 +6,14 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import aclosing, contextmanager, suppress
+from contextlib import aclosing, contextmanager
 from typing import Any, Final, cast
 from urllib.parse import quote
 
 from aiohttp import web
 
+from fournos.client.errors import FournosError
+from fournos.kube.errors import KubeError
 from fournos.web.errors import PageError
 from fournos.web.headers import SECURITY
 from fournos.web.routes import Content
@@ -48,11 +50,17 @@ class Sending:
             first: bytes = await anext(pieces, b"")
             response = web.StreamResponse(headers=_headers(content.filename))
             await response.prepare(request)
-            with suppress(ConnectionError):  # the reader has gone
+            try:
                 await self._write(response, first)
                 async for piece in pieces:
                     await self._write(response, piece)
                 await response.write_eof()
+            except ConnectionError:  # the reader has gone
+                pass
+            except (TimeoutError, KubeError, FournosError):
+                # The head is sent, so a cut connection alone shows that this is not all of it.
+                if request.transport is not None:
+                    request.transport.abort()
         return response
 
     async def _write(self, response: web.StreamResponse, piece: bytes) -> None:

@@ -42,3 +42,4 @@ class Viewer:
     rights: Rights
     csrf: str
     """The token that each form of this session carries."""
+    may_log_out: bool = False

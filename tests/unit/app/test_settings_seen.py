@@ -19,6 +19,7 @@ from fournos.multikueue.settings import MultiKueueSettings
 from fournos.runtime.metrics_server.settings import MetricsSettings
 from fournos.runtime.webhook.settings import WebhookSettings
 from fournos.vault.settings import VaultSettings
+from fournos.web.settings import WebSettings
 
 ROOT = Path(__file__).resolve().parents[3]
 JOBS, CLUSTERS, PARTS, SHARED = (
@@ -42,6 +43,7 @@ WEBHOOK, METRICS, VAULT = (
 )
 ARCHIVE, HISTORY = "tests/unit/jobs/test_archive.py", "tests/unit/history/recorder/test_settings.py"
 CONFIRM = "tests/unit/jobs/test_confirm.py"
+WEB = "tests/unit/web/test_settings.py"
 STORE, API = "tests/unit/history/test_store_settings.py", "tests/unit/history/api/test_tasks.py"
 LOGS = "tests/unit/history/recorder/test_logs.py"
 REGISTERED = (WEBHOOK, "test_the_service_and_the_secret")
@@ -164,6 +166,34 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "gc_interval_sec": (FLEETS, "test_how_often_leftovers_are_looked_for"),
         "clusters_namespace": (WORKERS, WORKERS_NAMESPACES),
         "secrets_namespace": (WORKERS, WORKERS_NAMESPACES),
+        "log_level": LEVELS,
+    },
+    WebSettings: {
+        **dict.fromkeys(
+            ("jobs_namespace", "clusters_namespace"), (WEB, "test_the_namespaces_that_are_watched")
+        ),
+        **dict.fromkeys(
+            ("namespace", "port", "service", "certificate_secret", "session_secret"),
+            (WEB, "test_the_secrets_of_certificate_and_sessions"),
+        ),
+        **dict.fromkeys(
+            (
+                *("session_hours", "proxies", "token_login", "proxy_header"),
+                *("oidc_name", "oidc_issuer", "impersonate"),
+            ),
+            (WEB, "test_how_people_log_in"),
+        ),
+        **dict.fromkeys(
+            ("oidc_user_claim", "oidc_user_prefix", "oidc_groups_claim", "oidc_groups_prefix"),
+            (WEB, "test_who_is_impersonated"),
+        ),
+        **dict.fromkeys(
+            ("oidc_discovery", "oidc_client_id", "oidc_client_secret_file", "oidc_scopes", "oidc_bearer"),
+            (WEB, "test_how_the_page_is_registered_at_the_provider"),
+        ),
+        "oidc_ca_file": (WEB, "test_a_certificate_authority_of_the_provider_must_be_there"),
+        "public_url": (WEB, "test_public_url_names_the_host_that_is_answered"),
+        "streams": (WEB, "test_streams_are_limited"),
         "log_level": LEVELS,
     },
     HistorySettings: {

@@ -39,9 +39,11 @@ class Started:
     answers: dict[str, int] = field(default_factory=dict)
     """Of the port of the probes, by path."""
     port: int = field(default_factory=free_port)
+    tasks: set[str] = field(default_factory=set)
 
     async def __call__(self, managers: list[Any], *, background: Any, **options: Any) -> int:
         self.managers = managers
+        self.tasks = set(background)
         health = asyncio.ensure_future(background["health"]())
         async with aiohttp.ClientSession() as session:
             for path in ("/healthz", "/metrics"):
@@ -88,7 +90,7 @@ def test_plain_metrics_on_the_port_of_the_probes(
     assert started.answers == {"/healthz": 200, "/metrics": status}
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", [name for name, part in PARTS.items() if part.lease])
 def test_a_part_s_variable_names_the_namespace_of_its_lease(
     part: str, started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,3 +98,15 @@ def test_a_part_s_variable_names_the_namespace_of_its_lease(
     assert run.main(enable=(part,), health_port=started.port) == 0
     (manager,) = started.managers
     assert manager.lease.key == Key("elsewhere", PARTS[part].lease)
+
+
+def test_the_page_needs_no_lease(started: Started) -> None:
+    assert run.main(enable=("web",), health_port=started.port) == 0
+    assert started.managers == []
+    assert started.answers["/healthz"] == 200
+    assert {"web", "web-certificate", "web-session-keys"} <= started.tasks
+
+
+def test_the_page_beside_a_part_with_a_lease(started: Started) -> None:
+    assert run.main(enable=("miniclusters,web",), health_port=started.port) == 0
+    assert len(started.managers) == 1 and "web" in started.tasks

@@ -239,7 +239,7 @@ async def test_a_write_refused_on_its_connection_leaves_the_connection_to_the_ne
     async with ScriptedServer([ok(OBJ)]) as server, server.client(guard=guard) as client:
         with pytest.raises(NotLeaderError):
             await client.create(JOBS, OBJ)
-        connector = client._transport._connected().connector
+        connector = client._transport._connections.session().connector
         assert isinstance(connector, Connector)
         assert not connector._acquired
         await client.create(JOBS, OBJ)

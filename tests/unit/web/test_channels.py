@@ -1,35 +1,261 @@
-"""Channels: how long one rests after a rendering."""
+"""Channels: one rendering for all tabs, whoever joins, leaves, is slow or loses a right."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from fournos.web.live.channels import REST, SHARE, Channels
-from fournos.web.live.pieces import Piece
+from fournos.web.live.channels import (
+    AGAIN,
+    HEARTBEAT,
+    PENDING,
+    REST,
+    Channels,
+    FullError,
+    Listener,
+    WithdrawnError,
+)
+from fournos.web.live.pieces import CSRF, Piece, Pieces, digest
+
+pytestmark = pytest.mark.looptime
 
 
-@pytest.mark.parametrize(("seconds", "rest"), [(0.001, REST), (0.04, REST), (0.1, 0.4), (1.0, 4.0)])
-async def test_the_longer_a_rendering_takes_the_longer_the_channel_rests(
-    seconds: float, rest: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 0.0
-    rests: list[float] = []
+class Board:
+    """A page with two pieces, and who renders it."""
 
-    async def render() -> Mapping[str, Piece]:
-        nonlocal now
-        now += seconds
-        return {"main": Piece("x", "x", ())}
+    def __init__(self) -> None:
+        self.words = {"a": "1", "b": "1"}
+        self.revision = 0
+        self.rendered: list[str] = []
+        self.withdrawn: set[str] = set()
+        self.error: Exception | None = None
+        self.takes = 0.0
 
-    async def sleep(length: float) -> None:
-        rests.append(length)
-        await asyncio.Event().wait()
+    def change(self, **words: str) -> None:
+        self.words |= words
+        self.revision += 1
 
-    monkeypatch.setattr("fournos.web.live.channels.time.process_time", lambda: now)
-    monkeypatch.setattr("fournos.web.live.channels.asyncio.sleep", sleep)
-    async with Channels().listen("page", "ann", "", render, lambda: 1) as listener:
-        assert b"x" in await anext(listener.messages())
-    assert rests == [pytest.approx(rest)]
-    assert seconds / (seconds + rest) <= SHARE + 1e-9
+    def pieces(self) -> Mapping[str, Piece]:
+        found = Pieces()
+
+        def content() -> str:
+            return "".join(str(found(id, caller=lambda word=word: word)) for id, word in self.words.items())
+
+        found("main", "main", caller=content)
+        return found.found
+
+    def of(self, person: str):  # type: ignore[no-untyped-def]
+        async def render() -> Mapping[str, Piece]:
+            self.rendered.append(person)
+            if self.takes:
+                await asyncio.sleep(self.takes)
+            if person in self.withdrawn:
+                raise WithdrawnError
+            if self.error:
+                raise self.error
+            return self.pieces()
+
+        return render
+
+
+class Tab:
+    def __init__(self, listener: Listener) -> None:
+        self.got: list[str] = []
+        self.ended = False
+        self.slow = asyncio.Event()
+        self.slow.set()
+        self._task = asyncio.create_task(self._read(listener))
+
+    async def _read(self, listener: Listener) -> None:
+        async for message in listener.messages():
+            await self.slow.wait()
+            self.got.append(message.decode())
+        self.ended = True
+
+    def close(self) -> None:
+        self._task.cancel()
+
+
+class Room:
+    def __init__(self) -> None:
+        self.board = Board()
+        self.channels = Channels(most=5, most_each=3)
+        self.stack = AsyncExitStack()
+
+    @asynccontextmanager
+    async def tab(self, person: str = "ann", at: str = "", key: str = "k") -> AsyncIterator[Tab]:
+        board = self.board
+        async with self.channels.listen(key, person, at, board.of(person), lambda: board.revision) as found:
+            tab = Tab(found)
+            try:
+                yield tab
+            finally:
+                tab.close()
+
+    async def open(self, person: str = "ann", at: str = "", key: str = "k") -> Tab:
+        return await self.stack.enter_async_context(self.tab(person, at, key))
+
+    async def change(self, **words: str) -> None:
+        self.board.change(**words)
+        self.channels.poke()
+        await asyncio.sleep(2 * REST)
+
+
+@pytest.fixture
+async def room() -> AsyncIterator[Room]:
+    found = Room()
+    async with found.stack:
+        yield found
+    assert not found.channels._open and not found.channels._counts and not found.channels._users
+
+
+async def test_a_change_is_rendered_once_and_only_what_changed_is_sent(room: Room) -> None:
+    at = digest(room.board.pieces())
+    tabs = [await room.open(at=at) for _ in range(3)]
+    await asyncio.sleep(1)
+    assert room.board.rendered == ["ann"] and [tab.got for tab in tabs] == [[], [], []]
+    await room.change(b="2")
+    assert room.board.rendered == ["ann", "ann"]
+    for tab in tabs:
+        (message,) = tab.got
+        assert (
+            '<div id="b">2</div>' in message
+            and 'id="a"' not in message
+            and 'hx-target="[id=&#39;b&#39;]"' in message
+        )
+        assert message.startswith(f"id: {digest(room.board.pieces())}\ndata: ")
+
+
+async def test_a_tab_that_shows_something_else_gets_the_whole_page(room: Room) -> None:
+    tab = await room.open(at="of yesterday")
+    await asyncio.sleep(1)
+    assert len(tab.got) == 1 and '<main id="main">' in tab.got[0]
+
+
+async def test_a_burst_is_rendered_once(room: Room) -> None:
+    tab = await room.open(at=digest(room.board.pieces()))
+    await asyncio.sleep(1)
+    for number in range(50):
+        room.board.change(a=str(number))
+        room.channels.poke()
+        await asyncio.sleep(REST / 100)
+    await asyncio.sleep(1)
+    assert len(room.board.rendered) <= 4
+    assert '<div id="a">49</div>' in tab.got[-1]
+
+
+async def test_nothing_is_rendered_or_sent_while_nothing_changes_but_a_comment(room: Room) -> None:
+    tab = await room.open(at=digest(room.board.pieces()))
+    await asyncio.sleep(10 * HEARTBEAT + 1)
+    room.channels.poke()  # of a kind that the page does not show
+    await asyncio.sleep(1)
+    assert room.board.rendered == ["ann"] and tab.got == [""] * 10
+
+
+async def test_a_heavy_page_takes_a_tenth_of_a_core(room: Room) -> None:
+    await room.open()
+    room.board.takes = 0.5
+    for _ in range(1000):
+        room.board.change(a=str(room.board.revision))
+        room.channels.poke()
+        await asyncio.sleep(0.1)
+    assert 15 <= len(room.board.rendered) <= 21  # 100 s; each takes 0.5 s and rests for 5 s
+
+
+async def test_a_slow_reader_costs_a_few_messages_and_gets_the_page_as_it_is_then(room: Room) -> None:
+    slow, other = [await room.open(at=digest(room.board.pieces())) for _ in range(2)]
+    slow.slow.clear()
+    for number in range(3 * PENDING):
+        await room.change(a=str(number))
+    ((channel, _),) = room.channels._open.values()
+    assert max(len(one._pending) for one in channel.listeners) <= PENDING
+    assert len(other.got) == 3 * PENDING
+    slow.slow.set()
+    await asyncio.sleep(1)  # without any further change
+    assert len(slow.got) == 2
+    assert '<main id="main">' in slow.got[-1] and f'<div id="a">{3 * PENDING - 1}</div>' in slow.got[-1]
+    await room.change(b="9")
+    assert '<div id="b">9</div>' in slow.got[-1] and "<main" not in slow.got[-1]
+
+
+async def test_a_person_whose_rights_changed_leaves_and_the_others_are_served(room: Room) -> None:
+    at = digest(room.board.pieces())
+    ann, ben = await room.open("ann", at), await room.open("ben", at)
+    await asyncio.sleep(1)
+    room.board.withdrawn.add("ann")
+    await room.change(a="2")
+    assert ann.ended and ann.got == []
+    assert not ben.ended and '<div id="a">2</div>' in ben.got[-1]
+    await room.change(a="3")
+    assert room.board.rendered == ["ann", "ann", "ben", "ben"]
+
+
+async def test_the_renderer_closes_its_tab_and_the_others_are_served(room: Room) -> None:
+    at = digest(room.board.pieces())
+    async with room.tab("ann", at):
+        ben = await room.open("ben", at)
+        await asyncio.sleep(1)
+    await room.change(a="2")
+    assert room.board.rendered == ["ann", "ben"] and len(ben.got) == 1
+
+
+async def test_a_rendering_that_failed_is_repeated_without_a_change(room: Room) -> None:
+    tab = await room.open(at=digest(room.board.pieces()))
+    await asyncio.sleep(1)
+    room.board.error = OSError("the API server is away")
+    await room.change(a="2")
+    assert tab.got == [] and not tab.ended
+    room.board.error = None
+    await asyncio.sleep(AGAIN + 1)
+    assert '<div id="a">2</div>' in tab.got[-1]
+
+
+async def test_the_last_one_ends_the_channel_and_the_next_one_begins_a_new_one(room: Room) -> None:
+    async with room.tab():
+        await asyncio.sleep(1)
+    assert not room.channels._open and room.channels.streams == 0
+    room.board.change(a="2")
+    tab = await room.open()
+    await asyncio.sleep(1)
+    assert '<div id="a">2</div>' in tab.got[-1]
+
+
+async def test_a_tab_that_is_closed_before_the_first_rendering_leaves_nothing(room: Room) -> None:
+    room.board.takes = 100.0
+    task = asyncio.create_task(room.open())
+    await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert not room.channels._open and room.channels.streams == 0
+
+
+async def test_streams_are_limited_in_all_and_for_each_person(room: Room) -> None:
+    for _ in range(3):
+        await room.open("ann")
+    with pytest.raises(FullError):
+        await room.open("ann")
+    await room.open("ben")
+    await room.open("cho")
+    with pytest.raises(FullError):
+        await room.open("dan")
+    assert room.channels.streams == 5
+
+
+async def test_close_ends_all_streams_also_those_that_wait_for_a_rendering(room: Room) -> None:
+    tab = await room.open()
+    await asyncio.sleep(1)
+    room.board.takes = 1000.0
+    waiting = asyncio.create_task(room.open(key="other"))
+    await asyncio.sleep(1)
+    await room.channels.close()
+    assert (await asyncio.wait_for(waiting, 5)) is not None
+    await asyncio.sleep(1)
+    assert tab.ended
+
+
+def test_the_token_of_a_form_is_no_part_of_a_page_s_identity() -> None:
+    one, other = Piece(f"<main>{CSRF}</main>", "", ()), Piece("<main></main>", "", ())
+    assert digest({"main": one}) == digest({"main": other})

@@ -49,6 +49,8 @@ class OwnRights:
 class Loopback:
     """The only person of `fournos web`."""
 
+    logout = ""
+
     def __init__(self, viewer: Viewer, *, token: str = "", path: str = "/") -> None:
         """`path` is where the printed address leads to."""
         self.token = token or secrets.token_urlsafe(32)
@@ -58,8 +60,11 @@ class Loopback:
     def routes(self) -> list[web.RouteDef]:
         return [web.get("/open/{token}", self._open)]
 
+    def login(self, request: web.Request) -> None:
+        """Nothing can be typed in: the printed address logs in."""
+
     async def viewer(self, request: web.Request) -> Viewer:
-        if not hmac.compare_digest(request.cookies.get(COOKIE, "").encode(), self.token.encode()):
+        if not hmac.compare_digest(request.cookies.get(_cookie(request), "").encode(), self.token.encode()):
             raise LoginNeededError("Open the address that `fournos web` has printed: it holds a token.")
         return self._viewer
 
@@ -69,5 +74,10 @@ class Loopback:
                 "This address is of an earlier `fournos web`: open the one it printed last."
             )
         response = web.HTTPSeeOther(self._path)
-        response.set_cookie(COOKIE, self.token, httponly=True, samesite="Lax", path="/")
+        response.set_cookie(_cookie(request), self.token, httponly=True, samesite="Lax", path="/")
         return response
+
+
+def _cookie(request: web.Request) -> str:
+    """Returns the cookie's name: cookies are of a host, and two servers on it have two ports."""
+    return f"{COOKIE}-{request.url.port}"

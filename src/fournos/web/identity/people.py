@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from aiohttp import web
 
@@ -10,10 +11,17 @@ from fournos.web.viewer import Viewer
 
 
 class People(Protocol):
-    """A way to log in.  `loopback` and `sessions` implement it."""
+    """A way to log in.  `loopback` and `members` implement it."""
+
+    logout: str
+    """The path that ends a session by a POST; "" if there is none."""
 
     def routes(self) -> list[web.RouteDef]:
         """Returns the routes of the login itself."""
+        ...
+
+    def login(self, request: web.Request) -> Mapping[str, Any] | None:
+        """Returns the data of the login page; None if there is no such page."""
         ...
 
     async def viewer(self, request: web.Request) -> Viewer:

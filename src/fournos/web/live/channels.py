@@ -1,28 +1,30 @@
 """Channels: one for each page and class of permissions.  A change is rendered once and sent to all its tabs.
 
-A channel works only while somebody listens and something changes: an idle tab costs one comment each
+A channel works only while a tab listens and an object changes: an idle tab costs one comment each
 `HEARTBEAT` seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
-from fournos.web.live.pieces import ROOT, Piece, changed
+from markupsafe import Markup, escape
+
+from fournos.web.live.pieces import ROOT, Piece, changed, digest
 
 log = logging.getLogger(__name__)
 
 REST: Final = 0.2
 """Seconds between two renderings of a channel at least: a burst of changes is rendered once."""
-SHARE: Final = 0.2
-"""The part of its time that a channel may spend on rendering: the longer it takes, the longer it rests."""
+SHARE: Final = 10
+"""A channel rests this many times as long as its rendering took: a heavy page takes a tenth of a core."""
+AGAIN: Final = 5.0
+"""Seconds after which a rendering that failed is repeated, also without a change."""
 HEARTBEAT: Final = 15.0
 """Seconds after which a silent stream sends a comment, because proxies close idle connections."""
 PENDING: Final = 8
@@ -35,94 +37,115 @@ class FullError(Exception):
     """No further stream is open to this person or on this replica: the tab asks again every few seconds."""
 
 
-def digest(pieces: Mapping[str, Piece]) -> str:
-    """Returns the identity of a rendered page."""
-    return hashlib.sha256(pieces[ROOT].html.encode()).hexdigest()[:16]
+class WithdrawnError(Exception):
+    """The person of a rendering has other rights than those of its channel."""
 
 
 class Listener:
     """An open tab."""
 
-    def __init__(self) -> None:
+    def __init__(self, render: Render, whole: Callable[[], bytes]) -> None:
+        """`render` renders the page for the person of the tab; `whole` returns the page as it is now."""
+        self.render = render
+        self._whole = whole
         self._pending: deque[bytes] = deque()
         self._there = asyncio.Event()
-        self.behind = False
-        """True if messages were dropped: the next one must be the whole page."""
-        self._closed = False
+        self._behind = False
+        """True if messages were dropped: the whole page comes in their place."""
+        self.closed = False
 
     def put(self, message: bytes) -> None:
-        if len(self._pending) >= PENDING:
+        self._there.set()
+        if self._behind or len(self._pending) >= PENDING:
             self._pending.clear()
-            self.behind = True
-            return
-        self._pending.append(message)
+            self._behind = True
+        else:
+            self._pending.append(message)
+
+    def put_whole(self) -> None:
+        """The tab shows something else than the channel."""
+        self._behind = True
         self._there.set()
 
     def close(self) -> None:
-        self._closed = True
+        self.closed = True
         self._there.set()
 
-    async def messages(self) -> AsyncIterator[bytes]:
+    async def messages(self) -> AsyncGenerator[bytes, None]:
         """Yields what to send; b"" after each `HEARTBEAT` of silence.  Ends after `close`."""
-        while True:
+        while not self.closed:
             try:
                 async with asyncio.timeout(HEARTBEAT):
                     await self._there.wait()
             except TimeoutError:
                 yield b""
                 continue
-            while self._pending:
-                yield self._pending.popleft()
-            if self._closed:
-                return
             self._there.clear()
+            while (self._pending or self._behind) and not self.closed:
+                if self._behind:
+                    self._behind = False
+                    yield self._whole()
+                else:
+                    yield self._pending.popleft()
 
 
 class _Channel:
     """The tabs that show one page to persons with the same rights."""
 
-    def __init__(self, render: Render, revision: Callable[[], Hashable]) -> None:
-        self.render = render
-        self.revision = revision
+    def __init__(self, revision: Callable[[], Hashable]) -> None:
+        self._revision = revision
+        self._seen: Hashable = None
+        self._whole = b""
         self.shown: Mapping[str, Piece] = {}
-        self.seen: Hashable = None
-        self.listeners: set[Listener] = set()
-        self.users = 0
-        """The tabs that listen or are about to."""
+        self.listeners: dict[Listener, None] = {}
+        """In the order in which they joined."""
         self.poke = asyncio.Event()
         self.ready = asyncio.Event()
         """Set after the first rendering, successful or not."""
 
+    def whole(self) -> bytes:
+        """Returns the message with the whole page."""
+        if not self._whole:
+            self._whole = _message(self.shown, {ROOT: self.shown[ROOT].html})
+        return self._whole
+
     async def run(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             self.poke.clear()
-            began = time.process_time()
-            if (revision := self.revision()) != self.seen or not self.shown:
-                await self._update(revision)
+            began, done = loop.time(), True
+            if (revision := self._revision()) != self._seen or not self.shown:
+                done = await self._update(revision)
             self.ready.set()
-            spent = time.process_time() - began
-            await asyncio.sleep(max(REST, spent / SHARE - spent))
-            await self.poke.wait()
+            await asyncio.sleep(max(REST, SHARE * (loop.time() - began)))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(None if done else AGAIN):
+                    await self.poke.wait()
 
-    async def _update(self, revision: Hashable) -> None:
-        try:
-            found = await self.render()
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            log.info("live: a page was not rendered: %s", type(error).__name__)
-            return
-        self.seen = revision
+    async def _update(self, revision: Hashable) -> bool:
+        """Renders and sends what changed; returns False if that failed."""
+        found = await self._render()
+        if found is None:
+            return False
+        self._seen, self._whole = revision, b""
         before, self.shown = self.shown, found
-        whole = b""
         message = _message(found, dict(changed(before, found)) if before else {})
-        for one in self.listeners:
-            if one.behind:
-                whole = whole or _message(found, {ROOT: found[ROOT].html})
-                one.behind = False
-                one.put(whole)
-            elif message:
-                one.put(message)
+        for one in self.listeners if message else ():
+            one.put(message)
+        return True
+
+    async def _render(self) -> Mapping[str, Piece] | None:
+        """Renders as one of the persons, all of whom see the same; one whose rights changed leaves."""
+        for one in list(self.listeners):
+            try:
+                return await one.render()
+            except WithdrawnError:
+                one.close()
+                self.listeners.pop(one, None)
+            except Exception as error:
+                log.info("live: a page was not rendered: %s", type(error).__name__)
+                return None
+        return None
 
 
 class Channels:
@@ -134,6 +157,8 @@ class Channels:
         self._most_each = most_each
         self._open: dict[Hashable, tuple[_Channel, asyncio.Task[None]]] = {}
         self._counts: dict[str, int] = {}
+        self._users: dict[Hashable, int] = {}
+        """The tabs of each channel."""
 
     def poke(self) -> None:
         """Some watched object changed."""
@@ -155,39 +180,40 @@ class Channels:
         if self.streams >= self._most or self._counts.get(person, 0) >= self._most_each:
             raise FullError
         self._counts[person] = self._counts.get(person, 0) + 1
-        listener = Listener()
-        channel = self._join(key, render, revision)
-        channel.users += 1
+        self._users[key] = self._users.get(key, 0) + 1
+        channel = self._join(key, revision)
+        listener = Listener(render, channel.whole)
+        channel.listeners[listener] = None
         try:
             await channel.ready.wait()
             if channel.shown and digest(channel.shown) != at:
-                listener.put(_message(channel.shown, {ROOT: channel.shown[ROOT].html}))
-            channel.listeners.add(listener)
+                listener.put_whole()
             yield listener
         finally:
-            channel.listeners.discard(listener)
-            channel.users -= 1
+            channel.listeners.pop(listener, None)
             self._counts[person] -= 1
             if not self._counts[person]:
                 del self._counts[person]
             self._leave(key)
 
-    def _join(self, key: Hashable, render: Render, revision: Callable[[], Hashable]) -> _Channel:
+    def _join(self, key: Hashable, revision: Callable[[], Hashable]) -> _Channel:
         if key not in self._open:
-            channel = _Channel(render, revision)
+            channel = _Channel(revision)
             self._open[key] = channel, asyncio.create_task(channel.run())
         return self._open[key][0]
 
     def _leave(self, key: Hashable) -> None:
-        channel, task = self._open[key]
-        if not channel.users:
+        self._users[key] -= 1
+        if not self._users[key]:
+            del self._users[key]
+            _, task = self._open.pop(key)
             task.cancel()
-            del self._open[key]
 
     async def close(self) -> None:
         """Ends all streams."""
         for channel, task in list(self._open.values()):
             task.cancel()
+            channel.ready.set()
             for one in list(channel.listeners):
                 one.close()
 
@@ -197,8 +223,14 @@ def _message(shown: Mapping[str, Piece], pieces: Mapping[str, str]) -> bytes:
     if not pieces:
         return b""
     parts = (
-        f'<hx-partial hx-target="[id=\'{at}\']" hx-swap="outerMorph">{html}</hx-partial>'
+        f'<hx-partial hx-target="{_selector(at)}" hx-swap="outerMorph">{html}</hx-partial>'
         for at, html in pieces.items()
     )
     data = "".join(parts).replace("\r", "").replace("\n", "\ndata: ")
     return f"id: {digest(shown)}\ndata: {data}\n\n".encode()
+
+
+def _selector(id: str) -> Markup:
+    """Returns the CSS selector of an id with any characters, for an attribute."""
+    quoted = id.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\a ")
+    return escape(f"[id='{quoted}']")

@@ -6,13 +6,21 @@ in pieces.  A piece whose own markup is unchanged, the pieces in it left out, is
 
 from __future__ import annotations
 
+import hashlib
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from markupsafe import Markup, escape
 
 ROOT = "main"
 """The id of the piece that holds all others."""
+CSRF: Final = secrets.token_hex(24)
+"""Stands in pieces for the token of a form, which is of one session while pieces are of many.
+
+No object can hold it: it is made anew by each process and leaves none.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +31,11 @@ class Piece:
     """The element with a mark in place of each piece in it."""
     inner: tuple[str, ...]
     """The ids of the pieces directly in it."""
+
+
+def digest(pieces: Mapping[str, Piece]) -> str:
+    """Returns the identity of a rendered page, the same in all replicas."""
+    return hashlib.sha256(pieces[ROOT].html.replace(CSRF, "").encode()).hexdigest()[:16]
 
 
 class Pieces:

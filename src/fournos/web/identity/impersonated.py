@@ -1,0 +1,53 @@
+"""Persons whom the page impersonates, because the API server does not take their provider's tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from fournos.runtime.decision import User
+from fournos.web.errors import PageError
+
+RESERVED: Final = "system:"
+"""Names of Kubernetes itself: of components, of ServiceAccounts, and of groups with every right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """How claims of an ID token become a user, as with the API server's own OIDC flags."""
+
+    user_claim: str = "sub"
+    user_prefix: str = "oidc:"
+    groups_claim: str = "groups"
+    groups_prefix: str = "oidc:"
+
+    def user(self, claims: Mapping[str, Any]) -> User:
+        """Raises PageError if the claims name no user, or one that is reserved."""
+        name = claims.get(self.user_claim)
+        if not isinstance(name, str) or not name:
+            raise _refused(f"The provider's ID token has no {self.user_claim}.")
+        if self.user_claim == "email" and claims.get("email_verified") is not True:
+            raise _refused("The provider has not verified the e-mail address.")
+        given = claims.get(self.groups_claim) or ()
+        groups = [given] if isinstance(given, str) else list(given)
+        found = User(self.user_prefix + name, groups=tuple(self.groups_prefix + str(one) for one in groups))
+        if any(one.lower().startswith(RESERVED) for one in (found.name, *found.groups)):
+            raise _refused(f'Users and groups that begin with "{RESERVED}" are refused.')
+        if not all(one.isprintable() for one in (found.name, *found.groups)):
+            raise _refused("The provider's ID token has control characters in a name.")
+        return found
+
+
+def reviewed_as(user: User) -> User:
+    """Returns the user as the API server sees it when it is impersonated."""
+    return User(user.name, user.uid, (*user.groups, "system:authenticated"), user.extra)
+
+
+def headers(user: User) -> tuple[tuple[str, str], ...]:
+    """Returns the headers of requests that act as the user."""
+    return (("Impersonate-User", user.name), *(("Impersonate-Group", group) for group in user.groups))
+
+
+def _refused(message: str) -> PageError:
+    return PageError(403, "Not logged in", message, "Ask an administrator of the page.")

@@ -1,0 +1,79 @@
+"""The rights of a person, by SubjectAccessReviews of our own ServiceAccount."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from fournos.kube.resource import Resource
+from fournos.runtime.decision import User
+from fournos.runtime.reviewer import Reviewer
+
+
+@dataclass
+class Questions:
+    """Which rights pages ask for: they decide what a page shows."""
+
+    watched: tuple[Resource, ...]
+    namespaces: Callable[[Resource], Iterable[str]]
+    """Returns the namespaces that have objects of a kind."""
+    asked: set[tuple[str, Resource, str]] = field(default_factory=set)
+    """Verb, resource and subresource of each question so far.  As many as the sources of pages have."""
+
+    def __post_init__(self) -> None:
+        self.asked |= {(verb, kind, "") for kind in self.watched for verb in ("get", "list")}
+
+
+class SubjectRights:
+    """The rights of one user."""
+
+    def __init__(self, reviewer: Reviewer, user: User, questions: Questions) -> None:
+        self._reviewer = reviewer
+        self._user = user
+        self._questions = questions
+
+    async def may(
+        self, verb: str, resource: Resource, namespace: str = "", *, name: str = "", subresource: str = ""
+    ) -> bool:
+        self._questions.asked.add((verb, resource, subresource))
+        return await self._may(verb, resource, subresource, namespace, name)
+
+    async def _may(
+        self, verb: str, resource: Resource, subresource: str, namespace: str, name: str = ""
+    ) -> bool:
+        attributes = {
+            "group": resource.group,
+            "version": resource.version,
+            "resource": resource.plural,
+            "verb": verb,
+            "namespace": namespace if resource.namespaced else "",
+            "name": name,
+            "subresource": subresource,
+        }
+        given = {key: value for key, value in attributes.items() if value}
+        return await self._reviewer.may(self._user, given)
+
+    async def permission_class(self) -> str:
+        """Returns a digest of the answers to all questions that pages ask.
+
+        A new kind of question changes it for everyone, once.
+        """
+        asked = sorted(self._questions.asked, key=str)
+        found = await asyncio.gather(*(self._where(*one) for one in asked))
+        answers = [
+            [verb, str(kind), sub, where] for (verb, kind, sub), where in zip(asked, found, strict=True)
+        ]
+        return hashlib.sha256(json.dumps(answers).encode()).hexdigest()[:32]
+
+    async def _where(self, verb: str, resource: Resource, subresource: str) -> list[str]:
+        """Returns the namespaces where the right is given; [""] for all of them."""
+        if await self._may(verb, resource, subresource, ""):
+            return [""]
+        if not resource.namespaced:
+            return []
+        spaces = sorted(self._questions.namespaces(resource))
+        rights = await asyncio.gather(*(self._may(verb, resource, subresource, one) for one in spaces))
+        return [one for one, right in zip(spaces, rights, strict=True) if right]

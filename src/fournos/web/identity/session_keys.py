@@ -1,0 +1,151 @@
+"""The keys that encrypt sessions: one Secret for all replicas, and a new key each week."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any, Final
+
+from cryptography.fernet import Fernet
+
+from fournos.kube.api import Api
+from fournos.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
+from fournos.kube.kinds import SECRET
+from fournos.kube.limiter import Backoff
+from fournos.kube.resource import Key, Obj
+from fournos.runtime.clock import Clock
+from fournos.web.errors import PageError
+from fournos.web.identity.sessions import Sealer
+
+log = logging.getLogger(__name__)
+
+LOOK: Final = timedelta(minutes=10)
+"""Time between two reads of the Secret."""
+SETTLE: Final = 2 * LOOK
+"""Time until every replica has read a new key; only then it encrypts."""
+NEW_KEY: Final = timedelta(days=7)
+_FORMAT: Final = "key-%Y%m%dT%H%M%SZ"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Keys:
+    """The keys with the times of their creation, the newest first.  No repr: they are secret."""
+
+    entries: tuple[tuple[datetime, bytes], ...] = ()
+
+    def in_order(self, now: datetime) -> list[bytes]:
+        """Returns the keys, the one that encrypts first."""
+        settled = [key for made, key in self.entries if made + SETTLE <= now]
+        # A first key has nothing to wait for.
+        first = settled[0] if settled else self.entries[-1][1]
+        return [first, *(key for _, key in self.entries if key != first)]
+
+
+def rotated(keys: Keys, now: datetime, lifetime: timedelta, make: Callable[[], bytes]) -> Keys:
+    """Returns the keys as they should be: a new one when the newest is old, without those of ended sessions.
+
+    `lifetime` is that of a session.
+    """
+    entries = list(keys.entries)
+    if not entries or entries[0][0] + NEW_KEY <= now:
+        entries.insert(0, (now.replace(microsecond=0), make()))
+    kept = [entries[0]]
+    for newer, entry in pairwise(entries):
+        if newer[0] + SETTLE + lifetime > now:
+            kept.append(entry)
+    return Keys(tuple(kept))
+
+
+def read(secret: Obj | None) -> Keys:
+    """Returns the keys of a Secret.  Data of another form is no key."""
+    found = []
+    for name, value in ((secret or {}).get("data") or {}).items():
+        try:
+            made = datetime.strptime(name, _FORMAT).replace(tzinfo=UTC)
+            key = base64.b64decode(value, validate=True)
+            Fernet(key)
+        except (ValueError, binascii.Error, TypeError):
+            continue
+        found.append((made, key))
+    return Keys(tuple(sorted(found, reverse=True)))
+
+
+def data(keys: Keys) -> dict[str, str]:
+    return {f"{made:{_FORMAT}}": base64.b64encode(key).decode() for made, key in keys.entries}
+
+
+class SessionKeys:
+    """The keys as the Secret has them."""
+
+    def __init__(self, api: Api, secret: Key, *, lifetime: timedelta, clock: Clock) -> None:
+        self._api = api
+        self._key = secret
+        self._lifetime = lifetime
+        self._clock = clock
+        self._keys = Keys()
+        self._sealer: tuple[list[bytes], Sealer] | None = None
+
+    def sealer(self) -> Sealer:
+        """Raises PageError while the Secret was not read."""
+        if not self._keys.entries:
+            raise PageError(503, "Not ready", "The key of sessions is not there yet.", "Try again soon.")
+        keys = self._keys.in_order(self._clock.now())
+        if self._sealer is None or self._sealer[0] != keys:
+            self._sealer = keys, Sealer(keys)
+        return self._sealer[1]
+
+    async def run(self) -> None:
+        """Reads and rotates the keys until cancelled."""
+        backoff = Backoff()
+        while True:
+            try:
+                await self.look()
+                wait = LOOK.total_seconds()
+                backoff.reset()
+            except ConflictError:  # another replica was first: read what it wrote
+                wait = backoff.next()
+            except KubeError as error:
+                wait = backoff.next()
+                log.warning("the key of sessions: Secret %s: %s", self._key, error.message)
+            await asyncio.sleep(wait)
+
+    async def look(self) -> None:
+        """Reads the Secret once and writes what is due.  Raises KubeErrors."""
+        try:
+            secret: Obj | None = await self._api.get(SECRET, self._key)
+        except NotFoundError:
+            secret = None
+        before = read(secret)
+        after = rotated(before, self._clock.now(), self._lifetime, Fernet.generate_key)
+        if after != before:
+            await self._store(secret, before, after)
+        self._keys = after
+
+    async def _store(self, secret: Obj | None, before: Keys, after: Keys) -> None:
+        if secret is not None:
+            gone = dict.fromkeys(data(before).keys() - data(after).keys())
+            body: dict[str, Any] = {
+                "metadata": {"resourceVersion": secret["metadata"]["resourceVersion"]},
+                "data": {**data(after), **gone},
+            }
+            await self._api.patch(SECRET, self._key, body)
+            return
+        try:
+            await self._api.create(
+                SECRET,
+                {
+                    "apiVersion": SECRET.api_version,
+                    "kind": SECRET.kind,
+                    "metadata": {"namespace": self._key.namespace, "name": self._key.name},
+                    "type": "Opaque",
+                    "data": data(after),
+                },
+            )
+        except AlreadyExistsError as error:
+            raise ConflictError(error.message) from error

@@ -1,0 +1,47 @@
+"""The part `web`: serves the page to the people of a cluster, on every replica."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.util import find_spec
+
+from fournos.kube.client import Client
+from fournos.runtime.clock import Clock
+from fournos.runtime.metrics import Metrics
+from fournos.runtime.part import Part, Running, Wake
+from fournos.runtime.preflight import UnsupportedError
+from fournos.web.rights import RIGHTS
+from fournos.web.settings import WebSettings
+
+
+def start(settings: WebSettings, clock: Clock, metrics: Metrics, wake: Wake) -> Running:
+    def serve(api: Client) -> Mapping[str, Callable[[], Awaitable[None]]]:
+        # Imported here, because only this part needs the packages of the extra `web`.
+        from fournos.web.serving import tasks
+
+        return tasks(api, settings, clock)
+
+    return Running([], serve=serve)
+
+
+async def verify(settings: WebSettings, api: Client) -> list[str]:
+    """Raises UnsupportedError if packages of the page are not installed."""
+    if find_spec("jinja2") is None:
+        raise UnsupportedError("the page needs packages that are missing: pip install 'fournos[web]'")
+    if settings.oidc_issuer and find_spec("joserfc") is None:
+        raise UnsupportedError(
+            "a login provider needs packages that are missing: pip install 'fournos[oidc]'"
+        )
+    return []
+
+
+PART = Part(
+    name="web",
+    title="The page (`fournos run --enable web`)",
+    settings=WebSettings,
+    start=start,
+    lease="",
+    rights=RIGHTS,
+    required=(),
+    verify=verify,
+)

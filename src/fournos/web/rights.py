@@ -1,0 +1,43 @@
+"""What the shipped account may do, and which feature needs it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fournos.queueing.rights import KUEUE
+from fournos.runtime.rights import CLUSTER, Right, Rights
+
+SERVER: Final = Rights(
+    "fournos-web",
+    (
+        Right(CLUSTER, "list watch", "fournosjobs.fournos.dev", "jobs; people see what they may read"),
+        Right(CLUSTER, "list watch", "fournosclusters.fournos.dev", "the fleet"),
+        Right(
+            CLUSTER,
+            "list watch",
+            f"workloads.{KUEUE} localqueues.{KUEUE} clusterqueues.{KUEUE} resourceflavors.{KUEUE}",
+            "the queue: places, reasons, quota",
+        ),
+        Right(CLUSTER, "create", "tokenreviews.authentication.k8s.io", "who logs in; who reads /metrics"),
+        Right(
+            CLUSTER,
+            "create",
+            "subjectaccessreviews.authorization.k8s.io",
+            "what a person may see; who may read /metrics",
+        ),
+        Right(
+            "fournos-web",
+            "get patch",
+            "secrets=fournos-web-cert,fournos-web-session,fournos-web-metrics-cert",
+            "the certificates of the page and of /metrics; the key of sessions",
+        ),
+        Right(
+            CLUSTER,
+            "impersonate",
+            "users groups",
+            "deploy/web-impersonation alone: writes of people whose provider the API server does not know",
+        ),
+    ),
+    all_namespaces="jobs of all of them are shown, each to those who may read it",
+)
+RIGHTS: Final = (SERVER,)

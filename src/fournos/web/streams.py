@@ -1,0 +1,141 @@
+"""The stream of a tab: what changes on its page, until its person's session or rights end."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from aiohttp import web
+from multidict import MultiDict
+from yarl import URL
+
+from fournos.kube.errors import KubeError
+from fournos.web.content import PageContent
+from fournos.web.errors import PageError
+from fournos.web.identity.people import People
+from fournos.web.live.channels import Channels, FullError, Listener
+from fournos.web.live.pieces import CSRF, Piece
+from fournos.web.routes import Call, Page
+from fournos.web.site import Site
+from fournos.web.viewer import Viewer
+
+SLOW: Final = 30.0
+"""Seconds for which a reader may take nothing before its stream is closed."""
+COMMENT: Final = b": \n\n"
+RECHECK: Final = 60.0
+"""Seconds after which session and rights of an open stream's person are checked again."""
+
+
+class Streams:
+    """Serves /live?to=PATH&at=DIGEST."""
+
+    def __init__(
+        self,
+        site: Site,
+        people: People,
+        content: PageContent,
+        pages: Sequence[Page],
+        headers: Mapping[str, str],
+        *,
+        most: int,
+    ) -> None:
+        self._site = site
+        self._people = people
+        self._content = content
+        self._headers = headers
+        self._paths = [(re.compile(_pattern(page.path)), page) for page in pages if page.watched]
+        self.channels = Channels(most=most)
+
+    async def follow(self) -> None:
+        """Brings changes of watched objects to the open tabs until cancelled."""
+        while True:
+            await self._site.caches.change()
+            self.channels.poke()
+
+    async def serve(self, request: web.Request, viewer: Viewer) -> web.StreamResponse:
+        page, path, target = self._target(request.query.get("to", ""))
+        rights = await viewer.rights.permission_class()
+        key = (rights if page.shared else (rights, viewer.csrf), str(target))
+        at = request.headers.get("Last-Event-ID") or request.query.get("at", "")
+        call = Call(self._site, viewer, self._site.now(), path, MultiDict(target.query))
+
+        async def render() -> Mapping[str, Piece]:
+            again = replace(call, now=self._site.now())
+            return await self._content.of_class(page, again, str(target), rights)
+
+        revision = partial(self._site.caches.revision, page.watched)
+        try:
+            async with self.channels.listen(key, viewer.name, at, render, revision) as listener:
+                return await self._stream(request, viewer, rights, listener)
+        except FullError:
+            raise PageError(503, "Too many open tabs", "No further live stream is open.") from None
+
+    def _target(self, to: str) -> tuple[Page, Mapping[str, str], URL]:
+        """Returns the page of a path, its variables, and the path itself.  Raises PageError."""
+        with suppress(ValueError):
+            target = URL(to)
+            for pattern, page in self._paths:
+                if not target.absolute and (match := pattern.fullmatch(target.path)):
+                    return page, match.groupdict(), target
+        raise PageError(404, "Not here", "This page has no live updates.")
+
+    async def _stream(
+        self, request: web.Request, viewer: Viewer, rights: str, listener: Listener
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no", **self._headers}
+        )
+        response.content_type = "text/event-stream"
+        with suppress(ConnectionError):  # the tab was closed
+            await response.prepare(request)
+            await response.write(COMMENT)  # the head leaves with the first bytes: the tab is connected now
+            await self._send(request, response, viewer, rights, listener)
+        return response
+
+    async def _send(
+        self,
+        request: web.Request,
+        response: web.StreamResponse,
+        viewer: Viewer,
+        rights: str,
+        listener: Listener,
+    ) -> None:
+        csrf, loop = viewer.csrf.encode(), asyncio.get_running_loop()
+        checked = loop.time()
+        async with aclosing(listener.messages()) as messages:
+            async for message in messages:
+                if loop.time() - checked > RECHECK:
+                    checked = loop.time()
+                    if not await self._still(request, rights):
+                        return
+                try:
+                    async with asyncio.timeout(SLOW):
+                        await response.write(message.replace(CSRF.encode(), csrf) or COMMENT)
+                except TimeoutError:
+                    if request.transport is not None:
+                        request.transport.abort()  # what is buffered would be kept for ever
+                    return
+
+    async def _still(self, request: web.Request, rights: str) -> bool:
+        """True if the person of a stream is logged in and has the same rights.
+
+        If that cannot be found out, the stream ends: the tab connects again and shows why it cannot.
+        """
+        try:
+            current = await self._people.viewer(request)
+            return await current.rights.permission_class() == rights
+        except (PageError, KubeError):
+            return False
+
+
+def _pattern(path: str) -> str:
+    """Returns a regular expression for a path with variables in braces."""
+    parts = re.split(r"\{(\w+)\}", path)
+    return "".join(
+        re.escape(part) if number % 2 == 0 else f"(?P<{part}>[^/]+)" for number, part in enumerate(parts)
+    )

@@ -1,0 +1,103 @@
+"""deploy/web: what its files promise to each other and to the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fournos.runtime.metrics_server.settings import MetricsSettings
+from fournos.web.identity.members import CALLBACK
+from fournos.web.rights import SERVER
+from fournos.web.serving import watched
+from fournos.web.settings import WebSettings
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+OVERLAYS = ("web-ingress", "web-route", "web-impersonation")
+
+
+def objects(folder: str = "web") -> dict[tuple[str, str], dict[str, Any]]:
+    found = {}
+    for path in sorted((DEPLOY / folder).glob("*.yaml")):
+        for document in yaml.safe_load_all(path.read_text()):
+            if document and document["kind"] != "Kustomization":
+                found[document["kind"], document["metadata"]["name"]] = document
+    return found
+
+
+def environment(folder: str) -> dict[str, Any]:
+    (container,) = objects(folder)["Deployment", "fournos-web"]["spec"]["template"]["spec"]["containers"]
+    return {entry["name"]: entry.get("value") for entry in container["env"]}
+
+
+@pytest.mark.parametrize("folder", ["web", *OVERLAYS])
+def test_every_file_is_in_its_kustomization(folder: str) -> None:
+    (listed,) = yaml.safe_load_all((DEPLOY / folder / "kustomization.yaml").read_text())
+    named = {*listed["resources"], *(patch["path"] for patch in listed.get("patches", ()))}
+    there = {path.name for path in (DEPLOY / folder).glob("*.yaml")} - {"kustomization.yaml"}
+    assert there == named - {"../web"}
+
+
+def test_what_is_watched_may_be_watched() -> None:
+    granted = {
+        (resource.partition(".")[0], resource.partition(".")[2], verb)
+        for right in SERVER
+        for resource in right.resources.split()
+        for verb in right.verbs.split()
+        if right.where == "cluster"
+    }
+    needed = {
+        (kind.plural, kind.group, verb) for kind in watched(WebSettings()) for verb in ("list", "watch")
+    }
+    assert needed - granted == set()
+
+
+def test_the_deployment_is_configured_and_hardened() -> None:
+    found = objects()
+    deployment = found["Deployment", "fournos-web"]
+    pod = deployment["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["args"] == ["run", "--enable", "web"]
+    assert deployment["spec"]["replicas"] > 1
+    variables = {
+        f"{settings.model_config.get('env_prefix')}{name}".upper()
+        for settings in (WebSettings, MetricsSettings)
+        for name in settings.model_fields
+    }
+    for folder in ("web", *OVERLAYS):
+        if ("Deployment", "fournos-web") in objects(folder):
+            assert set(environment(folder)) <= variables
+    settings = WebSettings()
+    assert settings.namespace == found["Namespace", "fournos-web"]["metadata"]["name"]
+    assert {settings.certificate_secret, settings.session_secret} <= {name for _, name in found}
+    assert {port["name"]: port["containerPort"] for port in container["ports"]}["https"] == settings.port
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+@pytest.mark.parametrize("folder", ["web-ingress", "web-route"])
+def test_the_address_is_the_same_in_all_files(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = environment(folder)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    if folder == "web-route":
+        monkeypatch.delenv("FOURNOS_WEB_OIDC_CA_FILE")
+    (host,) = WebSettings().allowed_hosts
+    texts = {path.name: path.read_text() for path in (DEPLOY / folder).glob("*.yaml")}
+    assert all(
+        host in texts[name] for name in texts if name in ("ingress.yaml", "route.yaml", "account.yaml")
+    )
+    if folder == "web-route":
+        assert f"https://{host}{CALLBACK}" in texts["account.yaml"]
+    assert given["FOURNOS_WEB_PROXIES"] == "1"
+
+
+def test_only_the_overlay_may_impersonate() -> None:
+    assert "impersonate" not in "".join(path.read_text() for path in (DEPLOY / "web").glob("rbac.yaml"))
+    assert environment("web-impersonation") == {"FOURNOS_WEB_IMPERSONATE": "true"}

@@ -1,0 +1,232 @@
+"""The page in a cluster, served over HTTP for tests; the API server in memory reviews tokens and rights."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from aiohttp import ClientResponse, CookieJar
+from aiohttp.test_utils import TestClient, TestServer
+
+from fournos.insight.caches import Caches
+from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.errors import KubeError
+from fournos.kube.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
+from fournos.kube.resource import Key, Obj, Resource
+from fournos.web.assets import Assets
+from fournos.web.identity.members import Members, Ways
+from fournos.web.identity.rights import Questions
+from fournos.web.identity.session_keys import SessionKeys
+from fournos.web.identity.sessions import Cookies
+from fournos.web.live.channels import Listener
+from fournos.web.pages.all_pages import WATCHED
+from fournos.web.pages.fleet import PAGE as FLEET
+from fournos.web.render import Renderer
+from fournos.web.routes import Action, Call, Done, Page
+from fournos.web.server import WebServer
+from fournos.web.site import Site
+from tests.world.server import Connection, Server
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+NS = "perf"
+SECRET_KEY = Key("fournos-web", "session")
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.at = 0.0
+
+    def now(self) -> datetime:
+        return NOW + timedelta(seconds=self.at)
+
+    def monotonic(self) -> float:
+        return self.at
+
+
+class Cluster(Connection):
+    """An API server with reviews.  `rights`: user, verb, resource, namespace; "" stands for all of them."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(server)
+        self.users = {"t-ann": "ann", "t-ben": "ben"}
+        self.groups: dict[str, list[str]] = {}
+        self.rights: set[tuple[str, str, str, str]] = set()
+        self.reviews: list[tuple[Resource, Obj]] = []
+        self.error: KubeError | None = None
+        self.hold: asyncio.Event | None = None
+        self.bearers: list[str] = []
+        self.impersonated: list[tuple[tuple[str, str], ...]] = []
+
+    async def create(self, resource: Resource, obj: Obj, *, dry_run: bool = False) -> Obj:
+        if resource not in (TOKEN_REVIEW, SUBJECT_ACCESS_REVIEW):
+            return await super().create(resource, obj, dry_run=dry_run)
+        self.reviews.append((resource, obj))
+        if self.hold:
+            await self.hold.wait()
+        if self.error:
+            raise self.error
+        spec = obj["spec"]
+        if resource == TOKEN_REVIEW:
+            name = self.users.get(spec["token"])
+            user = {"username": name, "groups": self.groups.get(name, [])} if name else {}
+            return {"status": {"authenticated": bool(name), "user": user}}
+        asked = spec["resourceAttributes"]
+        what = "/".join(filter(None, (asked["resource"], asked.get("subresource"))))
+        places = {"", asked.get("namespace", "")}
+        names = [spec["user"], *spec.get("groups", ())]
+        found = {
+            (name, verb, kind, place)
+            for name in names
+            for verb in (asked["verb"], "*")
+            for kind in (what, "*")
+            for place in places
+        }
+        return {"status": {"allowed": bool(found & self.rights)}}
+
+    def bearing(self, token: str, **_: Any) -> Cluster:
+        self.bearers.append(token)
+        return self
+
+    def impersonating(self, headers: tuple[tuple[str, str], ...], **_: Any) -> Cluster:
+        self.impersonated.append(headers)
+        return self
+
+    def of(self, kind: Resource) -> list[Obj]:
+        """The reviews that were created."""
+        return [obj for resource, obj in self.reviews if resource == kind]
+
+
+@dataclass
+class Stage:
+    """The server under test."""
+
+    client: TestClient[Any, Any]
+    cluster: Cluster
+    server: Server
+    clock: Clock
+    web: WebServer
+    keys: SessionKeys
+    caches: Caches
+    done: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    """Person and form of each write."""
+
+    async def login(self, token: str = "t-ann", **given: Any) -> ClientResponse:
+        return await self.post("/login", {"token": token}, **given)
+
+    async def post(self, path: str, form: dict[str, Any], **given: Any) -> ClientResponse:
+        return await self.client.post(path, data=form, allow_redirects=False, **given)
+
+    async def get(self, path: str, **given: Any) -> tuple[int, str]:
+        async with self.client.get(path, allow_redirects=False, **given) as response:
+            return response.status, await response.text()
+
+    async def csrf(self) -> str:
+        _, text = await self.get("/")
+        found = re.search(r'name="csrf" value="([^"]+)"', text)
+        assert found, text
+        return found[1]
+
+    async def listeners(self) -> list[Listener]:
+        return [one for channel, _ in self.web.channels._open.values() for one in channel.listeners]
+
+    def job(self, name: str, namespace: str = NS, **spec: Any) -> Obj:
+        return self.server.create(
+            FOURNOS_JOB,
+            {
+                "apiVersion": "fournos.dev/v1",
+                "kind": "FournosJob",
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {"owner": "ann", **spec},
+                "status": {"phase": "Running", "cluster": "alpha"},
+            },
+        )
+
+    def may(self, user: str, *rights: tuple[str, str, str]) -> None:
+        self.cluster.rights |= {(user, *right) for right in rights}
+
+
+async def names(call: Call) -> dict[str, Any]:
+    """A page with the names of all jobs that the person may read, and a form for those who may delete."""
+    found = await call.viewer.source.list(FOURNOS_JOB)
+    return {
+        "names": [one["metadata"]["name"] for one in found.items],
+        "may_delete": await call.viewer.rights.may("delete", FOURNOS_JOB, NS),
+    }
+
+
+ADMIN = [("*", "*", "")]
+NAMES = Page(name="names", title="Names", path="/names", gather=names, watched=(FOURNOS_JOB,))
+
+
+def renderer(assets: Assets) -> Renderer:
+    """The renderer with the template of NAMES."""
+    found = Renderer(assets)
+    loader = found._environment.loader
+    assert loader is not None
+    source = (
+        '{% call live("names", "ul") %}{% for name in names %}<li>{{ name }}</li>{% endfor %}{% endcall %}'
+        '{% if may_delete %}<form method="post"><input type="hidden" name="csrf" value="{{ csrf }}"></form>'
+        "{% endif %}"
+    )
+    get = loader.get_source
+    loader.get_source = lambda environment, template: (  # type: ignore[method-assign]
+        (source, None, None) if template == "names.html" else get(environment, template)
+    )
+    return found
+
+
+@asynccontextmanager
+async def stage(
+    ways: Ways | None = None, *, hosts: frozenset[str] = frozenset(), streams: int = 1000
+) -> AsyncIterator[Stage]:
+    server, clock = Server(), Clock()
+    cluster = Cluster(server)
+    api: Any = cluster
+    keys = SessionKeys(api, SECRET_KEY, lifetime=timedelta(hours=8), clock=clock)
+    await keys.look()
+    async with Caches(api, dict.fromkeys(WATCHED, "")) as caches:
+        people = Members(
+            api,
+            ways or Ways(),
+            keys,
+            caches,
+            Questions(WATCHED, caches.namespaces),
+            namespace=NS,
+            clock=clock,
+            cookies=Cookies(secure=False),
+        )
+        assets = Assets()
+        site = Site(
+            caches,
+            clock.now,
+            jobs_namespace="",
+            clusters_namespace="hearth",
+            assets=assets,
+            renderer=renderer(assets),
+        )
+        done: list[tuple[str, dict[str, str]]] = []
+
+        async def act(call: Call, form: Any) -> Done:
+            done.append((call.viewer.name, dict(form)))
+            if form.get("fail"):
+                raise KubeError("no", status=int(form["fail"]))
+            return Done("/", "It is done.")
+
+        action = Action(name="act", path="/act/{name}", act=act)
+        web = WebServer(
+            site,
+            people,
+            (FLEET, NAMES),
+            (action,),
+            hosts=hosts,
+            streams=streams,
+            monotonic=clock.monotonic,
+        )
+        test_server = TestServer(web.app())
+        async with TestClient(test_server, cookie_jar=CookieJar(unsafe=True)) as client:
+            yield Stage(client, cluster, server, clock, web, keys, caches, done)
