@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -21,8 +22,8 @@ log = logging.getLogger(__name__)
 
 REST: Final = 0.2
 """Seconds between two renderings of a channel at least: a burst of changes is rendered once."""
-SHARE: Final = 10
-"""A channel rests this many times as long as its rendering took: a heavy page takes a tenth of a core."""
+SHARE: Final = 0.2
+"""The part of its time that a channel may spend on rendering: a heavy page takes a fifth of a core."""
 AGAIN: Final = 5.0
 """Seconds after which a rendering that failed is repeated, also without a change."""
 HEARTBEAT: Final = 15.0
@@ -110,14 +111,14 @@ class _Channel:
         return self._whole
 
     async def run(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             self.poke.clear()
-            began, done = loop.time(), True
+            began, done = time.process_time(), True
             if (revision := self._revision()) != self._seen or not self.shown:
                 done = await self._update(revision)
             self.ready.set()
-            await asyncio.sleep(max(REST, SHARE * (loop.time() - began)))
+            spent = time.process_time() - began
+            await asyncio.sleep(max(REST, spent / SHARE - spent))
             with suppress(TimeoutError):
                 async with asyncio.timeout(None if done else AGAIN):
                     await self.poke.wait()
