@@ -25,6 +25,8 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 def containers() -> Iterator[tuple[str, dict[str, Any]]]:
     for path, deployment in everything("Deployment"):
+        if "selector" not in deployment["spec"]:
+            continue  # a patch of an overlay, on a Deployment that names its image
         for container in deployment["spec"]["template"]["spec"]["containers"]:
             yield str(path.relative_to(ROOT)), container
 
