@@ -141,6 +141,7 @@ def _next_steps(cluster: Cluster, where: Where, jobs: Sequence[Obj]) -> None:
         f"""
 What next
   export KUBECONFIG={cluster.kubeconfig_path} FOURNOS_NAMESPACE={where.namespace}
+  .venv/bin/fournos web                                        all of it in a browser
   .venv/bin/fournos list                                       the jobs
   .venv/bin/fournos get {name}                             one of them, with what it measured
   .venv/bin/fournos compare {name} {again} {slow}    the three beside each other

@@ -12,6 +12,7 @@ from fournos.client.errors import FournosError
 from fournos.history.estimates.text import when
 from fournos.insight import queue_board
 from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.kube.resource import Resource
 from fournos.web.errors import PageError
 from fournos.web.routes import Call, Page
 
@@ -21,6 +22,8 @@ _FRESH: Final = 30.0
 """Seconds for which estimates are shown before they are made again."""
 _PATIENCE: Final = 1.0
 """Seconds that the page waits for estimates; later ones are in its next rendering."""
+_ESTIMATES: Final = Resource("history.fournos.dev", "v1", "Estimate", "estimates")
+"""What rules of the history's API name."""
 _NAMESPACES: Final = 8
 """Estimates are made for the jobs of one namespace after the other, of at most so many."""
 
@@ -50,6 +53,9 @@ async def _estimates(call: Call, namespaces: Set[str]) -> dict[tuple[str, str, s
     found: dict[tuple[str, str, str], str] = {}
     rights = await call.viewer.rights.permission_class()
     for namespace in sorted(namespaces)[:_NAMESPACES]:
+        # Asked here, so that only persons with this right share what is kept.
+        if not await call.viewer.rights.may("list", _ESTIMATES, namespace):
+            continue
         ask = partial(call.viewer.client.history.estimates, namespace=namespace)
         with suppress(FournosError, TimeoutError):
             async with asyncio.timeout(_PATIENCE):
