@@ -29,7 +29,7 @@ class Permitted:
     async def list(self, resource: Resource, *, namespace: str = "", selector: str = "") -> Listing:
         """Without the right in all namespaces, the objects of those namespaces where it is given.
 
-        Raises ForbiddenError if it is given nowhere.
+        Raises ForbiddenError if it is given in none that has such objects.
         """
         if await self._may("list", resource, namespace):
             return await self._source.list(resource, namespace=namespace, selector=selector)
@@ -39,8 +39,8 @@ class Permitted:
         spaces = sorted({key_of(one).namespace for one in found.items})
         rights = await asyncio.gather(*(self._may("list", resource, one) for one in spaces))
         allowed = {one for one, right in zip(spaces, rights, strict=True) if right}
-        if not allowed:
-            raise _forbidden("list", resource, "")
+        if found.items and not allowed:
+            raise ForbiddenError(f"you may not list {resource.plural} in any namespace", status=403)
         return Listing([one for one in found.items if key_of(one).namespace in allowed], "")
 
 

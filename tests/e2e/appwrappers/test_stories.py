@@ -34,9 +34,9 @@ def test_the_walk_through_of_the_readme(stories: Stories) -> None:
         stories.phase("sample", "Succeeded")
         stories.until(lambda: ["sample", "Succeeded"] in seen(wrappers, 0, 1), wrappers.read_text)
         stories.until(lambda: ["Completed"] in seen(pods, 2), pods.read_text)
-    assert seen(wrappers, 0, 1)[0] == ["NAME", "STATUS"]
-    assert ["sample", "Running"] in seen(wrappers, 0, 1)
-    assert ["Running"] in seen(pods, 2)
+        states, runs = seen(wrappers, 0, 1), seen(pods, 2)
+    assert states[0] == ["NAME", "STATUS"]
+    assert ["sample", "Running"] in states and ["Running"] in runs
     stories.run("delete", "-f", str(SAMPLE), "--timeout=180s")
     assert stories.list("pods") == []
 

@@ -228,7 +228,7 @@ async def test_nothing_is_looked_up_without_a_right() -> None:
         status, text = await site.get("/names")
         assert status == 403
         assert "foreign" not in text and "other" not in text
-        assert "you may not list fournosjobs in all namespaces" in text
+        assert "you may not list fournosjobs in any namespace" in text
 
 
 async def test_an_api_server_that_is_away_is_no_denial() -> None:
@@ -240,8 +240,16 @@ async def test_an_api_server_that_is_away_is_no_denial() -> None:
         assert status == 503 and "The API server does not answer" in text
 
 
+async def test_where_there_is_nothing_a_person_without_rights_sees_nothing() -> None:
+    """Whoever may read a namespace without jobs must not be told otherwise."""
+    async with stage() as site:
+        await site.login()
+        assert (await site.get("/names"))[0] == 200
+
+
 async def test_rights_are_kept_for_half_a_minute_and_denials_for_five_seconds() -> None:
     async with stage() as site:
+        site.job("one", "team")
         await site.login()
         assert (await site.get("/names"))[0] == 403
         site.may("ann", *ADMIN)

@@ -14,11 +14,12 @@ from fournos.insight.facts import everywhere
 from fournos.insight.values import created
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.resource import Obj, uid_of
+from fournos.web.recorded_namespaces import recorded_namespaces
 from fournos.web.routes import Call, Page
 from fournos.web.runs.filters import PHASES, Filters, read
 from fournos.web.runs.history_rows import recorded
 from fournos.web.runs.parts import Part, part
-from fournos.web.runs.rows import Place, merged, newest, place_of
+from fournos.web.runs.rows import Place, merged, newest, place_of, recorded_place
 
 ROWS: Final = 50
 """Rows of a page."""
@@ -65,9 +66,17 @@ async def _history(
     if kept and call.now - kept.at < _FRESH and kept.live <= live:
         return kept.runs
     oldest = parse_time(created(shown[ROWS])) if len(shown) > ROWS else None
-    namespace = call.site.jobs_namespace
-    runs = await part(
-        recorded(
+    runs = await part(_recorded(call, filters, after, live, oldest))
+    call.kept[_KEPT] = _Kept(runs, call.now, live)
+    return runs
+
+
+async def _recorded(
+    call: Call, filters: Filters, after: Place | None, live: frozenset[str], oldest: datetime | None
+) -> list[Run]:
+    found: list[Run] = []
+    for namespace in await recorded_namespaces(call):
+        found += await recorded(
             call.viewer.client.history,
             filters,
             namespace=namespace,
@@ -76,9 +85,7 @@ async def _history(
             oldest=oldest,
             most=ROWS + 1,
         )
-    )
-    call.kept[_KEPT] = _Kept(runs, call.now, live)
-    return runs
+    return sorted(found, key=recorded_place, reverse=True)[: ROWS + 1]
 
 
 PAGE: Final = Page(

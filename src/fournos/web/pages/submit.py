@@ -27,7 +27,8 @@ from fournos.insight.submit_command import matrix_command, submit_command
 from fournos.insight.values import count, name_of, spec_of, status_of
 from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import KubeError, NotFoundError
-from fournos.kube.resource import Key, Obj
+from fournos.kube.resource import Key, Obj, key_of
+from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.web.errors import PageError
 from fournos.web.forms import Field, Kind, fields, text_of, value_of, values_of
 from fournos.web.routes import Action, Call, Done, Page, Shown
@@ -88,7 +89,7 @@ def wanted(form: Mapping[str, str], base: Obj, namespace: str) -> Wanted:
     values, wrong = values_of(inputs(), form)
     manifest = skeleton()
     own = base.get("metadata") or {}
-    manifest["metadata"] = {name: value for name, value in own.items() if name != "labels"}
+    manifest["metadata"] = {name: value for name, value in own.items() if name not in ("labels", "namespace")}
     manifest["spec"] = {}
     for path, value in values.items():
         assign(manifest, field_path(path), value, asked=path)
@@ -132,6 +133,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     if given:
         form = filled(await _base(call, given)) | form
     form.setdefault("owner", call.viewer.client.owner)
+    form.setdefault("namespace", given.partition("/")[0])
     return await _data(call, {**form, "from": given})
 
 
@@ -141,6 +143,7 @@ async def _data(
     wrong: dict[str, list[str]] = {}
     for one in asked.wrong if asked else ():
         wrong.setdefault(_input(one.field.removeprefix("spec.")), []).append(one.message)
+    namespace = await _namespace(call, form)
     return {
         "first": [one for one in inputs() if one.path in _FIRST],
         "others": [one for one in inputs() if one.path not in _FIRST],
@@ -148,10 +151,11 @@ async def _data(
         "form": form,
         "wrong": wrong,
         "known": await _known(call),
+        "namespaces": () if call.site.jobs_namespace else await _namespaces(call),
         "presets": PRESETS,
         "latest": await _latest(call),
-        "namespace": _namespace(call),
-        "may": await call.viewer.rights.may("create", FOURNOS_JOB, _namespace(call)),
+        "namespace": namespace,
+        "may": await call.viewer.rights.may("create", FOURNOS_JOB, namespace),
         "preview": _preview(asked) if asked and not asked.wrong else None,
         "start": start,
     }
@@ -194,8 +198,24 @@ async def _latest(call: Call) -> list[Key]:
     return [Key(one["metadata"]["namespace"], name_of(one)) for one in mine[:5]]
 
 
-def _namespace(call: Call) -> str:
-    return call.site.jobs_namespace or call.viewer.client.namespace
+async def _namespaces(call: Call) -> list[str]:
+    """The namespaces with a LocalQueue or jobs, as far as the person may read these."""
+    found: set[str] = set()
+    for kind in (LOCAL_QUEUE, FOURNOS_JOB):
+        listed = await or_error(call.viewer.source.list(kind))
+        found |= set() if isinstance(listed, KubeError) else {key_of(one).namespace for one in listed.items}
+    return sorted(found)
+
+
+async def _namespace(call: Call, form: Mapping[str, str]) -> str:
+    """The one that is asked for, else that of the server, else the first that has a queue or jobs."""
+    if call.site.jobs_namespace:
+        return call.site.jobs_namespace
+    own = call.viewer.client.namespace
+    if asked := form.get("namespace", "").strip():
+        return asked
+    found = await _namespaces(call)
+    return own if own in found or not found else found[0]
 
 
 async def _base(call: Call, given: str) -> Obj:
@@ -221,7 +241,7 @@ def _client(call: Call, namespace: str) -> AsyncClient:
 async def act(call: Call, form: Mapping[str, str]) -> Done | Shown:
     given = form.get("from", "")
     base = await _base(call, given) if given else {}
-    asked = wanted(form, base, _namespace(call))
+    asked = wanted(form, base, await _namespace(call, form))
     shown = {**form, "from": given}
     if asked.wrong:
         return Shown(PAGE, await _data(call, shown, asked), status=422)

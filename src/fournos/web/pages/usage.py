@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from fournos.client.errors import NoHistoryError
+from fournos.client.errors import NoHistoryError, NotAllowedError
 from fournos.history.usage import Use, of_job, of_run, usage
 from fournos.insight import fleet
 from fournos.insight.facts import everywhere
 from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.web.recorded_namespaces import recorded_namespaces
 from fournos.web.routes import Call, Page
 
 PERIODS: Final = (("1d", "One day", 1), ("7d", "7 days", 7), ("30d", "30 days", 30), ("90d", "90 days", 90))
@@ -40,7 +41,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
     async def read() -> Read:
         try:
             return await _stored(call, since)
-        except NoHistoryError:
+        except (NoHistoryError, NotAllowedError):
             jobs = await everywhere(call.viewer.source, FOURNOS_JOB, call.site.jobs_namespace)
             return Read(tuple(filter(None, map(of_job, jobs))), stored=False, cut=False)
 
@@ -68,17 +69,18 @@ async def gather(call: Call) -> Mapping[str, Any]:
 
 async def _stored(call: Call, since: datetime) -> Read:
     client, uses, read = call.viewer.client, [], 0
-    runs = client.history.runs(
-        everywhere=not call.site.jobs_namespace,
-        namespace=call.site.jobs_namespace or None,
-        kind=FOURNOS_JOB.kind,
-        since=since - _LONGEST,
-        limit=MOST + 1,
-    )
-    async for run in runs:
-        read += 1
-        if (use := of_run(run)) is not None:
-            uses.append(use)
+    for namespace in await recorded_namespaces(call):
+        runs = client.history.runs(
+            everywhere=not namespace,
+            namespace=namespace or None,
+            kind=FOURNOS_JOB.kind,
+            since=since - _LONGEST,
+            limit=max(1, MOST + 1 - read),
+        )
+        async for run in runs:
+            read += 1
+            if (use := of_run(run)) is not None:
+                uses.append(use)
     return Read(tuple(uses), stored=True, cut=read > MOST)
 
 

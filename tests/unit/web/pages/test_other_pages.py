@@ -31,7 +31,7 @@ async def test_without_a_history_the_jobs_that_are_there_are_counted() -> None:
     times = {"running": ago(hours=3), "finished": ago(hours=1)}
     api = Api(job("one", "Succeeded", status={"cluster": "c", "phaseTimes": times}))
     found = text(await shown(usage.PAGE, call(api)))
-    assert "4.0 GPU-hours in 1 run" in found and "The cluster has no history" in found
+    assert "4.0 GPU-hours in 1 run" in found and "the cluster has no history" in found
     assert "No idle locks" in found
 
 

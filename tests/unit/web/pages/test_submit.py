@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fournos.client.submission import MATRIX_LABEL
+from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.web.errors import PageError
 from fournos.web.pages import submit
 from fournos.web.routes import Done, Shown
@@ -41,6 +43,18 @@ async def test_the_form_suggests_what_the_fleet_has() -> None:
 async def test_the_form_can_be_filled_by_its_address() -> None:
     html = await shown(submit.PAGE, call(Api(), query={"cluster": "cluster-7", "exclusive": "false"}))
     assert 'value="cluster-7"' in html and "<option selected>false</option>" in html
+
+
+async def test_where_all_namespaces_are_shown_the_form_has_one() -> None:
+    api = Api()
+    for namespace in ("beta", "alpha"):
+        api.add(LOCAL_QUEUE, {"metadata": {"name": "q", "namespace": namespace}})
+    asked = call(api)
+    everywhere = replace(asked, site=replace(asked.site, jobs_namespace=""))
+    html = await shown(submit.PAGE, everywhere)
+    assert 'name="namespace" value="alpha"' in html and '<option value="beta">' in html
+    found = await submit.act(everywhere, {**FORM, "namespace": "beta"})
+    assert isinstance(found, Shown) and "namespace: beta" in render(found.page, found.data)
 
 
 async def test_who_may_not_create_jobs_sees_no_button() -> None:
