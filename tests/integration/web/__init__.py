@@ -1,0 +1,1 @@
+"""Tests of the page against a real API server."""

@@ -1,0 +1,201 @@
+"""The page as it is shipped: its own process, its ServiceAccount's rights, people with their own rights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import yaml
+from yarl import URL
+
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.kube.client import Client
+from fournos.kube.resource import Key
+from tests.integration.conftest import Server
+from tests.integration.jobs.operator import Operator
+from tests.integration.test_rbac import PLURALS
+from tests.waiting import free_port, until
+
+ROOT = Path(__file__).resolve().parents[3]
+HOME = "fournos-web"
+RULES = [{"apiGroups": ["fournos.dev"], "resources": ["fournosjobs"], "verbs": ["get", "list", "patch"]}]
+
+
+@dataclass
+class Site:
+    """The running page and the API server behind it."""
+
+    server: Server
+    client: Client
+    namespace: str
+    url: str
+
+    async def token(self, account: str) -> str:
+        return await token_of(self.server, self.namespace, account)
+
+    @asynccontextmanager
+    async def person(self, account: str) -> AsyncIterator[aiohttp.ClientSession]:
+        """A browser in which this ServiceAccount has logged in by its token."""
+        # The addresses of cookies of 127.0.0.1 are no names, which the jar leaves out otherwise.
+        jar = aiohttp.CookieJar(unsafe=True)
+        connector = aiohttp.TCPConnector(ssl=False)
+        async with aiohttp.ClientSession(self.url, cookie_jar=jar, connector=connector) as session:
+            form = {"token": await self.token(account), "next": "/jobs"}
+            async with session.post("/login", data=form, allow_redirects=False) as answer:
+                assert (answer.status, answer.headers.get("Location")) == (303, "/jobs"), await answer.text()
+            yield session
+
+    async def submit(self, name: str) -> None:
+        spec = {"owner": "ann", "lockOnly": True, "cluster": "alpha"}
+        meta = {"name": name, "namespace": self.namespace}
+        body = {"apiVersion": "fournos.dev/v1", "kind": "FournosJob", "metadata": meta, "spec": spec}
+        await self.client.create(FOURNOS_JOB, body)
+
+
+async def token_of(server: Server, namespace: str, account: str) -> str:
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    status, answer = await server(
+        "POST", f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token", body
+    )
+    assert status == 201, answer
+    return str(answer["status"]["token"])
+
+
+def with_token(kubeconfig: Path, token: str, path: Path) -> Path:
+    """Writes a kubeconfig of the same cluster with this token."""
+    config = yaml.safe_load(kubeconfig.read_text())
+    config["users"] = [{"name": config["users"][0]["name"], "user": {"token": token}}]
+    path.write_text(yaml.safe_dump(config))
+    return path
+
+
+@pytest.fixture
+async def account(server: Server) -> AsyncIterator[str]:
+    """A token of the shipped ServiceAccount, with the shipped rights and the shipped empty Secrets."""
+    body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}}
+    await server.apply(f"/api/v1/namespaces/{HOME}", body)
+    made = []
+    for file in ("rbac.yaml", "deployment.yaml"):
+        for obj in yaml.safe_load_all((ROOT / "deploy" / "web" / file).read_text()):
+            if obj["kind"] in PLURALS or obj["kind"] == "Secret":
+                plurals = {**PLURALS, "Secret": "/api/v1/namespaces/{namespace}/secrets"}
+                made.append(f"{plurals[obj['kind']].format(namespace=HOME)}/{obj['metadata']['name']}")
+                await server.apply(made[-1], obj)
+    yield await token_of(server, HOME, HOME)
+    for path in made:
+        await server("DELETE", path)
+
+
+@pytest.fixture
+async def site(
+    server: Server,
+    client: Client,
+    crds: None,
+    namespace: str,
+    account: str,
+    kubeconfig: Path,
+    tmp_path: Path,
+) -> AsyncIterator[Site]:
+    """`fournos run --enable web` as the ServiceAccount; ann may work with jobs of the namespace, bob not."""
+    core, rbac = f"/api/v1/namespaces/{namespace}", "apis/rbac.authorization.k8s.io/v1"
+    for name in ("ann", "bob"):
+        body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
+        await server.apply(f"{core}/serviceaccounts/{name}", body)
+    group = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "ann"}}
+    await server.apply(f"/{rbac}/namespaces/{namespace}/roles/ann", {**group, "kind": "Role", "rules": RULES})
+    binding: dict[str, Any] = {
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "ann"},
+        "subjects": [{"kind": "ServiceAccount", "name": "ann", "namespace": namespace}],
+    }
+    await server.apply(
+        f"/{rbac}/namespaces/{namespace}/rolebindings/ann", {**group, "kind": "RoleBinding", **binding}
+    )
+    own = with_token(kubeconfig, account, tmp_path / "kubeconfig-web")
+    port = free_port()
+    settings = {"WEB_PORT": str(port), "WEB_JOBS_NAMESPACE": ""}
+    operator = Operator(own, namespace, tmp_path / "web.log", enable="web", settings=settings)
+    await operator.ready()
+    found = Site(server, client, namespace, f"https://127.0.0.1:{port}")
+
+    async def answers() -> bool:
+        try:
+            async with (
+                aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as session,
+                session.get(f"{found.url}/login") as answer,
+            ):
+                return answer.status == 200
+        except aiohttp.ClientError:
+            return False
+
+    await until(answers, "the page does not answer", report=operator.tail)
+    yield found
+    operator.stop()
+
+
+async def page(session: aiohttp.ClientSession, path: str) -> tuple[int, str]:
+    async with session.get(path) as answer:
+        return answer.status, await answer.text()
+
+
+async def test_each_person_sees_and_does_what_the_rights_of_the_cluster_allow(site: Site) -> None:
+    await site.submit("visible")
+    address = f"/jobs/{site.namespace}/visible"
+    async with site.person("ann") as ann, site.person("bob") as bob:
+
+        async def shown() -> bool:
+            return "visible" in (await page(ann, "/jobs"))[1]
+
+        await until(shown, "the job is not on the page")
+        status, job = await page(ann, address)
+        assert status == 200 and f"{address}/stop" in job and f"{address}/delete" not in job
+
+        for path in ("/", "/jobs", "/queue", "/kinds", "/usage", address):
+            assert "visible" not in (await page(bob, path))[1].replace(address, ""), path
+        assert (await page(bob, address))[0] == 403
+
+        csrf = re.search(r'name="csrf" value="([^"]+)"', job)
+        assert csrf
+        form = dict(re.findall(r'name="(uid)" value="([^"]+)"', job))
+        async with bob.post(f"{address}/stop", data={**form, "csrf": csrf[1]}) as answer:
+            assert answer.status == 403  # the form of another session
+        async with ann.post(
+            f"{address}/stop", data={**form, "csrf": csrf[1]}, allow_redirects=False
+        ) as answer:
+            assert answer.status == 303, await answer.text()
+    found = await site.client.get(FOURNOS_JOB, Key(site.namespace, "visible"))
+    assert found["spec"]["shutdown"]
+
+
+async def test_a_change_comes_to_an_open_tab(site: Site) -> None:
+    await site.submit("first")
+    async with site.person("ann") as ann:
+
+        async def shown() -> bool:
+            return "first" in (await page(ann, "/jobs"))[1]
+
+        await until(shown, "the job is not on the page")
+        _, html = await page(ann, "/jobs")
+        stream = re.search(r'hx-sse:connect="([^"]+)"', html)
+        assert stream
+        async with ann.get(URL(stream[1].replace("&amp;", "&"), encoded=True)) as answer:
+            assert answer.status == 200
+            await site.submit("second")
+            async for line in answer.content:
+                if b"second" in line:
+                    break
+            else:
+                pytest.fail("the stream ended")
+
+
+async def test_without_a_login_nothing_is_shown(site: Site) -> None:
+    async with aiohttp.ClientSession(site.url, connector=aiohttp.TCPConnector(ssl=False)) as session:
+        for path in ("/", "/jobs", "/live?to=/jobs"):
+            assert (await page(session, path))[0] == 401
+        async with session.post("/login", data={"token": "forged"}, allow_redirects=False) as answer:
+            assert answer.status in (401, 403, 422), answer.status
