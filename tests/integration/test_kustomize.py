@@ -65,24 +65,27 @@ def test_the_appwrapper_operator_lands_in_its_namespace() -> None:
         assert own == folder.endswith("own-workloads")
 
 
+def accepted(kubeconfig: Path, deployment: dict[str, Any]) -> None:
+    deployment["metadata"]["namespace"] = "default"
+    done = subprocess.run(
+        [*kubectl_program(), "create", "--dry-run=server", "--validate=strict", "-f", "-"],
+        input=yaml.safe_dump(deployment),
+        env={**os.environ, "KUBECONFIG": str(kubeconfig)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_the_history_on_a_volume_and_on_postgresql(kubeconfig: Path) -> None:
     """Each Deployment is one that an API server takes, without a field that it would drop."""
     found = {}
     for folder in ("deploy/history", "deploy/history-postgres"):
         documents = rendered(folder)
         (deployment,) = (one for one in documents if one["kind"] == "Deployment")
-        deployment["metadata"]["namespace"] = "default"
-        command = [*kubectl_program(), "create", "--dry-run=server", "--validate=strict", "-f", "-"]
-        done = subprocess.run(
-            command,
-            input=yaml.safe_dump(deployment),
-            env={**os.environ, "KUBECONFIG": str(kubeconfig)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=400,
-        )
-        assert done.returncode == 0, done.stderr
+        accepted(kubeconfig, deployment)
         pod = deployment["spec"]["template"]["spec"]
         (container,) = pod["containers"]
         mounts = {one["mountPath"]: one["name"] for one in container["volumeMounts"]}
@@ -100,3 +103,33 @@ def test_the_history_on_a_volume_and_on_postgresql(kubeconfig: Path) -> None:
     secret = postgresql[3]["FOURNOS_HISTORY_URL"]["valueFrom"]["secretKeyRef"]
     assert secret == {"name": "fournos-history-database", "key": "url"}
     assert postgresql[3]["FOURNOS_HISTORY_ARTIFACT_FILES"]["value"] == "0"
+
+
+def test_the_page_with_and_without_its_overlays(kubeconfig: Path) -> None:
+    added: dict[str, tuple[set[str], set[str]]] = {
+        "deploy/web": (set(), set()),
+        "deploy/web-ingress": ({"Ingress"}, {"FOURNOS_WEB_PUBLIC_URL", "FOURNOS_WEB_PROXIES"}),
+        "deploy/web-route": ({"Route"}, {"FOURNOS_WEB_PUBLIC_URL", "FOURNOS_WEB_PROXIES"}),
+        "deploy/web-impersonation": ({"ClusterRole", "ClusterRoleBinding"}, {"FOURNOS_WEB_IMPERSONATE"}),
+    }
+    base = rendered("deploy/web")
+    kinds = {(item["kind"], item["metadata"]["name"]) for item in base}
+    for folder, (more, variables) in added.items():
+        found = rendered(folder)
+        new = {item["kind"] for item in found if (item["kind"], item["metadata"]["name"]) not in kinds}
+        assert new == more, folder
+        for item in found:
+            free = item["kind"] in ("Namespace", "ClusterRole", "ClusterRoleBinding")
+            assert item["metadata"].get("namespace") == (None if free else "fournos-web"), item["metadata"]
+        assert environment(found) - environment(base) >= variables, folder
+        accepted(kubeconfig, deployment_of(found))
+
+
+def deployment_of(found: list[dict[str, Any]]) -> dict[str, Any]:
+    (deployment,) = (item for item in found if item["kind"] == "Deployment")
+    return deployment
+
+
+def environment(found: list[dict[str, Any]]) -> set[str]:
+    (container,) = deployment_of(found)["spec"]["template"]["spec"]["containers"]
+    return {variable["name"] for variable in container["env"]}
