@@ -120,7 +120,9 @@ async def _queued(source: Source, namespace: str, now: datetime) -> list[QueueEn
 def overview(jobs: Sequence[Obj], clusters: Iterable[Obj], queued: Iterable[QueueEntry]) -> Overview:
     """Pure: `queued` are the entries of all queues, in their order."""
     running = [job for job in jobs if phase_of(job) in HOLDING]
-    holding = [job for job in running if status_of(job).get("cluster")]
+    holding: dict[str, list[Obj]] = {}
+    for job in running:
+        holding.setdefault(str(status_of(job).get("cluster") or ""), []).append(job)
     places = {(one.namespace, one.name): one for one in queued if one.kind == FOURNOS_JOB.kind}
     waiting = [
         _job(job, places.get((key_of(job).namespace, name_of(job))))
@@ -128,7 +130,7 @@ def overview(jobs: Sequence[Obj], clusters: Iterable[Obj], queued: Iterable[Queu
         if phase_of(job) not in _NOT_WAITING
     ]
     return Overview(
-        tuple(_cluster(one, holding) for one in sorted(clusters, key=name_of)),
+        tuple(_cluster(one, holding.get(name_of(one), ())) for one in sorted(clusters, key=name_of)),
         tuple(sorted((_job(job, None) for job in running), key=_age)),
         tuple(sorted(waiting, key=lambda one: (not one.place, one.place, *_age(one)))),
     )
@@ -155,9 +157,9 @@ def _job(job: Obj, entry: QueueEntry | None) -> JobLine:
     )
 
 
-def _cluster(cluster: Obj, holding: Sequence[Obj]) -> ClusterLine:
+def _cluster(cluster: Obj, here: Sequence[Obj]) -> ClusterLine:
+    """`here` are the jobs that hold it."""
     spec, status = spec_of(cluster), status_of(cluster)
-    here = [job for job in holding if status_of(job).get("cluster") == name_of(cluster)]
     lock = status.get("lock") or {}
     states = [status.get("kubeconfigStatus"), lock.get("state"), "draining" if spec.get("drain") else ""]
     used = _used(here)
