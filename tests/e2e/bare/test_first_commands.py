@@ -56,8 +56,9 @@ def test_the_demonstration_ends_with_a_job_that_succeeded(machine: Machine) -> N
 def test_no_component_of_the_cluster_missed_a_program(machine: Machine) -> None:
     logs = machine.run("sh", "-c", f"ls {STATE}/*/log/*.log", limit=120).stdout.split()
     assert any(log.endswith("kubelet.log") for log in logs), "the test must have something to read"
-    found = machine.run("grep", "-E", NOTHING, *logs, limit=120).stdout
-    assert found == ""
+    found = machine.run("grep", "-E", NOTHING, *logs, limit=120).stdout.splitlines()
+    # The kubelet looks for containers that containerd has removed just now.
+    assert [line for line in found if "when try to find container" not in line] == []
 
 
 def test_its_clusters_end_at_one_command(machine: Machine) -> None:

@@ -42,6 +42,7 @@ PATHS = {
     **PLURALS,
     "Service": "/api/v1/namespaces/{namespace}/services",
     "Secret": "/api/v1/namespaces/{namespace}/secrets",
+    "NetworkPolicy": "/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies",
     "APIService": "/apis/apiregistration.k8s.io/v1/apiservices",
 }
 RESULTS = """\
