@@ -32,6 +32,12 @@ SILENT: Final = Gauge(
     ("job_namespace",),
 )
 
+MESSAGES: Final = Counter(
+    "fournos_history_webhook_messages_total",
+    "Messages to the outgoing webhook, by what became of them: Sent or Failed.",
+    ("delivery",),
+)
+
 METRICS: Final[tuple[Metric, ...]] = (
     DATABASE_BYTES,
     DOCUMENT_BYTES,
@@ -40,6 +46,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     EXPIRED,
     CHANGES,
     SILENT,
+    MESSAGES,
 )
 
 
@@ -61,3 +68,8 @@ def report_changes(metrics: Metrics, found: Mapping[str, Sequence[Standing]]) ->
             for state, number in counts(kind, standings).items():
                 metrics.set(CHANGES, number, namespace, str(kind), state)
         metrics.set(SILENT, sum(one.silent for one in standings), namespace)
+
+
+def count_message(metrics: Metrics, delivery: str) -> None:
+    """Adds a message to the outgoing webhook."""
+    metrics.add(MESSAGES, delivery)

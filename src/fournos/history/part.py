@@ -26,6 +26,7 @@ from fournos.runtime.part import Part, Running, Wake
 from fournos.runtime.preflight import UnsupportedError
 
 if TYPE_CHECKING:
+    from fournos.history.alerts.announce import Announcer
     from fournos.history.logs.collector import LogCollector
     from fournos.history.recorder.database import DatabaseArchive
 
@@ -80,7 +81,9 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
     background: dict[str, Callable[[], Awaitable[None]]] = {
         "history-database": archive.run,
         "history-retention": retention,
-        "history-changes": partial(watch_results, archive.recording, metrics, clock),
+        "history-changes": partial(
+            watch_results, archive.recording, metrics, clock, _announcer(settings, metrics, clock)
+        ),
         "history-predictions": partial(predict_forever, estimator, archive.recording, clock),
     }
     if logs is not None:
@@ -95,6 +98,17 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
         serve=serve,
         refresh=refresh,
     )
+
+
+def _announcer(settings: HistorySettings, metrics: Metrics, clock: Clock) -> Announcer | None:
+    """Returns what sends confirmed changes; None without a receiver."""
+    from fournos.history.alerts.announce import Announcer
+    from fournos.history.alerts.webhook import Webhook
+
+    if not settings.webhook_url_file:
+        return None
+    webhook = Webhook(settings.webhook_url_file, settings.webhook_secret_file, clock)
+    return Announcer(webhook.send, clock, partial(store_metrics.count_message, metrics))
 
 
 def _collector(

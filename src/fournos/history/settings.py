@@ -76,6 +76,14 @@ class HistorySettings(StoreSettings):
     retention_interval: str = Field(
         "1h", description="Time between two deletions of what is beyond the limits, at least 1s"
     )
+    webhook_url_file: str = Field(
+        "",
+        description="File with the URL to which confirmed changes and silent series are sent, such as that "
+        "of a mounted Secret; empty: they are not sent",
+    )
+    webhook_secret_file: str = Field(
+        "", description="File with the key of the header X-Fournos-Signature; empty: no signature"
+    )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = Field(
         "INFO", description="Logging level"
     )

@@ -10,13 +10,29 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Protocol, TypeVar
 
 from pydantic import ConfigDict
 
 from fournos.history.records import WIRE
 from fournos.history.regressions.group import NEAR
 from fournos.history.regressions.series import Basis, Finding, Series
+
+
+class Placed(Protocol):
+    """What was noted about a finding: where its series changed, and when the note was made."""
+
+    @property
+    def series(self) -> str: ...
+    @property
+    def at(self) -> datetime: ...
+    @property
+    def rises(self) -> bool: ...
+    @property
+    def made_at(self) -> datetime: ...
+
+
+_Placed = TypeVar("_Placed", bound=Placed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +65,31 @@ def acknowledged(
     known: Iterable[Acknowledgement],
     pinned_at: datetime | None = None,
 ) -> Acknowledgement | None:
-    """The newest acknowledgement that covers the finding; None if there is none.
+    """The newest acknowledgement that covers the finding; None if there is none."""
+    return covering(finding, series, known, pinned_at)
+
+
+def covering(
+    finding: Finding, series: Series, known: Iterable[_Placed], pinned_at: datetime | None = None
+) -> _Placed | None:
+    """The newest note that covers the finding; None if there is none.
 
     `pinned_at` is the time at which the baseline was pinned.  The begin of a distance from the baseline moves
-    on with each run: it is covered by what was acknowledged since then, at this place or an earlier one.
+    on with each run: it is covered by what was noted since then, at this place or an earlier one.
     """
     times = [point.at for point in series.points]
     here = _place(times, finding.at)
 
-    def covers(one: Acknowledgement) -> bool:
+    def covers(one: _Placed) -> bool:
         distance = here - _place(times, one.at)
         if finding.basis is Basis.BASELINE:
             return distance >= -NEAR and (pinned_at is None or one.made_at >= pinned_at)
         return abs(distance) <= NEAR
 
-    covering = [
+    here_too = [
         one for one in known if one.series == finding.series and one.rises == finding.rises and covers(one)
     ]
-    return max(covering, key=lambda one: one.made_at, default=None)
+    return max(here_too, key=lambda one: one.made_at, default=None)
 
 
 def near(findings: Iterable[Finding], series: Iterable[Series], run: str) -> list[Finding]:

@@ -10,6 +10,8 @@ from typing import Final
 
 from sqlalchemy import func, select
 
+from fournos.history.alerts.announce import Announcer
+from fournos.history.alerts.due import Judged
 from fournos.history.metrics import report_changes
 from fournos.history.regressions.standing import RECENT, Standing, standing
 from fournos.history.store.errors import StoreUnavailableError
@@ -33,34 +35,49 @@ MOST: Final = 500
 
 
 async def watch_results(
-    opened: Callable[[], Awaitable[Store]], metrics: Metrics, clock: Clock, *, interval: float = INTERVAL
+    opened: Callable[[], Awaitable[Store]],
+    metrics: Metrics,
+    clock: Clock,
+    announcer: Announcer | None = None,
+    *,
+    interval: float = INTERVAL,
 ) -> None:
-    """Sets the metrics of changes until cancelled.  `opened()` returns the store of the leader."""
+    """Sets the metrics of changes, and announces them, until cancelled.
+
+    `opened()` returns the store of the leader: a standby announces nothing.
+    """
     store = await opened()
     while True:
         try:
-            report_changes(metrics, await standings(store, clock.now()))
+            report_changes(metrics, await standings(store, clock.now(), announcer))
+            if announcer is not None:
+                await announcer.announce(store)
         except StoreUnavailableError as error:
             log.warning("results are not judged now: %s", error)
         await asyncio.sleep(interval)
 
 
-async def standings(store: Store, now: datetime) -> dict[str, list[Standing]]:
+async def standings(
+    store: Store, now: datetime, announcer: Announcer | None = None
+) -> dict[str, list[Standing]]:
     """Returns what there is to tell of each fingerprint, by the name of its namespace."""
     found: dict[str, list[Standing]] = {}
     under_way = await _under_way(store)
     for namespace, uid, fingerprint in await _fingerprints(store, now - WATCHED):
-        found.setdefault(namespace, []).append(await _standing(store, uid, fingerprint, under_way, now))
+        one = await _judged(store, namespace, uid, fingerprint)
+        found.setdefault(namespace, []).append(
+            standing(one.series, one.report, one.known, under_way, now, pinned_at=one.pinned_at)
+        )
+        if announcer is not None:
+            await announcer.look(store, one)
     return found
 
 
-async def _standing(
-    store: Store, namespace_uid: str, fingerprint: str, under_way: frozenset[str], now: datetime
-) -> Standing:
+async def _judged(store: Store, namespace: str, namespace_uid: str, fingerprint: str) -> Judged:
     found = await review(store, namespace_uid, fingerprint)
     names = [one.id for one in found.series]
     known = await Verdicts(store).acknowledged(names, (namespace_uid,))
-    return standing(found.series, found.report, known, under_way, now, pinned_at=found.pinned_at)
+    return Judged(namespace, namespace_uid, fingerprint, found.series, found.report, known, found.pinned_at)
 
 
 async def _fingerprints(store: Store, since: datetime) -> list[tuple[str, str, str]]:

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.times import creation_time
 from fournos.appwrappers.names import APPWRAPPER
+from fournos.history.alerts.webhook import Outcome, Webhook
 from fournos.history.part import PART
 from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.recorder.observe import watches
@@ -110,3 +111,24 @@ async def test_the_replica_that_records_deletes_at_its_interval(
     monkeypatch.setenv("FOURNOS_HISTORY_RETENTION_INTERVAL", "0s")
     with pytest.raises(ValidationError):
         HistorySettings()
+
+
+async def test_confirmed_changes_go_to_the_webhook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    sends, posts = [], []
+
+    async def post(self: Webhook, url: object, secret: bytes, content: bytes) -> Outcome:
+        posts.append((str(url), secret, content))
+        return Outcome()
+
+    monkeypatch.setattr(Webhook, "_post", post)
+    monkeypatch.setattr("fournos.history.alerts.announce.Announcer", lambda send, *rest: sends.append(send))
+    monkeypatch.setenv("FOURNOS_HISTORY_DIRECTORY", str(tmp_path))
+    PART.start(HistorySettings(), SystemClock(), Metrics(), lambda name, key: None)
+    assert sends == [], "without a receiver"
+    (tmp_path / "url").write_text("https://hooks.example.com/services/x\n")
+    (tmp_path / "secret").write_text("s3cret")
+    monkeypatch.setenv("FOURNOS_HISTORY_WEBHOOK_URL_FILE", str(tmp_path / "url"))
+    monkeypatch.setenv("FOURNOS_HISTORY_WEBHOOK_SECRET_FILE", str(tmp_path / "secret"))
+    PART.start(HistorySettings(), SystemClock(), Metrics(), lambda name, key: None)
+    assert await sends[0](b"{}") == Outcome()
+    assert posts == [("https://hooks.example.com/services/x", b"s3cret", b"{}")]

@@ -1,0 +1,1 @@
+"""Alerts: confirmed changes of results and silent series are announced, each once."""

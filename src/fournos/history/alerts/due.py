@@ -1,0 +1,181 @@
+"""What of the verdicts of a fingerprint is announced now: each change and each silence once.  Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from itertools import groupby
+from typing import Final
+
+from fournos.history.regressions.acknowledge import Acknowledgement, acknowledged, covering
+from fournos.history.regressions.group import Group, group, runs_in_order
+from fournos.history.regressions.judge import Report
+from fournos.history.regressions.series import Finding, Kind, Series, State
+from fournos.history.regressions.silent import Silence, silences
+from fournos.history.regressions.standing import RECENT
+
+TRIES: Final = 24
+"""Looks after which a message that its receiver refuses is given up: two hours."""
+
+
+class Verdict(StrEnum):
+    CONFIRMED = "Confirmed"
+    IMPROVED = "Improved"
+    CHANGED = "Changed"
+    """Confirmed, of a KPI whose direction is not stated."""
+    SILENT = "Silent"
+
+
+VERDICTS: Final = {
+    Kind.REGRESSION: Verdict.CONFIRMED,
+    Kind.IMPROVEMENT: Verdict.IMPROVED,
+    Kind.CHANGE: Verdict.CHANGED,
+}
+
+
+class Delivery(StrEnum):
+    SENDING = "Sending"
+    """Stored before it is sent: a process that was killed meanwhile sends it once more."""
+    RESENDING = "Resending"
+    """It is sent once more after such an end, and never again."""
+    SENT = "Sent"
+    FAILED = "Failed"
+    """The receiver did not take it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One series of a message."""
+
+    series: str
+    run: str
+    at: datetime
+    rises: bool
+    state: Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """What is stored of a series that was announced."""
+
+    series: str
+    run: str
+    at: datetime
+    rises: bool
+    state: Verdict
+    delivery: Delivery
+    tries: int
+    made_at: datetime
+
+    @property
+    def settled(self) -> bool:
+        """True if it is not sent again."""
+        return self.delivery in (Delivery.SENT, Delivery.RESENDING) or self.tries >= TRIES
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """The verdicts of one fingerprint in one namespace."""
+
+    namespace: str
+    namespace_uid: str
+    fingerprint: str
+    series: Sequence[Series]
+    report: Report
+    known: Sequence[Acknowledgement]
+    pinned_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """One message: the changes that began with a run, or the series whose last run it is."""
+
+    namespace: str
+    namespace_uid: str
+    fingerprint: str
+    verdict: Verdict
+    """The worst of them."""
+    run: str
+    at: datetime
+    before: str
+    """The comparable run before that; "" if there is none."""
+    changes: tuple[Finding, ...] = ()
+    silent: tuple[Silence, ...] = ()
+
+    @property
+    def marks(self) -> tuple[Mark, ...]:
+        return (
+            *(Mark(one.series, one.run, one.at, one.rises, VERDICTS[one.kind]) for one in self.changes),
+            *(Mark(one.series, one.last_run, one.last_at, False, Verdict.SILENT) for one in self.silent),
+        )
+
+    @property
+    def id(self) -> str:
+        """The same when it is sent again."""
+        parts = sorted(f"{one.series} {one.run} {one.rises} {one.state}" for one in self.marks)
+        text = "\n".join((self.namespace_uid, self.fingerprint, *parts))
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def due(judged: Judged, announced: Iterable[Announced], now: datetime) -> list[News]:
+    """Returns the messages that are to be sent, the oldest run first.
+
+    What is acknowledged is left out, and what was announced at this place of the series: a change point that
+    later runs move by one or two is the same verdict.
+    """
+    settled = [one for one in announced if one.settled]
+    order = runs_in_order(judged.series)
+    found = [
+        *(_of_group(judged, one, order) for one in _groups(judged, settled, order, now)),
+        *_silent(judged, settled, now),
+    ]
+    return sorted(found, key=lambda news: (news.at, news.id))
+
+
+def _groups(
+    judged: Judged, settled: Iterable[Announced], order: Sequence[str], now: datetime
+) -> Iterable[Group]:
+    by_id = {one.id: one for one in judged.series}
+    told = [one for one in settled if one.state is not Verdict.SILENT]
+
+    def open_(found: Finding) -> bool:
+        series = by_id[found.series]
+        return (
+            found.state is State.CONFIRMED
+            and now - found.at <= RECENT
+            and acknowledged(found, series, judged.known, judged.pinned_at) is None
+            and covering(found, series, told, judged.pinned_at) is None
+        )
+
+    return group(filter(open_, judged.report.findings), order)
+
+
+def _of_group(judged: Judged, found: Group, order: Sequence[str]) -> News:
+    place = order.index(found.run)
+    return News(
+        judged.namespace,
+        judged.namespace_uid,
+        judged.fingerprint,
+        VERDICTS[found.kind],
+        found.run,
+        min(one.at for one in found.findings),
+        order[place - 1] if place else "",
+        changes=found.findings,
+    )
+
+
+def _silent(judged: Judged, settled: Iterable[Announced], now: datetime) -> Iterable[News]:
+    # A last run that expires makes an earlier one the last: no news.
+    newest = dict(sorted((one.series, one.at) for one in settled if one.state is Verdict.SILENT))
+    open_ = [
+        one
+        for one in silences(judged.series, now)
+        if one.series not in newest or one.last_at > newest[one.series]
+    ]
+    open_.sort(key=lambda one: (one.last_at, one.last_run, one.series))
+    for (at, run), each in groupby(open_, key=lambda one: (one.last_at, one.last_run)):
+        place = (judged.namespace, judged.namespace_uid, judged.fingerprint)
+        yield News(*place, Verdict.SILENT, run, at, "", silent=tuple(each))

@@ -1,0 +1,111 @@
+"""Sends the body of a message to the URL in a file.  The URL is a secret: no log and no error has it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+from yarl import URL
+
+from fournos.history.alerts.body import signature
+from fournos.runtime.clock import Clock
+
+LIMIT: Final = 10.0
+"""Seconds for one request."""
+PAUSES: Final = (1.0, 5.0)
+"""Seconds before the second and the third request."""
+SIGNATURE: Final = "X-Fournos-Signature"
+_LARGEST: Final = 64 * 1024
+_LATER: Final = (408, 425, 429)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a message."""
+
+    failure: str = ""
+    """Why it was not taken, without the URL; "" if it was."""
+    down: bool = False
+    """The receiver takes no message now."""
+
+
+class Webhook:
+    """One receiver.  Both files are read each time, because a Secret may be renewed."""
+
+    def __init__(
+        self,
+        url_file: str,
+        secret_file: str,
+        clock: Clock,
+        *,
+        pauses: Sequence[float] = PAUSES,
+        limit: float = LIMIT,
+    ) -> None:
+        self._url_file = url_file
+        self._secret_file = secret_file
+        self._clock = clock
+        self._pauses = pauses
+        self._limit = limit
+
+    async def send(self, content: bytes) -> Outcome:
+        """Sends once, and again after each of the pauses while the receiver is down."""
+        try:
+            url, secret = _url(self._url_file), _read(self._secret_file) if self._secret_file else b""
+        except (OSError, ValueError) as error:
+            return Outcome(_reason(error), down=True)
+        outcome = await self._post(url, secret, content)
+        for pause in self._pauses:
+            if not outcome.down:
+                break
+            await asyncio.sleep(pause)
+            outcome = await self._post(url, secret, content)
+        return outcome
+
+    async def _post(self, url: URL, secret: bytes, content: bytes) -> Outcome:
+        headers = {"Content-Type": "application/json", "User-Agent": "fournos"}
+        if secret:
+            headers[SIGNATURE] = signature(secret, int(self._clock.now().timestamp()), content)
+        limit = aiohttp.ClientTimeout(total=self._limit)
+        try:
+            # The answer is not read, and a redirect not followed: the message is for this server.
+            async with (
+                aiohttp.ClientSession(timeout=limit, cookie_jar=aiohttp.DummyCookieJar()) as session,
+                session.post(url, data=content, headers=headers, allow_redirects=False) as answer,
+            ):
+                return _outcome(answer.status)
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            return Outcome(type(error).__name__, down=True)  # their texts have the URL or its host
+
+
+def _outcome(status: int) -> Outcome:
+    if 200 <= status < 300:
+        return Outcome()
+    return Outcome(f"status {status}", down=status >= 500 or status in _LATER)
+
+
+def _url(path: str) -> URL:
+    """Raises OSError or ValueError."""
+    try:
+        url = URL(_read(path).decode(), encoded=True)
+    except ValueError:
+        url = URL()
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError("the file of FOURNOS_HISTORY_WEBHOOK_URL_FILE has no URL of http or https")
+    return url
+
+
+def _read(path: str) -> bytes:
+    with Path(path).open("rb") as file:
+        found = file.read(_LARGEST).strip()
+    if not found:
+        raise ValueError("a file of the webhook is empty")
+    return found
+
+
+def _reason(error: OSError | ValueError) -> str:
+    """The name of a file is no secret."""
+    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) else str(error)

@@ -1,0 +1,93 @@
+"""Stores what was announced of the results, and to which receiver."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import delete, insert, select, update
+
+from fournos.history.alerts.due import Announced, Delivery, News, Verdict
+from fournos.history.store.results_schema import announcements
+from fournos.history.store.store import Store
+from fournos.history.store.text import indexed
+
+KEPT: Final = timedelta(days=365)
+"""Longer than any verdict is news."""
+
+
+class Announcements:
+    """The announcements in a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def of(self, namespace_uid: str, fingerprint: str, receiver: str) -> list[Announced]:
+        """Returns what was announced of a fingerprint to a receiver."""
+        table = announcements
+        statement = select(table).where(
+            table.c.namespace_uid == indexed(namespace_uid),
+            table.c.fingerprint == indexed(fingerprint),
+            table.c.receiver == receiver,
+        )
+        async with self._store.reading() as connection:
+            rows = (await connection.execute(statement)).all()
+        return [
+            Announced(
+                row.series,
+                row.run,
+                row.at,
+                row.rises,
+                Verdict(row.state),
+                Delivery(row.delivery),
+                row.tries,
+                row.made_at,
+            )
+            for row in rows
+        ]
+
+    async def begin(self, news: News, receiver: str, now: datetime) -> bool:
+        """Stores that a message is being sent.  False: it was sent, or a crash has cut it off twice."""
+        table = announcements
+        same = (table.c.message == news.id, table.c.receiver == receiver)
+        async with self._store.writing() as connection:
+            statement = select(table.c.delivery, table.c.tries).where(*same).limit(1)
+            earlier = (await connection.execute(statement)).first()
+            if earlier and Delivery(earlier.delivery) in (Delivery.SENT, Delivery.RESENDING):
+                return False
+            cut_off = earlier is not None and earlier.delivery == Delivery.SENDING
+            common = {
+                "namespace_uid": indexed(news.namespace_uid),
+                "fingerprint": indexed(news.fingerprint),
+                "receiver": receiver,
+                "message": news.id,
+                "delivery": str(Delivery.RESENDING if cut_off else Delivery.SENDING),
+                "tries": earlier.tries + 1 if earlier else 1,
+                "made_at": now,
+            }
+            rows: list[dict[str, Any]] = [
+                {
+                    "series": indexed(one.series),
+                    "run": indexed(one.run),
+                    "at": one.at,
+                    "rises": one.rises,
+                    "state": str(one.state),
+                    **common,
+                }
+                for one in news.marks
+            ]
+            await connection.execute(delete(table).where(*same))
+            await connection.execute(insert(table), rows)
+        return True
+
+    async def end(self, news: News, receiver: str, delivery: Delivery) -> None:
+        """Stores what became of a message."""
+        table = announcements
+        same = (table.c.message == news.id, table.c.receiver == receiver)
+        async with self._store.writing() as connection:
+            await connection.execute(update(table).where(*same).values(delivery=str(delivery)))
+
+    async def expire(self, now: datetime) -> None:
+        """Deletes what is too old to be decided by."""
+        async with self._store.writing() as connection:
+            await connection.execute(delete(announcements).where(announcements.c.made_at < now - KEPT))

@@ -1,0 +1,127 @@
+"""The webhook's requests, at a server of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from fournos.history.alerts.body import signature
+from fournos.history.alerts.webhook import SIGNATURE, Outcome, Webhook
+from tests.world.server import VirtualClock
+
+HIDDEN = "T000-B000-hidden"
+
+
+class Receiver:
+    """Answers with the statuses in turn, the last one for ever; 0 does not answer."""
+
+    def __init__(self) -> None:
+        self.statuses = [200]
+        self.requests: list[tuple[str, bytes, dict[str, str]]] = []
+        self.url = ""
+
+    async def take(self, request: web.Request) -> web.Response:
+        self.requests.append((request.path, await request.read(), dict(request.headers)))
+        status = self.statuses.pop(0) if len(self.statuses) > 1 else self.statuses[0]
+        if not status:
+            await asyncio.Event().wait()
+        return web.Response(status=status, headers={"Location": "/elsewhere"} if status == 307 else {})
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[Receiver]:
+    found, app = Receiver(), web.Application()
+    app.router.add_route("*", "/{path:.*}", found.take)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    found.url = f"http://127.0.0.1:{runner.addresses[0][1]}/services/{HIDDEN}"
+    yield found
+    await runner.cleanup()
+
+
+@pytest.fixture
+def webhook(receiver: Receiver, tmp_path: Path) -> Callable[..., Webhook]:
+    url, secret = tmp_path / "url", tmp_path / "secret"
+    url.write_text(f"{receiver.url}\n")
+    secret.write_text("s3cret\n")
+
+    def make(limit: float = 60.0, secret_file: str | None = None) -> Webhook:
+        name = str(secret) if secret_file is None else secret_file
+        return Webhook(str(url), name, VirtualClock(), pauses=(0.0, 0.0), limit=limit)
+
+    return make
+
+
+async def test_the_body_arrives_once_and_signed(receiver: Receiver, webhook: Callable[..., Webhook]) -> None:
+    assert await webhook().send(b'{"text":"x"}') == Outcome()
+    ((path, content, headers),) = receiver.requests
+    assert (path, content) == (f"/services/{HIDDEN}", b'{"text":"x"}')
+    assert headers["Content-Type"] == "application/json"
+    sent_at = int(VirtualClock().now().timestamp())
+    assert headers[SIGNATURE] == signature(b"s3cret", sent_at, content)
+
+
+async def test_without_a_key_there_is_no_signature(
+    receiver: Receiver, webhook: Callable[..., Webhook]
+) -> None:
+    assert await webhook(secret_file="").send(b"{}") == Outcome()
+    assert SIGNATURE not in receiver.requests[0][2]
+
+
+async def test_a_server_that_fails_is_asked_three_times(
+    receiver: Receiver, webhook: Callable[..., Webhook]
+) -> None:
+    receiver.statuses = [500, 503, 200]
+    assert await webhook().send(b"{}") == Outcome()
+    receiver.statuses, receiver.requests = [500], []
+    assert await webhook().send(b"{}") == Outcome("status 500", down=True)
+    assert len(receiver.requests) == 3
+
+
+@pytest.mark.parametrize("status", [307, 400, 404])
+async def test_a_redirect_is_not_followed_and_a_refusal_not_repeated(
+    receiver: Receiver, webhook: Callable[..., Webhook], status: int
+) -> None:
+    receiver.statuses = [status]
+    assert await webhook().send(b"{}") == Outcome(f"status {status}")
+    assert [path for path, _, _ in receiver.requests] == [f"/services/{HIDDEN}"]
+
+
+async def test_a_server_that_does_not_answer_costs_a_limited_time(
+    receiver: Receiver, webhook: Callable[..., Webhook]
+) -> None:
+    receiver.statuses = [0]
+    outcome = await webhook(limit=0.2).send(b"{}")
+    assert outcome.down
+    assert "Timeout" in outcome.failure
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"http://127.0.0.1:1/{HIDDEN}", f"ftp://host/{HIDDEN}", f"http://[{HIDDEN}", HIDDEN, f"http:///{HIDDEN}",
+        f"https://user:{HIDDEN}@127.0.0.1:1/", f"http://{HIDDEN}.invalid/", "",
+    ],
+)  # fmt: skip
+async def test_no_failure_has_the_url(
+    webhook: Callable[..., Webhook], tmp_path: Path, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "url").write_text(text)
+    with caplog.at_level("DEBUG"):
+        outcome = await webhook().send(b"{}")
+    assert outcome.failure
+    assert HIDDEN.lower() not in f"{outcome.failure} {caplog.text}".lower()
+
+
+async def test_a_secret_that_is_missing_sends_nothing(
+    receiver: Receiver, webhook: Callable[..., Webhook], tmp_path: Path
+) -> None:
+    outcome = await webhook(secret_file=str(tmp_path / "none")).send(b"{}")
+    assert outcome.failure.endswith("No such file or directory")
+    assert receiver.requests == []
