@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from fournos.api.conditions import condition, is_true
+from fournos.api.conditions import is_true
 from fournos.api.phase import HOLDING
 from fournos.insight.children import Children, children
 from fournos.insight.source import DEFAULT_QUEUE, Source, or_error
@@ -17,6 +17,8 @@ from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 
 _VISIBILITY: Final = ("visibility.kueue.x-k8s.io", "v1beta2")
+_NOT_WAITING: Final = frozenset({"QuotaReserved", "Finished"})
+"""A Workload with one of these conditions has left the line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,12 @@ class Facts:
     """Other jobs that occupy clusters, of all namespaces that RBAC lets us read."""
     line: tuple[Waiting, ...] = ()
     """The pending Workloads of the same ClusterQueue, in the order of admission."""
+
+    def ahead(self, workload: Obj) -> tuple[str, ...] | None:
+        """The keys of the Workloads before this one; None if it is not in the line."""
+        key = key_of(workload)
+        place = next((number for number, one in enumerate(self.line) if one.key == key), None)
+        return None if place is None else tuple(str(one.key) for one in self.line[:place])
 
     @property
     def workload(self) -> Obj | None:
@@ -102,7 +110,7 @@ async def _holders(source: Source, job: Obj) -> tuple[Obj, ...]:
 
 def holders_among(jobs: Iterable[Obj]) -> tuple[Obj, ...]:
     """The jobs that occupy clusters, the oldest first."""
-    holding = (one for one in jobs if phase_of(one) in HOLDING and status_of(one).get("cluster"))
+    holding = [one for one in jobs if phase_of(one) in HOLDING and status_of(one).get("cluster")]
     return tuple(sorted(holding, key=created))
 
 
@@ -140,13 +148,21 @@ async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[Wai
 def in_line(workloads: Iterable[Obj], queues: Iterable[Obj], cluster_queue: str) -> tuple[Waiting, ...]:
     """The Workloads that wait for a ClusterQueue, by descending priority, then by age, the oldest first."""
     ours = {key_of(queue) for queue in queues if spec_of(queue).get("clusterQueue") == cluster_queue}
-    waiting = [
-        workload
-        for workload in workloads
-        if Key(workload["metadata"]["namespace"], str(spec_of(workload).get("queueName"))) in ours
-        and spec_of(workload).get("active", True)
-        and not is_true(workload, "Finished")
-        and (condition(workload, "QuotaReserved") or {}).get("status") != "True"
-    ]
-    waiting.sort(key=lambda w: (-int(spec_of(w).get("priority") or 0), created(w), key_of(w)))
-    return tuple(Waiting(key_of(w), int(spec_of(w).get("priority") or 0)) for w in waiting)
+    waiting: list[tuple[int, str, Key]] = []
+    for workload in workloads:
+        spec, key = spec_of(workload), key_of(workload)
+        if (
+            (key.namespace, str(spec.get("queueName"))) in ours
+            and spec.get("active", True)
+            and not _reserved_or_finished(workload)
+        ):
+            waiting.append((-int(spec.get("priority") or 0), created(workload), key))
+    waiting.sort()
+    return tuple(Waiting(key, -below) for below, _, key in waiting)
+
+
+def _reserved_or_finished(workload: Obj) -> bool:
+    return any(
+        one.get("status") == "True" and one.get("type") in _NOT_WAITING
+        for one in status_of(workload).get("conditions") or ()
+    )

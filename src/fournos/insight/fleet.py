@@ -91,12 +91,14 @@ class Fleet:
     now: Overview
 
 
-async def read(source: Source, namespace: str, clusters: str, now: datetime) -> Fleet:
+async def read(
+    source: Source, namespace: str, clusters: str, now: datetime, *, most: int | None = None
+) -> Fleet:
     """Reads the fleet from a source; `clusters` is the namespace of the FournosClusters.
 
-    Queues and clusters that may not be read are left out.
+    Queues and clusters that may not be read are left out.  `most`: so many of the waiting jobs at most.
     """
-    happening = await overview.read(source, namespace, clusters, now)
+    happening = await overview.read(source, namespace, clusters, now, most=most)
     found = await or_error(source.list(FOURNOS_CLUSTER, namespace=clusters))
     objects = () if isinstance(found, KubeError) else found.items
     return Fleet(cards(objects, happening), happening)

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from operator import itemgetter
 from typing import Any, Final
 
 from fournos.api.phase import HOLDING, TERMINAL
 from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.insight.errors import MissingError
-from fournos.insight.facts import everywhere
-from fournos.insight.queues import QueueEntry, entries, gather_queue
+from fournos.insight.facts import everywhere, queue_facts
+from fournos.insight.queues import Queued, QueueEntry, entries
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import (
     created,
-    hardware,
+    hardware_of,
+    hardware_text,
     name_of,
     one_line,
     phase_of,
@@ -29,9 +31,11 @@ from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, 
 
 KINDS: Final = (FOURNOS_JOB, WORKLOAD, LOCAL_QUEUE, CLUSTER_QUEUE, RESOURCE_FLAVOR)
 """The kinds that are read, besides the FournosClusters of their own namespace."""
-_NOT_WAITING: Final = HOLDING | TERMINAL
 EXPLAINED: Final = 100
 """The number of entries of a queue that are explained: more do not fit on a screen."""
+
+
+_Turn = tuple[bool, int, str, Key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,57 +86,78 @@ class Overview:
     """The oldest first."""
     waiting: tuple[JobLine, ...]
     """In the order of their queues; those that are not queued last."""
+    left_out: int = 0
+    """The number of further jobs that wait."""
 
     def as_data(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: value for name, value in asdict(self).items() if name != "left_out"}
 
 
-async def read(source: Source, namespace: str, clusters: str, now: datetime) -> Overview:
+async def read(
+    source: Source, namespace: str, clusters: str, now: datetime, *, most: int | None = None
+) -> Overview:
     """Reads the overview from a source; `clusters` is the namespace of the FournosClusters.
 
-    Queues and clusters that may not be read are left out.
+    Queues and clusters that may not be read are left out.  `most`: so many of the waiting jobs at most.
     """
     jobs = await everywhere(source, FOURNOS_JOB, namespace)
     found = await or_error(source.list(FOURNOS_CLUSTER, namespace=clusters))
     return overview(
-        jobs, () if isinstance(found, KubeError) else found.items, await _queued(source, namespace, now)
+        jobs,
+        () if isinstance(found, KubeError) else found.items,
+        await _queued(source, namespace, jobs, now),
+        most=most,
     )
 
 
-async def _queued(source: Source, namespace: str, now: datetime) -> list[QueueEntry]:
+async def _queued(source: Source, namespace: str, jobs: Sequence[Obj], now: datetime) -> list[QueueEntry]:
     """The entries of every ClusterQueue that has a LocalQueue with Workloads."""
     try:
         workloads = await everywhere(source, WORKLOAD, namespace)
         locals_ = {key_of(one): one for one in await everywhere(source, LOCAL_QUEUE, namespace)}
     except KubeError:
         return []
-    used = {Key(key_of(one).namespace, str(spec_of(one).get("queueName"))) for one in workloads}
-    ways = {str(spec_of(locals_[key]).get("clusterQueue")): key for key in sorted(used & locals_.keys())}
+    used: set[object] = {
+        (one["metadata"]["namespace"], str(spec_of(one).get("queueName"))) for one in workloads
+    }
+    ways = {str(spec_of(one).get("clusterQueue")): key for key, one in sorted(locals_.items()) if key in used}
+    shared = Queued.of(workloads, jobs)
     result: list[QueueEntry] = []
     for key in ways.values():
+        queue: Obj = {"metadata": {"namespace": key.namespace, "name": key.name}}
         try:
-            result += entries(await gather_queue(source, *key), now, most=EXPLAINED)
+            result += entries(shared.at(await queue_facts(source, queue, key.name)), now, most=EXPLAINED)
         except (MissingError, KubeError):
             continue
     return result
 
 
-def overview(jobs: Sequence[Obj], clusters: Iterable[Obj], queued: Iterable[QueueEntry]) -> Overview:
+def overview(
+    jobs: Sequence[Obj],
+    clusters: Iterable[Obj],
+    queued: Iterable[QueueEntry],
+    *,
+    most: int | None = None,
+) -> Overview:
     """Pure: `queued` are the entries of all queues, in their order."""
-    running = [job for job in jobs if phase_of(job) in HOLDING]
+    running: list[JobLine] = []
+    waiting: list[tuple[_Turn, str, Obj, QueueEntry | None]] = []
     holding: dict[str, list[Obj]] = {}
-    for job in running:
-        holding.setdefault(str(status_of(job).get("cluster") or ""), []).append(job)
-    places = {(one.namespace, one.name): one for one in queued if one.kind == FOURNOS_JOB.kind}
-    waiting = [
-        _job(job, places.get((key_of(job).namespace, name_of(job))))
-        for job in jobs
-        if phase_of(job) not in _NOT_WAITING
-    ]
+    places = {Key(one.namespace, one.name): one for one in queued if one.kind == FOURNOS_JOB.kind}
+    for job in jobs:
+        phase = phase_of(job)
+        if phase in HOLDING:
+            running.append(_job(job, phase, None))
+            holding.setdefault(str(status_of(job).get("cluster") or ""), []).append(job)
+        elif phase not in TERMINAL:
+            entry = places.get(key_of(job))
+            waiting.append((_turn(job, entry), phase, job, entry))
+    waiting.sort(key=itemgetter(0))
     return Overview(
         tuple(_cluster(one, holding.get(name_of(one), ())) for one in sorted(clusters, key=name_of)),
-        tuple(sorted((_job(job, None) for job in running), key=_age)),
-        tuple(sorted(waiting, key=lambda one: (not one.place, one.place, *_age(one)))),
+        tuple(sorted(running, key=_age)),
+        tuple(_job(job, phase, entry) for _, phase, job, entry in waiting[:most]),
+        left_out=len(waiting[most:]) if most is not None else 0,
     )
 
 
@@ -140,18 +165,25 @@ def _age(line: JobLine) -> tuple[str, str, str]:
     return line.since, line.namespace, line.name
 
 
-def _job(job: Obj, entry: QueueEntry | None) -> JobLine:
-    status, times = status_of(job), status_of(job).get("phaseTimes") or {}
-    wanted = (status.get("resolved") or {}).get("hardware") or spec_of(job).get("hardware") or {}
+def _turn(job: Obj, entry: QueueEntry | None) -> _Turn:
+    """Sorts the jobs that wait: by their place, those without one last and by age."""
+    place = entry.place if entry else 0
+    return not place, place, created(job), key_of(job)
+
+
+def _job(job: Obj, phase: str, entry: QueueEntry | None) -> JobLine:
+    spec, status, key = spec_of(job), status_of(job), key_of(job)
+    wanted = hardware_of(job)
+    began = (status.get("phaseTimes") or {}).get("running") if phase in HOLDING else None
     return JobLine(
-        namespace=key_of(job).namespace,
-        name=name_of(job),
-        phase=phase_of(job),
-        owner=str(spec_of(job).get("owner") or ""),
-        cluster=str(status.get("cluster") or spec_of(job).get("cluster") or ""),
-        hardware=hardware(job),
+        namespace=key.namespace,
+        name=key.name,
+        phase=phase,
+        owner=str(spec.get("owner") or ""),
+        cluster=str(status.get("cluster") or spec.get("cluster") or ""),
+        hardware=hardware_text(wanted),
         gpus=int(wanted.get("gpuCount") or 0),
-        since=str(times.get("running") or created(job)) if phase_of(job) in HOLDING else created(job),
+        since=str(began or created(job)),
         place=entry.place if entry else 0,
         reason=entry.reason if entry else one_line(status.get("message")),
     )
@@ -179,7 +211,7 @@ def _cluster(cluster: Obj, here: Sequence[Obj]) -> ClusterLine:
 def _used(jobs: Iterable[Obj]) -> Mapping[str, int]:
     used: dict[str, int] = {}
     for job in jobs:
-        wanted = (status_of(job).get("resolved") or {}).get("hardware") or spec_of(job).get("hardware") or {}
+        wanted = hardware_of(job)
         if wanted.get("gpuType"):
             name = str(wanted["gpuType"])
             used[name] = used.get(name, 0) + int(wanted.get("gpuCount") or 0)

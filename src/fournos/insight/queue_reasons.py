@@ -11,7 +11,7 @@ from fournos.insight.facts import Facts
 from fournos.insight.quota import Quota, amount, quota
 from fournos.insight.reasons import patch_command, queue_trouble, with_kueue
 from fournos.insight.values import count, name_of
-from fournos.kube.resource import Obj, key_of
+from fournos.kube.resource import Obj
 from fournos.queueing.state import QueueState, view
 
 
@@ -57,9 +57,8 @@ def _short(
     name: str, workload: Obj, found: Quota, facts: Facts, because: tuple[str, ...], words: Words
 ) -> Explanation:
     """Explains which quota is insufficient."""
-    order, key = [one.key for one in facts.line], key_of(workload)
-    ahead = tuple(map(str, order[: order.index(key)])) if key in order else None
-    base = Explanation("", because, quota=found, ahead=ahead, in_line=len(order), cause=Cause.QUOTA)
+    ahead = facts.ahead(workload)
+    base = Explanation("", because, quota=found, ahead=ahead, in_line=len(facts.line), cause=Cause.QUOTA)
     if found.uncovered:
         text = f"{name} can never be admitted: no quota for {', '.join(found.uncovered)} exists."
         return replace(base, verdict=text, advice=(words.uncovered,))

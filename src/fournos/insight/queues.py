@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -47,6 +47,8 @@ class QueueFacts:
     workloads: Mapping[Key, Obj]
     jobs: Mapping[str, Obj]
     """The readable FournosJobs by UID."""
+    holders: tuple[Obj, ...]
+    """Those of them that occupy clusters, the oldest first."""
 
 
 async def gather_queue(source: Source, namespace: str, name: str) -> QueueFacts:
@@ -58,7 +60,26 @@ async def gather_queue(source: Source, namespace: str, name: str) -> QueueFacts:
     base = await queue_facts(source, place, name)
     workloads = await everywhere(source, WORKLOAD, namespace)
     jobs = await everywhere(source, FOURNOS_JOB, namespace)
-    return QueueFacts(base, {key_of(one): one for one in workloads}, {uid_of(one): one for one in jobs})
+    return Queued.of(workloads, jobs).at(base)
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """What the facts of several queues share, so that it is looked up once for all of them."""
+
+    workloads: Mapping[Key, Obj]
+    jobs: Mapping[str, Obj]
+    holders: tuple[Obj, ...]
+
+    @staticmethod
+    def of(workloads: Iterable[Obj], jobs: Sequence[Obj]) -> Queued:
+        return Queued(
+            {key_of(one): one for one in workloads}, {uid_of(one): one for one in jobs}, holders_among(jobs)
+        )
+
+    def at(self, base: Facts) -> QueueFacts:
+        """`base` are the facts of one queue."""
+        return QueueFacts(base, self.workloads, self.jobs, self.holders)
 
 
 def entries(found: QueueFacts, now: datetime, *, first: int = 1, most: int | None = None) -> list[QueueEntry]:
@@ -70,17 +91,14 @@ def entries(found: QueueFacts, now: datetime, *, first: int = 1, most: int | Non
     if broken and not isinstance(found.base.cluster_queue, Mapping):
         text = broken.verdict.replace(f"{found.base.queue_name} waits for ", "there is no ", 1)
         raise MissingError(text, fix="; ".join(broken.advice))
-    holding = holders_among(found.jobs.values())
     last = None if most is None else first - 1 + most
     return [
-        _entry(place, waiting.key, waiting.priority, found, holding, now)
+        _entry(place, waiting.key, waiting.priority, found, now)
         for place, waiting in enumerate(found.base.line[first - 1 : last], start=first)
     ]
 
 
-def _entry(
-    place: int, key: Key, priority: int, found: QueueFacts, holding: tuple[Obj, ...], now: datetime
-) -> QueueEntry:
+def _entry(place: int, key: Key, priority: int, found: QueueFacts, now: datetime) -> QueueEntry:
     workload = found.workloads.get(key)
     if workload is None:
         text = "it is in a namespace that you may not read"
@@ -92,6 +110,7 @@ def _entry(
     if job is None:
         reason = one_line(view(workload).message) or "Kueue has not looked at it yet"
         return QueueEntry(place, key.namespace, kind, name, "", priority, since, reason)
-    facts = replace(found.base, job=job, found=Children(workloads=(workload,)), holders=without(holding, job))
+    holders = without(found.holders, job)
+    facts = replace(found.base, job=job, found=Children(workloads=(workload,)), holders=holders)
     owner = str(spec_of(job).get("owner") or "")
     return QueueEntry(place, key.namespace, kind, name, owner, priority, since, explain(facts, now).verdict)

@@ -22,14 +22,12 @@ def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -
     whole = spec_of(job).get("exclusive", True) or spec_of(job).get("lockOnly")
     flavors = found.flavors
     here = tuple(h for h in facts.holders if not flavors or status_of(h).get("cluster") in flavors)
-    order = [waiting.key for waiting in facts.line]
-    key = key_of(workload)
-    ahead = tuple(map(str, order[: order.index(key)])) if key in order else None
-    base = Explanation("", because, (), here, found, ahead, len(order), Cause.QUOTA)
+    ahead = facts.ahead(workload)
+    base = Explanation("", because, (), here, found, ahead, len(facts.line), Cause.QUOTA)
     elsewhere = tuple(
         f"{flavor} has room now: submit it with --set cluster={flavor}" for flavor in found.elsewhere
     )
-    first = f"wait for the holder: {_wait_for(here[0], namespace=key.namespace)}" if here else ""
+    first = f"wait for the holder: {_wait_for(here[0], namespace=key_of(workload).namespace)}" if here else ""
     if found.uncovered:
         return replace(
             base,

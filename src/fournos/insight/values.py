@@ -85,8 +85,11 @@ def hardware_of(job: Obj) -> Mapping[str, Any]:
 
 def hardware(job: Obj) -> str:
     """The GPUs of a job, such as "2 x a100"."""
-    found = hardware_of(job)
-    kind, count = found.get("gpuType"), found.get("gpuCount")
+    return hardware_text(hardware_of(job))
+
+
+def hardware_text(wanted: Mapping[str, Any]) -> str:
+    kind, count = wanted.get("gpuType"), wanted.get("gpuCount")
     return f"{count} x {kind}" if kind and count else "-"
 
 

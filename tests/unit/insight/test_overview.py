@@ -136,3 +136,22 @@ async def test_a_long_queue_is_explained_as_far_as_a_screen_shows_it() -> None:
     found = await read(api, NS, "hearth", NOW)
     assert len(found.waiting) == EXPLAINED + 3
     assert [one.place for one in found.waiting[-4:]] == [EXPLAINED, 0, 0, 0]
+
+
+async def test_the_first_of_the_queue_are_shown_and_the_others_counted() -> None:
+    names = [f"job-{number}" for number in range(5)]
+    # The source has them in the opposite order; the one that is not queued is older than all others.
+    api = controlled(
+        world(
+            job("unqueued", "Pending", created=ago(hours=9)),
+            *(job(name, "Pending") for name in reversed(names)),
+            *(workload(name) for name in names),
+        )
+    )
+    found = await read(api, NS, "hearth", NOW, most=3)
+    assert [one.name for one in found.waiting] == names[:3]
+    assert found.left_out == 3
+    whole = await read(api, NS, "hearth", NOW)
+    assert [one.name for one in whole.waiting] == [*names, "unqueued"]
+    assert whole.left_out == 0
+    assert set(whole.as_data()) == {"clusters", "running", "waiting"}

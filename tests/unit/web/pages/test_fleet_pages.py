@@ -54,6 +54,7 @@ async def test_only_the_first_rows_are_shown_with_a_link_to_all() -> None:
     html = await shown(fleet.PAGE, call(Api(*jobs)))
     assert html.count('<tr id="waiting-') == fleet.ROWS
     assert '<a href="/queue">30 more</a>' in html
+    assert "0 running, 130 waiting" in text(html)
 
 
 async def test_a_cluster_offers_what_the_person_may_do() -> None:
