@@ -11,10 +11,21 @@ from typing import Any
 
 from rich.console import Console
 
-from bench import appwrappers, client, comparison, dispatch, history, idle, lifecycle, miniclusters, report
+from bench import (
+    appwrappers,
+    client,
+    comparison,
+    dispatch,
+    history,
+    idle,
+    lifecycle,
+    miniclusters,
+    report,
+    web,
+)
 from devcluster import DevclusterError
 
-EVERYTHING = ("lifecycle", "idle", "appwrappers", "miniclusters", "dispatch", "client", "history")
+EVERYTHING = ("lifecycle", "idle", "appwrappers", "miniclusters", "dispatch", "client", "history", "web")
 _RESULTS = Path(__file__).resolve().parent / "results"
 
 
@@ -69,6 +80,11 @@ def _arguments() -> argparse.ArgumentParser:
     library.add_argument("--turns", type=int, default=3, metavar="3", help="how many turns each takes (3)")
     past = parts.add_parser("history", parents=[common], help="pages of a history with many jobs; no cluster")
     past.add_argument("--jobs", type=int, default=history.JOBS, metavar="200000")
+    page = parts.add_parser("web", parents=[common], help="the page with many live jobs and open tabs")
+    page.add_argument("--jobs", type=int, default=web.JOBS, metavar="10000")
+    page.add_argument("--reads", type=int, default=web.READS, metavar="20", help="reads of each page (20)")
+    page.add_argument("--tabs", type=int, default=web.TABS, metavar="200", help="open tabs (200)")
+    page.add_argument("--seconds", type=float, default=web.SECONDS, help="how long jobs change (10)")
     return parser
 
 
@@ -132,6 +148,19 @@ def _measure(options: argparse.Namespace) -> None:
         taken = asyncio.run(dispatch.measure(options.cluster, options.jobs, keep=options.keep))
         report.show_dispatch(taken, console)
         numbers = {"dispatch": [asdict(each) for each in taken]}
+    elif options.part == "web":
+        page = asyncio.run(
+            web.measure(
+                options.cluster,
+                options.jobs,
+                reads=options.reads,
+                tabs=options.tabs,
+                seconds=options.seconds,
+                keep=options.keep,
+            )
+        )
+        report.show_web(page, console)
+        numbers = {"web": page.to_json()}
     elif options.part == "client":
         library = asyncio.run(
             client.measure(options.cluster, options.jobs, turns=options.turns, keep=options.keep)

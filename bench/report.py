@@ -22,6 +22,7 @@ from bench.dispatch import Dispatched
 from bench.history import Filled
 from bench.idle import Idle
 from bench.lifecycle import Round
+from bench.web import Page, p95_of
 from fournos import __version__
 
 _MB = 1_000_000
@@ -61,6 +62,12 @@ ENDS = Target("status write → end of wait, p50", "ms", 100)
 LIST = Target("any list page, warm, p95", "ms", 20)
 FILTER = Target("any filter, cold, p95", "ms", 100)
 JOB = Target("a job's page, p95", "ms", 20)
+
+SERVED = Target("any page, p95", "ms", 50)
+WEIGHT = Target("any page with all that it loads, compressed", "kB", 150)
+DELAY = Target("status write → open tab, p95", "ms", 500)
+LIVE_CPU = Target("server CPU at ten changes a second", "% of a core", 20)
+PAGE_MEMORY = Target("server memory", "MB", 300)
 
 Show = Callable[[Target, float], None]
 
@@ -215,6 +222,45 @@ def show_history(filled: Sequence[Filled], console: Console) -> None:
         cold = next(one.p95 for one in each.reads if (one.what, one.how) == ("all filters", "cold"))
         job = warm.pop("a job")
         _targets(console, [(LIST, max(warm.values())), (FILTER, cold), (JOB, job)])
+
+
+def show_web(page: Page, console: Console) -> None:
+    table = Table(title=f"The page with {page.jobs} live jobs", title_justify="left")
+    for heading in ("page", "", "changed, p50", "p95", "unchanged, p50", "p95", "kB", "kB with all"):
+        table.add_column(heading, justify="left" if heading == "page" else "right")
+    for one in page.pages:
+        taken = (median(one.changed), p95_of(one.changed), median(one.unchanged), p95_of(one.unchanged))
+        times = (f"{value * 1000:.0f} ms" for value in taken)
+        table.add_row(one.path, str(one.status), *times, f"{one.bytes / 1000:.1f}", f"{one.whole / 1000:.1f}")
+    console.print(table)
+    table = Table(title="Ten status changes a second", title_justify="left")
+    for heading in ("", "open", "delay, p50", "p95", "kB/s to each", "CPU", "CPU of each"):
+        table.add_column(heading, justify="right")
+    for name, one_live in (("the page", page.live), ("all objects after a change", page.snapshots)):
+        table.add_row(
+            name,
+            str(one_live.tabs),
+            f"{median(one_live.delays) * 1000:.0f} ms",
+            f"{p95_of(one_live.delays) * 1000:.0f} ms",
+            f"{one_live.bytes / one_live.tabs / one_live.seconds / 1000:.1f}",
+            f"{one_live.cpu_percent:.1f} %",
+            f"{one_live.cpu_percent / one_live.tabs:.2f} %",
+        )
+    console.print(table)
+    console.print(
+        f"{page.live.tabs} idle tabs take {page.idle_cpu_percent:.2f} % of a core; "
+        f"the server has {page.rss / _MB:.0f} MB (at most {page.peak / _MB:.0f} MB)."
+    )
+    _targets(
+        console,
+        [
+            (SERVED, max(p95_of(one.changed) for one in page.pages) * 1000),
+            (WEIGHT, max(one.whole for one in page.pages) / 1000),
+            (DELAY, p95_of(page.live.delays) * 1000),
+            (LIVE_CPU, page.live.cpu_percent),
+            (PAGE_MEMORY, page.rss / _MB),
+        ],
+    )
 
 
 def _targets(console: Console, measured: Sequence[tuple[Target, float]]) -> None:

@@ -37,8 +37,10 @@ class Options:
     owner: str = ""
 
 
-async def serve(api: Api, options: Options, opened: Callable[[str], None]) -> None:
-    """Serves until cancelled.  `opened` is called once with the address to open.
+async def serve(
+    api: Api, options: Options, opened: Callable[[str], None], *, login: type[Loopback] = Loopback
+) -> None:
+    """Serves until cancelled.  `opened` is called once with the address to open.  `login` admits the person.
 
     Raises KubeError if the API server does not answer, and OSError if the port is in use.
     """
@@ -57,7 +59,7 @@ async def serve(api: Api, options: Options, opened: Callable[[str], None]) -> No
             assets=assets,
             renderer=Renderer(assets),
         )
-        await _run(site, Loopback(viewer, path=options.path), options, opened)
+        await _run(site, login(viewer, path=options.path), options, opened)
 
 
 async def _run(site: Site, people: Loopback, options: Options, opened: Callable[[str], None]) -> None:

@@ -58,3 +58,16 @@ def test_the_client_takes_turns_with_plain_requests(tmp_path: Path) -> None:
     assert (found["jobs"], len(found["plain"]), len(found["matrix"]), len(found["waits"])) == (40, 1, 1, 20)
     assert min(found["plain"] + found["matrix"]) > 0
     assert max(found["waits"]) < 30
+
+
+def test_changes_reach_all_open_tabs_of_the_page(tmp_path: Path) -> None:
+    file = tmp_path / "numbers.json"
+    sizes = ["--jobs", "1000", "--reads", "2", "--tabs", "20", "--seconds", "1"]
+    assert main(["web", *sizes, "--cluster", "fournos-test-bench", "--json", str(file)]) == 0
+    found = json.loads(file.read_text())["web"]
+    assert {page["status"] for page in found["pages"]} == {200}
+    assert all(page["whole"] > page["bytes"] > 0 for page in found["pages"])
+    assert len(found["live"]["delays"]) == 20 * found["live"]["changes"] > 0
+    # The changed pieces are less than the objects.
+    each = {name: found[name]["bytes"] / found[name]["tabs"] for name in ("live", "snapshots")}
+    assert 0 < each["live"] < each["snapshots"]
