@@ -60,7 +60,7 @@ def parse(right: str) -> tuple[str, dict[str, str]]:
 JOBS = "fournosjobs.fournos.dev"
 MAY = {
     "fournos": [
-        *(f"{verb} {JOBS} @own" for verb in ("get", "list", "watch", "patch", "delete")),
+        *(f"{verb} {JOBS} @own" for verb in ("get", "list", "watch", "create", "patch", "delete")),
         "patch fournosjobs/status.fournos.dev @own",
         "update fournosjobs/finalizers.fournos.dev @own",
         *(
@@ -93,7 +93,8 @@ MAY = {
 }
 MAY_NOT = {
     "fournos": [
-        f"create {JOBS} @own",
+        f"create {JOBS} @other",
+        f"delete {JOBS} @other",
         f"list {JOBS} @other",
         "list secrets @own",
         "watch secrets @own",
