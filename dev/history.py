@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import yaml
@@ -17,7 +18,11 @@ _FOLDER = "deploy/history"
 def objects(image: str) -> list[dict[str, Any]]:
     """Returns the manifests, with only image and volumes changed: the database lives as long as its pod."""
     listed = yaml.safe_load((ROOT / _FOLDER / "kustomization.yaml").read_text(encoding="utf-8"))["resources"]
-    found = [one for name in listed for one in resources.load(f"{_FOLDER}/{name}")]
+    return without_storage([one for name in listed for one in resources.load(f"{_FOLDER}/{name}")], image)
+
+
+def without_storage(found: Iterable[dict[str, Any]], image: str) -> list[dict[str, Any]]:
+    """Returns the manifests for a cluster without a storage class, with this image."""
     shipped = [one for one in found if one["kind"] != "PersistentVolumeClaim"]
     (deployment,) = (one for one in shipped if one["kind"] == "Deployment")
     pod = deployment["spec"]["template"]["spec"]

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
+from dev.history import HOME, without_storage
 from tests.e2e.hub import ROOT, Hub
 
-HOME = "fournos-history"
 BUSYBOX = "docker.io/library/busybox:1.36"
 PUBLISHED = "quay.io/rh_perfscale/fournos:"
 RESULTS = """\
@@ -24,14 +24,10 @@ tests:
 def deployed(hub: Hub, image: str) -> Iterator[None]:
     """The shipped manifests with this image; the cluster has no storage class."""
     found = list(yaml.safe_load_all(hub.kubectl("kustomize", str(ROOT / "deploy" / "history"))))
-    shipped = [one for one in found if one["kind"] != "PersistentVolumeClaim"]
-    (deployment,) = (one for one in shipped if one["kind"] == "Deployment")
-    pod = deployment["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
+    (deployment,) = (one for one in found if one["kind"] == "Deployment")
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["image"].startswith(PUBLISHED)
-    container["image"] = image
-    pod["volumes"] = [{"name": one["name"], "emptyDir": {}} for one in pod["volumes"]]
-    text = yaml.safe_dump_all(shipped)
+    text = yaml.safe_dump_all(without_storage(found, image))
     hub.kubectl("apply", "--server-side", "-f", "-", stdin=text)
     hub.kubectl("rollout", "status", "deployment/fournos-history", "-n", HOME, "--timeout=180s")
     hub.until(
