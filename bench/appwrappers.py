@@ -14,10 +14,10 @@ from bench.operator import operator
 from bench.rig import NAMESPACE, QUEUE, rig
 from dev import resources
 from fournos.api.conditions import condition, is_true
+from fournos.api.kinds import APPWRAPPER
 from fournos.api.slots import SLOT_RESOURCE
 from fournos.api.times import format_time
 from fournos.appwrappers import names
-from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.client import Client
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Obj, Resource, controller_of, is_terminating, key_of

@@ -15,8 +15,8 @@ import aiohttp
 import orjson
 
 from bench.rig import NAMESPACE, rig
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import AsyncClient
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.credentials import load
 from fournos.kube.resource import Key
 

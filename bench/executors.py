@@ -15,9 +15,10 @@ from typing import Any, Self
 from bench.rig import NAMESPACE
 from fournos.api import phase as phases
 from fournos.api.conditions import condition, is_true
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.times import format_time
 from fournos.jobs import names
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.client import Client
 from fournos.kube.errors import KubeError
 from fournos.kube.kinds import JOB

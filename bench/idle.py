@@ -19,8 +19,9 @@ from bench.executors import Executors
 from bench.operator import Operator, operator
 from bench.rig import NAMESPACE, QUEUE, Rig, job, rig
 from fournos.api.conditions import is_true
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.jobs import names
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.client import Client
 from fournos.kube.errors import ServerError
 from fournos.kube.kinds import JOB, SECRET

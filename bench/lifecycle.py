@@ -16,7 +16,7 @@ from bench.executors import TERMINAL, Executors, Onlooker
 from bench.machine import load
 from bench.operator import Operator, Usage, operator
 from bench.rig import Rig, job, rig
-from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.kube.resource import Obj, Resource
 
 CLUSTERS = 6

@@ -12,11 +12,11 @@ from bench.lifecycle import Round, Subject, measured
 from bench.operator import operator
 from bench.rig import NAMESPACE, rig
 from dev import resources
+from fournos.api.kinds import MINICLUSTER
 from fournos.kube.client import Client
 from fournos.kube.kinds import CONFIG_MAP, JOB
 from fournos.kube.resource import Obj, Resource
 from fournos.miniclusters import names
-from fournos.miniclusters.kinds import MINICLUSTER
 
 SIZE = 4
 MADE = "Succeeded"

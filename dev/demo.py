@@ -14,8 +14,8 @@ from dev.image import Image, operator_image
 from dev.setup import Where, arguments, engine_of, prepare, where_of
 from devcluster import Cluster, DevclusterError
 from devcluster.progress import Progress
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.kube.errors import KubeError

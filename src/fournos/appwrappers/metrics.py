@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from fournos.appwrappers.names import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER
 from fournos.appwrappers.status import phase_of
 from fournos.kube.resource import Obj, key_of
 from fournos.runtime import metrics_table

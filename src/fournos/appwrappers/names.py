@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.api.kinds import APPWRAPPER as APPWRAPPER
-
 LABEL: Final = "workload.codeflare.dev/appwrapper"
 """On every component and every pod: the AppWrapper's name."""
 FINALIZER: Final = "workload.codeflare.dev/finalizer"

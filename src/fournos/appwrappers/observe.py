@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from functools import partial
 
 from fournos.api.conditions import is_true
+from fournos.api.kinds import APPWRAPPER
 from fournos.appwrappers import names
 from fournos.appwrappers.autopilot import evicting
 from fournos.appwrappers.component_health import end_conditions
 from fournos.appwrappers.context import Observed
 from fournos.appwrappers.kinds import WRAPPED, resource_of, wrapped_kind
-from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.status import component_status
 from fournos.kube.kinds import NODE, POD

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fournos.api.conditions import is_true
+from fournos.api.kinds import APPWRAPPER
 from fournos.api.slots import GPU_PREFIX
 from fournos.appwrappers.build import stored_info
-from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.podsets import all_pod_sets, pod_sets_of
 from fournos.appwrappers.status import phase_of
 from fournos.kube.resource import Obj, Resource

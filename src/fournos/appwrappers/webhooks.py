@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from fournos.api.kinds import APPWRAPPER
 from fournos.appwrappers.admission import review
 from fournos.appwrappers.defaults import default
-from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.runtime.webhook.types import Webhook
 

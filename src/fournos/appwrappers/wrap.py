@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fournos.appwrappers.names import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER
 from fournos.queueing.workload import QUEUE_NAME_LABEL
 
 

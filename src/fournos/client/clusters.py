@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.api.times import format_time
 from fournos.client.errors import FournosError, typed
 from fournos.client.handles import PATIENCE, AsyncHandle, Seconds, View
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.insight.clusters import (
     UNLOCKED,
     discover_change,

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import DeletedError
 from fournos.client.watches import LASTING, Following, Watches
 from fournos.insight import children as c
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.api import Api
 from fournos.kube.errors import KubeError
 from fournos.kube.reflector import Reflector

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.connection import Connection
 from fournos.client.errors import (
     FournosError,
@@ -26,7 +27,6 @@ from fournos.client.handles import ENDED, Seconds
 from fournos.client.jobs import AsyncJob, Progress
 from fournos.insight.selection import last, matches, newest_first, wanted_phases
 from fournos.insight.values import name_of
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import AlreadyExistsError, ConnectionLostError, NotFoundError, ServerError
 from fournos.kube.resource import Key, Obj, key_of
 

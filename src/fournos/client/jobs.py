@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import Phase
 from fournos.client.errors import (
     DeletedError,
@@ -31,7 +32,6 @@ from fournos.insight.log_sources import Wanted
 from fournos.insight.stopping import Verdict, decide_stop
 from fournos.insight.tasks import Task, tasks
 from fournos.insight.values import status_of
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import KubeError
 from fournos.kube.resource import Obj
 

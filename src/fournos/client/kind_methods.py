@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.client.appwrappers import AsyncAppWrapper
 from fournos.client.clusters import AsyncCluster
 from fournos.client.connection import Connection, by_phase
@@ -20,7 +21,6 @@ from fournos.client.kinds import APPWRAPPER, MINICLUSTER
 from fournos.client.miniclusters import AsyncMiniCluster
 from fournos.client.objects import AsyncObject
 from fournos.client.queues import AsyncQueue
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.insight.selection import newest_first
 from fournos.insight.values import name_of
 from fournos.kube.resource import Obj

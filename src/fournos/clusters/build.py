@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.text import escaped_line
 from fournos.clusters import names
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import WORKLOAD_PRIORITY_CLASS
 

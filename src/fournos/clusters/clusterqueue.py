@@ -11,8 +11,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.clusters import names
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.observe import project_flavor, project_queue, queue_of
 from fournos.clusters.planner import plan
 from fournos.clusters.planner_inputs import PlannerInput, planner_input

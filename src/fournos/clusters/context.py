@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, ClassVar
 
 from fournos.api.fournoscluster import FournosClusterSpec
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.clusters import names
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.settings import ClusterSettings
 from fournos.clusters.status import StatusDraft
 from fournos.clusters.steps import Verdict

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.clusters import names
 from fournos.clusters.connectivity import connectivity
 from fournos.clusters.context import Context, DeletedCluster, Observed
 from fournos.clusters.decommission import decommission, drain, gone_secret
 from fournos.clusters.inventory import inventory
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.lock import lock
 from fournos.clusters.planner_inputs import planner_input
 from fournos.clusters.quota_synced import NO_QUEUE, PENDING, quota_synced

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.clusters import build, names
 from fournos.clusters.context import version_of
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.observe import watches
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.kinds import CONFIG_MAP, SECRET

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Final
 
 from fournos.api.fournoscluster import KubeconfigStatus, LockState
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.clusters.inventory import read
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.runtime.controller import Caches
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import Gauge, Metric

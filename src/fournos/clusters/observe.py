@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from fournos.api.fournoscluster import FournosClusterSpec
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.phase import HOLDING
 from fournos.clusters import names
 from fournos.clusters.context import DeletedCluster, Observed
 from fournos.clusters.gpus import is_gpu_resource, is_product_label
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.quota_holders import foreign_holds, is_lock
 from fournos.clusters.quotas import above_quota
 from fournos.clusters.settings import ClusterSettings

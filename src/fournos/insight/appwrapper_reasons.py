@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.kinds import APPWRAPPER
 from fournos.appwrappers.component_health import State
 from fournos.appwrappers.kinds import wrapped_kind
-from fournos.appwrappers.names import ANNOTATION, APPWRAPPER
+from fournos.appwrappers.names import ANNOTATION
 from fournos.appwrappers.pods import alive
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts

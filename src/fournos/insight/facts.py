@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fournos.api.conditions import is_true
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING
 from fournos.insight.children import Children, children
 from fournos.insight.source import DEFAULT_QUEUE, Source, or_error
 from fournos.insight.values import created, is_terminal, phase_of, spec_of, status_of
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import ForbiddenError, KubeError
 from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.insight import overview
 from fournos.insight.clusters import drained, lock_of
 from fournos.insight.overview import ClusterLine, Gpus, JobLine, Overview

@@ -10,9 +10,9 @@ from typing import Any, Final
 import yaml
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.rules import Violation
 from fournos.insight.errors import ManifestError
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.rules import check_manifest
 
 _SUFFIX: Final = "x7k2m"

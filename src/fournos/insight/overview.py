@@ -8,8 +8,8 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Any, Final
 
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.phase import HOLDING, TERMINAL
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import everywhere, queue_facts
 from fournos.insight.queues import Queued, QueueEntry, entries
@@ -24,7 +24,6 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import KubeError
 from fournos.kube.resource import Key, Obj, key_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.insight.children import Children
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import Facts, everywhere, holders_among, queue_facts, without
 from fournos.insight.reasons import explain, queue_trouble
 from fournos.insight.source import Source
 from fournos.insight.values import created, one_line, spec_of
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.state import view

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TypeAlias
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.insight.access import may
 from fournos.insight.dispatch import there
 from fournos.insight.errors import MissingError, RightsError
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.api import Api
 from fournos.kube.credentials import Credentials
 from fournos.kube.errors import CredentialsError, ForbiddenError, KubeError, NotFoundError

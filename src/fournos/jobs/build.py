@@ -8,9 +8,10 @@ from typing import Any
 
 from fournos.api.durations import format_duration, parse_duration
 from fournos.api.fournosjob import FournosJobSpec, Hardware, Timeouts
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.slots import UNAVAILABLE_TAINT
 from fournos.jobs import names
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key, Obj, owner_reference

@@ -7,9 +7,9 @@ from datetime import datetime
 
 from fournos.api.conditions import condition
 from fournos.api.fournosjob import FournosJobSpec, Hardware
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.jobs import names
 from fournos.jobs.build import slots_and_gpus
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.status import StatusDraft
 from fournos.jobs.template import Template

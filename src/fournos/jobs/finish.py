@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 from fournos.api.conditions import is_true
 from fournos.api.durations import parse_duration, parse_ttl
 from fournos.api.fournosjob import Outcome
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.times import format_time
 from fournos.jobs import archive, confirm, names
 from fournos.jobs.context import Context
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.queued import queue
 from fournos.kube.kinds import JOB, SECRET
 from fournos.kube.resource import Key, key_of, uid_of

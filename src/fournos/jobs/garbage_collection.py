@@ -11,9 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.times import creation_time
 from fournos.jobs import names
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.jobs.observe import watches
 from fournos.jobs.settings import JobSettings
 from fournos.kube.kinds import JOB

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from fournos.api.kinds import FOURNOS_JOB as FOURNOS_JOB
 from fournos.kube.resource import Resource
 
 PIPELINE = Resource("tekton.dev", "v1", "Pipeline", "pipelines")

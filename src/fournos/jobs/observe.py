@@ -8,10 +8,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from fournos.api.fournosjob import FournosJobSpec
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING
 from fournos.jobs import names
 from fournos.jobs.context import Observed
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE, PIPELINE_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.waiting import NAMING_AT_MOST, waits_for
 from fournos.kube.kinds import JOB

@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.rules import Violation
 from fournos.jobs import names
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
+from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, Obj, Resource, controller_of, controls, uid_of

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.times import creation_time, parse_time
 from fournos.jobs import build, names
 from fournos.jobs.allow import secret_consumer
 from fournos.jobs.cancel_run import pods_gone
 from fournos.jobs.context import Context, run_ended, run_succeeded, succeeded_condition
 from fournos.jobs.finish import fail, fail_attempt, finish
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.jobs.waiting import wait, wait_if_curable
 from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.queueing.report import pods_ready_patch

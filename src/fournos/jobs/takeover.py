@@ -6,10 +6,10 @@ which would therefore block the deletion of a job forever.
 
 from __future__ import annotations
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING
 from fournos.jobs import names
 from fournos.jobs.context import Context
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.resource import key_of
 from fournos.runtime.decision import Decision
 from fournos.runtime.finalizer import switched

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from fournos.api.kinds import MINICLUSTER
 from fournos.api.minicluster import DEFAULT_HEADLESS_NAME, MiniClusterSpec
 from fournos.api.minicluster_container import Container
 from fournos.kube.patches import without_null
 from fournos.kube.resource import Obj, owner_reference
 from fournos.miniclusters import names
-from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.miniclusters.status import summary_of
 

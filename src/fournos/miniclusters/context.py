@@ -8,11 +8,11 @@ from datetime import datetime
 from typing import Any
 
 from fournos.api.conditions import is_true
+from fournos.api.kinds import MINICLUSTER
 from fournos.api.quantities import parse_count
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, Obj, Resource, controller_of, controls, uid_of
 from fournos.miniclusters import names
-from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.miniclusters.status import StatusDraft
 from fournos.queueing.inputs import QueueInputs

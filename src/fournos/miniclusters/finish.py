@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.kinds import MINICLUSTER
 from fournos.api.times import parse_time
 from fournos.kube.resource import Obj, key_of, uid_of
 from fournos.miniclusters.context import Context, terminal
 from fournos.miniclusters.exit_code import exit_code, flux_error
 from fournos.miniclusters.health import lead_of, runner
-from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.status import FINISHED, READY, RUNNING, WAITING
 from fournos.miniclusters.teardown import remove
 from fournos.runtime.decision import Decision

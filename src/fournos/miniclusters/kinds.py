@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.api.kinds import MINICLUSTER as MINICLUSTER
 from fournos.kube.resource import Resource
 
 SERVICE: Final = Resource("", "v1", "Service", "services")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from fournos.miniclusters.kinds import MINICLUSTER
+from fournos.api.kinds import MINICLUSTER
 from fournos.miniclusters.status import summary_of
 from fournos.runtime.controller import Caches
 from fournos.runtime.metrics import Metrics

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
+from fournos.api.kinds import MINICLUSTER
 from fournos.api.minicluster import DEFAULT_HEADLESS_NAME
 from fournos.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
 from fournos.kube.resource import Key, Obj, Resource, key_of
 from fournos.miniclusters import names
 from fournos.miniclusters.context import Observed
-from fournos.miniclusters.kinds import MINICLUSTER, SERVICE
+from fournos.miniclusters.kinds import SERVICE
 from fournos.queueing.observe import queue_inputs, queue_watches
 from fournos.runtime.controller import Caches, Watch
 from fournos.runtime.projection import (

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fournos.api.conditions import is_true
+from fournos.api.kinds import MINICLUSTER
 from fournos.kube.resource import Obj, Resource
 from fournos.miniclusters import names
 from fournos.miniclusters.build import pod_sets
-from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.miniclusters.status import READY, summary_of
 from fournos.queueing.job import Ended

@@ -10,8 +10,8 @@ from typing import Final
 
 from aiohttp import web
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.client.asynchronous import AsyncClient
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.insight.caches import Caches, scopes
 from fournos.kube.api import Api
 from fournos.runtime.clock import SystemClock

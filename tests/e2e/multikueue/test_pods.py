@@ -6,10 +6,8 @@ import pytest
 
 from devcluster.progress import Progress
 from fournos.api.conditions import condition, is_true
-from fournos.appwrappers.names import APPWRAPPER
-from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER
 from fournos.kube.kinds import POD
-from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.queueing.kinds import WORKLOAD
 from tests.fakes.flux_image import flux_image
 from tests.integration.multikueue.conftest import PIPELINE_RUN, TARGET, Fleet

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.rules import Violation
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.rules import RULES, check, check_manifest
 from fournos.kube.client import Client
 from fournos.kube.errors import InvalidError

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.kinds import APPWRAPPER
 from fournos.api.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
-from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.client import Client
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fournos.appwrappers.names import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.appwrappers.webhooks import appwrapper_webhooks
 from fournos.kube import kinds

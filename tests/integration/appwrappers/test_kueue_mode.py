@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fournos.api.conditions import is_true
-from fournos.appwrappers.names import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import WORKLOAD

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.kube.client import Client
 from fournos.kube.errors import NotFoundError
 from fournos.kube.kinds import NAMESPACE, NODE, SECRET

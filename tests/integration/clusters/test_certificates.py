@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from fournos.api.conditions import condition
-from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
 from tests.fakes.pki import Authority

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fournos.api.conditions import condition, is_true
-from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.kube.errors import NotFoundError
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import RESOURCE_FLAVOR, WORKLOAD

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition, is_true
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.validate import schema_violations
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.rules import DEFINITION, RULES
 from fournos.kube.client import Client
 from fournos.kube.errors import ConflictError, InvalidError, NotFoundError

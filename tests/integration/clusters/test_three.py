@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import devcluster
-from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.kube.kinds import NODE

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
 from fournos.api.times import format_time
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.client import Client
 from fournos.kube.errors import KubeError
 from fournos.kube.kinds import JOB

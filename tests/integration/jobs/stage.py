@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.jobs import names
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.client import Client
 from fournos.kube.errors import ConnectionLostError, KubeError, NotFoundError, ServerError
 from fournos.kube.kinds import LEASE, SECRET

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fournos.api.conditions import Condition, condition, upsert
-from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.kube.errors import ConflictError
 from tests.faults.rules import Refuse
 from tests.integration.jobs.stage import JobStage

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.queueing.kinds import WORKLOAD
 from tests.faults.rules import Cut
 from tests.integration.jobs.stage import JobStage

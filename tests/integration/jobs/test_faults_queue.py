@@ -11,9 +11,10 @@ from typing import Any
 from devcluster import Cluster
 from fournos.api.conditions import is_true
 from fournos.api.crd import crd
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.app.parts import KINDS
 from fournos.jobs import names
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.errors import KubeError
 from fournos.kube.kinds import JOB, SECRET
 from fournos.kube.resource import Key, Obj, Resource

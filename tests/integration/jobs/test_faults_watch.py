@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.resource import Key
 from tests.faults.rules import Cut, ErrorEvent, Hide, Refuse
 from tests.integration.jobs.stage import JobStage

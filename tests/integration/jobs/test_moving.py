@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from devcluster.existing import kubectl_program
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.client import Client
 from fournos.kube.errors import NotFoundError
 from fournos.kube.resource import Key, uid_of

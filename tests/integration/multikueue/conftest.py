@@ -26,16 +26,14 @@ from bench.fleet import FRAMEWORKS as BENCHED
 from devcluster import Cluster
 from fournos.api.conditions import is_true
 from fournos.api.crd import crd
+from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER
 from fournos.api.slots import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 from fournos.app.parts import KINDS
-from fournos.appwrappers.names import APPWRAPPER
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.client import Client
 from fournos.kube.credentials import load
 from fournos.kube.errors import AlreadyExistsError, NotFoundError, TransientError
 from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION, JOB, LEASE, NAMESPACE, SECRET
 from fournos.kube.resource import Key, Obj, Resource
-from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.multikueue import names
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER, MULTIKUEUE_CONFIG, parse
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD

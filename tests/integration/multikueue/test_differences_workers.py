@@ -17,12 +17,12 @@ from bench.fleet import FOO
 from devcluster import Cluster
 from fournos.api.conditions import condition, is_true
 from fournos.api.crd import crd
+from fournos.api.kinds import MINICLUSTER
 from fournos.api.times import parse_time
 from fournos.app.parts import KINDS
 from fournos.kube.errors import NoSuchResourceError, TransientError
 from fournos.kube.kinds import CUSTOM_RESOURCE_DEFINITION
 from fournos.kube.resource import Key, Resource
-from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.multikueue import names
 from fournos.multikueue.kinds import MULTIKUEUE_CLUSTER
 from fournos.queueing.kinds import ADMISSION_CHECK, WORKLOAD

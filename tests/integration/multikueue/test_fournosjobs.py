@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import is_true
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.jobs import names as job_names
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.kinds import JOB, NAMESPACE, SECRET
 from fournos.kube.resource import Key, Resource
 from fournos.multikueue import names

@@ -12,11 +12,10 @@ import pytest
 
 from devcluster import Cluster
 from fournos.api.conditions import condition, is_true
+from fournos.api.kinds import APPWRAPPER, MINICLUSTER
 from fournos.api.times import format_time
-from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
 from fournos.kube.resource import Obj, Resource, key_of
-from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.multikueue import names
 from fournos.queueing.kinds import WORKLOAD
 from tests.integration.appwrappers.kubelet import Kubelet

@@ -11,11 +11,11 @@ import yaml
 from pydantic import Field, WithJsonSchema, create_model
 
 from fournos.api.crd import Definition, InexpressibleError, crd, schema
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.model import Model, described
 from fournos.api.rules import Rule
 from fournos.app.generate import files, main
 from fournos.app.parts import KINDS
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.resource import Resource
 
 REPOSITORY = Path(__file__).parents[3]

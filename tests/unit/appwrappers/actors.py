@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fournos.api.conditions import Condition, is_true
-from fournos.appwrappers.names import APPWRAPPER, LABEL
+from fournos.api.kinds import APPWRAPPER
+from fournos.appwrappers.names import LABEL
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.kube.kinds import DEPLOYMENT, JOB, POD
 from fournos.kube.resource import Key, is_terminating, key_of, uid_of

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fournos.api.kinds import APPWRAPPER
 from fournos.appwrappers.annotations import READERS, unusable
 from fournos.appwrappers.fault_tolerance import Tolerance, tolerance
-from fournos.appwrappers.names import ANNOTATION, APPWRAPPER
+from fournos.appwrappers.names import ANNOTATION
 from fournos.appwrappers.settings import AppWrapperSettings
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import Condition, condition, is_true
-from fournos.appwrappers.names import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER
 from fournos.kube.errors import ForbiddenError, InvalidError
 from fournos.kube.kinds import DEPLOYMENT, JOB, NODE, POD
 from fournos.kube.resource import Key

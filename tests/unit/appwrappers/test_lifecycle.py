@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.kinds import APPWRAPPER
 from fournos.appwrappers.controller import appwrappers_controller
-from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.kinds import DEPLOYMENT, JOB, POD
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import WORKLOAD

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from fournos.api.kinds import APPWRAPPER
 from fournos.app.metrics import TABLE
 from fournos.appwrappers.controller import appwrappers_controller
 from fournos.appwrappers.metrics import count_phase, report
-from fournos.appwrappers.names import APPWRAPPER
 from fournos.runtime.controller import Caches
 from fournos.runtime.metrics import Metrics
 from tests.unit.appwrappers.actors import NS, OWN, Controllers, pod_template, submit

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import Condition, condition, is_true
+from fournos.api.kinds import APPWRAPPER
 from fournos.appwrappers.component_health import Health, State, other
-from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.observe import follow, project_other
 from fournos.kube.errors import ForbiddenError
 from fournos.kube.kinds import POD

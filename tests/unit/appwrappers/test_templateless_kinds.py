@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import Condition, upsert
+from fournos.api.kinds import APPWRAPPER
 from fournos.appwrappers import templateless_kinds
 from fournos.appwrappers.admission import problems
 from fournos.appwrappers.component_health import State
 from fournos.appwrappers.context import Context, Observed
 from fournos.appwrappers.kinds import PIPELINE_RUN, InferenceError, infer, wrapped_kind
-from fournos.appwrappers.names import APPWRAPPER
 from fournos.appwrappers.paths import PathError
 from fournos.appwrappers.podsets import template_of
 from fournos.appwrappers.settings import AppWrapperSettings

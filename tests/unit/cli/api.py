@@ -9,17 +9,15 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from fournos.appwrappers.names import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER, FOURNOS_CLUSTER, FOURNOS_JOB, MINICLUSTER
 from fournos.cli.app import build
 from fournos.cli.connect import Connection, World
 from fournos.cli.options import Root
-from fournos.clusters.kinds import FOURNOS_CLUSTER
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
+from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.kube.api import Listing, WatchEvent
 from fournos.kube.errors import AlreadyExistsError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.kube.kinds import JOB, POD, SELF_SUBJECT_ACCESS_REVIEW
 from fournos.kube.resource import Key, Obj, Resource, key_of
-from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
 from fournos.runtime.selector import matcher
 from tests.unit.cli.objects import NOW, NS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.kube.errors import ForbiddenError
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import job

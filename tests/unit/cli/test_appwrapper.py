@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fournos.appwrappers.names import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER
 from fournos.cli.connect import World
 from fournos.cli.exits import Exit
 from fournos.cli.find import completion

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.app import build
 from fournos.cli.connect import World
 from fournos.cli.options import Root
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
+from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.kube.errors import ForbiddenError, NoSuchResourceError
 from fournos.kube.kinds import NAMESPACE, POD, SECRET, SELF_SUBJECT_ACCESS_REVIEW
 from fournos.kube.resource import Key, Obj, Resource

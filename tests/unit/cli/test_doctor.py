@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.doctor import vault_health, view
 from fournos.cli.exits import Exit
 from fournos.insight.doctor.facts import VaultHealth
 from fournos.insight.doctor.finding import Finding, Level
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import ConnectionLostError, ForbiddenError
 from fournos.kube.kinds import (
     CONFIG_MAP,

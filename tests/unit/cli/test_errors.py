@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.connect import World
 from fournos.cli.exits import Exit
 from fournos.cli.find import complete_name
 from fournos.cli.options import Root
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import (
     ConflictError,
     ConnectionLostError,

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.exits import Exit
 from fournos.history.api.wire import body
 from fournos.history.logs.models import FailingLine, LogPage, LogPart, StoredLine
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import NotFoundError
 from fournos.kube.kinds import POD
 from tests.unit.cli.api import Api, Program

@@ -7,8 +7,8 @@ import re
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import AsyncClient
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import NoSuchResourceError
 from fournos.queueing.kinds import LOCAL_QUEUE
 from tests.unit.cli.api import Api, Program

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.cli.manifest import put
 from fournos.insight import manifests as m
 from fournos.insight.errors import ManifestError
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import InvalidError
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import NS, job

@@ -19,8 +19,7 @@ from pathlib import Path
 
 import pytest
 
-from fournos.clusters.kinds import FOURNOS_CLUSTER
-from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.kube.errors import ForbiddenError
 from tests.unit.cli.api import Api, Program
 from tests.unit.cli.objects import job, workload

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.kube.errors import ForbiddenError
 from fournos.kube.kinds import POD, SECRET
 from fournos.kube.resource import Key, Obj, Resource

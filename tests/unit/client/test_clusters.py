@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.client import AsyncClient, ConflictError, DeletedError, FournosError, MissingError, WaitTimeout
 from fournos.client.clusters import AsyncCluster
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.kube.resource import Key
 from tests.unit.client.world import Api
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.client import AsyncClient, Client, FournosError, Handles
 from fournos.client.handles import View
 from fournos.client.kinds import APPWRAPPER
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.kube.resource import Key, Resource
 from fournos.queueing.kinds import LOCAL_QUEUE
 from tests.unit.client.test_kinds import FLUX, POD_MANIFEST, condition, dispatched, run, status

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import AsyncClient, Client, DeletedError, JobFailed, KeyConflict, MissingError, NoLogError
 from fournos.history.api.models import RunDetail
 from fournos.history.api.wire import body
 from fournos.history.logs.models import FailingLine, LogPage, LogPart, StoredLine
 from fournos.history.records import Ending
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.resource import key_of
 from tests.history import a_run, at, ended
 from tests.unit.client.world import NS, SPEC, Api

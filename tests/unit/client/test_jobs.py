@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import (
     AsyncClient,
     LogLine,
@@ -18,7 +19,7 @@ from fournos.client import (
     NotInstalledError,
 )
 from fournos.client.jobs import AsyncJob
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
+from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key, Resource
 from fournos.queueing.kinds import LOCAL_QUEUE, WORKLOAD

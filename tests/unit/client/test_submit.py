@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from fournos.api.fournosjob import FournosJob, FournosJobSpec
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import AsyncClient, ConflictError, KeyConflict, ManifestError, UnreachableError
 from fournos.client.job_methods import _TRIES
 from fournos.client.submission import MATRIX_LABEL
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import ConnectionLostError, KubeError
 from fournos.kube.resource import Key
 from tests.unit.client.world import NS, SPEC, Api

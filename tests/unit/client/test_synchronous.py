@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import (
     AppWrapper,
     AsyncAppWrapper,
@@ -39,7 +40,6 @@ from fournos.client import (
 from fournos.client.bridge import LOOP
 from fournos.client.history import AsyncHistory
 from fournos.client.stored import History
-from fournos.jobs.kinds import FOURNOS_JOB
 from tests.unit.client.world import NS, SPEC, Api
 from tests.waiting import blocking_until
 

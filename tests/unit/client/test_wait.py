@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client import (
     AsyncClient,
     Category,
@@ -20,7 +21,6 @@ from fournos.client import (
 )
 from fournos.client.jobs import AsyncJob
 from fournos.client.watches import LASTING, Watches
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.api import WatchEvent
 from fournos.kube.errors import ConnectionLostError, ForbiddenError, ServerError
 from fournos.kube.resource import Key

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
-from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.kube.api import Listing, WatchEvent
 from fournos.kube.errors import NoSuchResourceError, NotFoundError
 from fournos.kube.resource import Key, Obj, Resource

@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from fournos.api.conditions import Condition, condition, is_true, upsert
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.clusters.controller import cluster_controllers
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.errors import KubeError
 from fournos.kube.kinds import NODE, SECRET

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition, is_true
-from fournos.api.kinds import FOURNOS_JOB
-from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.kinds import CONFIG_MAP, SECRET
 from fournos.kube.resource import Key

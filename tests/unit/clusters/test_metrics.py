@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.app.metrics import TABLE
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.metrics import report
 from fournos.kube.store import Store
 from fournos.runtime.controller import Caches

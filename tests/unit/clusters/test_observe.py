@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fournos.api.conditions import condition
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.clusters.clusterqueue import queue_controller
 from fournos.clusters.context import DeletedCluster
 from fournos.clusters.decide import decide
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.observe import Observer, watches
 from fournos.clusters.steps import Disconnect
 from fournos.kube.resource import Key

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.clusters.clusterqueue import Fleet, decide
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.clusters.names import RESOURCES_ANNOTATION
 from fournos.clusters.planner import Plan, flavor_of, plan
 from fournos.clusters.planner_inputs import PlannerInput

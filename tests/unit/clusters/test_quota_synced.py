@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fournos.api.conditions import is_true
-from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.queueing.kinds import CLUSTER_QUEUE
 from tests.unit.clusters import actors
 from tests.unit.clusters.actors import SLOT, condition_of, edit, hub, node, target

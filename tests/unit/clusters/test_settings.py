@@ -8,8 +8,7 @@ import pytest
 
 from fournos.api.crd import crd
 from fournos.api.fournoscluster import DEFINITION
-from fournos.api.kinds import FOURNOS_JOB
-from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.clusters.settings import ClusterSettings
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key, key_of

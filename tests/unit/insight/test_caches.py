@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.insight.caches import Caches, scopes
 from fournos.insight.facts import everywhere
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import ForbiddenError, NoSuchResourceError, NotFoundError
 from fournos.kube.kinds import SELF_SUBJECT_ACCESS_REVIEW
 from fournos.kube.resource import Key, Obj, Resource

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.insight.causes import Cause
 from fournos.insight.facts import gather
 from fournos.insight.reasons import explain
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import ForbiddenError
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.insight.overview import EXPLAINED, Gpus, overview, read
 from fournos.insight.queues import QueueEntry
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import ForbiddenError
 from fournos.queueing.kinds import LOCAL_QUEUE, WORKLOAD
 from tests.unit.cli.objects import NOW, NS, ago, job, workload

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fournos.api.conditions import Condition, condition, is_true
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.jobs.kinds import PIPELINE, PIPELINE_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.template import Template
 from fournos.kube.kinds import JOB, POD, SECRET

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.times import format_time
 from fournos.jobs.archive import derive
 from fournos.jobs.context import Context
 from fournos.jobs.controller import jobs_controller
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.status import StatusDraft
 from fournos.kube.resource import Key, key_of

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE, PIPELINE_RUN
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.jobs.kinds import PIPELINE, PIPELINE_RUN
 from fournos.kube.errors import ForbiddenError, KubeError
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key, Obj, Resource, uid_of

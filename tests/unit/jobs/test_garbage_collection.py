@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.jobs.garbage_collection import orphans_controller
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key, Resource, uid_of
 from fournos.queueing.kinds import WORKLOAD

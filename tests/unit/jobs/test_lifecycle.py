@@ -10,8 +10,9 @@ import pytest
 
 from fournos.api.conditions import condition, is_true
 from fournos.api.fournosjob import DEFINITION
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.jobs.controller import jobs_controller
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import WORKLOAD

@@ -8,9 +8,10 @@ import pytest
 
 from fournos.api.conditions import condition, is_true
 from fournos.api.fournosjob import FournosJobSpec
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.jobs.build import workload_request
 from fournos.jobs.controller import jobs_controller
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD

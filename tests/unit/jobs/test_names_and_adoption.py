@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.jobs.controller import jobs_controller
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.jobs.rules import check_manifest
 from fournos.jobs.settings import JobSettings
 from fournos.kube.kinds import JOB, POD, SECRET

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.resource import Key, Resource, uid_of
 from fournos.queueing.kinds import WORKLOAD
 from tests.unit.jobs import actors

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import Condition
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.jobs.controller import jobs_controller
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.kinds import JOB, SECRET
 from fournos.kube.resource import Key, Resource, uid_of
 from fournos.queueing.kinds import WORKLOAD

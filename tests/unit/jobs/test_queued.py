@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from fournos.api.fournosjob import FournosJobSpec
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.jobs.context import Context, Observed
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.queued import QueuedFournosJob, queue
 from fournos.kube.resource import Key, Obj, owner_reference
 from fournos.queueing.ensure import OUT_OF_SYNC, PREBUILT_LABEL

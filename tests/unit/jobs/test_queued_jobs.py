@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import WORKLOAD
 from tests.unit.jobs.actors import (

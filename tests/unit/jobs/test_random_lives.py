@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from fournos.api.conditions import Condition, condition, is_true
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING, TERMINAL
 from fournos.jobs import names
 from fournos.jobs.controller import jobs_controller
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.kinds import JOB, POD, SECRET
 from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
 from fournos.queueing.kinds import WORKLOAD

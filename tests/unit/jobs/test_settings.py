@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import Condition, condition, is_true
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.times import parse_time
 from fournos.jobs.controller import jobs_controller
 from fournos.jobs.files import roots
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.template import load_template
 from fournos.kube.kinds import JOB, SECRET

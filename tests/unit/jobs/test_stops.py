@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import WORKLOAD
 from tests.unit.jobs.actors import (

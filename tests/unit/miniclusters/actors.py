@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fournos.api.conditions import Condition, is_true
+from fournos.api.kinds import MINICLUSTER
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, controller_of, is_terminating, key_of, uid_of
 from fournos.miniclusters import names
 from fournos.miniclusters.certificate import MakeCertificate, Maker
 from fournos.miniclusters.context import Observed
 from fournos.miniclusters.controller import miniclusters_controller
-from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.queueing.kinds import RESOURCE_FLAVOR
 from fournos.runtime.controller import Controller

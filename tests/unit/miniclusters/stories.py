@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from fournos.api.conditions import is_true
+from fournos.api.kinds import MINICLUSTER
 from fournos.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
 from fournos.kube.resource import Key, uid_of
 from fournos.miniclusters import names
-from fournos.miniclusters.kinds import MINICLUSTER, SERVICE
+from fournos.miniclusters.kinds import SERVICE
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.queueing.kinds import WORKLOAD
 from tests.unit.miniclusters.actors import NS, QUEUE, SETTINGS, Cluster, change, controller, flavors, submit

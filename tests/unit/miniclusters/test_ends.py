@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.kinds import MINICLUSTER
 from fournos.api.times import format_time
 from fournos.kube.kinds import CONFIG_MAP, EVENT, JOB, POD
 from fournos.kube.resource import Key, key_of, uid_of
 from fournos.miniclusters import names
 from fournos.miniclusters.health import broker_up
-from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
 from tests.unit.miniclusters.actors import NS, Cluster, change, get, submit
 from tests.unit.miniclusters.stories import ends_with, resized, story

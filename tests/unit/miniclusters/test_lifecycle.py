@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.kinds import MINICLUSTER
 from fournos.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
 from fournos.kube.resource import Key, controller_of, uid_of
 from fournos.miniclusters import names
-from fournos.miniclusters.kinds import MINICLUSTER, SERVICE
+from fournos.miniclusters.kinds import SERVICE
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.queueing.kinds import WORKLOAD
 from tests.unit.miniclusters.actors import NS, QUEUE, Cluster, get, submit

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fournos.api.conditions import condition, is_true
+from fournos.api.kinds import MINICLUSTER
 from fournos.kube.kinds import JOB, POD
-from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.miniclusters.settings import MiniClusterSettings
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from tests.unit.miniclusters.actors import NS, QUEUE, get, submit

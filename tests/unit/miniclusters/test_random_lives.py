@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from fournos.api.conditions import Condition, is_true
+from fournos.api.kinds import MINICLUSTER
 from fournos.kube.kinds import CONFIG_MAP, JOB, POD, SECRET
 from fournos.kube.resource import Key, controller_of, key_of, uid_of
-from fournos.miniclusters.kinds import MINICLUSTER, SERVICE
+from fournos.miniclusters.kinds import SERVICE
 from fournos.queueing.kinds import WORKLOAD
 from tests.unit.miniclusters.actors import NS, QUEUE, Cluster, change, controller, flavors, submit
 from tests.unit.miniclusters.stories import alive, finished_means_over

@@ -9,11 +9,11 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError
 from fournos.history.api.wire import body
 from fournos.history.records import Page as RunPage
 from fournos.history.records import Run
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import ForbiddenError
 from fournos.kube.resource import Key
 from fournos.web.errors import PageError

@@ -8,11 +8,9 @@ from datetime import datetime
 from typing import Final
 
 from fournos.api.conditions import condition
-from fournos.api.kinds import FOURNOS_JOB
-from fournos.appwrappers.names import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB, MINICLUSTER
 from fournos.insight.values import moment, one_line, spec_of, status_of
 from fournos.kube.resource import Obj, Resource
-from fournos.miniclusters.kinds import MINICLUSTER
 
 BUILT_IN: Final[Mapping[str, Resource]] = {one.kind: one for one in (FOURNOS_JOB, APPWRAPPER, MINICLUSTER)}
 

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import yaml
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.required import APPWRAPPER, MINICLUSTER
 from fournos.insight.doctor.facts import KUEUE_CONFIGURATION, KUEUE_ROLE, Facts
 from fournos.insight.doctor.finding import Finding, Level, unreadable
 from fournos.insight.doctor.namespaces import labels_of, selected
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import KubeError, NotFoundError
 from fournos.multikueue.config import BadConfigError, read
 from fournos.queueing.kind_names import name_of as kind_name

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.insight.doctor.finding import Finding, Level, unreadable
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
+from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.kube.errors import KubeError
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Resource

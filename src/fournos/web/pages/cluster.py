@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.client.clusters import AsyncCluster
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.insight import fleet
 from fournos.kube.resource import Key
 from fournos.web.routes import Action, Call, Done, Page

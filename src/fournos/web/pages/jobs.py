@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL
 from fournos.api.times import parse_time
 from fournos.history.records import Run
 from fournos.insight.facts import everywhere
 from fournos.insight.values import created
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.resource import Obj, uid_of
 from fournos.web.recorded_namespaces import recorded_namespaces
 from fournos.web.routes import Call, Page

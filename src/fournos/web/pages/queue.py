@@ -8,10 +8,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError
 from fournos.history.estimates.text import when
 from fournos.insight import queue_board
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.resource import Resource
 from fournos.web.errors import PageError
 from fournos.web.routes import Call, Page

@@ -6,9 +6,9 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Final
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.history import AsyncHistory
 from fournos.history.records import Run
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.web.runs.filters import Filters
 from fournos.web.runs.rows import Place, follows, is_enough
 

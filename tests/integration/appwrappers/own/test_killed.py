@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import is_true
-from fournos.appwrappers.names import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER
 from fournos.kube.errors import NotFoundError
 from fournos.kube.kinds import LEASE
 from fournos.kube.reflector import Reflector

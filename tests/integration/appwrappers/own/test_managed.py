@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from fournos.appwrappers.names import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key, controller_of, uid_of
 from fournos.queueing.kinds import WORKLOAD

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB
 from fournos.api.slots import SLOT_RESOURCE
-from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.errors import NotFoundError
 from fournos.kube.kinds import JOB, NAMESPACE
 from fournos.kube.resource import Key

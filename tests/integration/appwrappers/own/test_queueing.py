@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fournos.api.conditions import is_true
+from fournos.api.kinds import APPWRAPPER
 from fournos.api.slots import CLUSTER_NODE_LABEL
-from fournos.appwrappers.names import APPWRAPPER
 from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, uid_of
 from fournos.queueing.kinds import WORKLOAD

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from fournos.api.conditions import condition, is_true
-from fournos.appwrappers.names import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Obj
 from fournos.queueing.kinds import WORKLOAD

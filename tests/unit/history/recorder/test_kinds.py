@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.appwrappers.names import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER
 from fournos.history.recorder.controller import recorder
 from fournos.history.recorder.journal import Journal
 from fournos.history.recorder.kinds import state_of

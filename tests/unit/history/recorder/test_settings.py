@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from fournos.api.kinds import FOURNOS_JOB
+from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB
 from fournos.api.times import creation_time
 from fournos.appwrappers.names import APPWRAPPER
 from fournos.history.alerts.webhook import Outcome, Webhook

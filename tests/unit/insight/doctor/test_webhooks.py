@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.insight.doctor.finding import Level
 from fournos.insight.doctor.needs import NEEDS, Right, check_rights
 from fournos.insight.doctor.webhooks import check_webhooks
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import ForbiddenError
 from fournos.queueing.kinds import WORKLOAD
 from tests.unit.insight.doctor.healthy import NOW, PLACE, SERVICE, authority, bad, facts, obj, webhooks
