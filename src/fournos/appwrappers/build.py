@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fournos.api.kinds import APPWRAPPER
 from fournos.appwrappers import names
 from fournos.appwrappers.autopilot import keep_away
 from fournos.appwrappers.kinds import PodSetSpec, wrapped_kind
@@ -78,7 +79,7 @@ def component(
     meta["name"] = component_name(wrapper, index)
     meta["namespace"] = wrapper["metadata"]["namespace"]
     meta["labels"] = {names.LABEL: name, **(meta.get("labels") or {})}
-    meta["ownerReferences"] = [owner_reference(names.APPWRAPPER, wrapper)]
+    meta["ownerReferences"] = [owner_reference(APPWRAPPER, wrapper)]
     return {**body, "metadata": meta}
 
 

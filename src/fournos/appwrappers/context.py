@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from fournos.api.conditions import Condition
+from fournos.api.kinds import APPWRAPPER
 from fournos.api.model import StatusCondition
 from fournos.appwrappers import names
 from fournos.appwrappers.fault_tolerance import Tolerance, tolerance
@@ -54,7 +55,7 @@ class Observed:
 class Context(PassContext):
     """One pass: the observed state, and the draft that the policies change."""
 
-    resource = names.APPWRAPPER
+    resource = APPWRAPPER
     finalizer_name = names.FINALIZER
 
     observed: Observed
