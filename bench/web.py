@@ -28,8 +28,7 @@ from bench.rig import GPU, NAMESPACE, job, rig
 from bench.web_live import ARRIVES, Arrived, Changes, Live, measure_live, share
 from bench.web_servers import PERSON
 from dev import resources
-from fournos.clusters.kinds import FOURNOS_CLUSTER
-from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.kube.client import Client
 from fournos.kube.resource import Key
 from fournos.web.assets import PREFIX

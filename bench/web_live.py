@@ -14,7 +14,7 @@ import aiohttp
 
 from bench.machine import cpu
 from bench.rig import NAMESPACE
-from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.kube.client import Client
 from fournos.kube.resource import Key
 

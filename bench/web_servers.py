@@ -17,8 +17,8 @@ import orjson
 from aiohttp import web
 
 from bench.rig import NAMESPACE
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.insight.caches import Caches
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.api import Api
 from fournos.kube.client import Client
 from fournos.kube.credentials import load

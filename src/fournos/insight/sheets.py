@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from fournos.appwrappers.names import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER, MINICLUSTER
 from fournos.frameworks.kind_spec import Framework
 from fournos.insight import appwrapper_components, appwrapper_reasons, dispatch, miniclusters
 from fournos.insight.appwrapper_facts import members
@@ -33,7 +33,6 @@ from fournos.insight.values import (
 )
 from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError
 from fournos.kube.resource import Key, Obj, Resource, key_of
-from fournos.miniclusters.kinds import MINICLUSTER
 from fournos.queueing.workload import QUEUE_NAME_LABEL
 
 DISPATCH: Final = "Dispatch"

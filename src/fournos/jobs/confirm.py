@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import TERMINAL, Phase
 from fournos.jobs import names
 from fournos.jobs.context import Context
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.resource import Obj, uid_of
 from fournos.queueing.ensure import prebuilt_name
 from fournos.runtime.decision import Decision

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.insight.facts import everywhere
 from fournos.insight.source import or_error
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import KubeError
 from fournos.kube.resource import Resource, key_of
 from fournos.queueing.kinds import LOCAL_QUEUE

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fournos.appwrappers.names import APPWRAPPER
+from fournos.api.kinds import APPWRAPPER
 from fournos.insight.errors import MissingError
 from fournos.insight.sheets import DISPATCH, Line, listed, sheet
 from fournos.jobs.kinds import PIPELINE_RUN

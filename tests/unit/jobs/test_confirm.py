@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from fournos.api.conditions import condition
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.times import format_time
 from fournos.jobs.confirm import derive
 from fournos.jobs.context import Context
 from fournos.jobs.controller import jobs_controller
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.jobs.names import CONFIRMS_LABEL, MAX_NAME, RERUN_OF_ANNOTATION, RERUNS_CREATED, rerun_name
 from fournos.jobs.rules import check_manifest
 from fournos.jobs.settings import JobSettings

@@ -13,8 +13,8 @@ from typing import Any
 from aiohttp import ClientResponse, CookieJar
 from aiohttp.test_utils import TestClient, TestServer
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.insight.caches import Caches
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import KubeError
 from fournos.kube.kinds import SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
 from fournos.kube.resource import Key, Obj, Resource

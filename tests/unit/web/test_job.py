@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.times import parse_time
 from fournos.history.api.wire import body
 from fournos.history.artifacts.rules import Artifact
@@ -14,7 +15,7 @@ from fournos.history.records import Interval
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.insight.causes import Cause
 from fournos.insight.tasks import Task
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.errors import ForbiddenError, KubeError, NotFoundError
 from fournos.kube.resource import Resource
 from fournos.web.errors import PageError

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError, ManifestError
 from fournos.history.api.models import RunDetail
 from fournos.history.api.wire import body
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import KubeError
 from fournos.kube.resource import Key
 from fournos.web.errors import PageError

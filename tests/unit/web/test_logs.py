@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.logs import LogLine
-from fournos.jobs.kinds import FOURNOS_JOB, PIPELINE_RUN, TASK_RUN
+from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key, Obj, Resource
 from fournos.web.errors import PageError

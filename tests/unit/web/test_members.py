@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from cryptography.fernet import Fernet
 
-from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.kube.errors import ConnectionLostError
 from fournos.kube.kinds import SECRET, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
 from fournos.web.identity.members import Ways

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from yarl import URL
 
-from fournos.jobs.kinds import FOURNOS_JOB
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.web import streams
 from fournos.web.headers import SECURITY
 from fournos.web.identity.members import Ways

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from fournos.clusters.kinds import FOURNOS_CLUSTER
+from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.kube.kinds import SECRET
 from fournos.kube.resource import Key
 from fournos.runtime.clock import SystemClock

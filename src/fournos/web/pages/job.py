@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import yaml
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.insight.differences import leaves
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import gather as gather_facts
@@ -27,7 +28,6 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.resource import Obj, Resource
 from fournos.web.charts.gantt import gantt
 from fournos.web.routes import Call, Page

@@ -13,19 +13,18 @@ import yaml
 
 from fournos.api.crd import schema
 from fournos.api.fournosjob import FournosJobSpec
+from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.rules import Violation
 from fournos.client.asynchronous import AsyncClient
 from fournos.client.errors import FournosError
 from fournos.client.repeat import repeat
 from fournos.client.submission import axes_of, combinations, varied
-from fournos.clusters.kinds import FOURNOS_CLUSTER
 from fournos.history.estimates.text import answer
 from fournos.insight.errors import ManifestError
 from fournos.insight.manifests import assign, check, field_path, place, rename, skeleton
 from fournos.insight.source import or_error
 from fournos.insight.submit_command import matrix_command, submit_command
 from fournos.insight.values import count, name_of, spec_of, status_of
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import KubeError, NotFoundError
 from fournos.kube.resource import Key, Obj, key_of
 from fournos.queueing.kinds import LOCAL_QUEUE

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import NoHistoryError, NotAllowedError
 from fournos.history.usage import Use, of_job, of_run, usage
 from fournos.insight import fleet
 from fournos.insight.facts import everywhere
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.web.recorded_namespaces import recorded_namespaces
 from fournos.web.routes import Call, Page
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import quote, urlencode
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError, MissingError, NoHistoryError
 from fournos.history.records import Document, Run
 from fournos.insight.source import Source
 from fournos.insight.values import name_of
-from fournos.jobs.kinds import FOURNOS_JOB
 from fournos.kube.errors import ForbiddenError, KubeError, NotFoundError
 from fournos.kube.resource import Key, Obj, key_of, uid_of
 from fournos.web.errors import PageError

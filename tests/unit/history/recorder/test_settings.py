@@ -10,7 +10,6 @@ from pydantic import ValidationError
 
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB
 from fournos.api.times import creation_time
-from fournos.appwrappers.names import APPWRAPPER
 from fournos.history.alerts.webhook import Outcome, Webhook
 from fournos.history.part import PART
 from fournos.history.recorder.database import DatabaseArchive
