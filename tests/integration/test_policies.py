@@ -172,7 +172,7 @@ async def test_the_recorder_archives_and_writes_nothing_else(who: As, server: Se
     await who.may("fournos", "PATCH", path, {"status": {"archivedAt": None}})
 
 
-async def test_only_the_operator_makes_reruns_and_nobody_changes_what_they_are(who: As) -> None:
+async def test_only_the_operator_makes_reruns_and_their_labels_are_immutable(who: As) -> None:
     """A rerun counts as a repeat of another job, under the owner and the priority that it was made with."""
 
     def rerun(name: str, **spec: Any) -> dict[str, Any]:

@@ -42,7 +42,7 @@ TextMap = Annotated[
 
 
 class PodSet(Model):
-    """Where a component says which pods it makes."""
+    """Where a component declares the pods that it makes."""
 
     path: str = Field(
         description="Path of the pod template within the component, such as template.spec.template.",

@@ -61,7 +61,7 @@ class AppWrapperSettings(BaseSettings):
         50, description="Weight of keeping away from nodes with a warning"
     )
     autopilot_resources: tuple[str, ...] = Field(
-        ("nvidia.com/gpu",), description="Resources whose health the label autopilot.ibm.com/gpuhealth tells"
+        ("nvidia.com/gpu",), description="Resources whose health the label autopilot.ibm.com/gpuhealth shows"
     )
 
     @field_validator(

@@ -172,11 +172,11 @@ async def explain_appwrapper(cli: Cli, name: NameArgument) -> None:
         found = await members(session.api, wrapper)
         queue = queue_name(wrapper)
         facts = await queue_facts(session.api, wrapper, queue) if queue else None
-    told = explain(wrapper, found, facts, cli.world.now())
+    explained = explain(wrapper, found, facts, cli.world.now())
     if cli.output.structured:
-        cli.output.data(as_data(wrapper, told))
+        cli.output.data(as_data(wrapper, explained))
     else:
-        cli.output.lines(explanation(wrapper, told, cli.world.now(), width=cli.output.width))
+        cli.output.lines(explanation(wrapper, explained, cli.world.now(), width=cli.output.width))
 
 
 # --- shared ------------------------------------------------------------------------------------------

@@ -73,9 +73,9 @@ async def explain_object(
     async with cli.session() as session:
         framework, obj = await find_object(session.api, session.namespace, kinds, name)
         found = await gather(session.api, framework, obj)
-    told = explain(found)
+    explained = explain(found)
     shown = {**obj, "status": {"phase": phase(found)}}
     if cli.output.structured:
-        cli.output.data(as_data(shown, told))
+        cli.output.data(as_data(shown, explained))
     else:
-        cli.output.lines(explanation(shown, told, cli.world.now(), width=cli.output.width))
+        cli.output.lines(explanation(shown, explained, cli.world.now(), width=cli.output.width))

@@ -80,8 +80,8 @@ class Common:
 
     def over(self, outer: Common) -> Common:
         """Merges two sets of options.  An option after the verb overrides the same option before it."""
-        said = {f.name: value for f in fields(self) if (value := getattr(self, f.name))}
-        return replace(outer, **said)
+        given = {f.name: value for f in fields(self) if (value := getattr(self, f.name))}
+        return replace(outer, **given)
 
 
 def _world() -> World:

@@ -65,8 +65,10 @@ async def push(cli: Cli, files: FilesArgument, job: JobOption = "") -> None:
                 "unchanged": found.unchanged,
                 "refused": found.refused,
             }
-            said = ", ".join(f"{number} {what}" for what, number in counts.items() if number) or "no records"
-            cli.output.say(f"{file}: {said}")
+            summary = (
+                ", ".join(f"{number} {what}" for what, number in counts.items() if number) or "no records"
+            )
+            cli.output.say(f"{file}: {summary}")
             for warning in found.warnings:
                 cli.output.hint(f"{file}: {warning}")
 

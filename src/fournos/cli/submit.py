@@ -80,7 +80,7 @@ async def submit(
 ) -> int:
     """Submit jobs.
 
-    The manifest is checked here first, by the rules of the API server; what is wrong is said by field,
+    The manifest is checked here first, by the rules of the API server; errors name the field,
     with what to write instead (exit code 2).
 
     \b

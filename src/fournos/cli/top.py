@@ -72,8 +72,8 @@ async def _live(cli: Cli, session: Session, caches: Caches, clusters: str) -> No
                 found = await read(caches, session.namespace, clusters, now)
                 screen = _within(found, screen, cli)
                 size = {"width": console.width, "height": console.height}
-                trouble = str(caches.trouble or "")
-                live.update(Group(*lines(found, screen, now, **size, trouble=trouble)), refresh=True)
+                watch_error = str(caches.watch_error or "")
+                live.update(Group(*lines(found, screen, now, **size, watch_error=watch_error)), refresh=True)
                 await caches.change(within=_REDRAW)
                 await asyncio.sleep(_REST if screen is not None else 0)
     finally:

@@ -74,7 +74,7 @@ def _type(screen: Screen, key: str) -> Screen:
 
 
 def lines(
-    found: Overview, screen: Screen, now: datetime, *, width: int, height: int, trouble: str = ""
+    found: Overview, screen: Screen, now: datetime, *, width: int, height: int, watch_error: str = ""
 ) -> list[Text]:
     """Returns exactly `height` lines: a title, a part of the body, and the help or the filter."""
     shown = chosen(found, screen)
@@ -83,7 +83,7 @@ def lines(
     first = min(screen.offset, max(0, len(inner) - room))
     part = inner[first : first + room]
     part += [Text()] * (room - len(part))
-    title, foot = _title(found, screen, now), _foot(screen, trouble, len(inner) - first - room)
+    title, foot = _title(found, screen, now), _foot(screen, watch_error, len(inner) - first - room)
     for line in (title, foot):
         line.truncate(width, overflow="ellipsis")
     return [title, *part, foot][:height]
@@ -109,11 +109,11 @@ def _title(found: Overview, screen: Screen, now: datetime) -> Text:
     return Text.assemble(("fournos top", "bold"), "  ", "  ".join(facts))
 
 
-def _foot(screen: Screen, trouble: str, below: int) -> Text:
+def _foot(screen: Screen, watch_error: str, below: int) -> Text:
     if screen.typing:
         return Text(f"filter: {screen.filter}_   Enter keeps it, Esc drops it", style="bold")
-    if trouble:
-        return Text(f"Connection lost, trying again: {trouble}", style="yellow")
+    if watch_error:
+        return Text(f"Connection lost, trying again: {watch_error}", style="yellow")
     filtered = f"filter: {screen.filter}   " if screen.filter else ""
     more = f"{below} more below   " if below > 0 else ""
     return Text(f"{filtered}{more}{HELP}", style="dim")

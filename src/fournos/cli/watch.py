@@ -127,8 +127,8 @@ async def _live(cli: Cli, follower: Follower) -> Obj:
         while True:
             job, found = _seen(follower)
             lines = progress(job, found, cli.world.now())
-            if trouble := follower.trouble:
-                lines.append(Text(f"  Connection lost, trying again: {trouble}", style="yellow"))
+            if watch_error := follower.watch_error:
+                lines.append(Text(f"  Connection lost, trying again: {watch_error}", style="yellow"))
             screen.update(Group(*lines), refresh=True)
             if is_terminal(job):
                 return job
@@ -138,15 +138,15 @@ async def _live(cli: Cli, follower: Follower) -> Obj:
 async def _lines(cli: Cli, follower: Follower) -> Obj:
     """Prints a line for each change, for pipes and logs."""
     before: tuple[Obj, list[Task]] | None = None
-    in_trouble = False
+    is_broken = False
     while True:
         job, found = _seen(follower)
         cli.output.lines(changes(before, (job, found), cli.world.now()))
         before = (job, found)
-        if (follower.trouble is not None) is not in_trouble:
-            in_trouble = not in_trouble
+        if (follower.watch_error is not None) is not is_broken:
+            is_broken = not is_broken
             cli.output.warn(
-                f"connection lost, trying again: {follower.trouble}" if in_trouble else "connected again"
+                f"connection lost, trying again: {follower.watch_error}" if is_broken else "connected again"
             )
         if is_terminal(job):
             return job

@@ -64,5 +64,5 @@ def text(view: View) -> Text:
     from fournos.api.text import escaped_line
 
     lines = [Text.assemble((escaped_line(view.name), "bold"), "  ", escaped_line(view._state()))]
-    lines += [Text.assemble((f"  {name:<10} ", "dim"), escaped_line(told)) for name, told in view._shown()]
+    lines += [Text.assemble((f"  {name:<10} ", "dim"), escaped_line(value)) for name, value in view._shown()]
     return Text("\n").join(lines)

@@ -80,9 +80,9 @@ class Follower:
         return c.sort(self.job, *(self._stores.get(resource, ()) for resource in c.RESOURCES))
 
     @property
-    def trouble(self) -> KubeError | None:
+    def watch_error(self) -> KubeError | None:
         """The error of a watch of the job that has been broken for LASTING seconds; None otherwise."""
-        return self._following.trouble
+        return self._following.watch_error
 
     async def change(self, *, within: float = LASTING) -> None:
         """Waits for the next change of the job or of its dependents, for at most `within` seconds."""

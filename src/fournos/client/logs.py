@@ -109,7 +109,7 @@ class _Reading:
                 await self._lines.put(None)
 
     async def _to_end(self, job: Obj, watches: Watches | None) -> Obj:
-        told = False
+        warned = False
         kinds = (JOB, PIPELINE_RUN, TASK_RUN, POD)
         async with Follower(self._api, job, kinds, watches=watches) as follower:
             while True:
@@ -118,8 +118,8 @@ class _Reading:
                 resolved = phase_of(job) not in ("New", "Resolving")
                 if is_terminal(job) or (not self._wanted.tasks and resolved):
                     return job
-                if not asked and not told:
-                    told = True
+                if not asked and not warned:
+                    warned = True
                     text = f"{name_of(job)} is {phase_of(job)}: waiting for the first line."
                     await self._lines.put(LogLine("", text, notice=True))
                 await follower.change()

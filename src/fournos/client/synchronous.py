@@ -223,8 +223,8 @@ class Client:
         """See `AsyncClient.wait_all`; `progress` is called in the thread of the client's event loop."""
         faces = {job._async: job for job in jobs}
 
-        def told(ended: int, of: int, job: AsyncJob) -> None:
+        def forward(ended: int, of: int, job: AsyncJob) -> None:
             if progress is not None:
                 progress(ended, of, faces[job])
 
-        LOOP.run(self._async.wait_all(faces, timeout=timeout, progress=told))
+        LOOP.run(self._async.wait_all(faces, timeout=timeout, progress=forward))

@@ -48,7 +48,7 @@ class Following:
         return None if self._gone else self._latest
 
     @property
-    def trouble(self) -> KubeError | None:
+    def watch_error(self) -> KubeError | None:
         """The error of a watch that has been broken for LASTING seconds; None otherwise."""
         lasting = self._cut_at is not None and self._now() - self._cut_at >= LASTING
         return self._shared.error if lasting else None
@@ -56,7 +56,8 @@ class Following:
     async def change(self, *, within: float = LASTING) -> None:
         """Waits for the next change, for at most `within` seconds.  Several changes may count as one.
 
-        The limit lets the caller look at `trouble`, which is not signalled as a change.  Sends no request.
+        The limit lets the caller look at `watch_error`, which is not signalled as a change.
+        Sends no request.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(within):

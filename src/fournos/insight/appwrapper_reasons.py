@@ -15,7 +15,7 @@ from fournos.appwrappers.pods import alive
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
 from fournos.insight.queue_reasons import Words, in_queue
-from fournos.insight.reasons import patch_command, pod_trouble
+from fournos.insight.reasons import patch_command, pod_problem
 from fournos.insight.values import name_of, one_line, phase_of, since, spec_of, status_of
 from fournos.kube.resource import Obj, key_of
 from fournos.queueing.podsets import queue_name
@@ -114,7 +114,7 @@ def _suspended(wrapper: Obj, found: Members, facts: Facts | None) -> Explanation
 
 def _running(wrapper: Obj, found: Members, now: datetime) -> Explanation:
     name = name_of(wrapper)
-    stuck = tuple(trouble for pod in found.pods if (trouble := pod_trouble(pod)))
+    stuck = tuple(problem for pod in found.pods if (problem := pod_problem(pod)))
     unhealthy = condition(wrapper, "Unhealthy") or {}
     if unhealthy.get("status") == "True":
         then = since(unhealthy.get("lastTransitionTime"), now)

@@ -20,7 +20,8 @@ class Caches:
     """The watched kinds, as a Source.  Use `async with`: the watches run inside.
 
     A kind that is not watched, or not installed, raises NoSuchResourceError; one that RBAC forbids raises
-    ForbiddenError.  After a broken watch the objects are the last known ones, and `trouble` has the error.
+    ForbiddenError.  After a broken watch the objects are the last known ones, and
+    `watch_error` has the error.
     """
 
     def __init__(self, api: Api, kinds: Mapping[Resource, str]) -> None:
@@ -56,7 +57,7 @@ class Caches:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
-    def trouble(self) -> KubeError | None:
+    def watch_error(self) -> KubeError | None:
         """The error of a watch that is broken for now; None while all kinds that can be read are watched."""
         found = (one.error for one in self._reflectors.values() if one.store.synced)
         return next((error for error in found if error is not None), None)

@@ -43,10 +43,10 @@ def problems(lines: Iterable[Line]) -> int:
     return sum(not line.good for line in lines)
 
 
-def kinds_of(said: Sequence[str], variable: str) -> tuple[Resource, ...]:
+def kinds_of(names: Sequence[str], variable: str) -> tuple[Resource, ...]:
     """Parses names of kinds, by default those of the operator's variable.  Raises FournosError."""
     try:
-        return parse_all(said or [name for name in re.split(r"[,\s]+", variable) if name])
+        return parse_all(names or [name for name in re.split(r"[,\s]+", variable) if name])
     except BadNameError as error:
         raise FournosError(str(error)) from None
 

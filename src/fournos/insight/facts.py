@@ -133,9 +133,9 @@ async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[Wai
         f"clusterqueues/{cluster_queue}/pendingworkloads",
         namespaced=False,
     )
-    told = await or_error(source.list(pending))
-    if not isinstance(told, KubeError):
-        items = sorted(told.items, key=lambda item: int(item.get("positionInClusterQueue") or 0))
+    pending_list = await or_error(source.list(pending))
+    if not isinstance(pending_list, KubeError):
+        items = sorted(pending_list.items, key=lambda item: int(item.get("positionInClusterQueue") or 0))
         return tuple(Waiting(key_of(item), int(item.get("priority") or 0)) for item in items)
     try:
         queues = await everywhere(source, LOCAL_QUEUE, namespace)

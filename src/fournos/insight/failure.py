@@ -81,22 +81,22 @@ def failure(job: Obj, found: Children) -> Failure:
     run = found.run(job)
     if run is not None and (first := _first_task(run, found)):
         return first
-    told = one_line(status_of(job).get("message")) or "no reason is given"
+    message = one_line(status_of(job).get("message")) or "no reason is given"
     if run is not None:
         verdict = condition(run, "Succeeded") or {}
         reason, text = str(verdict.get("reason") or ""), one_line(verdict.get("message"))
         if category := _sign(reason):
-            return Failure(category, text or told)
+            return Failure(category, text or message)
     if verdicts := [one for type_ in _CONDITIONS if _is_false(one := condition(job, type_) or {})]:
         # An earlier attempt may have left a False condition, so the newest transition wins.  Times are whole
         # seconds: on a tie the condition of the later stage wins.
         verdict = max(reversed(verdicts), key=lambda one: str(one.get("lastTransitionTime") or ""))
-        text = one_line(verdict.get("message")) or told
+        text = one_line(verdict.get("message")) or message
         category = _CONDITIONS[str(verdict["type"])].get(str(verdict.get("reason")), Category.REQUEST)
         if category in (Category.RESOLVER, Category.BENCHMARK):
             category = _sign(text) or category
         return Failure(category, text)
-    return Failure(_sign(told) or Category.INFRASTRUCTURE, told)
+    return Failure(_sign(message) or Category.INFRASTRUCTURE, message)
 
 
 def _is_false(verdict: Mapping[str, Any]) -> bool:

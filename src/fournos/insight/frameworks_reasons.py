@@ -82,12 +82,12 @@ def explain(found: Found) -> Explanation:
         waits = ", which it waits for" if job.is_suspended() else ""
         return Explanation(f"{text}{waits}.")
     warning = annotations_of(obj).get(names.WARNING_ANNOTATION, "")
-    told = _waiting(found, found.queue) if job.is_suspended() else _running(found)
+    explained = _waiting(found, found.queue) if job.is_suspended() else _running(found)
     if not warning:
-        return told
+        return explained
     reason, _, text = warning.partition(": ")
     if reason == "PodsQueuedTwice":  # the object is queued despite this warning
-        return replace(told, because=(*told.because, warning))
+        return replace(explained, because=(*explained.because, warning))
     return Explanation(f"{name} is kept out of its queue: {reason}.", (one_line(text),))
 
 
@@ -102,10 +102,10 @@ def _waiting(found: Found, queue: Facts) -> Explanation:
             or f"annotation {found.framework.requests.annotation}"
         ),
     )
-    told = in_queue(found.obj, found.workload, queue, words)
+    explained = in_queue(found.obj, found.workload, queue, words)
     if found.workload is None and (over := _over(found)):
-        return replace(told, verdict=over)
-    return told
+        return replace(explained, verdict=over)
+    return explained
 
 
 def _unqueued(found: Found) -> tuple[str, ...]:
@@ -144,10 +144,10 @@ def _running(found: Found) -> Explanation:
     return Explanation(f"{name} does not wait, it runs{on}{ready}.")
 
 
-def _ended(found: Found, said: str) -> Explanation:
+def _ended(found: Found, ending: str) -> Explanation:
     name = name_of(found.obj)
     return Explanation(
-        f"{name} does not wait, it has ended.", (said.removesuffix(": "), *_next(found)), _again(found)
+        f"{name} does not wait, it has ended.", (ending.removesuffix(": "), *_next(found)), _again(found)
     )
 
 

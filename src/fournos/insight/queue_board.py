@@ -14,7 +14,7 @@ from fournos.insight.errors import MissingError
 from fournos.insight.facts import everywhere
 from fournos.insight.overview import KINDS as KINDS
 from fournos.insight.queues import QueueEntry, QueueFacts, entries, gather_queue
-from fournos.insight.reasons import queue_trouble
+from fournos.insight.reasons import queue_problem
 from fournos.insight.source import Source
 from fournos.insight.values import name_of, spec_of
 from fournos.kube.errors import KubeError
@@ -50,7 +50,7 @@ class Board:
     name: str
     queues: tuple[Key, ...]
     """The LocalQueues that lead to it."""
-    trouble: str
+    problem: str
     """Why it admits nothing; "" if it works."""
     bars: tuple[Bar, ...]
     """In the order of the ClusterQueue; resources without quota and use are left out."""
@@ -84,12 +84,12 @@ async def read(
 
 
 def board(found: QueueFacts, queues: tuple[Key, ...], shown: Iterable[QueueEntry]) -> Board:
-    trouble, above = queue_trouble(found.base), found.base.cluster_queue
+    problem, above = queue_problem(found.base), found.base.cluster_queue
     assert isinstance(above, Mapping), "a queue with entries has a ClusterQueue"
     return Board(
         name=name_of(above),
         queues=queues,
-        trouble=trouble.verdict if trouble else "",
+        problem=problem.verdict if problem else "",
         bars=bars(above, found.base.flavors, _waiting(found)),
         entries=tuple(shown),
         pending=len(found.base.line),

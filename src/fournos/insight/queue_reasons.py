@@ -9,7 +9,7 @@ from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
 from fournos.insight.quota import Quota, amount, quota
-from fournos.insight.reasons import patch_command, queue_trouble, with_kueue
+from fournos.insight.reasons import patch_command, queue_problem, with_kueue
 from fournos.insight.values import count, name_of
 from fournos.kube.resource import Obj
 from fournos.queueing.state import QueueState, view
@@ -30,7 +30,7 @@ class Words:
 def in_queue(obj: Obj, workload: Obj | None, facts: Facts, words: Words) -> Explanation:
     """Explains why a suspended object waits; `facts` are those of the queue that it names."""
     name = name_of(obj)
-    if broken := queue_trouble(facts):
+    if broken := queue_problem(facts):
         return broken
     if workload is None:
         return Explanation(f"{name} is not queued yet.", advice=words.unqueued, cause=Cause.OPERATOR)

@@ -11,7 +11,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.insight.children import Children
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import Facts, everywhere, holders_among, queue_facts, without
-from fournos.insight.reasons import explain, queue_trouble
+from fournos.insight.reasons import explain, queue_problem
 from fournos.insight.source import Source
 from fournos.insight.values import created, one_line, spec_of
 from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
@@ -87,7 +87,7 @@ def entries(found: QueueFacts, now: datetime, *, first: int = 1, most: int | Non
 
     Raises MissingError if the queue does not exist.
     """
-    broken = queue_trouble(found.base)
+    broken = queue_problem(found.base)
     if broken and not isinstance(found.base.cluster_queue, Mapping):
         text = broken.verdict.replace(f"{found.base.queue_name} waits for ", "there is no ", 1)
         raise MissingError(text, fix="; ".join(broken.advice))

@@ -35,7 +35,7 @@ def explain(facts: Facts, now: datetime) -> Explanation:
     job = facts.job
     name, phase = name_of(job), phase_of(job)
     if job["metadata"].get("deletionTimestamp"):
-        return Explanation(f"{name} is being deleted; its run is stopped first.", _said(job))
+        return Explanation(f"{name} is being deleted; its run is stopped first.", _messages(job))
     match phase:
         case "New":
             return _new(job, now)
@@ -46,19 +46,19 @@ def explain(facts: Facts, now: datetime) -> Explanation:
         case "Admitted":
             text = f"{name} has its cluster, {status_of(job).get('cluster')}; its run is being prepared."
             advice = (f"follow it: fournos watch {name}",)
-            return Explanation(text, _said(job), advice, cause=Cause.DISPATCH)
+            return Explanation(text, _messages(job), advice, cause=Cause.DISPATCH)
         case "Running":
             return _running(facts, now)
         case "Stopping":
             text = f"{name} is being stopped: its run has to end before its quota is given back."
             return Explanation(
-                text, _said(job), (f"do not wait for finally tasks: fournos stop --now {name}",)
+                text, _messages(job), (f"do not wait for finally tasks: fournos stop --now {name}",)
             )
         case _:
             return _ended(facts, now)
 
 
-def _said(job: Obj, *skip: str) -> tuple[str, ...]:
+def _messages(job: Obj, *skip: str) -> tuple[str, ...]:
     """The status message, and each condition that reports a problem, without the types in `skip`."""
     status = status_of(job)
     message = one_line(status.get("message"))
@@ -100,12 +100,12 @@ def _new(job: Obj, now: datetime) -> Explanation:
 def _resolving(facts: Facts, now: datetime) -> Explanation:
     job, name = facts.job, name_of(facts.job)
     since_then = since((status_of(job).get("phaseTimes") or {}).get("resolving"), now)
-    because = _said(job)
+    because = _messages(job)
     advice: tuple[str, ...] = (f"what the resolver prints: fournos logs -f {name}",)
     if not facts.found.resolve_jobs:
         text = f"{name} waits for its resolve Job to be made"
         return Explanation(f"{text} ({since_then}).", because, cause=Cause.RESOLVER, ageless=f"{text}.")
-    stuck = [trouble for pod in facts.found.pods if (trouble := pod_trouble(pod))]
+    stuck = [problem for pod in facts.found.pods if (problem := pod_problem(pod))]
     if stuck:
         advice = ("correct the annotation fournos.dev/resolve-image of the Pipeline, or the image", *advice)
         text = f"{name}: its resolver cannot start."
@@ -114,7 +114,7 @@ def _resolving(facts: Facts, now: datetime) -> Explanation:
     return Explanation(f"{text} ({since_then}).", because, advice, cause=Cause.RESOLVER, ageless=f"{text}.")
 
 
-def pod_trouble(pod: Obj) -> str:
+def pod_problem(pod: Obj) -> str:
     """Returns why a pod does not run; "" if it runs or is still starting."""
     status = status_of(pod)
     for container in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
@@ -131,19 +131,19 @@ def pod_trouble(pod: Obj) -> str:
 def _running(facts: Facts, now: datetime) -> Explanation:
     job, name = facts.job, name_of(facts.job)
     length = since((status_of(job).get("phaseTimes") or {}).get("running"), now)
-    stuck = tuple(trouble for pod in facts.found.pods if (trouble := pod_trouble(pod)))
+    stuck = tuple(problem for pod in facts.found.pods if (problem := pod_problem(pod)))
     advice = (f"what its tasks print: fournos logs -f {name}",)
     cause, ageless = starting(job, facts.found) or (None, "")
     if stuck:
         text = f"{name} runs, but a pod of it cannot."
-        return Explanation(text, (*_said(job), *stuck), advice, cause=cause, ageless=ageless)
+        return Explanation(text, (*_messages(job), *stuck), advice, cause=cause, ageless=ageless)
     found = tasks(facts.found.run(job), facts.found.task_runs)
     busy = [f"task {t.name} for {between(t.started, '', now)}" for t in found if t.state == RUNNING]
     on = f" on {status_of(job)['cluster']}" if status_of(job).get("cluster") else ""
     doing = f": {', '.join(busy)}" if busy else ""
     return Explanation(
         f"{name} does not wait, it runs{on} since {length}{doing}.",
-        _said(job, "PipelineRunReady"),
+        _messages(job, "PipelineRunReady"),
         advice,
         cause=cause,
         ageless=ageless,
@@ -155,7 +155,7 @@ def _ended(facts: Facts, now: datetime) -> Explanation:
     ago = since((status_of(job).get("phaseTimes") or {}).get("finished"), now)
     verdict = f"{name} does not wait, it has ended: {phase} {ago} ago."
     if phase != "Failed":
-        return Explanation(verdict, _said(job) if phase == "Stopped" else ())
+        return Explanation(verdict, _messages(job) if phase == "Stopped" else ())
     broken = [
         f"task {task.name}: {task.message}"
         for task in tasks(facts.found.run(job), facts.found.task_runs)
@@ -163,7 +163,9 @@ def _ended(facts: Facts, now: datetime) -> Explanation:
     ]
     run = status_of(job).get("pipelineRun")
     which = "" if run else " --resolver"
-    return Explanation(verdict, (*_said(job), *broken), (f"what was printed: fournos logs{which} {name}",))
+    return Explanation(
+        verdict, (*_messages(job), *broken), (f"what was printed: fournos logs{which} {name}",)
+    )
 
 
 # --- waiting for quota -----------------------------------------------------------------------------
@@ -171,7 +173,7 @@ def _ended(facts: Facts, now: datetime) -> Explanation:
 
 def _pending(facts: Facts, now: datetime) -> Explanation:
     job, name = facts.job, name_of(facts.job)
-    said = _said(job)
+    messages = _messages(job)
     if spec_of(job).get("suspend"):
         fix = patch_command("fournosjob", job, '{"spec":{"suspend":false}}')
         text = f"{name} is suspended by its own spec.suspend."
@@ -181,37 +183,37 @@ def _pending(facts: Facts, now: datetime) -> Explanation:
         wait = between(now.isoformat(), retry_at.isoformat(), now)
         return Explanation(
             f"{name} failed and is tried again in {wait}.",
-            said,
+            messages,
             cause=Cause.RETRY,
             ageless=f"{name} failed and is tried again at {format_time(retry_at)}.",
         )
-    if broken := queue_trouble(facts):
-        return replace(broken, because=(*broken.because, *said))
+    if broken := queue_problem(facts):
+        return replace(broken, because=(*broken.because, *messages))
     workload = facts.workload
     if workload is None:
         return Explanation(
             f"{name} is not queued yet.",
-            said,
-            ("the messages above say what it needs before that",) if said else (),
+            messages,
+            ("the messages above say what it needs before that",) if messages else (),
             cause=Cause.OPERATOR,
         )
     queue = view(workload)
     if not queue.active:
         fix = patch_command("workload", workload, '{"spec":{"active":true}}')
         text = f"{name} was deactivated in Kueue."
-        return Explanation(text, said, (f"queue it again: {fix}",), cause=Cause.SUSPENDED)
+        return Explanation(text, messages, (f"queue it again: {fix}",), cause=Cause.SUSPENDED)
     if queue.state is QueueState.WAITING and is_true(workload, "QuotaReserved"):
         return Explanation(
             f"{name} has its quota, and waits for admission checks.",
-            tuple(filter(None, (queue.message, *said))),
+            tuple(filter(None, (queue.message, *messages))),
             cause=Cause.ADMISSION_CHECK,
         )
     cluster_queue = facts.cluster_queue
     if not isinstance(cluster_queue, dict):
         text = f"{name} waits for Kueue to admit it."
-        return Explanation(text, with_kueue(queue.message, said), cause=Cause.UNKNOWN)
+        return Explanation(text, with_kueue(queue.message, messages), cause=Cause.UNKNOWN)
     return short(
-        facts, workload, quota(workload, cluster_queue, facts.flavors), with_kueue(queue.message, said)
+        facts, workload, quota(workload, cluster_queue, facts.flavors), with_kueue(queue.message, messages)
     )
 
 
@@ -221,19 +223,19 @@ def patch_command(kind: str, obj: Obj, body: str) -> str:
     return f"kubectl patch {kind} {key.name} -n {key.namespace} --type merge -p '{body}'"
 
 
-def with_kueue(message: str, said: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the lines `said` plus Kueue's message, unless one of them contains it already."""
+def with_kueue(message: str, messages: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns the lines `messages` plus Kueue's message, unless one of them contains it already."""
     text = one_line(message)
-    return said if not text or any(text in line for line in said) else (*said, f"Kueue: {text}")
+    return messages if not text or any(text in line for line in messages) else (*messages, f"Kueue: {text}")
 
 
-def queue_trouble(facts: Facts) -> Explanation | None:
+def queue_problem(facts: Facts) -> Explanation | None:
     """Returns the explanation if the LocalQueue or ClusterQueue itself has a problem, else None."""
-    found = _queue_trouble(facts)
+    found = _queue_problem(facts)
     return replace(found, cause=Cause.QUEUE_STOPPED) if found else None
 
 
-def _queue_trouble(facts: Facts) -> Explanation | None:
+def _queue_problem(facts: Facts) -> Explanation | None:
     name, namespace = name_of(facts.job), facts.job["metadata"]["namespace"]
     local, cluster = facts.local_queue, facts.cluster_queue
     match local:

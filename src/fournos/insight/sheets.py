@@ -57,7 +57,7 @@ class Listed:
 
     kind: str
     lines: tuple[Line, ...]
-    trouble: str = ""
+    problem: str = ""
     """Why they could not be read; "" if they were."""
 
 
@@ -250,7 +250,7 @@ def _sheet(
     state: str,
     facts: Sequence[tuple[str, str]],
     tables: Sequence[Table],
-    told: Explanation | None,
+    explained: Explanation | None,
     command: str,
 ) -> Sheet:
     general = [
@@ -265,7 +265,7 @@ def _sheet(
         state,
         tuple((label, text) for label, text in shown if text and text != "-"),
         tuple(one for one in (*tables, _conditions(obj)) if one.rows),
-        told,
+        explained,
         command,
     )
 

@@ -142,8 +142,8 @@ def explain(failure: Exception, *, server: str, limit: float) -> tuple[bool, str
             )
         case aiohttp.ClientConnectorDNSError():
             return False, "NameNotResolved", f"{server}: its name has no address; check server and DNS"
-        case aiohttp.ClientConnectorCertificateError(certificate_error=trouble):
-            why = getattr(trouble, "verify_message", "") or "not trusted"
+        case aiohttp.ClientConnectorCertificateError(certificate_error=error):
+            why = getattr(error, "verify_message", "") or "not trusted"
             return (
                 False,
                 "ServerCertificateInvalid",

@@ -121,8 +121,8 @@ def _deleted(ctx: Context) -> Decision:
 
 def _suspended(ctx: Context, queue: Outcome) -> Decision:
     """Takes the objects down and sets the phase Waiting."""
-    said = queue.message if queue.verdict is not Verdict.NOT_QUEUED else ""
-    message = said or "Suspended"
+    reason = queue.message if queue.verdict is not Verdict.NOT_QUEUED else ""
+    message = reason or "Suspended"
     if not ctx.draft.begun:
         reason = queue.reason or "Suspended"
         ctx.draft.condition(REQUESTED, False, reason, message)

@@ -190,7 +190,7 @@ class Manager:
         if isinstance(outcome.error, TransientError) or (outcome.failure and outcome.failure.transient):
             self._failing += 1
             if self._failing == OUTAGE:
-                log.warning("the API server is in trouble: %s", _failure_text(outcome))
+                log.warning("the API server has failed: %s", _failure_text(outcome))
         elif outcome.done or outcome.wrote_status:
             self._recovered()
         schedule(queue, key, outcome, self._clock.now())

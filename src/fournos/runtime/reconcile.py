@@ -155,7 +155,7 @@ class _Pass(Generic[Observed]):
                 return decision
             missing = [question for question in decision.questions if question not in self.answers]
             if not missing:
-                raise RuntimeError(f"{self.controller.name} asks again for what it has been told")
+                raise RuntimeError(f"{self.controller.name} requires again facts that it already has")
             self.answers |= await answer(self.executor.api, missing)
         raise RuntimeError(f"{self.controller.name} does not decide after {MAX_ROUNDS} rounds of answers")
 

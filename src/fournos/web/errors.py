@@ -49,7 +49,7 @@ class LoginNeededError(PageError):
 
 
 _FORBIDDEN = "You may not see this"
-_ASK = "Ask an administrator of the cluster for the right, or log in as somebody else."
+_ASK = "Ask an administrator of the cluster for the right, or log in with an account that has it."
 _AWAY = "The API server does not answer"
 _AGAIN = "Nothing was lost. Try again in a few seconds."
 

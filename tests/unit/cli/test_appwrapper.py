@@ -144,7 +144,7 @@ def test_one_in_detail() -> None:
     assert json.loads(shown("get", "aw", "-o", "json", api=api))["metadata"]["name"] == "aw"
 
 
-def test_a_component_of_a_kind_that_nobody_knows() -> None:
+def test_a_component_of_an_unknown_kind() -> None:
     """As the operator judges it: by conditions that most kinds have."""
     widget = Resource("example.com", "v1", "Widget", "widgets")
     template = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "one"}}

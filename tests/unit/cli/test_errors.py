@@ -57,7 +57,7 @@ def test_a_namespace_that_is_missing_is_no_missing_job() -> None:
     assert "name another namespace with -n" in result.stderr
 
 
-def test_a_fault_of_ours_is_told_without_a_traceback_unless_asked_for() -> None:
+def test_an_internal_error_shows_a_traceback_only_on_request() -> None:
     api = Api()
     api.fails["list", FOURNOS_JOB] = RuntimeError("boom")  # type: ignore[assignment]
     result = Program(api)("list")

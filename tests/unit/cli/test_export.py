@@ -59,7 +59,7 @@ def test_the_last_lines_of_its_log_are_in_it() -> None:
     assert "line 5000" in page and "The last 2000 of 5000 lines" in page
 
 
-def test_the_form_has_to_be_said() -> None:
+def test_the_format_is_required() -> None:
     for words in ((), ("--html", "-o", "json"), ("-o", "json", "--to", "x")):
         result = Program(served())("export", "gone", *words)
         assert result.exit_code == 2 and "Fix" in result.stderr

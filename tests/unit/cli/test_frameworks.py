@@ -40,7 +40,7 @@ def test_what_is_printed_can_be_read_again(program: Program, tmp_path: Path) -> 
     assert [one["name"] for one in json.loads(result.stdout)["frameworks"]] == ["PipelineRun.v1.tekton.dev"]
 
 
-def test_a_file_that_cannot_be_used_is_told(program: Program, tmp_path: Path) -> None:
+def test_an_unusable_file_is_reported(program: Program, tmp_path: Path) -> None:
     file = tmp_path / "f.yaml"
     file.write_text("frameworks: [{name: PipelineRun.tekton.dev}]")
     result = program("frameworks", "list", "-f", str(file))

@@ -104,7 +104,7 @@ Next
     )
 
 
-def test_a_job_that_nobody_has_looked_at() -> None:
+def test_a_job_before_its_first_reconcile() -> None:
     result = Program(Api(job("fresh", None)))("get", "fresh")
     assert result.exit_code == 0
     assert result.stdout.startswith("fresh  New\n")

@@ -98,7 +98,7 @@ def test_filters() -> None:
     assert names(program, "-n", "other") == ["away"]
 
 
-def test_an_unknown_phase_is_told() -> None:
+def test_an_unknown_phase_is_reported() -> None:
     result = Program(some_jobs())("list", "--phase", "Runing")
     assert result.exit_code == 2
     assert "Runing is no phase" in result.stderr

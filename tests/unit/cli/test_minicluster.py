@@ -79,7 +79,7 @@ def test_a_certificate_is_made_on_demand(program: Program, tmp_path: Path) -> No
         (("v1alpha2", "v1alpha1"), "write apiVersion: flux-framework.org/v1alpha2"),
     ],
 )
-def test_what_would_be_refused_is_said(
+def test_the_preview_shows_what_would_be_refused(
     program: Program, tmp_path: Path, change: tuple[str, str], says: str
 ) -> None:
     result = program("minicluster", "render", "-f", written(tmp_path, HELLO.replace(*change)))

@@ -28,7 +28,7 @@ def test_stop_may_be_raised_but_never_lowered() -> None:
     assert terminating.writes == []
 
 
-def test_what_has_ended_is_said_so_and_the_others_are_stopped() -> None:
+def test_jobs_that_have_ended_are_named_and_the_others_are_stopped() -> None:
     api = Api(
         job("over", "Failed", status={"phaseTimes": {"finished": ago(minutes=5)}}), job("one", "Pending")
     )

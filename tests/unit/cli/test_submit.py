@@ -107,7 +107,7 @@ def test_dry_run_on_the_server_creates_nothing(file: str) -> None:
     assert not api.objects.get(FOURNOS_JOB)
 
 
-def test_what_the_server_refuses_is_told(file: str) -> None:
+def test_a_refusal_of_the_server_is_reported(file: str) -> None:
     api = Api()
     api.fails["create", FOURNOS_JOB] = InvalidError('FournosJob "n" is invalid: spec.x: no', status=422)
     result = Program(api)("submit", "-f", file)

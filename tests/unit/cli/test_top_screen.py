@@ -85,7 +85,7 @@ def test_the_title_and_the_foot() -> None:
     assert last.plain.startswith("filter: x   ")
     last = lines(FOUND, Screen(), NOW, width=200, height=5)[-1]
     assert last.plain.startswith("12 more below   ")
-    last = lines(FOUND, Screen(), NOW, width=200, height=5, trouble="refused")[-1]
+    last = lines(FOUND, Screen(), NOW, width=200, height=5, watch_error="refused")[-1]
     assert last.plain == "Connection lost, trying again: refused"
     last = lines(FOUND, Screen(typing=True, filter="an"), NOW, width=200, height=5)[-1]
     assert last.plain.startswith("filter: an_")

@@ -78,7 +78,7 @@ def test_lines_for_a_log() -> None:
     assert lines[-2:] == ["12:00:00Z  Succeeded  Done", "one Succeeded: Done"]
 
 
-def test_only_changes_are_told() -> None:
+def test_only_changes_are_reported() -> None:
     before = (job("one", "Running"), [Task("a", "Running"), Task("b", "Waiting")])
     after = (job("one", "Running"), [Task("a", "Failed", message="exit 1"), Task("b", "Waiting")])
     assert [str(line) for line in changes(before, after, NOW)] == ["12:00:00Z  task a: Failed  exit 1"]

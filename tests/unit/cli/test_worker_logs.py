@@ -129,7 +129,7 @@ def test_what_to_have_granted_when_neither_can_be_read(
     assert fleet.dialled == ()
 
 
-def test_an_identity_that_may_not_read_logs_is_named_and_no_pod_is_said_to_be_gone(
+def test_an_identity_that_may_not_read_logs_is_named_and_no_pod_is_reported_gone(
     fleet: Identities,
 ) -> None:
     allow(fleet, OWN, WHOLE)

@@ -58,7 +58,7 @@ def test_name_queue_and_namespace_are_those_asked_for(files: tuple[str, ...]) ->
         (POD.replace("name: worker", "name: w, namespace: a}").replace("\n  labels: {", "\n#"), "no YAML"),
     ],
 )
-def test_what_cannot_be_wrapped_is_said(text: str, says: str) -> None:
+def test_what_cannot_be_wrapped_is_named(text: str, says: str) -> None:
     result = Program(Api())("wrap", "-f", "-", stdin=text)
     assert result.exit_code == 2
     assert says in result.stderr

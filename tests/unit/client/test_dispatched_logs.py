@@ -30,7 +30,7 @@ async def test_they_are_read_on_the_worker_with_the_identity_for_logs(fleet: Ide
     assert fleet.dialled == (OWN,)
 
 
-async def test_who_may_not_read_them_is_told_what_to_have_granted(fleet: Identities) -> None:
+async def test_without_the_right_to_read_them_the_error_names_the_right(fleet: Identities) -> None:
     job = await client(fleet).job("one")
     with pytest.raises(FournosError, match="you may not get Secret") as error:
         [line async for line in job.logs()]

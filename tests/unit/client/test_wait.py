@@ -198,7 +198,7 @@ async def test_a_right_that_is_lost_ends_the_waiting(
     assert refusal.value.fix
 
 
-async def test_a_broken_connection_is_trouble_only_when_it_lasts(api: Api, job: AsyncJob) -> None:
+async def test_a_broken_connection_is_reported_only_when_it_lasts(api: Api, job: AsyncJob) -> None:
     cut = True
 
     def broken(number: int) -> None:
@@ -209,14 +209,14 @@ async def test_a_broken_connection_is_trouble_only_when_it_lasts(api: Api, job: 
     async with Watches(api).follow(FOURNOS_JOB, job.raw) as following:
         for _ in range(10):
             await following.change(within=0)
-        assert following.trouble is None
+        assert following.watch_error is None
         assert following._cut_at is not None
         following._cut_at -= LASTING
-        assert str(following.trouble) == "cut"
+        assert str(following.watch_error) == "cut"
         assert following.object == job.raw
         cut = False
         async with asyncio.timeout(60):
-            while following.trouble is not None:
+            while following.watch_error is not None:
                 await following.change()
 
 

@@ -76,7 +76,7 @@ async def test_a_kind_that_is_not_watched_forbidden_or_not_installed() -> None:
         for absent in (CLUSTER_QUEUE, Resource("x", "v1", "X", "xs")):
             with pytest.raises(NoSuchResourceError):
                 await caches.list(absent)
-        assert caches.trouble is None
+        assert caches.watch_error is None
         # One namespace is watched: the others are as forbidden as they are at the API server.
         assert len(await everywhere(caches, FOURNOS_JOB, NS)) == 1
 

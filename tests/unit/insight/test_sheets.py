@@ -47,17 +47,17 @@ async def test_a_kind_that_names_no_queue_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "trouble"),
+    ("error", "problem"),
     [
         (NoSuchResourceError("404", status=404), "It is not installed."),
         (ForbiddenError("no", status=403), "You may not list it."),
     ],
 )
-async def test_a_kind_that_is_not_readable_says_so(error: Exception, trouble: str) -> None:
+async def test_a_kind_that_is_not_readable_says_so(error: Exception, problem: str) -> None:
     api = Api(FLUX)
     api.fails = {("list", APPWRAPPER): error, ("list", PIPELINE_RUN): error}  # type: ignore[dict-item]
-    found = {one.kind: one.trouble for one in await listed(api, NS)}
-    assert found == {"AppWrapper": trouble, "MiniCluster": "", "PipelineRun": trouble, DISPATCH: ""}
+    found = {one.kind: one.problem for one in await listed(api, NS)}
+    assert found == {"AppWrapper": problem, "MiniCluster": "", "PipelineRun": problem, DISPATCH: ""}
 
 
 async def test_an_appwrapper_has_its_components_and_why_it_waits() -> None:

@@ -224,7 +224,7 @@ async def test_reruns_that_are_refused_are_reported_and_not_tried_for_ever() -> 
     assert "fournosjobs is forbidden" in (condition(job(found.server), RERUNS_CREATED) or {})["message"]
 
 
-async def test_a_job_of_somebody_else_with_that_name_is_no_rerun() -> None:
+async def test_a_foreign_job_with_that_name_is_no_rerun() -> None:
     def occupied(server: Server) -> None:
         submit(server, rerun_name("job", job(server)["metadata"]["uid"], 1), owner="other", confirm=None)
 

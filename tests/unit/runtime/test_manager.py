@@ -151,7 +151,7 @@ async def test_after_an_outage_of_ten_minutes_all_is_done_within_half_a_minute(
     assert all(toy.get("status") for toy in bench.server.list(TOY))
     assert len(bench.api.writes) == tried + 20
     message = [record.message for record in caplog.records if "API server" in record.message]
-    assert message == ["the API server is in trouble: down", "the API server answers again"]
+    assert message == ["the API server has failed: down", "the API server answers again"]
 
 
 async def test_a_watch_survives_an_object_that_cannot_be_mapped(bench: Bench) -> None:

@@ -286,4 +286,4 @@ async def test_a_question_that_was_answered_is_not_asked_again(bench: Bench) -> 
         raise AssertionError("never answered")
 
     outcome = await bench.run(decide)
-    assert str(outcome.error) == "toys asks again for what it has been told"
+    assert str(outcome.error) == "toys requires again facts that it already has"

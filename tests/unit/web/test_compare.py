@@ -73,7 +73,7 @@ def test_kpis_that_changed_come_first_with_their_noise() -> None:
     assert rows[0].noise.startswith("±") and rows[1].noise == ""
 
 
-def test_curves_over_each_other_are_told_apart() -> None:
+def test_overlaid_curves_can_be_distinguished() -> None:
     (plot,) = curves(compared(subject("one", 100), subject("one", 100, up=3)))
     assert [line.name for line in plot.lines] == ["one (1)", "one (2)"]
     assert list(plot.lines[1].points) == [(1, 3), (2, 6)]

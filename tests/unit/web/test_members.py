@@ -53,7 +53,7 @@ async def test_cookies_of_a_cluster_are_for_https_and_this_host_alone() -> None:
     assert cookie["path"] == "/" and not cookie["domain"]
 
 
-async def test_a_token_that_is_not_valid_is_refused_and_said_so() -> None:
+async def test_an_invalid_token_is_refused_with_that_reason() -> None:
     async with stage() as site:
         answer = await site.login("stranger")
         assert answer.status == 401

@@ -241,7 +241,7 @@ async def test_metadata_of_another_provider_are_refused(metadata: dict[str, str]
         assert error.value.status == 503
 
 
-async def test_a_provider_that_is_away_is_said_to_be() -> None:
+async def test_an_unreachable_provider_is_reported() -> None:
     async with provider() as (stand_in, found, _):
         stand_in.broken = 500
         with pytest.raises(PageError) as error:
@@ -340,7 +340,9 @@ async def test_with_impersonation_the_page_acts_as_the_person_of_the_claims() ->
         (Mapped(), {"sub": "ann\r\nImpersonate-Group: system:masters"}),
     ],
 )
-async def test_nobody_of_kubernetes_itself_is_impersonated(mapped: Mapped, claims: dict[str, Any]) -> None:
+async def test_identities_of_kubernetes_itself_are_not_impersonated(
+    mapped: Mapped, claims: dict[str, Any]
+) -> None:
     async with provider() as (stand_in, found, _):
         stand_in.claims = claims
         async with stage(Ways(provider=found, impersonation=mapped)) as site:

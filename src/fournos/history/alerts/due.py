@@ -139,7 +139,7 @@ def _groups(
     judged: Judged, settled: Iterable[Announced], order: Sequence[str], now: datetime
 ) -> Iterable[Group]:
     by_id = {one.id: one for one in judged.series}
-    told = [one for one in settled if one.state is not Verdict.SILENT]
+    changes = [one for one in settled if one.state is not Verdict.SILENT]
 
     def open_(found: Finding) -> bool:
         series = by_id[found.series]
@@ -147,7 +147,7 @@ def _groups(
             found.state is State.CONFIRMED
             and now - found.at <= RECENT
             and acknowledged(found, series, judged.known, judged.pinned_at) is None
-            and covering(found, series, told, judged.pinned_at) is None
+            and covering(found, series, changes, judged.pinned_at) is None
         )
 
     return group(filter(open_, judged.report.findings), order)

@@ -82,7 +82,7 @@ class Authorizer:
     async def scope(self, user: User, access: Access, namespace: str = "") -> Scope:
         """Returns what the user may read in the namespace, or anywhere.
 
-        Rights are checked before anything is looked up, so that no response tells what exists.  Raises
+        Rights are checked before anything is looked up, so that no response shows what exists.  Raises
         ForbiddenError and UnavailableError.
         """
         if await self.may(user, access, ""):

@@ -40,7 +40,7 @@ class Received:
 
 
 class FileName(Parameters):
-    """The name of the file, which says its format."""
+    """The name of the file; its extension gives the format."""
 
     name: Text = ""
 

@@ -23,7 +23,7 @@ from fournos.history.regressions.series import Kind, Series, State
 from fournos.history.regressions.summary import lines
 
 NEWEST: Final = 100
-"""Runs of each series that are judged unless told otherwise."""
+"""Runs of each series that are judged by default."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class ArtifactError(ValueError):
-    """An artifact is refused; the text says why."""
+    """An artifact is refused; the text has the reason."""
 
 
 @dataclass(frozen=True, slots=True)

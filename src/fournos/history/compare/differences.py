@@ -71,7 +71,7 @@ def _section(section: Section, flat: Sequence[Mapping[str, str]]) -> Iterator[Di
 
 
 def _own(leaves: Iterable[tuple[str, str]], subject: Subject) -> dict[str, str]:
-    """Replaces the run's own name, as in parameters: it differs between any two runs and says nothing."""
+    """Replaces the run's own name, as in parameters: it differs between any two runs."""
     name = subject.name
 
     def common(value: str) -> str:

@@ -18,7 +18,7 @@ from fournos.insight.values import NEW, moment, short
 _MOST: Final = 100
 """KPIs that are drawn, and bars of a plot."""
 _CURVES: Final = 8
-"""Curves of a plot: more could not be told from each other."""
+"""Most curves of a plot: more cannot be told apart."""
 
 
 def as_html(export: Export) -> str:

@@ -68,8 +68,8 @@ class LogCollector:
         self._shared = Shared(rows, blobs, self._slots, Memory(MEMORY), clock, self._present)
         self._clock = clock
         self._runs: dict[str, _Run] = {}
-        self._told: dict[str, dict[str, bool]] = {}
-        """Pod UID → container → whether its end was told."""
+        self._reported: dict[str, dict[str, bool]] = {}
+        """Pod UID → container → whether its end was reported."""
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -94,13 +94,13 @@ class LogCollector:
         return {one: Known(stream.container.ended, stream.done) for one, stream in run.streams.items()}
 
     def behind(self, pod: Obj) -> bool:
-        told = self._told.get(uid_of(pod), {})
-        return any(told.get(name) not in (ended, True) for name, _, ended in states(pod))
+        reported = self._reported.get(uid_of(pod), {})
+        return any(reported.get(name) not in (ended, True) for name, _, ended in states(pod))
 
     def follow(self, key: Key, identity: Identity, containers: Iterable[Container], server: Server) -> None:
         run = self._runs.setdefault(identity.uid, _Run(key, Budget(self._limits)))
         for container in containers:
-            self._told.setdefault(container.pod_uid, {})[container.name] = container.ended
+            self._reported.setdefault(container.pod_uid, {})[container.name] = container.ended
             stream = run.streams.get(container.id)
             if stream is not None:
                 stream.tell(container)
@@ -132,7 +132,7 @@ class LogCollector:
         if run.gone and run.done and self._runs.get(uid) is run:
             del self._runs[uid]
             for pod_uid, _ in run.streams:
-                self._told.pop(pod_uid, None)
+                self._reported.pop(pod_uid, None)
 
     def _present(self, container: Container) -> bool:
         if self._pods is None:

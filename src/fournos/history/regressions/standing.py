@@ -1,4 +1,4 @@
-"""What there is to tell of a fingerprint: changes that nobody has acknowledged, and silent series.  Pure."""
+"""The open findings of a fingerprint: changes without an acknowledgement, and silent series.  Pure."""
 
 from __future__ import annotations
 

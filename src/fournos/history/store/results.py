@@ -25,7 +25,7 @@ from fournos.history.store.store import Store, number_of
 from fournos.history.store.text import indexed, unpack
 
 NEWEST: Final = 200
-"""Points of a series that are read unless told otherwise."""
+"""Points of a series that are read by default."""
 
 
 class Results:

@@ -34,7 +34,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "warnings": sum(one.level is Level.WARNING for one in findings),
         "worst": sorted(worst, key=lambda one: one.level is not Level.FAULT),
         "others": [one for one in findings if one not in worst],
-        "trouble": call.site.caches.trouble,
+        "watch_error": call.site.caches.watch_error,
     }
 
 

@@ -59,8 +59,8 @@ async def _estimates(call: Call, namespaces: Set[str]) -> dict[tuple[str, str, s
         ask = partial(call.viewer.client.history.estimates, namespace=namespace)
         with suppress(FournosError, TimeoutError):
             async with asyncio.timeout(_PATIENCE):
-                told = await call.site.memo.get(("estimates", rights, namespace), _FRESH, ask)
-            for one in told.jobs:
+                estimates = await call.site.memo.get(("estimates", rights, namespace), _FRESH, ask)
+            for one in estimates.jobs:
                 found[namespace, one.kind, one.name] = when(one.estimate.start, call.now)
     return found
 

@@ -261,8 +261,8 @@ async def _start(call: Call, asked: Wanted) -> str:
     namespace = str(job["metadata"]["namespace"])
     with suppress(FournosError, TimeoutError):
         async with asyncio.timeout(_PATIENCE):
-            told = await call.viewer.client.history.would_start(job["spec"], namespace=namespace)
-        return answer(told, call.now)
+            estimate = await call.viewer.client.history.would_start(job["spec"], namespace=namespace)
+        return answer(estimate, call.now)
     return ""
 
 

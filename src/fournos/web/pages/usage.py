@@ -1,4 +1,4 @@
-"""Usage: GPU-hours by owner, cluster, project and GPU type over a period, and locks that nobody uses."""
+"""Usage: GPU-hours by owner, cluster, project and GPU type over a period, and unused locks."""
 
 from __future__ import annotations
 

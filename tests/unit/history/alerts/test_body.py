@@ -57,7 +57,7 @@ def test_a_run_that_has_expired_has_its_uid() -> None:
     assert found["commands"] == ["fournos trend -n n 12"]
 
 
-def test_names_call_nobody_and_bring_no_lines() -> None:
+def test_names_mention_no_person_and_add_no_lines() -> None:
     run = a_run(1, owner="<!channel> & co\n* forged")
     data = of(drop(), Context(run))
     assert "<!channel>" not in data["text"]

@@ -26,7 +26,7 @@ async def test_without_a_token_or_with_an_unknown_one(here: Stage) -> None:
     assert not here.store.queries
 
 
-async def test_forbidden_is_said_before_anything_is_looked_up(here: Stage) -> None:
+async def test_forbidden_is_answered_before_anything_is_looked_up(here: Stage) -> None:
     answers = [await here.get(f"/api/v1/namespaces/perf/runs/{name}") for name in ("a", "missing")]
     assert [status for status, _ in answers] == [403, 403]
     assert answers[0] == answers[1]
@@ -88,7 +88,7 @@ async def test_rights_and_tokens_are_asked_once_and_again_after_their_time(here:
     assert (await here.get("/api/v1/namespaces/perf/runs"))[0] == 200
 
 
-async def test_an_api_server_that_fails_lets_nobody_in(here: Stage) -> None:
+async def test_an_api_server_that_fails_admits_no_login(here: Stage) -> None:
     here.reviews.may("ann", "list")
     here.reviews.error = ServerError("down", status=500)
     status, body = await here.get("/api/v1/namespaces/perf/runs")

@@ -89,7 +89,7 @@ def test_runs_of_other_namespaces_do_not_count() -> None:
     assert found["wl-theirs"] is None
 
 
-def test_quota_that_nobody_readable_holds_is_held_all_the_same() -> None:
+def test_quota_of_unreadable_holders_counts_as_held() -> None:
     queue = cluster_queue(reserved={"c-1": 100, "c-2": 1})
     found = snapshot(world(pair("r", on="c-2"), queue=queue), HOUR, NOW).queues["all"]
     unknown = [one for one in found.running if one.durations is None]

@@ -43,7 +43,7 @@ def test_a_known_cause_names_the_run_of_the_group() -> None:
     assert (found.run, found.causes) == ("run-031", ("driver",))
 
 
-def test_a_change_from_zero_is_told() -> None:
+def test_a_change_from_zero_is_reported() -> None:
     errors = series([0.0] * 20 + [3.0], "errors", higher_is_better=False)
     (found,) = group(judge([errors]).findings, runs_in_order([errors]))
     assert str(found) == "Regression suspected: errors from 0"

@@ -41,7 +41,7 @@ async def test_the_period_is_one_of_the_list(period: str) -> None:
     assert data["period"] == (period if period in ("1d", "90d") else "7d")
 
 
-async def test_a_lock_that_nobody_uses_is_named() -> None:
+async def test_an_unused_lock_is_named() -> None:
     lock = {"state": "Held", "owner": "ben", "heldSince": ago(hours=9)}
     busy = job("one", "Running", status={"cluster": "cluster-2"})
     api = Api(*(cluster(f"cluster-{one}", ("a100", 8), status={"lock": lock}) for one in (1, 2)), busy)
