@@ -38,6 +38,13 @@ MESSAGES: Final = Counter(
     ("delivery",),
 )
 
+EVENTS: Final = Counter(
+    "fournos_history_events_total",
+    "Kubernetes Events of confirmed changes, by what became of them: Sent, Failed, or Gone (the object does "
+    "not exist any more).",
+    ("delivery",),
+)
+
 METRICS: Final[tuple[Metric, ...]] = (
     DATABASE_BYTES,
     DOCUMENT_BYTES,
@@ -47,6 +54,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     CHANGES,
     SILENT,
     MESSAGES,
+    EVENTS,
 )
 
 
@@ -73,3 +81,8 @@ def report_changes(metrics: Metrics, found: Mapping[str, Sequence[Standing]]) ->
 def count_message(metrics: Metrics, delivery: str) -> None:
     """Adds a message to the outgoing webhook."""
     metrics.add(MESSAGES, delivery)
+
+
+def count_event(metrics: Metrics, delivery: str) -> None:
+    """Adds an Event of a confirmed change."""
+    metrics.add(EVENTS, delivery)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from importlib.util import find_spec
@@ -15,6 +16,7 @@ from fournos.history.blobs import Blobs, DirectoryBlobs
 from fournos.history.recorder import metrics as recorder_metrics
 from fournos.history.recorder.controller import name_of, recorder
 from fournos.history.recorder.journal import Journal
+from fournos.history.recorder.shown import Shown
 from fournos.history.rights import RIGHTS
 from fournos.history.settings import HistorySettings
 from fournos.kube.client import Client
@@ -56,6 +58,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
         await patrol(store, blobs, limits, metrics, clock, interval=interval)
 
     live: list[Caches] = []
+    shown = Shown(settings.resources())
     estimator = live_estimator(live, archive.reading, clock, gpu_prefix=settings.gpu_resource_prefix)
     watched = [resource for resource, _ in journals.values()]
     first = FOURNOS_JOB if FOURNOS_JOB in watched else watched[0]
@@ -71,7 +74,9 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
             estimator=estimator,
             flush_logs=logs.flush if logs is not None else None,
         )
-        return api_tasks(api, settings, service, clock)
+        announcers = _announcers(settings, metrics, clock, api, shown)
+        changes = partial(watch_results, archive.recording, metrics, clock, announcers)
+        return {"history-changes": changes, **api_tasks(api, settings, service, clock)}
 
     def refresh(manager: Manager) -> None:
         recorder_metrics.report({kind: journal for kind, (_, journal) in journals.items()}, metrics)
@@ -81,34 +86,43 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
     background: dict[str, Callable[[], Awaitable[None]]] = {
         "history-database": archive.run,
         "history-retention": retention,
-        "history-changes": partial(
-            watch_results, archive.recording, metrics, clock, _announcer(settings, metrics, clock)
-        ),
         "history-predictions": partial(predict_forever, estimator, archive.recording, clock),
     }
     if logs is not None:
         background["history-logs"] = logs.run
+
+    def started(manager: Manager) -> None:
+        live.append(manager.caches(name_of(first)))
+        shown.started(manager)
+
     return Running(
         [
             recorder(settings, resource, archive, journal, clock, wrote=wrote, logs=logs)
             for resource, journal in journals.values()
         ],
         background=background,
-        started=lambda manager: live.append(manager.caches(name_of(first))),
+        started=started,
         serve=serve,
         refresh=refresh,
     )
 
 
-def _announcer(settings: HistorySettings, metrics: Metrics, clock: Clock) -> Announcer | None:
-    """Returns what sends confirmed changes; None without a receiver."""
+def _announcers(
+    settings: HistorySettings, metrics: Metrics, clock: Clock, api: Client, shown: Shown
+) -> list[Announcer]:
+    """Returns what announces confirmed changes, one for each receiver."""
     from fournos.history.alerts.announce import Announcer
+    from fournos.history.alerts.events import Events
     from fournos.history.alerts.webhook import Webhook
 
-    if not settings.webhook_url_file:
-        return None
-    webhook = Webhook(settings.webhook_url_file, settings.webhook_secret_file, clock)
-    return Announcer(webhook.send, clock, partial(store_metrics.count_message, metrics))
+    found: list[Announcer] = []
+    if settings.webhook_url_file:
+        webhook = Webhook(settings.webhook_url_file, settings.webhook_secret_file, clock)
+        found.append(Announcer(webhook, clock, partial(store_metrics.count_message, metrics)))
+    if settings.events:
+        events = Events(api, shown.cluster, shown.find, clock, socket.gethostname())
+        found.append(Announcer(events, clock, partial(store_metrics.count_event, metrics)))
+    return found
 
 
 def _collector(

@@ -37,6 +37,12 @@ class Identity:
         """The identity as one text."""
         return f"{self.cluster}/{self.namespace}/{self.uid}"
 
+    @classmethod
+    def of(cls, text: str) -> Identity | None:
+        """Returns the identity of which `text` is the text; None if it is none."""
+        parts = text.split("/", 2)
+        return cls(*parts) if len(parts) == 3 else None
+
 
 class Ending(StrEnum):
     """How the end of a run became known."""

@@ -35,6 +35,7 @@ OPERATOR: Final = Rights(
         Right(CLUSTER, "list watch", "jobs.batch pods", "resolvers; why a run does not start; image digests"),
         Right(CLUSTER, "get", "pods/log", "logs, before a deletion takes the pods away"),
         Right(CLUSTER, "list watch", "events.events.k8s.io", "the Events about a job and its run"),
+        Right(CLUSTER, "create", "events.events.k8s.io", "a confirmed change is an Event of its job"),
         Right(
             CLUSTER, "list watch", "namespaces", "UIDs: of the cluster (kube-system) and of a run's namespace"
         ),

@@ -76,6 +76,10 @@ class HistorySettings(StoreSettings):
     retention_interval: str = Field(
         "1h", description="Time between two deletions of what is beyond the limits, at least 1s"
     )
+    events: bool = Field(
+        True,
+        description="Whether a confirmed change is a Kubernetes Event of the job with which it began",
+    )
     webhook_url_file: str = Field(
         "",
         description="File with the URL to which confirmed changes and silent series are sent, such as that "

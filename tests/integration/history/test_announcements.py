@@ -9,21 +9,27 @@ from typing import Any
 
 import pytest
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.history import metrics as table
-from fournos.history.alerts.announce import WEBHOOK, Announcer
-from fournos.history.alerts.due import Delivery
-from fournos.history.alerts.webhook import Outcome
+from fournos.history.alerts.announce import Announcer
+from fournos.history.alerts.body import body
+from fournos.history.alerts.due import Delivery, News
+from fournos.history.alerts.events import Events
+from fournos.history.alerts.receiver import Context, Outcome
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.store import Store
 from fournos.history.store.announcements import KEPT, Announcements
 from fournos.history.store.patrol import standings, watch_results
 from fournos.history.store.review import review
 from fournos.history.store.verdicts import Verdicts
+from fournos.kube.kinds import EVENT
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import RUNTIME
 from tests.history import NAMESPACE_UID, at
 from tests.integration.history.test_review import history, measured
 from tests.waiting import until
+from tests.world.harness import DiedError
+from tests.world.server import Connection, Server
 
 
 class Clock:
@@ -32,12 +38,17 @@ class Clock:
 
 
 class Receiver:
+    name = "webhook"
+
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []
         self.outcome: Outcome | BaseException = Outcome()
 
-    async def send(self, content: bytes) -> Outcome:
-        self.bodies.append(json.loads(content))
+    def takes(self, news: News) -> bool:
+        return True
+
+    async def send(self, news: News, context: Context) -> Outcome:
+        self.bodies.append(json.loads(body(news, context)))
         if isinstance(self.outcome, BaseException):
             raise self.outcome
         return self.outcome
@@ -49,14 +60,14 @@ async def drop(store: Store) -> None:
         await measured(store, number, 60 + number % 3)
 
 
-async def look(store: Store, receiver: Receiver) -> None:
-    announcer = Announcer(receiver.send, Clock())
-    await standings(store, at(60), announcer)
+async def look(store: Store, receiver: Any) -> None:
+    announcer = Announcer(receiver, Clock())
+    await standings(store, at(60), [announcer])
     await announcer.announce(store)
 
 
-async def deliveries(store: Store) -> list[tuple[Delivery, int]]:
-    found = await Announcements(store).of(NAMESPACE_UID, "f", WEBHOOK)
+async def deliveries(store: Store, receiver: str = "webhook") -> list[tuple[Delivery, int]]:
+    found = await Announcements(store).of(NAMESPACE_UID, "f", receiver)
     return [(one.delivery, one.tries) for one in found]
 
 
@@ -109,6 +120,44 @@ async def test_one_that_was_cut_off_is_sent_once_more_and_no_more(store: Store) 
     assert len(receiver.bodies) == 2
 
 
+async def test_an_event_is_created_once_whenever_the_recorder_is_killed(store: Store) -> None:
+    await drop(store)
+    server = Server()
+    job = {"metadata": {"namespace": "bench", "name": "job-20", "uid": "uid-20"}}
+
+    def events(**killed: Any) -> Events:
+        return Events(
+            Connection(server, **killed), lambda: "here", lambda run: (FOURNOS_JOB, job), Clock(), "r"
+        )
+
+    def kill(number: int) -> None:
+        raise DiedError
+
+    for killed in ({"before": kill}, {"after": kill}):
+        with pytest.raises(DiedError):
+            await look(store, events(**killed))
+    assert len(server.list(EVENT)) == 1
+    await look(store, events())
+    (made,) = server.list(EVENT)
+    assert (made["reason"], made["regarding"]["uid"]) == ("RegressionConfirmed", "uid-20")
+    assert await deliveries(store, "event") == [(Delivery.RESENDING, 2)]
+    receiver = Receiver()
+    await look(store, receiver)
+    assert len(receiver.bodies) == 1, "the webhook has marks of its own"
+
+
+async def test_a_job_that_is_gone_is_recorded_as_such(store: Store) -> None:
+    await drop(store)
+    server, counted = Server(), []
+    events = Events(Connection(server), lambda: "here", lambda run: None, Clock(), "r")
+    for _ in range(2):
+        announcer = Announcer(events, Clock(), counted.append)
+        await standings(store, at(60), [announcer])
+        await announcer.announce(store)
+    assert await deliveries(store, "event") == [(Delivery.GONE, 1)]
+    assert (server.list(EVENT), counted) == ([], [Delivery.GONE])
+
+
 async def test_old_rows_expire(store: Store) -> None:
     await drop(store)
     await look(store, Receiver())
@@ -126,8 +175,8 @@ async def test_the_leader_alone_sends(store: Store) -> None:
     async def leader() -> Store:
         return await opened
 
-    announcer = Announcer(receiver.send, Clock(), lambda found: table.count_message(metrics, found))
-    task = asyncio.create_task(watch_results(leader, metrics, Clock(), announcer, interval=0.01))
+    announcer = Announcer(receiver, Clock(), lambda found: table.count_message(metrics, found))
+    task = asyncio.create_task(watch_results(leader, metrics, Clock(), [announcer], interval=0.01))
     await asyncio.sleep(0)
     assert receiver.bodies == []
     opened.set_result(store)

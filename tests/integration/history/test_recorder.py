@@ -15,11 +15,14 @@ from dev import resources
 from fournos.api.conditions import condition
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.times import format_time
-from fournos.history.records import Document, Ending, Identity
+from fournos.history.records import Document, Ending, Identity, Record
+from fournos.history.results.check import check
+from fournos.history.store.results import Results
 from fournos.history.store.store import Store
 from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.kube.kinds import NAMESPACE
+from fournos.kube.kinds import EVENT, NAMESPACE
 from fournos.kube.resource import Key, Obj, uid_of
+from tests.history import a_run, ended
 from tests.integration.conftest import Server
 from tests.integration.jobs import conftest as jobs_stage
 from tests.integration.jobs.operator import Operator
@@ -28,6 +31,7 @@ from tests.integration.test_rbac import PLURALS
 
 ROOT = Path(__file__).resolve().parents[3]
 HOME = "fournos-history"
+RESULTS = "tests: [{{kpis: [{{kpi_id: tput, value: {}, unit: s, higher_is_better: true}}]}}]"
 cluster, kubeconfig, stage = jobs_stage.cluster, jobs_stage.kubeconfig, jobs_stage.stage
 """A cluster without executors: the stage plays them."""
 
@@ -72,6 +76,46 @@ def recorder(
     return Operator(
         own, namespace, directory / "recorder.log", enable="history", settings={**given, **(settings or {})}
     )
+
+
+async def test_a_confirmed_change_is_an_event_of_its_job(
+    stage: Stage, kubeconfig: Path, account: str, tmp_path: Path
+) -> None:
+    await stage.submit("job")
+    job, now = await stage.get(FOURNOS_JOB, "job"), datetime.now(UTC)
+    system = await stage.client.get(NAMESPACE, Key("", "kube-system"))
+    home = await stage.client.get(NAMESPACE, Key("", stage.namespace))
+    async with await Store.open(f"sqlite:///{tmp_path}/history.db") as store:
+        for number, value in enumerate([100, 101, 102] * 5 + [60, 61, 62, 60, 61]):
+            uid = uid_of(job) if number == 15 else f"uid-{number}"
+            run = ended(
+                a_run(
+                    number,
+                    identity=Identity(uid_of(system), stage.namespace, uid),
+                    namespace_uid=uid_of(home),
+                    name="job" if number == 15 else f"job-{number}",
+                    fingerprint="f",
+                    submitted_at=now - timedelta(hours=25 - number),
+                )
+            )
+            await store.record(Record(run))
+            records = check(RESULTS.format(value).encode(), "r.yaml").records
+            await Results(store).put(run.identity, records, run.submitted_at)
+    process = recorder(kubeconfig, account, tmp_path, stage.namespace)
+    stage.operators.append(process)
+    await process.ready()
+
+    async def written() -> list[Obj]:
+        found = await stage.client.list(EVENT, namespace=stage.namespace)
+        return [one for one in found.items if one.get("reason") == "RegressionConfirmed"]
+
+    await stage.until(written, "no Event is written")
+    (event,) = await written()
+    assert event["regarding"] == {
+        "apiVersion": FOURNOS_JOB.api_version, "kind": "FournosJob", "namespace": stage.namespace,
+        "name": "job", "uid": uid_of(job),
+    }  # fmt: skip
+    assert "compared with 15 earlier runs" in event["note"]
 
 
 async def a_task(stage: Stage, run: Obj) -> None:

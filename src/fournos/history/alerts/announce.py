@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
-from fournos.history.alerts.body import Context, body
 from fournos.history.alerts.due import Delivery, Judged, News, due
-from fournos.history.alerts.webhook import Outcome
+from fournos.history.alerts.receiver import Context, Receiver
 from fournos.history.compare.differences import causes
 from fournos.history.records import Document, Identity
 from fournos.history.store.announcements import Announcements
@@ -17,22 +16,20 @@ from fournos.runtime.clock import Clock
 
 log = logging.getLogger(__name__)
 
-WEBHOOK: Final = "webhook"
-"""The receiver, as it is stored."""
 MOST: Final = 20
 """Messages of one look; the others are sent after the next."""
 
 
 class Announcer:
-    """Collects the messages of one look, then sends them."""
+    """Collects the messages of one look for one receiver, then sends them."""
 
     def __init__(
         self,
-        send: Callable[[bytes], Awaitable[Outcome]],
+        receiver: Receiver,
         clock: Clock,
         count: Callable[[Delivery], None] = lambda delivery: None,
     ) -> None:
-        self._send = send
+        self._receiver = receiver
         self._clock = clock
         self._count = count
         self._due: dict[str, News] = {}
@@ -40,39 +37,34 @@ class Announcer:
     async def look(self, store: Store, judged: Judged) -> None:
         """Adds what is due of one fingerprint."""
         if len(self._due) < MOST:
-            known = await Announcements(store).of(judged.namespace_uid, judged.fingerprint, WEBHOOK)
-            self._due |= {one.id: one for one in due(judged, known, self._clock.now())}
+            name = self._receiver.name
+            known = await Announcements(store).of(judged.namespace_uid, judged.fingerprint, name)
+            found = due(judged, known, self._clock.now())
+            self._due |= {one.id: one for one in found if self._receiver.takes(one)}
 
     async def announce(self, store: Store) -> None:
         """Sends what is due; the rest is left to the next look when the receiver is down."""
         waiting, self._due = list(self._due.values())[:MOST], {}
-        table = Announcements(store)
+        table, receiver = Announcements(store), self._receiver
         await table.expire(self._clock.now())
         for news in waiting:
-            content = body(news, await _context(store, news))
-            if not await table.begin(news, WEBHOOK, self._clock.now()):
+            context = await _context(store, news)
+            if not await table.begin(news, receiver.name, self._clock.now()):
                 continue
-            outcome = await self._send(content)
-            delivery = Delivery.FAILED if outcome.failure else Delivery.SENT
-            await table.end(news, WEBHOOK, delivery)
-            self._count(delivery)
+            outcome = await receiver.send(news, context)
+            await table.end(news, receiver.name, outcome.delivery)
+            self._count(outcome.delivery)
             if outcome.failure:
-                log.warning("the webhook took no message about %s: %s", news.run, outcome.failure)
+                log.warning("%s: no message about %s: %s", receiver.name, news.run, outcome.failure)
             if outcome.down:
                 break
 
 
 async def _context(store: Store, news: News) -> Context:
-    run, before = _identity(news.run), _identity(news.before)
+    run, before = Identity.of(news.run), Identity.of(news.before)
     documents = [await store.document(one, Document.PROVENANCE) or {} if one else {} for one in (before, run)]
     return Context(
         await store.get(run) if run else None,
         await store.get(before) if before else None,
         causes(*documents) if all(documents) else (),
     )
-
-
-def _identity(text: str) -> Identity | None:
-    """The identity of which `Identity.text` is the text."""
-    parts = text.split("/", 2)
-    return Identity(*parts) if len(parts) == 3 else None

@@ -44,6 +44,11 @@ class Delivery(StrEnum):
     SENT = "Sent"
     FAILED = "Failed"
     """The receiver did not take it."""
+    GONE = "Gone"
+    """What it is about does not exist any more, so it was not sent."""
+
+
+SETTLED: Final = frozenset({Delivery.SENT, Delivery.RESENDING, Delivery.GONE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class Announced:
     @property
     def settled(self) -> bool:
         """True if it is not sent again."""
-        return self.delivery in (Delivery.SENT, Delivery.RESENDING) or self.tries >= TRIES
+        return self.delivery in SETTLED or self.tries >= TRIES
 
 
 @dataclass(frozen=True, slots=True)

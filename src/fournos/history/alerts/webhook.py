@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import aiohttp
 from yarl import URL
 
-from fournos.history.alerts.body import signature
+from fournos.history.alerts.body import body, signature
+from fournos.history.alerts.due import News
+from fournos.history.alerts.receiver import Context, Outcome
 from fournos.runtime.clock import Clock
 
 LIMIT: Final = 10.0
@@ -23,18 +24,10 @@ _LARGEST: Final = 64 * 1024
 _LATER: Final = (408, 425, 429)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of a message."""
-
-    failure: str = ""
-    """Why it was not taken, without the URL; "" if it was."""
-    down: bool = False
-    """The receiver takes no message now."""
-
-
 class Webhook:
-    """One receiver.  Both files are read each time, because a Secret may be renewed."""
+    """The receiver `webhook`.  Both files are read each time, because a Secret may be renewed."""
+
+    name: Final = "webhook"
 
     def __init__(
         self,
@@ -51,7 +44,13 @@ class Webhook:
         self._pauses = pauses
         self._limit = limit
 
-    async def send(self, content: bytes) -> Outcome:
+    def takes(self, news: News) -> bool:
+        return True
+
+    async def send(self, news: News, context: Context) -> Outcome:
+        return await self.post(body(news, context))
+
+    async def post(self, content: bytes) -> Outcome:
         """Sends once, and again after each of the pauses while the receiver is down."""
         try:
             url, secret = _url(self._url_file), _read(self._secret_file) if self._secret_file else b""

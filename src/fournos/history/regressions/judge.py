@@ -9,7 +9,7 @@ that a run with many KPIs does not alarm at each of them (docs/results.md has me
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Final
 
@@ -82,7 +82,11 @@ def judge(
     findings: list[Finding] = []
     short: list[Short] = []
     for level in levels:
-        findings += [_change(level, change) for change in level.changes]
+        begins = (0, *(change.index for change in level.changes))
+        findings += [
+            _change(level, change, change.index - begin)
+            for begin, change in zip(begins, level.changes, strict=False)
+        ]
         verdict = _newest(level, len(usable), limits)
         if isinstance(verdict, Short):
             short.append(verdict)
@@ -135,9 +139,10 @@ def _lasting(series: Series, limits: Limits) -> tuple[Point, ...]:
     return tuple(point for point in series.points if point.run not in refuted)
 
 
-def _change(level: _Level, change: ChangePoint) -> Finding:
+def _change(level: _Level, change: ChangePoint, earlier: int) -> Finding:
     series, first = level.series, level.lasting[change.index]
-    return _finding(series, first, change.before, change.after, State.CONFIRMED, Basis.CHANGE_POINT, change.p)
+    found = _finding(series, first, change.before, change.after, State.CONFIRMED, Basis.CHANGE_POINT, earlier)
+    return replace(found, p=change.p)
 
 
 def _newest(level: _Level, kpis: int, limits: Limits) -> Finding | Short | None:
@@ -158,7 +163,7 @@ def _newest(level: _Level, kpis: int, limits: Limits) -> Finding | Short | None:
         same_side = (after > found.centre) == (newest.value > found.centre)
         state = State.CONFIRMED if after not in found and same_side else State.REFUTED
         after = newest.value if state is State.REFUTED else median([newest.value, *repeats])
-    return _finding(series, newest, found.centre, after, state, basis, None)
+    return _finding(series, newest, found.centre, after, state, basis, len(earlier))
 
 
 def _drift(series: Series, pinned: float, kpis: int, limits: Limits) -> Finding | None:
@@ -172,11 +177,11 @@ def _drift(series: Series, pinned: float, kpis: int, limits: Limits) -> Finding 
     spread = noise([point.value for point in plain[-limits.min_history :]]).sigma
     if abs(now - pinned) <= max(limit(kpis) * spread, limits.min_effect * abs(pinned)):
         return None
-    return _finding(series, recent[0], pinned, now, State.SUSPECTED, Basis.BASELINE, None)
+    return _finding(series, recent[0], pinned, now, State.SUSPECTED, Basis.BASELINE, 1)
 
 
 def _finding(
-    series: Series, first: Point, before: float, after: float, state: State, basis: Basis, p: float | None
+    series: Series, first: Point, before: float, after: float, state: State, basis: Basis, earlier: int
 ) -> Finding:
     return Finding(
         series=series.id,
@@ -189,7 +194,7 @@ def _finding(
         before=before,
         after=after,
         change=relative(before, after),
-        p=p,
         unit=series.unit,
         labels=series.labels,
+        earlier=earlier,
     )

@@ -77,6 +77,8 @@ class Finding:
     p: float | None = None
     unit: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
+    earlier: int = 0
+    """The number of earlier runs that it is compared with."""
 
     @property
     def rises(self) -> bool:

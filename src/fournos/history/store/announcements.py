@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import delete, insert, select, update
 
-from fournos.history.alerts.due import Announced, Delivery, News, Verdict
+from fournos.history.alerts.due import SETTLED, Announced, Delivery, News, Verdict
 from fournos.history.store.results_schema import announcements
 from fournos.history.store.store import Store
 from fournos.history.store.text import indexed
@@ -47,13 +47,13 @@ class Announcements:
         ]
 
     async def begin(self, news: News, receiver: str, now: datetime) -> bool:
-        """Stores that a message is being sent.  False: it was sent, or a crash has cut it off twice."""
+        """Stores that a message is being sent.  False: it was settled, or a crash has cut it off twice."""
         table = announcements
         same = (table.c.message == news.id, table.c.receiver == receiver)
         async with self._store.writing() as connection:
             statement = select(table.c.delivery, table.c.tries).where(*same).limit(1)
             earlier = (await connection.execute(statement)).first()
-            if earlier and Delivery(earlier.delivery) in (Delivery.SENT, Delivery.RESENDING):
+            if earlier and Delivery(earlier.delivery) in SETTLED:
                 return False
             cut_off = earlier is not None and earlier.delivery == Delivery.SENDING
             common = {

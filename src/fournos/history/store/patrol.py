@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -38,7 +38,7 @@ async def watch_results(
     opened: Callable[[], Awaitable[Store]],
     metrics: Metrics,
     clock: Clock,
-    announcer: Announcer | None = None,
+    announcers: Sequence[Announcer] = (),
     *,
     interval: float = INTERVAL,
 ) -> None:
@@ -49,8 +49,8 @@ async def watch_results(
     store = await opened()
     while True:
         try:
-            report_changes(metrics, await standings(store, clock.now(), announcer))
-            if announcer is not None:
+            report_changes(metrics, await standings(store, clock.now(), announcers))
+            for announcer in announcers:
                 await announcer.announce(store)
         except StoreUnavailableError as error:
             log.warning("results are not judged now: %s", error)
@@ -58,7 +58,7 @@ async def watch_results(
 
 
 async def standings(
-    store: Store, now: datetime, announcer: Announcer | None = None
+    store: Store, now: datetime, announcers: Sequence[Announcer] = ()
 ) -> dict[str, list[Standing]]:
     """Returns what there is to tell of each fingerprint, by the name of its namespace."""
     found: dict[str, list[Standing]] = {}
@@ -68,7 +68,7 @@ async def standings(
         found.setdefault(namespace, []).append(
             standing(one.series, one.report, one.known, under_way, now, pinned_at=one.pinned_at)
         )
-        if announcer is not None:
+        for announcer in announcers:
             await announcer.look(store, one)
     return found
 

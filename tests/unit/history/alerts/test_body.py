@@ -6,11 +6,12 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from fournos.history.alerts.body import SHOWN, Context, body, signature
+from fournos.history.alerts.body import SHOWN, body, signature
 from fournos.history.alerts.due import News, due
+from fournos.history.alerts.receiver import Context
 from fournos.history.records import Identity
 from tests.history import a_run
-from tests.unit.history.alerts.test_due import DROP, NOW, judged, series
+from tests.unit.history.alerts.test_due import DROP, NOW, QUIET, judged, series
 
 
 def of(news: News, context: Context | None = None) -> dict[str, Any]:
@@ -35,6 +36,7 @@ def test_what_changed_whose_run_it_is_and_how_to_look() -> None:
     (change,) = found["changes"]
     assert (change["kpi"], change["direction"], change["state"]) == ("tput", "falls", "Confirmed")
     assert -42 < change["changePercent"] < -38
+    assert change["comparedRuns"] == len(QUIET)
     assert found["causes"] == ["image a -> b"]
     assert found["commands"] == [
         f"fournos compare -n n {a_run(0).name} {name}", f"fournos trend -n n {name}",

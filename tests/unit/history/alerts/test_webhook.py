@@ -10,7 +10,8 @@ import pytest
 from aiohttp import web
 
 from fournos.history.alerts.body import signature
-from fournos.history.alerts.webhook import SIGNATURE, Outcome, Webhook
+from fournos.history.alerts.receiver import Outcome
+from fournos.history.alerts.webhook import SIGNATURE, Webhook
 from tests.world.server import VirtualClock
 
 HIDDEN = "T000-B000-hidden"
@@ -59,7 +60,7 @@ def webhook(receiver: Receiver, tmp_path: Path) -> Callable[..., Webhook]:
 
 
 async def test_the_body_arrives_once_and_signed(receiver: Receiver, webhook: Callable[..., Webhook]) -> None:
-    assert await webhook().send(b'{"text":"x"}') == Outcome()
+    assert await webhook().post(b'{"text":"x"}') == Outcome()
     ((path, content, headers),) = receiver.requests
     assert (path, content) == (f"/services/{HIDDEN}", b'{"text":"x"}')
     assert headers["Content-Type"] == "application/json"
@@ -70,7 +71,7 @@ async def test_the_body_arrives_once_and_signed(receiver: Receiver, webhook: Cal
 async def test_without_a_key_there_is_no_signature(
     receiver: Receiver, webhook: Callable[..., Webhook]
 ) -> None:
-    assert await webhook(secret_file="").send(b"{}") == Outcome()
+    assert await webhook(secret_file="").post(b"{}") == Outcome()
     assert SIGNATURE not in receiver.requests[0][2]
 
 
@@ -78,9 +79,9 @@ async def test_a_server_that_fails_is_asked_three_times(
     receiver: Receiver, webhook: Callable[..., Webhook]
 ) -> None:
     receiver.statuses = [500, 503, 200]
-    assert await webhook().send(b"{}") == Outcome()
+    assert await webhook().post(b"{}") == Outcome()
     receiver.statuses, receiver.requests = [500], []
-    assert await webhook().send(b"{}") == Outcome("status 500", down=True)
+    assert await webhook().post(b"{}") == Outcome("status 500", down=True)
     assert len(receiver.requests) == 3
 
 
@@ -89,7 +90,7 @@ async def test_a_redirect_is_not_followed_and_a_refusal_not_repeated(
     receiver: Receiver, webhook: Callable[..., Webhook], status: int
 ) -> None:
     receiver.statuses = [status]
-    assert await webhook().send(b"{}") == Outcome(f"status {status}")
+    assert await webhook().post(b"{}") == Outcome(f"status {status}")
     assert [path for path, _, _ in receiver.requests] == [f"/services/{HIDDEN}"]
 
 
@@ -97,7 +98,7 @@ async def test_a_server_that_does_not_answer_costs_a_limited_time(
     receiver: Receiver, webhook: Callable[..., Webhook]
 ) -> None:
     receiver.statuses = [0]
-    outcome = await webhook(limit=0.2).send(b"{}")
+    outcome = await webhook(limit=0.2).post(b"{}")
     assert outcome.down
     assert "Timeout" in outcome.failure
 
@@ -114,7 +115,7 @@ async def test_no_failure_has_the_url(
 ) -> None:
     (tmp_path / "url").write_text(text)
     with caplog.at_level("DEBUG"):
-        outcome = await webhook().send(b"{}")
+        outcome = await webhook().post(b"{}")
     assert outcome.failure
     assert HIDDEN.lower() not in f"{outcome.failure} {caplog.text}".lower()
 
@@ -122,6 +123,6 @@ async def test_no_failure_has_the_url(
 async def test_a_secret_that_is_missing_sends_nothing(
     receiver: Receiver, webhook: Callable[..., Webhook], tmp_path: Path
 ) -> None:
-    outcome = await webhook(secret_file=str(tmp_path / "none")).send(b"{}")
+    outcome = await webhook(secret_file=str(tmp_path / "none")).post(b"{}")
     assert outcome.failure.endswith("No such file or directory")
     assert receiver.requests == []

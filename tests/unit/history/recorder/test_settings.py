@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from fournos.api.kinds import APPWRAPPER, FOURNOS_JOB
 from fournos.api.times import creation_time
-from fournos.history.alerts.webhook import Outcome, Webhook
+from fournos.history.alerts.announce import Announcer
+from fournos.history.alerts.events import Events
+from fournos.history.alerts.receiver import Outcome
+from fournos.history.alerts.webhook import Webhook
 from fournos.history.part import PART
 from fournos.history.recorder.database import DatabaseArchive
 from fournos.history.recorder.observe import watches
@@ -22,7 +27,7 @@ from fournos.runtime.clock import SystemClock
 from fournos.runtime.metrics import Metrics
 from tests.unit.history.recorder.test_hand_over import Story
 from tests.unit.jobs.actors import Tekton, job
-from tests.world.server import VirtualClock
+from tests.world.server import Connection, Server, VirtualClock
 
 
 def test_the_namespace_whose_objects_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,22 +117,51 @@ async def test_the_replica_that_records_deletes_at_its_interval(
         HistorySettings()
 
 
+def receivers(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Any]]:
+    """Returns what starts the part, and returns the receivers of its announcements."""
+    found: list[Any] = []
+    original = Announcer.__init__
+
+    def noted(self: Announcer, receiver: Any, *rest: Any) -> None:
+        found.append(receiver)
+        original(self, receiver, *rest)
+
+    monkeypatch.setattr(Announcer, "__init__", noted)
+
+    def start() -> list[Any]:
+        found.clear()
+        started = PART.start(HistorySettings(), SystemClock(), Metrics(), lambda name, key: None)
+        assert "history-changes" in started.serve(Connection(Server()))  # type: ignore[arg-type]
+        return list(found)
+
+    return start
+
+
+def test_confirmed_changes_are_events_unless_switched_off(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FOURNOS_HISTORY_DIRECTORY", str(tmp_path))
+    made = receivers(monkeypatch)
+    assert [type(one) for one in made()] == [Events]
+    monkeypatch.setenv("FOURNOS_HISTORY_EVENTS", "false")
+    assert made() == []
+
+
 async def test_confirmed_changes_go_to_the_webhook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    sends, posts = [], []
+    made, posts = receivers(monkeypatch), []
 
     async def post(self: Webhook, url: object, secret: bytes, content: bytes) -> Outcome:
         posts.append((str(url), secret, content))
         return Outcome()
 
     monkeypatch.setattr(Webhook, "_post", post)
-    monkeypatch.setattr("fournos.history.alerts.announce.Announcer", lambda send, *rest: sends.append(send))
     monkeypatch.setenv("FOURNOS_HISTORY_DIRECTORY", str(tmp_path))
-    PART.start(HistorySettings(), SystemClock(), Metrics(), lambda name, key: None)
-    assert sends == [], "without a receiver"
+    assert [type(one) for one in made()] == [Events], "without a receiver"
     (tmp_path / "url").write_text("https://hooks.example.com/services/x\n")
     (tmp_path / "secret").write_text("s3cret")
     monkeypatch.setenv("FOURNOS_HISTORY_WEBHOOK_URL_FILE", str(tmp_path / "url"))
     monkeypatch.setenv("FOURNOS_HISTORY_WEBHOOK_SECRET_FILE", str(tmp_path / "secret"))
-    PART.start(HistorySettings(), SystemClock(), Metrics(), lambda name, key: None)
-    assert await sends[0](b"{}") == Outcome()
+    webhook, _ = made()
+    assert isinstance(webhook, Webhook)
+    assert await webhook.post(b"{}") == Outcome()
     assert posts == [("https://hooks.example.com/services/x", b"s3cret", b"{}")]

@@ -1,0 +1,111 @@
+"""A confirmed change as a Kubernetes Event of the object whose run it began with.
+
+The name of the Event follows from the message: after a crash between its creation and the mark in the store
+it is created again under the same name, which the API server refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Final
+
+from fournos.history.alerts.due import News, Verdict
+from fournos.history.alerts.receiver import Context, Outcome
+from fournos.history.alerts.words import TITLES, commands, line
+from fournos.history.records import Identity, Run
+from fournos.insight.values import count
+from fournos.kube.api import Api
+from fournos.kube.errors import AlreadyExistsError, KubeError, NotFoundError, TransientError
+from fournos.kube.kinds import EVENT
+from fournos.kube.resource import Obj, Resource, uid_of
+from fournos.runtime.clock import Clock
+from fournos.runtime.events import MAX_NOTE
+from fournos.runtime.lease import micro_time
+
+SHOWN: Final = 3
+"""KPIs of one Event; of more their number is shown."""
+CONTROLLER: Final = "fournos.dev/history"
+REASONS: Final = {
+    Verdict.CONFIRMED: "RegressionConfirmed",
+    Verdict.IMPROVED: "ImprovementConfirmed",
+    Verdict.CHANGED: "ChangeConfirmed",
+}
+
+Find = Callable[[Run], tuple[Resource, Obj] | None]
+"""Returns the object of a run; None if it does not exist any more."""
+
+
+class Events:
+    """The receiver `event`, for the runs of one cluster."""
+
+    name: Final = "event"
+
+    def __init__(self, api: Api, cluster: Callable[[], str], find: Find, clock: Clock, instance: str) -> None:
+        """`cluster()` returns the UID of the own cluster, "" while it is not known.
+
+        A database may have the runs of several clusters: the recorder of each announces its own.
+        """
+        self._api = api
+        self._cluster = cluster
+        self._find = find
+        self._clock = clock
+        self._instance = instance
+
+    def takes(self, news: News) -> bool:
+        run = Identity.of(news.run)
+        return news.verdict in REASONS and run is not None and run.cluster == self._cluster()
+
+    async def send(self, news: News, context: Context) -> Outcome:
+        found = self._find(context.run) if context.run else None
+        if found is None:
+            return Outcome(gone=True)
+        try:
+            await self._api.create(EVENT, event(news, context, *found, self._clock.now(), self._instance))
+        except AlreadyExistsError:
+            return Outcome()
+        except NotFoundError:
+            return Outcome(gone=True)  # its namespace
+        except KubeError as error:
+            return Outcome(error.message, down=isinstance(error, TransientError))
+        return Outcome()
+
+
+def event(
+    news: News, context: Context, resource: Resource, obj: Obj, now: datetime, instance: str
+) -> dict[str, Any]:
+    """Returns the Event about the object."""
+    meta = obj["metadata"]
+    return {
+        "apiVersion": EVENT.api_version,
+        "kind": EVENT.kind,
+        "metadata": {
+            "namespace": meta["namespace"],
+            "name": f"{meta['name'][:200].rstrip('.-')}.{news.id[:16]}",
+        },
+        "eventTime": micro_time(now),
+        "reportingController": CONTROLLER,
+        "reportingInstance": instance[:128],
+        "action": "Compare",
+        "type": "Warning" if news.verdict is Verdict.CONFIRMED else "Normal",
+        "reason": REASONS[news.verdict],
+        "note": note(news, context),
+        "regarding": {
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "namespace": meta["namespace"],
+            "name": meta["name"],
+            "uid": uid_of(obj),
+        },
+    }
+
+
+def note(news: News, context: Context) -> str:
+    """Returns the text: the changes, and at its end the command that shows more, whatever their length."""
+    lines = [line(one) for one in news.changes[:SHOWN]]
+    if len(news.changes) > SHOWN:
+        lines.append(f"and {count(len(news.changes) - SHOWN, 'more KPI')}")
+    last = f". See: {commands(news, context)[0]}"
+    text = f"{TITLES[news.verdict]}: {'; '.join(lines)}"
+    room = MAX_NOTE - len(last)
+    return f"{text if len(text) <= room else f'{text[: room - 1]}…'}{last}"

@@ -1,0 +1,54 @@
+"""The words of an announcement: each change in a line, and the commands that show more.  Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fournos.history.alerts.due import VERDICTS, News, Verdict
+from fournos.history.alerts.receiver import Context
+from fournos.history.regressions.series import Finding
+from fournos.history.store.text import message
+from fournos.insight.values import count
+
+TITLES: Final = {
+    Verdict.CONFIRMED: "Regression confirmed",
+    Verdict.IMPROVED: "Improvement confirmed",
+    Verdict.CHANGED: "Change confirmed",
+    Verdict.SILENT: "Results have stopped",
+}
+_JUDGED: Final = {Verdict.CONFIRMED: "worse", Verdict.IMPROVED: "better"}
+_LONGEST: Final = 200
+_LABELS: Final = 16
+
+
+def name_of(news: News, context: Context) -> str:
+    """Returns the name of the run, or its UID when its row has expired."""
+    return short(context.run.name if context.run else news.run.split("/", 2)[2])
+
+
+def commands(news: News, context: Context) -> list[str]:
+    """Returns the commands that show the change: compared with the run before, and over all runs."""
+    namespace, name = short(news.run.split("/", 2)[1]), name_of(news, context)
+    before = [short(context.before.name)] if context.before and not news.silent else []
+    compare = [f"fournos compare -n {namespace} {one} {name}" for one in before]
+    return [*compare, f"fournos trend -n {namespace} {name}"]
+
+
+def line(found: Finding) -> str:
+    """Returns the KPI, its change, and how many runs it is compared with."""
+    percent = "from 0" if found.change is None else f"{100 * found.change:+.1f}%"
+    where = ", ".join(f"{key}={value}" for key, value in labels(found).items())
+    name = f"{short(found.kpi_id)} ({where})" if where else short(found.kpi_id)
+    values = f"{found.before:g} to {found.after:g} {short(found.unit)}".rstrip()
+    verdict = _JUDGED.get(VERDICTS[found.kind], "changed")
+    return f"{name}: {percent}, {verdict} ({values}; compared with {count(found.earlier, 'earlier run')})"
+
+
+def labels(found: Finding) -> dict[str, str]:
+    return {short(key): short(found.labels[key]) for key in sorted(found.labels)[:_LABELS]}
+
+
+def short(text: str) -> str:
+    """Returns the text without what looks like a secret and without control characters, not too long."""
+    plain = "".join(char if char.isprintable() else " " for char in message(text))
+    return plain if len(plain) <= _LONGEST else f"{plain[:_LONGEST]}…"
