@@ -20,6 +20,8 @@ _STAYS = (
     "kubectl.kubernetes.io/last-applied-configuration",
     "fournos.dev/on-eviction",  # the manager cluster decides where an evicted job continues, not the worker
 )
+_CONFIRMS = "fournos.dev/confirms"
+"""Label of a rerun: the UID of a job of the manager cluster, where its results count; the worker knows none."""
 _HELD = ("fournos.dev/held", "queue")
 """Annotation of a copy that the queue holds back.
 
@@ -60,6 +62,7 @@ def mirror(job: Obj, kind: Resource, *, workload: str, worker: str, origin: str,
         name: value for name, value in (job.get("spec") or {}).items() if name != "managedBy"
     }
     hold = held_back(kind, spec)
+    labels = {name: value for name, value in (meta.get("labels") or {}).items() if name != _CONFIRMS}
     held = dict([_HELD]) if any(spec.get(field) != value for field, value in hold.items()) else {}
     return {
         "apiVersion": kind.api_version,
@@ -67,7 +70,7 @@ def mirror(job: Obj, kind: Resource, *, workload: str, worker: str, origin: str,
         "metadata": {
             "name": meta["name"],
             "namespace": meta["namespace"],
-            "labels": {**(meta.get("labels") or {}), names.PREBUILT: workload, names.ORIGIN_LABEL: origin},
+            "labels": {**labels, names.PREBUILT: workload, names.ORIGIN_LABEL: origin},
             "annotations": {
                 **_annotations(meta),
                 **held,

@@ -148,6 +148,7 @@ async def test_owner_finalizers_and_bookkeeping_stay() -> None:
             ownerReferences=[owner, {"apiVersion": "v1", "kind": "Y", "name": "y", "uid": "uid-1"}],
             finalizers=["example.com/mine"],
             annotations={"note": "travels", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
+            labels={"team": "a", "fournos.dev/confirms": "uid-of-a-job-here"},
         )
 
     server = (await run(scenario(setup=setup))).server
@@ -155,6 +156,8 @@ async def test_owner_finalizers_and_bookkeeping_stay() -> None:
     assert copy["spec"] == {"suspend": True, "work": 1}
     assert copy["metadata"]["annotations"]["note"] == "travels"
     assert not any("last-applied" in name for name in copy["metadata"]["annotations"])
+    assert copy["metadata"]["labels"]["team"] == "a"
+    assert "fournos.dev/confirms" not in copy["metadata"]["labels"], "it repeats no job of the worker"
 
 
 async def test_the_managers_own_facts_survive() -> None:
