@@ -1,7 +1,7 @@
 """`make mutants`: changes each line of pure decisions, and lists what no unit test notices.
 
-mutmut makes the changes, in a copy of this checkout, and runs the unit tests of the package that reach them.
-A survivor is a missing test, or a change without an effect; a person has to decide which.
+mutmut makes the changes, in a copy of this checkout; `mutation_runs` runs the unit tests of the package that
+reach them.  A survivor is a missing test, or a change without an effect; a person has to decide which.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from dev import mutation_runs
 
 ROOT = Path(__file__).resolve().parents[1]
 DECISIONS = (
@@ -30,7 +32,6 @@ DECISIONS = (
 )
 """The default of MODULES."""
 _COPIED = ("src", "tests", "config", "manifests", "docs", "samples", "deploy", "README.md", "pyproject.toml")
-_SURVIVED = re.compile(r"^\s*(?P<name>\S+): survived$", re.MULTILINE)
 _TEXT = re.compile(r'"[^"]*"')
 
 
@@ -49,11 +50,6 @@ class Survivor:
 
     def __str__(self) -> str:
         return f"{self.name}\n  - {self.before}\n  + {self.after}"
-
-
-def survivors(results: str) -> list[str]:
-    """Returns the names of the survivors in the output of `mutmut results`."""
-    return [found["name"] for found in _SURVIVED.finditer(results)]
 
 
 def survivor(name: str, diff: str) -> Survivor:
@@ -78,14 +74,12 @@ def tests(module: str) -> str:
 
 
 def table(modules: Sequence[str]) -> str:
-    """Returns mutmut's settings: mutate these modules, run the tests of their packages."""
+    """Returns mutmut's settings: mutate these modules."""
     settings = {
         "source_paths": ["src"],
         "only_mutate": [sources(module) for module in modules],
         "do_not_mutate_patterns": [r"^\s*log\."],
-        "also_copy": [name for name in _COPIED if name not in ("src", "tests")],
-        "pytest_add_cli_args": ["-p", "no:cacheprovider", "-q"],
-        "pytest_add_cli_args_test_selection": sorted({tests(module) for module in modules}),
+        "also_copy": [name for name in _COPIED if name != "src"],
     }
     # A JSON list of strings is also valid TOML.
     lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
@@ -103,12 +97,22 @@ def _copy(to: Path, modules: Sequence[str]) -> None:
         file.write(table(modules))
 
 
+def module_of(change: str) -> str:
+    """Returns the module of a change, of a function (`x_`) or of a method (`xǁ`)."""
+    return re.split(r"\.x[_ǁ]", change, maxsplit=1)[0]
+
+
+def score(changes: Sequence[str], left: Sequence[str]) -> str:
+    """Returns a line for each module: how many of its changes a test has noticed."""
+    made, missed = Counter(map(module_of, changes)), Counter(map(module_of, left))
+    return "\n".join(f"{name}: {made[name] - missed[name]} of {made[name]}" for name in sorted(made))
+
+
 def _diffs(names: Sequence[str]) -> Iterator[Survivor]:
     """Yields the survivors.  The diffs are computed in this process: `mutmut show` takes a second each."""
     diff_of = importlib.import_module("mutmut.mutation.diff_apply").get_diff_for_mutant
     for name in names:
-        module = name.split(".x")[0]
-        path = Path("src", *module.split(".")).with_suffix(".py")
+        path = Path("src", *module_of(name).split(".")).with_suffix(".py")
         yield survivor(name, diff_of(name, path=path))
 
 
@@ -116,23 +120,35 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make mutants", description=__doc__)
     parser.add_argument("modules", nargs="*", help="such as fournos.queueing.ensure", default=DECISIONS)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="test processes at a time")
+    parser.add_argument("--tests", nargs="+", help="instead of the unit tests of the modules' packages")
+    parser.add_argument(
+        "--budget", type=float, default=5.0, help="seconds of tests per change; the slowest are left out"
+    )
+    parser.add_argument("-k", dest="select", default="", help="pytest's expression: run only these tests")
     parser.add_argument("--texts", action="store_true", help="list changes of texts, too")
     return parser
 
 
 def main() -> int:
     given = _parser().parse_args()
-    mutmut = [sys.executable, "-m", "mutmut"]
+    chosen = given.tests or sorted({tests(module) for module in given.modules})
     with tempfile.TemporaryDirectory(prefix="fournos-mutants-") as scratch:
         _copy(Path(scratch), given.modules)
         os.chdir(scratch)
-        subprocess.run([*mutmut, "run", "--max-children", str(given.workers)], check=True)
-        results = subprocess.run([*mutmut, "results"], check=True, text=True, stdout=subprocess.PIPE).stdout
-        found = list(_diffs(survivors(results)))
+        changes = mutation_runs.make_changes()
+        os.chdir("mutants")
+        runs = mutation_runs.run(
+            changes, ["-k", given.select, *chosen], workers=given.workers, budget=given.budget
+        )
+        os.chdir(scratch)
+        found = list(_diffs(runs.survived))
         os.chdir(ROOT)
     listed = [one for one in found if given.texts or not one.of_a_text]
     print("\n".join(map(str, listed)))
     print(f"{len(found)} changes survived, {sum(one.of_a_text for one in found)} of them of a text.")
+    for function, count in Counter(one.rpartition("__mutmut_")[0] for one in runs.untested).items():
+        print(f"{function}: no test calls it ({count} changes)")
+    print(score(changes, (*runs.survived, *runs.untested)))
     return 0
 
 

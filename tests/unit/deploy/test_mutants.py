@@ -1,4 +1,4 @@
-"""`make mutants`: what it reads of the tool's output."""
+"""`make mutants`: what is changed, and what it prints of the changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import tomllib
 
 import pytest
 
-from dev.mutants import DECISIONS, ROOT, Survivor, survivor, survivors, table
+from dev import mutants
+from dev.mutants import DECISIONS, ROOT, Survivor, module_of, score, survivor, table
 
 DIFF = """\
 --- src/fournos/queueing/ensure.py
@@ -21,9 +22,14 @@ DIFF = """\
 """
 
 
-def test_survivors_are_named_in_the_list_of_results() -> None:
-    results = "    fournos.a.x_b__mutmut_1: survived\n    fournos.a.x_b__mutmut_2: timeout\n"
-    assert survivors(results) == ["fournos.a.x_b__mutmut_1"]
+@pytest.mark.parametrize("change", ["fournos.a.x_b__mutmut_1", "fournos.a.xǁBǁc__mutmut_12"])
+def test_a_change_names_its_module(change: str) -> None:
+    assert module_of(change) == "fournos.a"
+
+
+def test_the_score_counts_by_module() -> None:
+    changes = ["fournos.a.x_f__mutmut_1", "fournos.a.x_f__mutmut_2", "fournos.b.x_g__mutmut_1"]
+    assert score(changes, changes[1:2]).splitlines() == ["fournos.a: 1 of 2", "fournos.b: 1 of 1"]
 
 
 def test_a_survivor_is_shown_in_two_lines() -> None:
@@ -47,4 +53,4 @@ def test_changes_of_texts_are_distinguished(before: str, after: str, expected: b
 def test_the_modules_that_are_changed_exist_and_have_tests(module: str) -> None:
     settings = tomllib.loads(table([module]))["tool"]["mutmut"]
     assert list(ROOT.glob(settings["only_mutate"][0]))
-    assert list(ROOT.glob(settings["pytest_add_cli_args_test_selection"][0]))
+    assert list(ROOT.glob(f"{mutants.tests(module)}/test_*.py"))
