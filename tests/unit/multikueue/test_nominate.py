@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 
+from fournos.kube.resource import Obj
+from fournos.multikueue.build import remote_workload
 from fournos.multikueue.context import Context, Remote
-from fournos.multikueue.nominate import nominate
-from fournos.multikueue.workers import RemoteFailure
+from fournos.multikueue.nominate import leftover, nominate, runs
+from fournos.multikueue.workers import RemoteFailure, Send, create
 from fournos.queueing.kinds import WORKLOAD
 from fournos.runtime.decision import Decision, Facts
-from fournos.runtime.steps import Create, Delete
+from fournos.runtime.steps import Create, Delete, Patch
 from tests.unit.multikueue.test_decisions import (
     AT,
     JOB,
+    KEY,
     NOW,
     SETTINGS,
     TOY,
@@ -113,3 +116,115 @@ def test_only_so_many_are_asked_at_first() -> None:
     assert found.status is not None and found.status["nominatedClusterNames"] == ["a", "b"]
     assert found.wake_at is not None and (found.wake_at - NOW).total_seconds() == 20
     assert check(found) == ("Pending", 'waits for quota on "a", "b"')
+
+
+def test_all_are_asked_at_once_by_default() -> None:
+    found = nominated(*(remote(name, there=False) for name in "abcde"))
+    assert [worker for worker, _ in orders(found)] == list("abcde")
+
+
+def test_no_time_is_set_once_all_have_been_asked() -> None:
+    one_by_one = {"dispatcher": "incremental", "incremental_step": 1, "incremental_interval_sec": 40}
+    found = nominated(remote("a", there=False), remote("b", there=False), **one_by_one)
+    assert [worker for worker, _ in orders(found)] == ["a", "b"] and found.wake_at is None
+
+
+def test_a_worker_gets_a_copy_that_names_it_and_the_attempt() -> None:
+    own = workload()
+    (found,) = nominated(remote("a", there=False)).steps
+    body = remote_workload(own, worker="a", origin="here", attempt=ATTEMPT)
+    assert found == Send("a", KEY, create(WORKLOAD, body))
+
+
+def test_a_worker_that_is_not_asked_any_more_is_cleared_without_time_to_stop() -> None:
+    """Its copy has no run yet: one is created only on the winner."""
+    dropped = replace(remote("c", true("QuotaReserved")), listed=False, jobs=((TOY, JOB),))
+    found = nominated(remote("a"), dropped)
+    assert [(one.worker, type(one.step), one.step.resource) for one in found.steps] == [("c", Delete, TOY)]  # type: ignore[union-attr]
+
+
+def test_the_winner_is_named_in_the_check() -> None:
+    around = observed(workload(nominatedClusterNames=["a"]), remote("a", true("Admitted")))
+    found = nominate(Context(observed=around, facts=Facts({}), now=NOW, settings=SETTINGS))
+    assert check(found) == ("Pending", '"a" has admitted it; the job is on its way there')
+    assert found.steps == ()
+
+
+@pytest.mark.parametrize(
+    ("conditions", "spec", "expected"),
+    [
+        ((true("Admitted"),), {}, True),
+        ((true("Admitted"),), {"active": True}, True),
+        ((true("Admitted"),), {"active": False}, False),
+        ((true("Admitted"), true("Evicted")), {}, False),
+        ((true("QuotaReserved"),), {}, False),
+    ],
+    ids=["admitted", "active", "inactive", "evicted", "waits for checks"],
+)
+def test_a_copy_runs_while_it_is_admitted_and_active(
+    conditions: tuple[dict[str, Any], ...], spec: Obj, expected: bool
+) -> None:
+    assert runs({**twin("a", *conditions), "spec": spec}) is expected
+
+
+# --- the priority of what waits there ----------------------------------------------------------------
+
+HIGH = {"priority": 7, "priorityClassRef": {"kind": "WorkloadPriorityClass", "name": "high"}}
+
+
+def prioritized(there: Remote) -> Decision:
+    own = workload()
+    around = observed({**own, "spec": {**own["spec"], **HIGH}}, there)
+    return nominate(Context(observed=around, facts=Facts({}), now=NOW, settings=SETTINGS))
+
+
+def test_the_priority_of_a_waiting_copy_follows_and_nothing_else_of_its_spec() -> None:
+    (found,) = prioritized(remote("a")).steps
+    body = {"metadata": {"resourceVersion": "1"}, "spec": HIGH}
+    assert found == Send("a", KEY, Patch(WORKLOAD, KEY, body))
+
+
+def test_a_copy_with_the_same_priority_is_not_written() -> None:
+    same = {**twin("a"), "spec": {**HIGH, "active": True}}
+    assert prioritized(replace(remote("a"), workload=same)).steps == ()
+
+
+def test_a_priority_that_is_taken_back_is_taken_back_there() -> None:
+    high = {**twin("a"), "spec": HIGH}
+    (found,) = nominated(replace(remote("a"), workload=high)).steps
+    assert isinstance(found, Send) and isinstance(found.step, Patch)
+    assert found.step.body["spec"] == {"priority": None, "priorityClassRef": None}
+
+
+def test_a_busy_worker_gets_no_second_step() -> None:
+    assert prioritized(replace(remote("a"), busy=True)).steps == ()
+    assert nominated(replace(remote("a", there=False), busy=True)).steps == ()
+
+
+# --- what an earlier attempt has left ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("there", "expected"),
+    [
+        (remote("a"), '"a" still has Workload ns/w of an earlier attempt'),
+        (
+            replace(remote("a", there=False), jobs=((TOY, JOB),)),
+            '"a" still has Toy ns/toy of an earlier attempt',
+        ),
+        (
+            replace(
+                remote("a", there=False),
+                jobs=((TOY, {"metadata": {**JOB["metadata"], "finalizers": ["x"]}}),),
+            ),
+            '"a" still has Toy ns/toy (its finalizers stay) of an earlier attempt',
+        ),
+        (
+            replace(remote("a"), failure=LOST),
+            '"a" still has Workload ns/w of an earlier attempt: no route',
+        ),
+    ],
+    ids=["a Workload", "a job", "finalizers", "a failure"],
+)
+def test_what_an_earlier_attempt_has_left_is_named(there: Remote, expected: str) -> None:
+    assert leftover(there) == expected
