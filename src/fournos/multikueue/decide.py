@@ -78,9 +78,7 @@ def _next(ctx: Context) -> Decision:
         return unfit
     earlier = [remote for remote in ctx.observed.remotes if _has_earlier(ctx, remote)]
     for remote in earlier:
-        clear(
-            ctx, remote, Withdrawal("an earlier attempt", hard=not _is_ours(ctx, remote), at=ctx.reserved_at)
-        )
+        clear(ctx, remote, Withdrawal(hard=not _is_ours(ctx, remote), at=ctx.reserved_at))
     if ctx.draft.cluster_name:
         return follow(ctx)
     left = [remote for remote in earlier if remote.usable]

@@ -30,7 +30,7 @@ def follow(ctx: Context) -> Decision:
     remote = next((one for one in ctx.observed.remotes if one.name == name), None)
     for other in ctx.observed.remotes:
         if other is not remote:
-            clear(ctx, other, Withdrawal("another worker has won", hard=True))
+            clear(ctx, other, Withdrawal(hard=True))
     if remote is None or not remote.listed:
         return _again(ctx, f'"{name}" is not among the workers any more')
     if not remote.usable:

@@ -49,7 +49,7 @@ def nominate(ctx: Context, left: Sequence[Remote] = ()) -> Decision:
         if remote in left:
             continue
         if remote not in wanted:
-            clear(ctx, remote, Withdrawal("not nominated", hard=True))
+            clear(ctx, remote, Withdrawal(hard=True))
         elif not remote.busy:
             _nominate(ctx, remote)
     chosen = tuple(remote.name for remote in wanted)
@@ -114,7 +114,7 @@ def _no_worker(ctx: Context, listed: list[Remote], left: Sequence[Remote]) -> De
     refusals = [f'"{one.name}": {one.failure.message}' for one in listed if one.failure and ctx.refused(one)]
     for remote in ctx.observed.remotes:
         if remote not in left:
-            clear(ctx, remote, Withdrawal("no worker takes it", hard=True))
+            clear(ctx, remote, Withdrawal(hard=True))
     ctx.draft.claim(None)
     if refusals and len(refusals) == len(listed) and not left:
         ctx.draft.check("Rejected", f"No worker can take it: {'; '.join(refusals)}")

@@ -24,9 +24,8 @@ from fournos.runtime.steps import Delete, Patch
 
 @dataclass(frozen=True, slots=True)
 class Withdrawal:
-    """The reason of a withdrawal, and how it proceeds."""
+    """How a withdrawal proceeds."""
 
-    text: str
     hard: bool = False
     """True: delete at once, without time to stop."""
     kept: bool = False
@@ -38,20 +37,20 @@ class Withdrawal:
 
 
 def over(observed: Observed) -> Withdrawal | None:
-    """Returns why workers must not have objects of this Workload, or None if they may."""
+    """Returns how the objects of this Workload are withdrawn from workers, or None if they may stay."""
     workload = observed.workload
     if workload is None or is_terminating(workload):
-        return Withdrawal("it is deleted", hard=True, final=workload is not None)
+        return Withdrawal(hard=True, final=workload is not None)
     if is_true(workload, "Finished"):
-        return Withdrawal("it is finished", hard=True, kept=True, final=True, at=since(workload, "Finished"))
+        return Withdrawal(hard=True, kept=True, final=True, at=since(workload, "Finished"))
     if observed.check is None:
-        return Withdrawal("its queue does not ask for a worker any more", at=since(workload, "QuotaReserved"))
+        return Withdrawal(at=since(workload, "QuotaReserved"))
     if workload["spec"].get("active", True) is False:
-        return Withdrawal("it is not active", at=since(workload, "Evicted", "QuotaReserved"))
+        return Withdrawal(at=since(workload, "Evicted", "QuotaReserved"))
     if is_true(workload, "Evicted"):
-        return Withdrawal("it is evicted", at=since(workload, "Evicted"))
+        return Withdrawal(at=since(workload, "Evicted"))
     if not is_true(workload, "QuotaReserved"):
-        return Withdrawal("it has no quota", at=since(workload, "QuotaReserved"))
+        return Withdrawal(at=since(workload, "QuotaReserved"))
     return None
 
 
