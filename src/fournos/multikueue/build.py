@@ -21,7 +21,7 @@ _STAYS = (
     "fournos.dev/on-eviction",  # the manager cluster decides where an evicted job continues, not the worker
 )
 _CONFIRMS = "fournos.dev/confirms"
-"""Label of a rerun: the UID of a job of the manager cluster, where its results count; none is on the worker."""
+"""Label of a rerun: the UID of a job of the manager cluster, where its results count, not on the worker."""
 _HELD = ("fournos.dev/held", "queue")
 """Annotation of a copy that the queue holds back.
 
