@@ -93,9 +93,11 @@ def carry_out(ctx: Context, cause: Interrupt) -> Decision:
     since = ctx.draft.stop_requested_at
     if since is None:
         return _claim(ctx, cause)
-    run_name = ctx.run_name
-    # A Stop that is raised to Terminate starts a new time limit.
-    raised = not cause.graceful and ctx.run is not None and ctx.run["spec"].get("status") != IMMEDIATE
+    run, run_name = ctx.run, ctx.run_name
+    # A Stop that is raised to Terminate starts a new time limit.  A run that has ended is not cancelled any
+    # more: without the check, the limit for its last pods would start again at each pass.
+    live = run if run is not None and not run_ended(run) else None
+    raised = not cause.graceful and live is not None and live["spec"].get("status") != IMMEDIATE
     since_when = ctx.now if raised else since
     if raised:
         ctx.draft.put(stopRequestedAt=format_time(ctx.now))
