@@ -17,6 +17,7 @@ from fournos.kube.kinds import POD
 from fournos.kube.resource import Key, Obj, owner_reference
 from fournos.queueing.kinds import WORKLOAD
 from fournos.runtime.decision import Absent, Answer, Decision, Facts, LiveGet, LiveList, Question, StepFailure
+from fournos.runtime.steps import Delete
 from tests.unit.jobs.actors import NS, SETTINGS, TEMPLATE
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -26,6 +27,8 @@ GOING = {"deletionTimestamp": "2030-01-01T12:00:00Z"}
 RUN = LiveGet(PIPELINE_RUN, KEY)
 PODS = LiveList(POD, NS, "tekton.dev/pipelineRun=job")
 OWN_WORKLOAD = LiveGet(WORKLOAD, KEY)
+GONE = Delete(WORKLOAD, KEY, "w-job")
+"""The deletion of the Workload of `a_workload`."""
 
 
 def ago(seconds: float) -> str:
@@ -57,6 +60,9 @@ def true(type_: str, reason: str = "", message: str = "", since: float = 60) -> 
     }
 
 
+READY = true("PodsReady", "Started")
+
+
 def a_workload(*conditions: Any, cluster: str = "cluster-1", name: str = "job", **meta: Any) -> Obj:
     """Returns the job's Workload, admitted on the cluster if no other conditions are given."""
     owner = owner_reference(FOURNOS_JOB, a_job(""))
@@ -66,7 +72,7 @@ def a_workload(*conditions: Any, cluster: str = "cluster-1", name: str = "job", 
         "metadata": {**base, "ownerReferences": [owner], **meta},
         "spec": {"podSets": [], "queueName": "lq"},
         "status": {
-            "conditions": list(conditions) or [true("QuotaReserved"), true("Admitted"), true("PodsReady")],
+            "conditions": list(conditions) or [true("QuotaReserved"), true("Admitted"), READY],
             "admission": {"clusterQueue": "cq", "podSetAssignments": [assigned]},
         },
     }

@@ -10,7 +10,6 @@ import pytest
 from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key, Obj
-from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.release import release_quota
 from fournos.runtime.decision import Absent, Decision, EventRecord, Present, Unknown
 from fournos.runtime.steps import Delete, Patch
@@ -18,10 +17,12 @@ from tests.unit.jobs.actors import NS, SETTINGS
 from tests.unit.jobs.passes import (
     FAILED,
     GOING,
+    GONE,
     KEY,
     NOW,
     OWN_WORKLOAD,
     PODS,
+    READY,
     RUN,
     SUCCEEDED,
     a_job,
@@ -36,10 +37,9 @@ from tests.unit.jobs.passes import (
 )
 
 EVICTED = a_workload(
-    true("QuotaReserved"), true("Admitted"), true("Evicted", "Preempted", "make room"), true("PodsReady")
+    true("QuotaReserved"), true("Admitted"), true("Evicted", "Preempted", "make room"), READY
 )
 ASKED = {"stopRequestedAt": ago(10)}
-GONE = Delete(WORKLOAD, KEY, "w-job")
 
 
 def cancelled(how: str) -> Patch:
