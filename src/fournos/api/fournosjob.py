@@ -17,6 +17,8 @@ DEFAULT_PIPELINE: Final = "fournos-full"
 MAX_ATTEMPTS_KEPT: Final = 20
 """Maximum number of entries of `status.attempts`; the oldest are removed first."""
 
+MAX_RESULTS: Final = 200
+"""Maximum number of results in the status of a job."""
 MAX_REPEATS: Final = 5
 """Maximum number of reruns of a job."""
 
@@ -220,6 +222,15 @@ class Resolved(Model):
     resolve_image: str | None = described("Image of the resolve Job.")
 
 
+class Returned(Model):
+    """A result of the job's run."""
+
+    name: str = Field(description="Name of the Tekton result.")
+    value: Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})] = described(
+        "Text, a list of texts, or an object."
+    )
+
+
 class FournosJobStatus(Model):
     """What became of the job; written by the operator, engineStatus by the execution engine."""
 
@@ -265,6 +276,12 @@ class FournosJobStatus(Model):
         "Names of the jobs that measure a suspected regression again.",
         (),
         maxItems=MAX_REPEATS,
+        list_type="atomic",
+    )
+    results: tuple[Returned, ...] = described(
+        "What the Tekton results fournos-results of the run hold, of a job that another cluster has sent.",
+        (),
+        maxItems=MAX_RESULTS,
         list_type="atomic",
     )
 

@@ -15,6 +15,7 @@ from fournos.api.times import format_time
 from fournos.jobs import archive, confirm, names
 from fournos.jobs.context import Context
 from fournos.jobs.queued import queue
+from fournos.jobs.returned import keep_results
 from fournos.kube.kinds import JOB, SECRET
 from fournos.kube.resource import Key, key_of, uid_of
 from fournos.queueing.ensure import prebuilt_name
@@ -42,6 +43,8 @@ def release(ctx: Context) -> tuple[Step, ...]:
 def finish(ctx: Context, phase: str, message: str) -> Decision:
     """Enters a terminal phase and releases quota.  The caller sets conditions and the attempt's outcome."""
     copies = _copies_to_drop(ctx)
+    if phase == "Succeeded" and not keep_results(ctx):
+        return Decision(retry=True)
     ctx.draft.enter(phase, message).put(retryAt=None, stopRequestedAt=None)
     ctx.draft.event(phase, message, warning=phase == "Failed")
     archive.expect(ctx)

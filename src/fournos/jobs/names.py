@@ -23,6 +23,8 @@ ARCHIVED = "Archived"
 """The condition that derives from `status.archivedAt`."""
 RERUNS_CREATED = "RerunsCreated"
 """The condition of a job whose suspected regression is worth reruns."""
+RESULT_NAME = "fournos-results"
+"""The Tekton result of a Pipeline or a task that holds what a run measured."""
 CONFIRMS_LABEL = "fournos.dev/confirms"
 """Label of a rerun that confirms a suspected regression: the UID of the job, of its namespace.  Only the
 operator may set it (the policy fournos-job-confirms)."""

@@ -20,7 +20,12 @@ OPERATOR: Final = Rights(
         Right(CLUSTER, "get", f"admissionchecks.{KUEUE}", "where a queue leads: spec.managedBy"),
         Right(OWN, READ, "pipelines.tekton.dev", "the resolver's image; tasks without a limit"),
         Right(OWN, OWNED, "pipelineruns.tekton.dev", "runs; patch: cancel"),
-        Right(OWN, "get", "taskruns.tekton.dev", "whose pod writes a job (the webhook own-job)"),
+        Right(
+            OWN,
+            "get",
+            "taskruns.tekton.dev",
+            "whose pod writes a job (the webhook own-job); results of a sent job",
+        ),
         Right(OWN, "get list watch create delete", "jobs.batch", "resolvers"),
         Right(
             OWN, "get list delete", "pods", "quota goes back when a run's pods are gone; the webhook own-job"

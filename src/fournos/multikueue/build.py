@@ -22,6 +22,8 @@ _STAYS = (
 )
 _CONFIRMS = "fournos.dev/confirms"
 """Label of a rerun: the UID of a job of the manager cluster, where its results count, not on the worker."""
+_RECORDED = ("archivedAt", "suspectedAt")
+"""Fields of a FournosJob's status that the recorder of a history writes: each cluster has its own."""
 _HELD = ("fournos.dev/held", "queue")
 """Annotation of a copy that the queue holds back.
 
@@ -93,9 +95,10 @@ def mirrored_status(job: Obj, remote: Obj) -> dict[str, Any]:
 
     Each API server counts generations separately: an observedGeneration that is current on the worker is
     replaced by the current generation here.  Conditions with a qualified type (`example.com/Audited`) that
-    the worker does not have are kept.
+    the worker does not have are kept, and so is what the history of this cluster writes.
     """
-    found = dict(remote.get("status") or {})
+    found = {name: value for name, value in (remote.get("status") or {}).items() if name not in _RECORDED}
+    found |= {name: value for name, value in (job.get("status") or {}).items() if name in _RECORDED}
     seen, current = remote["metadata"].get("generation"), job["metadata"].get("generation")
 
     def translated(part: Mapping[str, Any]) -> dict[str, Any]:

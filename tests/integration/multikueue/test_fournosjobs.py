@@ -152,8 +152,13 @@ async def test_it_is_resolved_and_runs_on_one_worker(fleet: Fleet) -> None:
         (on,) = runners.on("a")
         assert workload["status"]["clusterName"] == fleet.cluster_name(on)
         assert [one["metadata"]["name"] for one in await fleet.workers[on].all(SECRET)] == ["a-kubeconfig"]
+        measured = {"results": [{"name": "fournos-results", "type": "object", "value": {"tput": "12"}}]}
+        await fleet.workers[on].client.patch(
+            PIPELINE_RUN, fleet.manager.key("a"), {"status": measured}, subresource="status"
+        )
         runners.finish("a")
         ended = await has(fleet, "a", "Succeeded")
+        assert ended["results"] == [{"name": "fournos-results", "value": {"tput": "12"}}]
         assert ended["message"] == "Pipeline completed successfully"
 
         async def finished() -> bool:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from fournos.api.conditions import condition, is_true
-from fournos.api.fournosjob import FournosJobSpec
+from fournos.api.fournosjob import MAX_RESULTS, FournosJobSpec
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.jobs.build import workload_request
+from fournos.jobs.context import Context, Observed
 from fournos.jobs.controller import jobs_controller
-from fournos.jobs.kinds import PIPELINE_RUN
+from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
+from fournos.jobs.returned import MOST_BYTES, keep_results
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Key
 from fournos.queueing.kinds import ADMISSION_CHECK, CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from fournos.queueing.workload import build
+from fournos.runtime.decision import Absent, Answer, Facts, LiveGet, Present, Unknown
 from tests.unit.jobs import actors
 from tests.unit.jobs.actors import NS, SETTINGS, Kueue, Resolver, Tekton, environment, job, phase, submit
 from tests.world.harness import DISTURBED, Scenario, run
@@ -233,6 +237,100 @@ async def test_the_worker_resolves_and_runs_it(story: str) -> None:
     server = (await run(case)).server
     assert end(server) == wanted
     assert "managedBy" not in job(server)["spec"]
+
+
+class Returning(Tekton):
+    """A run with one task; the task and the Pipeline return results."""
+
+    value: Any = '{"kpis": []}'
+    results = property(
+        lambda self: [{"name": "fournos-results", "value": self.value}, {"name": "x", "value": "y"}]
+    )
+
+    def _step(self, server: Server, run: Any) -> bool:
+        if not (run.get("status") or {}).get("childReferences"):
+            owner = {"apiVersion": "tekton.dev/v1", "kind": "PipelineRun", "name": "job"}
+            mine, name = {**owner, "uid": run["metadata"]["uid"]}, run["metadata"]["name"]
+            for task, owners in (("own", [mine]), ("foreign", [])):
+                meta = {"name": f"{name}-{task}", "namespace": NS, "ownerReferences": owners}
+                server.create(TASK_RUN, {"metadata": meta})
+                value = {"results": [{"name": "fournos-results", "value": {"of": task}}]}
+                server.patch(TASK_RUN, Key(NS, f"{name}-{task}"), {"status": value}, subresource="status")
+            children = [{"kind": "TaskRun", "name": f"{name}-{one}"} for one in ("own", "foreign", "gone")]
+            found = {
+                "childReferences": [*children, {"kind": "CustomRun", "name": "c"}],
+                "results": self.results,
+            }
+            server.patch(PIPELINE_RUN, Key(NS, name), {"status": found}, subresource="status")
+            run["status"] = {}
+        return super()._step(server, run)
+
+
+def returned(server: Server) -> Any:
+    return [one["value"] for one in job(server)["status"].get("results") or ()]
+
+
+async def test_what_its_run_returned_is_in_the_status_of_the_copy() -> None:
+    case = scenario(sent, tekton=Returning)
+    server = (await run(case)).server
+    assert returned(server) == [{"of": "own"}, '{"kpis": []}']
+    for disturbed in DISTURBED.values():
+        await disturbed(case)
+
+
+async def test_a_job_of_this_cluster_has_no_results_in_its_status() -> None:
+    server = (await run(scenario(submit, tekton=Returning))).server
+    assert (phase(server), returned(server)) == ("Succeeded", [])
+
+
+async def test_results_that_may_not_be_read_or_are_too_large_fail_nothing() -> None:
+    def blind(server: Server) -> None:
+        sent(server)
+        server.unreadable.add(TASK_RUN)
+
+    assert returned((await run(scenario(blind, tekton=Returning))).server) == ['{"kpis": []}']
+
+    class Flood(Returning):
+        value = "x" * MOST_BYTES
+
+    done = await run(scenario(sent, tekton=Flood))
+    assert (phase(done.server), returned(done.server)) == ("Succeeded", [])
+
+
+def ending(answer: Answer, seconds: int = 5) -> Context:
+    """A copy whose run has succeeded, so many seconds ago; the answer is that to a read of the run."""
+    ended = datetime(2030, 1, 1, tzinfo=UTC)
+    meta = {"name": "job", "namespace": NS, "uid": "u", "labels": {PREBUILT: "w"}}
+    status = {"completionTime": ended.strftime("%Y-%m-%dT%H:%M:%SZ")}
+    runs = ({"metadata": {**meta, "uid": "r"}, "status": status},)
+    seen = Observed(Key(NS, "job"), {"metadata": meta, "spec": {}}, FournosJobSpec(), runs=runs)
+    facts = Facts({LiveGet(PIPELINE_RUN, Key(NS, "job")): answer})
+    return Context(seen, facts, ended + timedelta(seconds=seconds), SETTINGS, actors.TEMPLATE)
+
+
+@pytest.mark.parametrize(
+    ("answer", "seconds", "kept"),
+    [
+        (Unknown("ServerError: not now"), 5, False),
+        (Unknown("ServerError: not now"), 31, True),
+        (Unknown("may not", forbidden=True), 5, True),
+        (Absent(), 5, True),
+    ],
+)
+def test_an_api_server_that_does_not_answer_is_asked_again_for_a_while(
+    answer: Answer, seconds: int, kept: bool
+) -> None:
+    assert keep_results(ending(answer, seconds)) is kept
+
+
+def test_results_that_are_too_large_are_reported() -> None:
+    many = [{"name": "fournos-results", "value": "x"}] * (MAX_RESULTS + 1)
+    for results in (many, [{"name": "fournos-results", "value": "x" * MOST_BYTES}]):
+        ctx = ending(Present({"status": {"results": results}}))
+        assert keep_results(ctx)
+        (event,) = ctx.draft.events
+        assert (event.reason, event.type) == ("ResultsNotKept", "Warning")
+        assert "results" not in ctx.draft.render()
 
 
 @pytest.mark.parametrize("disturbed", DISTURBED)

@@ -192,6 +192,14 @@ def test_an_outdated_status_is_not_declared_current() -> None:
     assert mirrored_status(JOB, foreign) == {"phase": "Running"}
 
 
+def test_each_cluster_has_a_history_of_its_own() -> None:
+    own = {"phase": "Running", "archivedAt": AT}
+    there = {"phase": "Succeeded", "archivedAt": "2030-01-02T00:00:00Z", "suspectedAt": AT}
+    foreign: Obj = {"metadata": {"generation": 1}, "status": there}
+    assert mirrored_status({**JOB, "status": own}, foreign) == {"phase": "Succeeded", "archivedAt": AT}
+    assert mirrored_status(JOB, foreign) == {"phase": "Succeeded"}, "not recorded here"
+
+
 def test_qualified_conditions_of_the_manager_stay_unless_the_worker_has_them() -> None:
     own = {
         "conditions": [

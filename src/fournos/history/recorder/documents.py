@@ -12,10 +12,11 @@ from fournos.history.recorder.context import Observed
 from fournos.history.records import Document
 from fournos.history.results.check import Checked
 from fournos.history.results.problems import Problem
-from fournos.history.results.tekton import RESULT_NAME, tekton_results
+from fournos.history.results.tekton import tekton_results
 from fournos.insight.children import TASK_LABEL
 from fournos.insight.tasks import tasks
 from fournos.insight.values import name_of, spec_of, status_of
+from fournos.jobs.names import RESULT_NAME
 from fournos.kube.resource import Obj, owner_uids, uid_of
 
 _REVISIONS: Final = frozenset(
@@ -24,6 +25,7 @@ _REVISIONS: Final = frozenset(
 """Keys of `status.engineStatus`, and ends of annotations, by which an engine reports what it ran."""
 _MOST_PROBLEMS: Final = 50
 _OWN: Final = frozenset({"archivedAt", "suspectedAt"})
+_STORED_APART: Final = frozenset({"results"})
 _BOOKKEEPING: Final = frozenset({"managedFields", "finalizers", "resourceVersion"})
 
 
@@ -51,13 +53,13 @@ def documents_of(
 def results_of(seen: Observed) -> Checked:
     """Checks the results that the last run of an ended object returned.
 
-    An object that is itself a run has them in its own status, also when it ran on a worker.
+    An object that is itself a run, or that ran on a worker, has them in its own status.
     """
     assert seen.obj is not None
-    if seen.resource != FOURNOS_JOB:
+    run = seen.found.run(seen.obj) if seen.resource == FOURNOS_JOB else None
+    if run is None:
         return tekton_results(seen.obj)
-    run = seen.found.run(seen.obj)
-    mine = uid_of(run) if run is not None else ""
+    mine = uid_of(run)
     tasks = [one for one in seen.found.task_runs if mine in owner_uids(one)]
     return tekton_results(run, tasks)
 
@@ -66,11 +68,12 @@ def _document(obj: Obj) -> Obj:
     """Returns the object without bookkeeping.
 
     That is managedFields, finalizers, the version, and what the recorder itself writes: a change of these
-    alone is not worth another record.
+    alone is not worth another record.  Results of a FournosJob are stored as results.
     """
+    left_out = _OWN | (_STORED_APART if obj.get("kind") == FOURNOS_JOB.kind else frozenset())
     status = obj.get("status") or {}
     meta = {name: value for name, value in obj["metadata"].items() if name not in _BOOKKEEPING}
-    return {**obj, "metadata": meta, "status": {k: v for k, v in status.items() if k not in _OWN}}
+    return {**obj, "metadata": meta, "status": {k: v for k, v in status.items() if k not in left_out}}
 
 
 def _tasks(seen: Observed) -> list[dict[str, Any]]:

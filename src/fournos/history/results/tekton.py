@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from fournos.history.results.check import Checked, check, check_value
 from fournos.history.results.models import ResultRecord
 from fournos.history.results.problems import Problem, shown
 from fournos.insight.children import TASK_LABEL
 from fournos.insight.values import name_of, status_of
+from fournos.jobs.names import RESULT_NAME
 from fournos.kube.resource import Obj
-
-RESULT_NAME: Final = "fournos-results"
 
 
 def tekton_results(run: Obj | None, task_runs: Iterable[Obj] = ()) -> Checked:

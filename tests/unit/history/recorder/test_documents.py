@@ -7,9 +7,10 @@ from typing import Any
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.history.fingerprint import fingerprint_of
 from fournos.history.recorder.context import Observed
-from fournos.history.recorder.documents import documents_of
+from fournos.history.recorder.documents import documents_of, results_of
 from fournos.history.records import Document
 from fournos.insight.children import TASK_LABEL, Children
+from fournos.jobs.names import RESULT_NAME
 from fournos.kube.resource import Key
 
 
@@ -32,3 +33,14 @@ def test_images_have_names_that_are_the_same_in_every_run() -> None:
         "run/main": {"image": "i", "imageID": "sha256:TaskRun"},
         "resolve/main": {"image": "i", "imageID": "sha256:Job"},
     }
+
+
+def test_a_job_that_ran_on_a_worker_has_its_results_in_its_status() -> None:
+    value = {"throughput": "1520.5"}
+    status = {"phase": "Succeeded", "results": [{"name": RESULT_NAME, "value": value}]}
+    job = {"kind": "FournosJob", "metadata": {"name": "job", "namespace": "n", "uid": "u"}, "status": status}
+    seen = Observed(Key("n", "job"), FOURNOS_JOB, obj=job)
+    (record,) = results_of(seen).records
+    assert [(kpi.kpi_id, kpi.value) for kpi in record.kpis] == [("throughput", 1520.5)]
+    stored = documents_of(seen, fingerprint_of(job, None))[Document.OBJECT]
+    assert stored["status"] == {"phase": "Succeeded"}, "they are stored as results"

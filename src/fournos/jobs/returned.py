@@ -1,0 +1,76 @@
+"""The results that the run of a job of another cluster returned: in the job's status they reach that cluster.
+
+A manager cluster of MultiKueue has no run, and reads nothing of its workers but the status of the copies.
+Where the run is, the history reads the run itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any, Final
+
+import orjson
+
+from fournos.api.fournosjob import MAX_RESULTS
+from fournos.api.times import parse_time
+from fournos.jobs.context import Context
+from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
+from fournos.jobs.names import RESULT_NAME
+from fournos.kube.resource import Key, Obj, key_of, owner_uids, uid_of
+from fournos.queueing.ensure import prebuilt_name
+from fournos.runtime.decision import Answer, LiveGet, Present, Unknown
+
+MOST_BYTES: Final = 256 * 1024
+"""An object of an API server has 1.5 MB at most, with all else of its status."""
+MOST_TASKS: Final = 100
+_RETRIED: Final = timedelta(seconds=30)
+"""How long after the end of the run an API server that does not answer is asked again."""
+
+
+def keep_results(ctx: Context) -> bool:
+    """Puts the results of the current run into the status; False: not now, as the API server does not answer.
+
+    Costs one read of the run and one of each task, of jobs of another cluster that succeeded.
+    """
+    run = ctx.run
+    if run is None or not prebuilt_name(ctx.job):
+        return True
+    found = ctx.facts.require(LiveGet(PIPELINE_RUN, key_of(run)))
+    tasks = ctx.facts.require_all(_tasks(found, run))
+    if any(isinstance(one, Unknown) and not one.forbidden for one in (found, *tasks)) and _early(ctx, run):
+        return False
+    mine = [one.value for one in tasks if isinstance(one, Present) and uid_of(run) in owner_uids(one.value)]
+    mine += [found.value] if isinstance(found, Present) else []
+    results = [one for obj in mine for one in _results(obj)]
+    if not results:
+        return True
+    size = len(orjson.dumps(results))
+    if len(results) > MAX_RESULTS or size > MOST_BYTES:
+        text = (
+            f"The run returned {len(results)} results of {size} bytes, which the status cannot hold "
+            f"(at most {MAX_RESULTS} of {MOST_BYTES} bytes): send them with fournos results push"
+        )
+        ctx.draft.event("ResultsNotKept", text, warning=True)
+        return True
+    ctx.draft.put(results=results)
+    return True
+
+
+def _tasks(found: Answer, run: Obj) -> list[LiveGet]:
+    """Returns the questions for the TaskRuns of the run."""
+    status = (found.value.get("status") or {}) if isinstance(found, Present) else {}
+    children = [one for one in status.get("childReferences") or () if one.get("kind") == TASK_RUN.kind]
+    namespace = run["metadata"]["namespace"]
+    return [LiveGet(TASK_RUN, Key(namespace, str(one["name"]))) for one in children[:MOST_TASKS]]
+
+
+def _results(obj: Obj) -> Iterable[dict[str, Any]]:
+    for one in (obj.get("status") or {}).get("results") or ():
+        if one.get("name") == RESULT_NAME and one.get("value"):
+            yield {"name": RESULT_NAME, "value": one["value"]}
+
+
+def _early(ctx: Context, run: Obj) -> bool:
+    completed = (run.get("status") or {}).get("completionTime")
+    return completed is not None and ctx.now < parse_time(completed) + _RETRIED
