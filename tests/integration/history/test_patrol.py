@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from fournos.history import metrics as table
-from fournos.history.records import Record
+from fournos.history.records import Document, Record
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.standing import CONFIRMING
 from fournos.history.store import Store
@@ -44,6 +46,24 @@ async def test_reruns_hold_a_suspicion_until_they_have_ended(store: Store) -> No
     for number, uid in ((21, "r1"), (22, "r2")):
         await measured(store, number, 61, uid=uid, labels={CONFIRMS_LABEL: bad.uid}, resource_version=500)
     assert await groups(store) == {"bench": [(("Regression", "Confirmed"),)]}
+
+
+@pytest.mark.parametrize(("image", "state"), [("sha256:aaaa", "Confirmed"), ("sha256:bbbb", "Suspected")])
+async def test_a_rerun_with_another_image_confirms_nothing(store: Store, image: str, state: str) -> None:
+    await history(store)
+    bad = await measured(store, 20, 60)
+    reruns = [
+        await measured(store, number, 61, uid=uid, labels={CONFIRMS_LABEL: bad.uid})
+        for number, uid in ((21, "r1"), (22, "r2"), (23, "r3"))
+    ]
+    for run, found in ((bad, "sha256:aaaa"), *((one, image) for one in reruns)):
+        row = await store.get(run)
+        assert row is not None
+        provenance = {"images": {"run/main": {"imageID": f"registry.test/bench@{found}"}}}
+        await store.record(Record(row, documents={Document.PROVENANCE: provenance}))
+    assert await groups(store) == {"bench": [(("Regression", state),)]}
+    (finding,) = (await review(store, NAMESPACE_UID, "f")).report.findings
+    assert ("run/main aaaa -> bbbb" in finding.uncounted) is (state == "Suspected")
 
 
 async def test_what_is_acknowledged_is_quiet(store: Store) -> None:

@@ -41,7 +41,9 @@ class Group:
         change = "from 0" if first.change is None else f"{first.change:+.1%}"
         more = f" and {count(len(self.findings) - 1, 'more KPI')}" if len(self.findings) > 1 else ""
         cause = f"; changed with it: {', '.join(self.causes)}" if self.causes else ""
-        return f"{self.kind} {self.state.lower()}: {first.kpi_id} {change}{more}{cause}"
+        notes = dict.fromkeys(one.uncounted for one in self.findings if one.uncounted)
+        note = f"; {'; '.join(notes)}" if notes else ""
+        return f"{self.kind} {self.state.lower()}: {first.kpi_id} {change}{more}{cause}{note}"
 
 
 def runs_in_order(series: Iterable[Series]) -> list[str]:

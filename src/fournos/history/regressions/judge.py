@@ -14,6 +14,7 @@ from statistics import median
 from typing import Final
 
 from fournos.history.regressions.edivisive import MAX_P, MIN_SEGMENT, WINDOW, ChangePoint, change_points
+from fournos.history.regressions.reruns import repeats, uncounted, without_others
 from fournos.history.regressions.robust import MIN_EFFECT, MIN_HISTORY, band, holm, limit, noise, relative
 from fournos.history.regressions.series import Basis, Finding, Point, Series, State, kind_of
 
@@ -59,7 +60,7 @@ class _Level:
 
     series: Series
     lasting: tuple[Point, ...]
-    """The points without refuted ones: those that the change points were found in."""
+    """The points that the change points were found in: without refuted ones, and reruns with other images."""
     changes: tuple[ChangePoint, ...] = field(default=())
 
     @property
@@ -129,14 +130,14 @@ def _lasting(series: Series, limits: Limits) -> tuple[Point, ...]:
     """The points without runs that their repeats refute: such an outlier must not begin a level."""
     refuted = set()
     for index, point in enumerate(series.points):
-        repeats = [one.value for one in series.points if one.confirms == point.run]
-        if len(repeats) < MIN_REPEATS:
+        measured = repeats(series, point.run)
+        if len(measured) < MIN_REPEATS:
             continue
         earlier = [one.value for one in series.points[:index] if not one.confirms]
         found = band(earlier[-WINDOW:], min_effect=limits.min_effect, min_history=limits.min_history)
-        if found and point.value not in found and median(repeats) in found:
+        if found and point.value not in found and median(measured) in found:
             refuted.add(point.run)
-    return tuple(point for point in series.points if point.run not in refuted)
+    return tuple(point for point in without_others(series.points) if point.run not in refuted)
 
 
 def _change(level: _Level, change: ChangePoint, earlier: int) -> Finding:
@@ -156,13 +157,13 @@ def _newest(level: _Level, kpis: int, limits: Limits) -> Finding | Short | None:
         return Short(series.id, series.kpi_id, len(earlier), limits.min_history)
     if newest.value in found:
         return None
-    repeats = [point.value for point in series.points if point.confirms == newest.run]
+    measured = repeats(series, newest.run)
     state, basis, after = State.SUSPECTED, Basis.NEWEST, newest.value
-    if len(repeats) >= MIN_REPEATS:
-        after, basis = median(repeats), Basis.REPEATS
+    if len(measured) >= MIN_REPEATS:
+        after, basis = median(measured), Basis.REPEATS
         same_side = (after > found.centre) == (newest.value > found.centre)
         state = State.CONFIRMED if after not in found and same_side else State.REFUTED
-        after = newest.value if state is State.REFUTED else median([newest.value, *repeats])
+        after = newest.value if state is State.REFUTED else median([newest.value, *measured])
     return _finding(series, newest, found.centre, after, state, basis, len(earlier))
 
 
@@ -197,4 +198,5 @@ def _finding(
         unit=series.unit,
         labels=series.labels,
         earlier=earlier,
+        uncounted=uncounted(series, first.run),
     )

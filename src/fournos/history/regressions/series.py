@@ -19,6 +19,8 @@ class Point:
     value: float
     confirms: str = ""
     """The run that this one repeats in order to confirm a suspicion; "" for any other run."""
+    other_images: tuple[str, ...] = ()
+    """The images that a rerun does not have in common with that run: it is no repeat of it then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,8 @@ class Finding:
     labels: Mapping[str, str] = field(default_factory=dict)
     earlier: int = 0
     """The number of earlier runs that it is compared with."""
+    uncounted: str = ""
+    """Why reruns of the run are no repeats of it; "" if all are, or there are none."""
 
     @property
     def rises(self) -> bool:

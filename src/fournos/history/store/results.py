@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import groupby
 from statistics import median
@@ -17,6 +18,7 @@ from fournos.history.records import Identity
 from fournos.history.regressions.series import Point, Series
 from fournos.history.results.models import Kpi, ResultRecord
 from fournos.history.store import reads
+from fournos.history.store.images import changed_images
 from fournos.history.store.points import newest_points
 from fournos.history.store.result_rows import MAX_RECORDS, Stored, prepare, put_records
 from fournos.history.store.results_schema import curves, result_records, scalars, series
@@ -90,7 +92,8 @@ class Results:
     ) -> list[Series]:
         """Returns the scalar series of a fingerprint with their newest points, the oldest point first.
 
-        Only tests and jobs that succeeded are points.  Repeats of a test within one run are one point, their
+        Only tests and jobs that succeeded are points; of reruns the images are compared with those of the run
+        that they should repeat.  Repeats of a test within one run are one point, their
         median.
         """
         wanted = [series.c.fingerprint == indexed(fingerprint), series.c.is_curve.is_(False)]
@@ -98,17 +101,20 @@ class Results:
         statement = newest_points(scalars, scalars.c.value, wanted, namespaces, newest)
         async with self._store.reading() as connection:
             found = (await connection.execute(statement)).all()
-        by_series = [list(rows)[:newest] for _, rows in groupby(found, key=lambda row: row.id)]
+            by_series = [list(rows)[:newest] for _, rows in groupby(found, key=lambda row: row.id)]
+            points = [_points(rows) for rows in by_series]
+            reruns = {one.run: one.confirms for each in points for one in each if one.confirms}
+            others = await changed_images(connection, reruns)
         return [
             Series(
                 rows[0].id,
                 rows[0].kpi_id,
-                _points(rows),
+                tuple(replace(one, other_images=others.get(one.run, ())) for one in each),
                 rows[0].unit,
                 rows[0].higher_is_better,
                 json.loads(rows[0].labels),
             )
-            for rows in by_series
+            for rows, each in zip(by_series, points, strict=True)
         ]
 
     async def earlier(

@@ -1,0 +1,46 @@
+"""Compares the images of reruns with those of the runs that they repeat, as the history stores them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from fournos.history.records import Document
+from fournos.history.regressions.reruns import other_images
+from fournos.history.store.schema import documents, runs
+from fournos.history.store.text import unpack
+
+
+async def changed_images(
+    connection: AsyncConnection, reruns: Mapping[str, str]
+) -> dict[str, tuple[str, ...]]:
+    """Returns the images of each rerun that differ from those of its run.
+
+    `reruns` maps reruns to the runs that they repeat, all as `Identity.text`.
+    """
+    if not reruns:
+        return {}
+    found = await _provenance(connection, {*reruns, *reruns.values()})
+    return await asyncio.to_thread(_compare, reruns, found)
+
+
+async def _provenance(connection: AsyncConnection, wanted: Iterable[str]) -> dict[str, bytes]:
+    uids = {text.rpartition("/")[2] for text in wanted}
+    statement = (
+        select(runs.c.cluster, runs.c.namespace, runs.c.uid, documents.c.data)
+        .join(documents, documents.c.run_id == runs.c.id)
+        .where(runs.c.uid.in_(uids), documents.c.name == Document.PROVENANCE.value)
+    )
+    rows = (await connection.execute(statement)).all()
+    return {f"{row.cluster}/{row.namespace}/{row.uid}": row.data for row in rows}
+
+
+def _compare(reruns: Mapping[str, str], stored: Mapping[str, bytes]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, dict[str, Any]] = {text: unpack(data) for text, data in stored.items()}
+    return {
+        rerun: other_images(found.get(run) or {}, found.get(rerun) or {}) for rerun, run in reruns.items()
+    }
