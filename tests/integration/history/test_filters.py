@@ -6,15 +6,17 @@ import random
 import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from sqlalchemy import text
 
-from fournos.history.records import Query, Record, Run
-from fournos.history.store import Store, pages, reads
+from fournos.history.records import Page, Query, Record, Run
+from fournos.history.store import Store, reach, reads
+from fournos.history.store.entries import Lists
 from fournos.history.store.pages import page_statement
+from fournos.history.store.reach import Choice, Reach
+from fournos.history.store.schema import runs
 from tests.history import a_run, at, everything
 
 NUMBER = 300
@@ -108,12 +110,17 @@ async def filled(store: Store) -> AsyncIterator[tuple[Store, list[Run]]]:
     yield store, made
 
 
-@pytest.mark.parametrize("probed", [2_000, 40], ids=["few runs", "many runs"])
+def bound(monkeypatch: pytest.MonkeyPatch, tested: int, compared: int) -> None:
+    """Lets a page test and compare no more entries than these."""
+    monkeypatch.setattr(reach, "TESTED", dict.fromkeys(reach.TESTED, tested))
+    monkeypatch.setattr(reach, "COMPARED", dict.fromkeys(reach.COMPARED, compared))
+
+
+@pytest.mark.parametrize("entries", [2_000, 7], ids=["few runs", "many runs"])
 async def test_any_query_finds_what_matches(
-    filled: tuple[Store, list[Run]], probed: int, monkeypatch: pytest.MonkeyPatch
+    filled: tuple[Store, list[Run]], entries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "_PROBED", probed)
-    monkeypatch.setattr(pages, "_PROBED_WITH_TEXT", probed)
+    bound(monkeypatch, entries, 2 * entries)
     store, made = filled
     source = random.Random(2)
     found_some = 0
@@ -132,82 +139,172 @@ async def test_any_query_finds_what_matches(
 
 
 @pytest.mark.parametrize(
-    ("filters", "leading"),
+    ("filters", "wanted"),
     [
-        ({"pipelines": ("rare",), "labels": {"team": "a"}}, "pipelines"),
-        ({"pipelines": ("common",), "labels": {"team": "b"}}, "labels"),
-        ({"pipelines": ("common",), "owners": ("y", "z")}, "owners"),
-        ({"pipelines": ("rare",), "text": "job"}, "pipelines"),
-        ({"pipelines": ("common",), "text": "job"}, "text"),
-        ({"pipelines": ("common",), "text": "job", "since": at(5)}, "pipelines"),
-        ({"pipelines": ("common",)}, None),
-        ({"name": "job-1", "pipelines": ("common",)}, None),
+        ({}, Reach("time")),
+        ({"pipelines": ("common",)}, Reach("pipelines")),
+        ({"name": "job-1", "pipelines": ("common",)}, Reach("name")),
+        # The one with the fewest runs, which are searched to the end.
+        ({"pipelines": ("rare",), "labels": {"team": "a"}}, Reach("pipelines")),
+        ({"pipelines": ("common",), "labels": {"team": "b"}}, Reach("labels")),
+        ({"pipelines": ("common",), "owners": ("y", "z")}, Reach("owners")),
+        ({"pipelines": ("rare",), "text": "job"}, Reach("pipelines")),
+        ({"pipelines": ("common",), "kinds": ("FournosJob",), "since": at(5)}, Reach("pipelines")),
+        # The one whose first five reach furthest back: runs 0, 1, 2, 4 and 5 are of the cluster.
+        ({"kinds": ("FournosJob",), "targets": ("most",)}, Reach("targets", at(0))),
+        ({"kinds": ("FournosJob",), "text": "job"}, Reach("text", at(0))),
+        ({"text": "job"}, Reach("text", at(0))),
+        ({"text": "job", "since": at(3)}, Reach("text")),
+        ({"namespaces": tuple(map(str, range(17)))}, Reach("time", at(1))),
+        # Of two lists each is read as far as the one that ends first: x has 6, 3 and 0, y 4 and 1.
+        ({"owners": ("x", "y"), "kinds": ("FournosJob",)}, Reach("owners", at(0))),
     ],
     ids=str,
 )
-async def test_the_filter_that_leaves_the_fewest_runs_leads(
-    store: Store, filters: dict[str, Any], leading: str | None, monkeypatch: pytest.MonkeyPatch
+async def test_a_page_reaches_as_far_as_few_entries_do(
+    store: Store, filters: dict[str, Any], wanted: Reach, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pages, "_PROBED", 5)
-    monkeypatch.setattr(pages, "_PROBED_WITH_TEXT", 5)
+    bound(monkeypatch, 5, 6)
     for number in range(7):
         rare = number == 6
         fields = {"pipeline": "rare" if rare else "common", "owner": "xyz"[number % 3]}
-        await store.record(Record(a_run(number, **fields, labels={"team": "b" if rare else "a"})))
-    query = everything(**filters)
-    assert await store.database.read(lambda connection: reads.leading(connection, query)) == leading
+        target = "" if number == 3 else "most"
+        labels = {"team": "b" if rare else "a"}
+        run = a_run(number, **fields, target=target, labels=labels, submitted_at=at(number))
+        await store.record(Record(run))
+    query = Query(**{"namespaces": None, **filters})
+    assert await store.database.read(lambda connection: reads.reach(connection, query)) == wanted
 
 
-PLANS = {
-    "nothing": (everything(), "runs_time"),
-    "time": (everything(since=at(1), until=at(2)), "runs_time"),
-    "owner": (everything(owners=("a",)), "runs_owner"),
-    "owners": (everything(owners=("a", "b")), "runs_owner"),
-    "phase": (everything(phases=("a",)), "runs_phase"),
-    "target": (everything(targets=("a",)), "runs_target"),
-    "pipeline": (everything(pipelines=("a",)), "runs_pipeline"),
-    "fingerprint": (everything(fingerprints=("a",)), "runs_fingerprint"),
-    "kind": (everything(kinds=("a",)), "runs_kind"),
-    "namespace": (Query(namespaces=("a",)), "runs_namespace_uid"),
-    "name": (everything(name="a"), "runs_name"),
-    "uid": (everything(uid="a", name="b"), "runs_uid"),
-    "namespace's name": (everything(namespace="a"), "runs_namespace"),
-    "label": (everything(labels={"a": "b"}), "labels_value"),
-    "text": (everything(text="a"), "runs_text"),
-    "label and phase": (everything(labels={"a": "b"}, phases=("c",)), "labels_value"),
-    "owner and text": (everything(owners=("a",), text="b"), "runs_owner"),
-    "owner and text that leads": (everything(owners=("a",), text="b"), "runs_text", "text"),
-    "label and a phase that leads": (everything(labels={"a": "b"}, phases=("c",)), "runs_phase", "phases"),
-    "phase and owner": (everything(phases=("a", "b"), owners=("c",)), "runs_owner"),
-    "many namespaces": (Query(namespaces=tuple(map(str, range(500)))), "runs_time"),
-    "many namespaces, one owner": (
-        Query(namespaces=tuple(map(str, range(500))), owners=("a",)),
-        "runs_owner",
+async def test_a_page_without_enough_says_how_far_it_has_searched(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound(monkeypatch, 10, 10)
+    for number in range(25):
+        phase = "Running" if number >= 12 else "Failed"
+        await store.record(Record(a_run(number, submitted_at=at(number), owner="a", phase=phase)))
+    wanted = everything(text="job-2", limit=5)
+    first = await store.find(wanted)
+    assert [run.name for run in first.runs] == [f"job-{number}" for number in (24, 23, 22, 21, 20)]
+    assert first.cursor and first.searched_until is None, "it has all runs that it was asked for"
+    nothing = everything(text="nowhere")
+    page = await store.find(nothing)
+    assert (page.runs, page.searched_until) == ((), at(14))
+    page = await store.find(replace(nothing, cursor=page.cursor))
+    assert (page.runs, page.searched_until) == ((), at(3))
+    assert await store.find(replace(nothing, cursor=page.cursor)) == Page(())
+    two = everything(owners=("a",), phases=("Failed",))
+    page = await store.find(two)
+    assert [run.name for run in page.runs] == [f"job-{number}" for number in range(11, 0, -1)]
+    assert page.searched_until == at(1)
+    page = await store.find(replace(two, cursor=page.cursor))
+    assert [run.name for run in page.runs] == ["job-0"]
+    assert (page.cursor, page.searched_until) == ("", None)
+
+
+async def test_the_newest_of_a_query_is_found_beyond_a_page(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound(monkeypatch, 3, 3)
+    for number in range(20):
+        await store.record(Record(a_run(number, submitted_at=at(number))))
+    detail = await store.detail(everything(text="job-0"))
+    assert detail is not None and detail.run.name == "job-0"
+    assert await store.detail(everything(text="nowhere")) is None
+
+
+MANY = tuple(map(str, range(500)))
+PLANS: dict[str, tuple[Query, str, tuple[str, ...]]] = {
+    "nothing": (everything(), "runs_time", ()),
+    "time": (everything(since=at(1), until=at(2)), "runs_time", ()),
+    "owner": (everything(owners=("a",)), "runs_owner", ()),
+    "owners": (everything(owners=("a", "b")), "runs_owner", ()),
+    "phase": (everything(phases=("a",)), "runs_phase", ()),
+    "target": (everything(targets=("a",)), "runs_target", ()),
+    "pipeline": (everything(pipelines=("a",)), "runs_pipeline", ()),
+    "fingerprint": (everything(fingerprints=("a",)), "runs_fingerprint", ()),
+    "kind": (everything(kinds=("a",)), "runs_kind", ()),
+    "namespace": (Query(namespaces=("a",)), "runs_namespace_uid", ()),
+    "name": (everything(name="a"), "runs_name", ()),
+    "uid": (everything(uid="a", name="b"), "runs_uid", ("runs_name",)),
+    "namespace's name": (everything(namespace="a"), "runs_namespace", ()),
+    "label": (everything(labels={"a": "b"}), "labels_value", ()),
+    "labels": (everything(labels={"a": "b", "c": "d"}), "labels_value", ("labels_value",)),
+    "text": (everything(text="a"), "runs_text", ()),
+    "label and phase": (everything(labels={"a": "b"}, phases=("c",)), "labels_value", ("runs_phase",)),
+    "owner and text": (everything(owners=("a",), text="b"), "runs_owner", ("runs_text",)),
+    "phases and owner": (everything(phases=("a", "b"), owners=("c",)), "runs_owner", ("runs_phase",)),
+    "owner, phase and label": (
+        everything(owners=("a",), phases=("b",), labels={"a": "b"}),
+        "labels_value",
+        ("runs_owner", "runs_phase"),
     ),
+    "many namespaces": (Query(namespaces=MANY), "runs_time", ()),
+    "many namespaces, one owner": (Query(namespaces=MANY, owners=("a",)), "runs_owner", ()),
 }
+"""A query, the index of the filter that leads, and those of the others."""
+LEADING: dict[str, tuple[Query, str, tuple[str, ...]]] = {
+    "text": (everything(owners=("a",), text="b"), "runs_text", ("runs_owner",)),
+    "phases": (everything(labels={"a": "b"}, phases=("c",)), "runs_phase", ("labels_value",)),
+}
+"""The same of filters that lead where the first one leaves more runs."""
 
 
-async def plan(store: Store, query: Query, leading: str | None) -> list[str]:
-    statement = page_statement(query, "sqlite", leading)
-    assert statement is not None
+PLANNED = [*((one, "") for one in PLANS.values()), *((one, name) for name, one in LEADING.items())]
+
+
+async def plan(store: Store, query: Query, leading: str) -> list[str]:
+    """Returns the steps by which the database reads a page; `leading` "": the first filter that can lead."""
+    dialect = store.database.dialect
+    first = [leading, *Lists(query, dialect).leading(), "text" if query.text else "time"]
+    led = Choice(query, dialect).known() or Reach(next(filter(None, first)))
+    statement = page_statement(query, dialect, led)
+    explain = "EXPLAIN QUERY PLAN" if dialect == "sqlite" else "EXPLAIN"
     async with store.reading() as connection:
+        if dialect == "postgresql":
+            # Tables as small as these are read whole for the rows of a page.
+            await connection.execute(text("SET LOCAL enable_seqscan = off"))
         sql = statement.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
-        explained = await connection.execute(text(f"EXPLAIN QUERY PLAN {sql}".replace(":", r"\:")))
-        return [row.detail for row in explained]
+        explained = await connection.execute(text(f"{explain} {sql}".replace(":", r"\:").replace("%%", "%")))
+        return [row[-1] for row in explained]
 
 
 @pytest.mark.parametrize("continued", [False, True], ids=["first page", "next page"])
-@pytest.mark.parametrize("planned", PLANS.values(), ids=PLANS.keys())
+@pytest.mark.parametrize(
+    ("planned", "leading"), PLANNED, ids=[*PLANS, *(f"{name} leads" for name in LEADING)]
+)
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
 async def test_sqlite_reads_a_page_by_its_index(
-    tmp_path: Path, planned: tuple[Any, ...], continued: bool
+    store: Store, planned: tuple[Query, str, tuple[str, ...]], leading: str, continued: bool
 ) -> None:
-    query, index, *leading = planned
-    async with await Store.open(f"sqlite:///{tmp_path / 'history.db'}") as store:
-        if continued:
-            for number in range(2):
-                await store.record(Record(a_run(number)))
-            query = replace(query, cursor=(await store.find(everything(limit=1))).cursor)
-        steps = await plan(store, query, leading[0] if leading else None)
+    query, index, others = planned
+    if continued:
+        for number in range(2):
+            await store.record(Record(a_run(number)))
+        query = replace(query, cursor=(await store.find(everything(limit=1))).cursor)
+    require_sqlite(await plan(store, query, leading), index, others)
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+async def test_postgresql_reads_pages_by_their_indexes(store: Store) -> None:
+    await store.record(Record(a_run(labels={"a": "b"})))
+    columns = [column.name for column in runs.c if column.name not in ("id", "uid", "submitted_at")]
+    copies = f"""INSERT INTO runs (uid, submitted_at, {", ".join(columns)})
+        SELECT n, submitted_at + n, {", ".join(columns)} FROM runs, generate_series(1, 5000) AS n"""
+    async with store.writing() as connection:
+        await connection.execute(text(copies))
+        await connection.execute(
+            text("INSERT INTO labels SELECT id, 'c', 'd', submitted_at FROM runs WHERE id > 1")
+        )
+    async with store.database.autocommit() as connection:
+        await connection.execute(text("VACUUM ANALYZE"))
+    cursor = (await store.find(everything(limit=1))).cursor
+    for (query, index, others), leading in PLANNED:
+        for asked in (query, replace(query, cursor=cursor)):
+            require_postgresql(await plan(store, asked, leading), index, others)
+
+
+def require_sqlite(steps: list[str], index: str, others: tuple[str, ...]) -> None:
     keyed = next((number for number, step in enumerate(steps) if index in step), None)
     assert keyed is not None, steps
     walked = index in ("runs_time", "runs_text")
@@ -216,3 +313,19 @@ async def test_sqlite_reads_a_page_by_its_index(
     assert "TEMP B-TREE" not in steps[keyed + 1], steps
     whole = [step for step in steps if re.match(r"SCAN (runs|leading|labels)", step) and index not in step]
     assert whole == [], steps
+    for other in others:
+        key = "run_id" if other == "labels_value" else "id"
+        looked_up = re.compile(rf"SEARCH \w+ USING COVERING INDEX {other} \(.*submitted_at=\? AND {key}>\?")
+        assert any(map(looked_up.match, steps)), (other, steps)
+
+
+def require_postgresql(steps: list[str], index: str, others: tuple[str, ...]) -> None:
+    assert not any("Seq Scan" in step for step in steps), steps
+    assert any(re.search(rf"Index Only Scan (Backward )?using {index} on", step) for step in steps), steps
+    for other in others:
+        number = next(
+            (n for n, step in enumerate(steps) if f"Index Only Scan using {other} on" in step), None
+        )
+        assert number is not None, (other, steps)
+        # All of the index's columns find the one entry.
+        assert "submitted_at = " in steps[number + 1] and "id = " in steps[number + 1], steps

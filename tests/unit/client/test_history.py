@@ -11,7 +11,7 @@ import pytest
 from fournos.client import AsyncClient
 from fournos.client.errors import MissingError, NoHistoryError, NotAllowedError
 from fournos.client.history import AsyncHistory
-from fournos.history.records import Document
+from fournos.history.records import Document, Page
 from fournos.kube.auth import FixedIdentity, Proof
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials
@@ -49,6 +49,16 @@ async def test_runs_come_page_by_page_with_their_types() -> None:
             {"team": "x"},
         )
         assert query.since == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def test_a_page_that_found_nothing_yet_is_not_the_last_one() -> None:
+    async with stage() as here, history(here) as found:
+        here.reviews.may("ann", "list")
+        here.store.runs = [run("job-1")]
+        here.store.searched = [Page((), "further", datetime(2026, 1, 1, tzinfo=UTC))]
+        names = [one.name async for one in found.runs(text="job")]
+        assert names == ["job-1"]
+        assert [query.cursor for query in here.store.queries] == ["", "further"]
 
 
 async def test_one_run_its_documents_and_marks() -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, select
 
 from fournos.history.records import Detail, Document, Identity, Interval, Page, Query, Run
 from fournos.history.store import rows
-from fournos.history.store.pages import chosen, cursor_of, page_statement, probe
+from fournos.history.store.entries import cursor_of
+from fournos.history.store.pages import page_statement, require_valid
+from fournos.history.store.reach import Choice, Reach
 from fournos.history.store.schema import documents, runs, waits
 from fournos.history.store.text import unpack
 
@@ -24,15 +28,21 @@ _DOCUMENTS: Final = select(documents.c.name, documents.c.data).where(
 
 def find(connection: Connection, query: Query) -> Page:
     """Returns a page of the runs that match.  Raises StoreQueryError for a query that is not valid."""
-    found = _page(connection, query)
-    page = found[: query.limit]
-    more = cursor_of(page[-1].submitted_at, page[-1].id) if len(found) > query.limit else ""
-    return Page(tuple(map(rows.run_of, page)), more)
+    found, until = _page(connection, query)
+    shown = tuple(map(rows.run_of, found[: query.limit]))
+    if len(found) > query.limit:
+        last = found[query.limit - 1]
+        return Page(shown, cursor_of(last.submitted_at, last.id))
+    if until is None:
+        return Page(shown)
+    return Page(shown, cursor_of(until, 0), until if len(found) < query.limit else None)
 
 
 def detail(connection: Connection, query: Query, wanted: Iterable[Document]) -> Detail | None:
     """Returns the newest run that matches, with its ledger and these documents."""
-    found = _page(connection, query)
+    found, until = _page(connection, query)
+    while not found and until is not None:
+        found, until = _page(connection, replace(query, cursor=cursor_of(until, 0)))
     if not found:
         return None
     number = found[0].id
@@ -76,15 +86,21 @@ def batch(
     return found, list(map(rows.run_of, found))
 
 
-def leading(connection: Connection, query: Query) -> str | None:
-    """Returns the filter that leaves the fewest runs; None where the query alone decides."""
-    choice = probe(query, connection.dialect.name)
-    if choice is None:
-        return None
-    names, statement = choice
-    return chosen(query, names, connection.execute(statement).one())
+def reach(connection: Connection, query: Query) -> Reach:
+    """Returns by which filter the page is read, and how far it searches."""
+    choice = Choice(query, connection.dialect.name)
+    if (known := choice.known()) is not None:
+        return known
+    counts = choice.counts()
+    few = choice.fewest(connection.execute(counts).one()) if counts is not None else None
+    return few or choice.furthest(connection.execute(choice.ends()).one())
 
 
-def _page(connection: Connection, query: Query) -> Sequence[Row[Any]]:
-    page = page_statement(query, connection.dialect.name, leading(connection, query))
-    return () if page is None else connection.execute(page).all()
+def _page(connection: Connection, query: Query) -> tuple[Sequence[Row[Any]], datetime | None]:
+    """Returns the rows of a page and one more if there is one, and the time at which the search ended."""
+    dialect = connection.dialect.name
+    require_valid(query, dialect)
+    if query.namespaces == ():
+        return (), None
+    found = reach(connection, query)
+    return connection.execute(page_statement(query, dialect, found)).all(), found.until

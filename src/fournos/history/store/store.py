@@ -71,7 +71,10 @@ class Store:
         return await self.database.read(lambda connection: reads.get(connection, identity))
 
     async def find(self, query: Query) -> Page:
-        """Returns a page of the runs that match.  Raises StoreQueryError for a query that is not valid."""
+        """Returns a page of the runs that match; it may be empty and have a cursor (`Page.searched_until`).
+
+        Raises StoreQueryError for a query that is not valid.
+        """
         return await self.database.read(lambda connection: reads.find(connection, query))
 
     async def detail(self, query: Query, documents: Iterable[Document] = ()) -> Detail | None:

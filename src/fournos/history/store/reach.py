@@ -1,0 +1,110 @@
+"""By which filter a page is read, and how far it searches: a page costs about the same for any query.  Pure.
+
+A page is read by the list of one filter, the leading one; the others test its entries.  The filter with the
+fewest entries leads.  Where each has many, that one leads whose first entries reach furthest back, and the
+page searches no further than these: it ends where they end, with a cursor that goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import Select, func, literal, select
+
+from fournos.history.records import Query
+from fournos.history.store.entries import TEXT, TIME, Entries, Lists
+
+_FEW: Final = frozenset({"uid", "name"})
+"""Filters that leave few runs, whatever their value."""
+TESTED: Final = {"sqlite": 8_000, "postgresql": 4_000}
+"""Dialect → how often one page looks an entry up in another index at most: that takes some milliseconds."""
+COMPARED: Final = {"sqlite": 60_000, "postgresql": 40_000}
+"""Dialect → names that one page compares with a text at most: about ten milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How a page is read."""
+
+    leading: str
+    until: datetime | None = None
+    """Runs submitted before this time are not searched; None: all are."""
+
+
+class Choice:
+    """The choice of the leading filter, by one or two statements that count."""
+
+    def __init__(self, query: Query, dialect: str) -> None:
+        self._lists = Lists(query, dialect)
+        self._text = bool(query.text)
+        self._leading = self._lists.leading()
+        # An entry is looked up in the index of each filter that does not lead.
+        self._tested = max(1, TESTED[dialect] // max(1, self._lists.tests - 1))
+        self._compared = COMPARED[dialect]
+
+    def known(self) -> Reach | None:
+        """Returns the reach that needs no look at the database; None if it needs one."""
+        if not self._lists.tests:
+            return Reach(TIME)
+        if self._leading and (self._lists.tests == 1 or self._leading[0] in _FEW):
+            return Reach(self._leading[0])
+        return None
+
+    def counts(self) -> Select[Any] | None:
+        """Returns the statement of the numbers of entries, each up to a bound; None if no filter can lead."""
+        if not self._leading:
+            return None
+        return select(
+            *(sum(map(self._count, self._lists.entries(name)), literal(0)) for name in self._leading)
+        )
+
+    def fewest(self, counts: Sequence[int]) -> Reach | None:
+        """Returns the filter with the fewest entries; None if each has too many for one page."""
+        number = min(range(len(counts)), key=counts.__getitem__)
+        return Reach(self._leading[number]) if counts[number] < self._tested else None
+
+    def ends(self) -> Select[Any]:
+        """Returns the statement of the times at which the first entries of each list end."""
+        return select(*(self._end(one, skipped) for _, one, skipped in self._candidates()))
+
+    def furthest(self, ends: Sequence[datetime | None]) -> Reach:
+        """Returns the filter whose first entries reach furthest back."""
+        reached: dict[str, list[datetime | None]] = {}
+        for (name, _, _), end in zip(self._candidates(), ends, strict=True):
+            reached.setdefault(name, []).append(end)
+        # Of several lists each is read as far as the one that ends first.
+        latest = {name: max((end for end in each if end), default=None) for name, each in reached.items()}
+        known = {name: end for name, end in latest.items() if end is not None}
+        whole = next((name for name in latest if name not in known), None)
+        if whole is not None:
+            return Reach(whole)
+        leading = min(known, key=known.__getitem__)
+        return Reach(leading, known[leading])
+
+    def _candidates(self) -> list[tuple[str, Entries, int]]:
+        """Returns the lists, each with its filter and the entries of it that a page has room for."""
+        wanted = [(name, self._tested) for name in self._leading]
+        if self._text:
+            wanted.append((TEXT, self._compared))
+        found = []
+        for name, bound in wanted or [(TIME, self._tested)]:
+            lists = list(self._lists.entries(name))
+            found += [(name, one, bound // len(lists)) for one in lists]
+        return found
+
+    def _count(self, entries: Entries) -> Any:
+        some = select(literal(1)).select_from(entries.time.table).where(*entries.conditions)
+        return select(func.count()).select_from(some.limit(self._tested).subquery()).scalar_subquery()
+
+    def _end(self, entries: Entries, skipped: int) -> Any:
+        return (
+            select(entries.time)
+            .where(*entries.conditions)
+            .order_by(entries.time.desc(), entries.number.desc())
+            .offset(skipped)
+            .limit(1)
+            .scalar_subquery()
+        )
