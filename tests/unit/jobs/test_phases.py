@@ -10,7 +10,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.kube.resource import Obj
 from fournos.queueing.kinds import WORKLOAD
 from fournos.runtime.decision import Answer, Decision, EventRecord, Present, StepFailure
-from fournos.runtime.steps import Create, Delete, Patch
+from fournos.runtime.steps import Create, Patch
 from tests.unit.jobs.actors import NS
 from tests.unit.jobs.passes import (
     KEY,
@@ -243,4 +243,3 @@ def test_gpus_of_a_nested_job_must_be_on_its_cluster() -> None:
 def test_a_resolved_pending_job_does_not_begin_again() -> None:
     found = decided(a_job("Pending", lockOnly=True, cluster=None), workloads=())
     assert written(found, "phase") != ("Failed",)
-    assert Delete not in [type(one) for one in found.steps]

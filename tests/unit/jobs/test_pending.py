@@ -1,0 +1,399 @@
+"""A job in the queue, as tables: what it waits for, what it fails of, and how it claims its cluster."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from fournos.api.kinds import FOURNOS_JOB
+from fournos.jobs import names
+from fournos.kube.resource import Key, Obj, owner_reference
+from fournos.queueing.kinds import WORKLOAD, WORKLOAD_PRIORITY_CLASS
+from fournos.runtime.decision import (
+    Absent,
+    Answer,
+    Decision,
+    EventRecord,
+    LiveGet,
+    LiveList,
+    Present,
+    StepFailure,
+    Unknown,
+)
+from fournos.runtime.steps import Create, Patch
+from tests.unit.jobs.actors import NS
+from tests.unit.jobs.passes import (
+    GONE,
+    NOW,
+    a_job,
+    a_workload,
+    ago,
+    condition_of,
+    decided,
+    true,
+    written,
+)
+
+CLASS = LiveGet(WORKLOAD_PRIORITY_CLASS, Key("", "urgent"))
+WAITING = "Workload created, waiting for Kueue admission"
+
+
+def requested(**spec: Any) -> dict[str, Any]:
+    """Returns the Workload that a pending job with this spec gets, as the API server has it."""
+    (step,) = decided(a_job("Pending", **spec)).steps
+    assert isinstance(step, Create)
+    return {**step.body, "metadata": {**step.body["metadata"], "uid": "w-job", "resourceVersion": "3"}}
+
+
+def queued(*conditions: Any, cluster: str = "", status: Any = None, **spec: Any) -> dict[str, Any]:
+    """Returns that Workload with these conditions, admitted on the cluster if one is given."""
+    assigned = {"name": names.POD_SET, "flavors": {names.SLOT_RESOURCE: cluster} if cluster else {}}
+    admission = {"admission": {"clusterQueue": "cq", "podSetAssignments": [assigned]}} if conditions else {}
+    return {**requested(**spec), "status": {"conditions": list(conditions), **admission, **(status or {})}}
+
+
+def pending(*workloads: Obj, status: Any = None, meta: Any = None, **changes: Any) -> Decision:
+    known = {"answers", "failure", "priority_value", "prebuilt", "holders", "exclusive_holders"}
+    observed = {name: value for name, value in changes.items() if name in known}
+    spec = {name: value for name, value in changes.items() if name not in known}
+    return decided(a_job("Pending", status=status, meta=meta, **spec), workloads=workloads, **observed)
+
+
+# --- the Workload --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"), [({}, WAITING), ({"lockOnly": True}, "Cluster lock pending admission")]
+)
+def test_a_job_enters_the_queue(spec: Any, message: str) -> None:
+    found = pending(status={"retryAt": ago(1)}, **spec)
+    (step,) = found.steps
+    assert isinstance(step, Create) and (step.resource, step.body["metadata"]["name"]) == (WORKLOAD, "job")
+    assert written(found, "phase", "message", "retryAt") == ("Pending", message, None)
+    assert condition_of(found, "WorkloadAdmitted") == ("False", "Pending", message)
+    assert found.settled, "Kueue's answer is an event"
+
+
+def test_a_failed_attempt_is_not_queued_before_its_time() -> None:
+    at = (NOW + timedelta(seconds=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    early = pending(status={"retryAt": at})
+    assert early.steps == () and early.wake_at == NOW + timedelta(seconds=5)
+    assert written(early, "retryAt") == (at,)
+    assert pending(status={"retryAt": ago(0)}).steps
+
+
+def test_the_finalizer_of_the_attempt_before_goes_first() -> None:
+    (step,) = pending(meta={"finalizers": [names.FINALIZER]}).steps
+    assert isinstance(step, Patch) and step.resource == FOURNOS_JOB
+    assert step.body["metadata"]["finalizers"] in (None, [])
+
+
+def test_a_suspended_job_leaves_the_queue_and_comes_back() -> None:
+    text = "Suspended: set spec.suspend to false to queue the job"
+    held = pending(queued(), suspend=True)
+    assert held.steps == (GONE,) and written(held, "message") == (text,)
+    assert condition_of(held, "Suspended") == ("True", "Suspended", text)
+    resumed = pending(status={"conditions": [true("Suspended")]})
+    assert condition_of(resumed, "Suspended") == ("False", "Resumed", "") and resumed.steps
+
+
+# --- what Kueue answers --------------------------------------------------------------------------------
+
+SHORT = "couldn't assign flavors to pod set launcher: insufficient unused quota"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "changes", "reason", "message"),
+    [
+        (
+            ({"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": SHORT},),
+            {},
+            "Pending",
+            f"Waiting for admission: {SHORT}",
+        ),
+        (
+            (true("Evicted", "Preempted", "make room"),),
+            {},
+            "Preempted",
+            "Evicted by Kueue (Preempted): make room. Waiting to be admitted again",
+        ),
+        (
+            (true("Evicted", "Deactivated", "by hand"),),
+            {"active": False},
+            "Deactivated",
+            "Deactivated: by hand. Set spec.active to true on the Workload to queue it again",
+        ),
+    ],
+    ids=["no room", "evicted", "deactivated"],
+)
+def test_why_a_job_waits_is_that_of_its_workload(
+    conditions: Any, changes: Any, reason: str, message: str
+) -> None:
+    workload = queued(*conditions)
+    workload["spec"] = {**workload["spec"], **changes}
+    found = pending(workload)
+    assert written(found, "phase", "message") == ("Pending", message)
+    assert condition_of(found, "WorkloadAdmitted") == ("False", reason, message)
+    assert found.steps == ()
+
+
+def test_a_workload_that_kueue_has_not_seen_changes_no_message() -> None:
+    found = pending(queued(), status={"message": "before"})
+    assert written(found, "message") == ("before",) and "conditions" not in (found.status or {})
+
+
+def test_a_cluster_that_one_job_holds_alone_is_named_with_it() -> None:
+    text = "couldn't assign flavors to pod set launcher: insufficient quota for fournos/cluster-slot"
+    condition = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": text}
+    found = pending(queued(condition), holders=("other",), exclusive_holders=("other",))
+    expected = "Cluster cluster-1 is exclusively locked by job other, waiting for it to finish"
+    assert written(found, "message") == (expected,)
+
+
+# --- the claim -----------------------------------------------------------------------------------------
+
+ON = (true("QuotaReserved"), true("Admitted"))
+
+
+def test_a_job_claims_its_cluster_before_anything_is_made() -> None:
+    found = pending(queued(*ON, cluster="cluster-1"))
+    assert found.steps == ()
+    text = "Workload admitted, assigned to cluster cluster-1"
+    assert written(found, "phase", "message", "cluster", "attempt") == ("Admitted", text, "cluster-1", 1)
+    entry = {
+        "number": 1,
+        "cluster": "cluster-1",
+        "startedAt": ago(0),
+        "workload": "job",
+        "pipelineRun": "job",
+    }
+    assert written(found, "attempts") == ([entry],)
+    assigned = "Assigned to cluster cluster-1"
+    assert condition_of(found, "WorkloadAdmitted") == ("True", "Admitted", assigned)
+    assert found.events == (EventRecord("Normal", "Admitted", assigned),)
+
+
+def test_a_lock_claims_its_cluster_without_a_run() -> None:
+    found = pending(queued(*ON, cluster="cluster-1", lockOnly=True), lockOnly=True)
+    (attempts,) = written(found, "attempts")
+    assert written(found, "message") == ("Cluster lock held on cluster-1",)
+    assert "pipelineRun" not in attempts[0] and attempts[0]["workload"] == "job"
+
+
+def test_the_run_has_the_name_of_its_workload_unless_that_is_of_another_client() -> None:
+    def run_of(name: str) -> str:
+        workload = queued(*ON, cluster="cluster-1")
+        workload["metadata"]["name"] = name
+        live = LiveGet(WORKLOAD, Key(NS, name))
+        status = {"attempt": 1, "attempts": [{"number": 1, "outcome": "Failed"}]}
+        found = pending(workload, status=status, answers={live: Present(workload)})
+        (attempts,) = written(found, "attempts")
+        return str(attempts[-1]["pipelineRun"])
+
+    usual, other = names.attempt_names("job", 2, "u1")
+    assert [run_of(usual), run_of(other), run_of("theirs")] == [usual, other, usual]
+
+
+def test_an_admission_without_a_cluster_fails_the_job() -> None:
+    found = pending(queued(*ON))
+    text = "Workload admitted but no flavor assigned"
+    assert written(found, "phase", "message") == ("Failed", text) and found.steps == (GONE,)
+    detail = "Workload was admitted but no ResourceFlavor was assigned"
+    assert condition_of(found, "WorkloadAdmitted") == ("False", "NoFlavorAssigned", detail)
+
+
+# --- the limit of the wait -----------------------------------------------------------------------------
+
+
+def test_a_job_that_is_not_admitted_in_time_fails_with_what_it_waited_for() -> None:
+    def after(seconds: float) -> Decision:
+        status = {"phaseTimes": {"pending": ago(seconds)}, "message": "no room"}
+        return pending(queued(), status=status, timeouts={"pending": "1m"})
+
+    early = after(59)
+    assert early.steps == () and early.wake_at == NOW + timedelta(seconds=1)
+    due = after(60)
+    text = "Not admitted within spec.timeouts.pending (1m): no room"
+    assert written(due, "phase", "message") == ("Failed", text) and due.steps == (GONE,)
+    assert condition_of(due, "WorkloadAdmitted") == ("False", "PendingTimeout", text)
+
+
+# --- a Workload that cannot be made --------------------------------------------------------------------
+
+
+def refused(error: str, **job: Any) -> Decision:
+    step = Create(WORKLOAD, requested())
+    failure = StepFailure(step, error, "no", transient=False, count=1)
+    return pending(failure=failure, **job)
+
+
+@pytest.mark.parametrize("error", ["InvalidError", "ForeignObject"])
+def test_a_workload_that_is_refused_fails_the_job(error: str) -> None:
+    found = refused(error)
+    assert written(found, "phase", "message") == ("Failed", "Failed to create Workload: no")
+    detail = "Workload creation failed: no"
+    assert condition_of(found, "WorkloadAdmitted") == ("False", "WorkloadFailed", detail)
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "message"),
+    [
+        ("NoSuchResourceError", "KueueNotInstalled", "Waiting: Kueue is not installed"),
+        ("ForbiddenError", "Forbidden", "Waiting: the operator may not do this: no"),
+    ],
+)
+def test_a_workload_that_a_person_can_make_possible_is_waited_for(
+    error: str, reason: str, message: str
+) -> None:
+    found = refused(error)
+    assert written(found, "phase", "message") == ("Pending", message) and found.retry
+    assert condition_of(found, "WorkloadAdmitted") == ("False", reason, message)
+
+
+def test_a_later_attempt_gives_way_to_a_foreign_workload() -> None:
+    status = {"attempt": 1, "attempts": [{"number": 1, "outcome": "Failed"}]}
+    usual, other = names.attempt_names("job", 2, "u1")
+    step = Create(WORKLOAD, {"metadata": {"name": usual, "namespace": NS}})
+    failure = StepFailure(step, "ForeignObject", "taken", transient=False, count=1)
+    (again,) = pending(failure=failure, status=status).steps
+    assert isinstance(again, Create) and again.body["metadata"]["name"] == other
+
+
+# --- its priority class --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "message"),
+    [
+        (
+            Absent(),
+            "PriorityClassNotFound",
+            "Waiting: WorkloadPriorityClass 'urgent' not found; create it or submit without priority",
+        ),
+        (Absent(no_kind=True), "KueueNotInstalled", "Waiting: Kueue is not installed"),
+        (
+            Unknown("timeout"),
+            "PriorityClassUnknown",
+            "Waiting: cannot read WorkloadPriorityClass 'urgent': timeout",
+        ),
+    ],
+    ids=["missing", "no Kueue", "unknown"],
+)
+def test_a_priority_class_that_is_missing_is_waited_for(answer: Answer, reason: str, message: str) -> None:
+    found = pending(priority="urgent", answers={CLASS: answer})
+    assert written(found, "phase", "message") == ("Pending", message)
+    assert condition_of(found, "WorkloadAdmitted") == ("False", reason, message)
+    assert found.retry and found.steps == ()
+
+
+@pytest.mark.parametrize(
+    "known", [{"answers": {CLASS: Present({"value": 5})}}, {"priority_value": 5}], ids=["live", "cached"]
+)
+def test_a_workload_has_the_value_of_its_priority_class(known: Any) -> None:
+    (step,) = pending(priority="urgent", **known).steps
+    assert isinstance(step, Create)
+    assert (step.body["spec"]["priority"], step.body["spec"]["priorityClassRef"]["name"]) == (5, "urgent")
+
+
+# --- on the quota of an owner --------------------------------------------------------------------------
+
+PARENT = {"apiVersion": "workload.codeflare.dev/v1beta2", "kind": "AppWrapper", "name": "aw", "uid": "aw1"}
+OF_PARENT = LiveList(WORKLOAD, NS, "kueue.x-k8s.io/job-uid=aw1")
+
+
+def of_parent(*conditions: Any, usage: Any = None) -> Obj:
+    amounts = {"fournos/cluster-slot": "100"} if usage is None else usage
+    template = {"metadata": {"annotations": {"fournos.dev/component": "fournos.dev/v1/FournosJob/job"}}}
+    assigned = {"name": "p-0", "flavors": dict.fromkeys(amounts, "cluster-1"), "resourceUsage": amounts}
+    return {
+        "metadata": {
+            "name": "w-aw",
+            "namespace": NS,
+            "uid": "w-aw",
+            "ownerReferences": [{**PARENT, "controller": True}],
+        },
+        "spec": {"podSets": [{"name": "p-0", "template": template}]},
+        "status": {
+            "conditions": list(conditions),
+            "admission": {"clusterQueue": "cq", "podSetAssignments": [assigned]},
+        },
+    }
+
+
+def nested(answer: Answer) -> Decision:
+    return pending(meta={"ownerReferences": [{**PARENT, "controller": True}]}, answers={OF_PARENT: answer})
+
+
+def test_a_nested_job_gets_no_workload_and_claims_the_cluster_of_its_owner() -> None:
+    found = nested(Present((of_parent(*ON),)))
+    assert found.steps == () and written(found, "phase", "cluster") == ("Admitted", "cluster-1")
+    (attempts,) = written(found, "attempts")
+    assert (attempts[0]["workload"], attempts[0]["pipelineRun"]) == ("w-aw", "job")
+
+
+def test_a_nested_job_waits_for_its_owner() -> None:
+    found = nested(Present((of_parent(true("QuotaReserved")),)))
+    text = "Waiting for AppWrapper aw to be admitted"
+    assert written(found, "phase", "message") == ("Pending", text) and found.retry and found.steps == ()
+    assert condition_of(found, "WorkloadAdmitted") == ("False", "OwnerNotAdmitted", text)
+
+
+def test_a_nested_job_for_which_its_owner_has_no_slots_fails() -> None:
+    found = nested(Present((of_parent(*ON, usage={"cpu": "1"}),)))
+    text = "Runs on the quota of AppWrapper aw, which assigns no cluster: request fournos/cluster-slot there"
+    assert written(found, "phase", "message") == ("Failed", text)
+    assert condition_of(found, "WorkloadAdmitted") == ("False", "NoFlavorAssigned", text)
+
+
+def test_a_job_whose_owner_cannot_be_seen_gets_no_workload() -> None:
+    found = nested(Unknown("timeout"))
+    text = "Waiting: cannot read the Workload of its owner: timeout"
+    assert written(found, "phase", "message") == ("Pending", text) and found.retry and found.steps == ()
+    assert condition_of(found, "WorkloadAdmitted") == ("False", "OwnerUnknown", text)
+
+
+# --- on a worker: the Workload that MultiKueue has made ------------------------------------------------
+
+PREBUILT = {"labels": {"kueue.x-k8s.io/prebuilt-workload-name": "pre"}}
+LIVE = LiveGet(WORKLOAD, Key(NS, "pre"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (Absent(), "Waiting: its Workload 'pre' is not there"),
+        (Unknown("timeout"), "Waiting: its Workload 'pre' cannot be read"),
+    ],
+)
+def test_a_prebuilt_workload_that_is_missing_is_waited_for(answer: Answer, message: str) -> None:
+    found = pending(meta=PREBUILT, answers={LIVE: answer})
+    assert written(found, "phase", "message") == ("Pending", message) and found.retry and found.steps == ()
+    assert condition_of(found, "WorkloadAdmitted") == ("False", "PrebuiltMissing", message)
+
+
+def prebuilt(owner: Any) -> Obj:
+    base = a_workload(name="pre")
+    return {**base, "metadata": {**base["metadata"], "ownerReferences": [owner] if owner else []}}
+
+
+def test_a_prebuilt_workload_of_another_owner_fails_the_job_and_stays() -> None:
+    theirs = {**PARENT, "controller": True}
+    found = pending(meta=PREBUILT, answers={LIVE: Present(prebuilt(theirs))})
+    text = "Workload 'pre' belongs to AppWrapper aw"
+    assert written(found, "phase", "message") == ("Failed", text) and found.steps == ()
+    assert condition_of(found, "WorkloadAdmitted") == ("False", "PrebuiltTaken", text)
+
+
+@pytest.mark.parametrize("owner", [None, owner_reference(FOURNOS_JOB, a_job(""))], ids=["free", "ours"])
+def test_a_prebuilt_workload_that_only_the_cache_misses_is_waited_for(owner: Any) -> None:
+    found = pending(meta=PREBUILT, answers={LIVE: Present(prebuilt(owner))})
+    assert found == Decision(retry=True)
+
+
+def test_a_free_prebuilt_workload_is_taken_before_anything_else() -> None:
+    found = decided(a_job("", meta=PREBUILT, status={"resolved": None}), prebuilt=prebuilt(None))
+    (step,) = found.steps
+    assert isinstance(step, Patch) and (step.resource, step.key) == (WORKLOAD, Key(NS, "pre"))
+    assert step.body["metadata"]["ownerReferences"][0]["uid"] == "u1" and found.status is None
