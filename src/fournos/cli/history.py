@@ -17,11 +17,12 @@ from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.lazy import sub_app
 from fournos.cli.output import table
-from fournos.history.blobs import DirectoryBlobs
+from fournos.history.blobs import BlobsUsageError, open_blobs
 from fournos.history.records import PAGE_MAX, Query, Run
 from fournos.history.store_settings import StoreSettings
 
 if TYPE_CHECKING:
+    from fournos.history.blobs import Blobs
     from fournos.history.store import Store
 
 app = sub_app()
@@ -104,9 +105,8 @@ async def delete(
 
         found = await retention.erasable(store, query, kept=kept)
         if yes:
-            files = DirectoryBlobs(_settings().blobs)
             identities = [run.identity for run in found]
-            number = await retention.erase(store, files, identities, datetime.now(UTC))
+            number = await retention.erase(store, _blobs(), identities, datetime.now(UTC))
             cli.output.say(f"{number} runs are deleted")
             return
     if not found:
@@ -139,6 +139,13 @@ async def _store(*, writable: bool = True) -> AsyncIterator[Store]:
         async with await Store.open(settings.database_url, writable=writable) as store:
             yield store
     except StoreError as error:
+        raise Fail(str(error)) from error
+
+
+def _blobs() -> Blobs:
+    try:
+        return open_blobs(_settings().blob_place)
+    except BlobsUsageError as error:
         raise Fail(str(error)) from error
 
 

@@ -12,7 +12,7 @@ from fournos.api.durations import parse_duration
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.required import FOURNOS
 from fournos.history import metrics as store_metrics
-from fournos.history.blobs import Blobs, DirectoryBlobs
+from fournos.history.blobs import Blobs, BlobsUsageError, check_blobs, open_blobs
 from fournos.history.recorder import metrics as recorder_metrics
 from fournos.history.recorder.controller import name_of, recorder
 from fournos.history.recorder.journal import Journal
@@ -47,7 +47,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
 
     archive = DatabaseArchive(settings.database_url)
     journals = {resource.kind: (resource, Journal()) for resource in settings.resources()}
-    blobs = DirectoryBlobs(settings.blobs)
+    blobs = open_blobs(settings.blob_place)
 
     logs = _collector(settings, archive, blobs, clock, wake)
 
@@ -149,10 +149,16 @@ def _collector(
 
 
 async def verify(settings: HistorySettings, api: Client) -> list[str]:
-    """Raises UnsupportedError if the packages of the history are not installed."""
+    """Returns warnings about a bucket that does not answer.
+
+    Raises UnsupportedError if packages of the history are missing, or its bucket cannot be used as it is set.
+    """
     if find_spec("sqlalchemy") is None:
         raise UnsupportedError("the history needs packages that are missing: pip install 'fournos[history]'")
-    return []
+    try:
+        return await check_blobs(settings.blob_place)
+    except BlobsUsageError as error:
+        raise UnsupportedError(str(error)) from None
 
 
 PART = Part(

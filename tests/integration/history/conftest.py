@@ -1,4 +1,4 @@
-"""The store on both databases: a file of SQLite, and a real PostgreSQL."""
+"""Both databases, a file of SQLite and a real PostgreSQL; both stores of blobs, a directory and a real S3."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from devcluster.postgres import Postgres
+from fournos.history.blobs import Blobs, S3Location, open_blobs
 from fournos.history.store import Store
+from tests.integration.history.s3_server import WRITER, S3Server, credentials
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +34,38 @@ async def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 async def store(url: str) -> AsyncIterator[Store]:
     async with await Store.open(url) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    """A server for all tests of a process that need one."""
+    server = S3Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def s3_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The credentials that may do anything, in the environment."""
+    for name, value in credentials(WRITER).items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(params=["directory", "s3"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | S3Location:
+    """A place of blobs that is empty."""
+    if request.param == "directory":
+        return tmp_path / "blobs"
+    server: S3Server = request.getfixturevalue("s3_server")
+    request.getfixturevalue("s3_keys")
+    return server.place()
+
+
+@pytest.fixture
+def blobs(place: Path | S3Location) -> Blobs:
+    return open_blobs(place)
+
+
+async def keys_of(blobs: Blobs) -> list[str]:
+    """Returns the keys of all blobs."""
+    return sorted([one.key async for page in blobs.pages() for one in page])

@@ -14,7 +14,7 @@ from fournos.history.api.authorization import Authorizer
 from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
 from fournos.history.artifacts.rules import Limits
-from fournos.history.blobs import DirectoryBlobs
+from fournos.history.blobs import Blobs, BlobsUnavailableError
 from fournos.history.estimates.estimator import Estimator
 from fournos.history.store import Store, StoreQueryError, StoreUnavailableError
 from fournos.runtime.clock import SystemClock
@@ -24,7 +24,7 @@ from tests.unit.history.api.service import Reviews
 @asynccontextmanager
 async def served(
     store: Store,
-    blobs: DirectoryBlobs,
+    blobs: Blobs,
     reviews: Reviews,
     limits: Limits,
     *,
@@ -53,7 +53,7 @@ async def served(
         Authenticator(api, monotonic=lambda: 0.0),
         Authorizer(api, service.store, monotonic=lambda: 0.0),
         version="1",
-        unavailable=(StoreUnavailableError,),
+        unavailable=(StoreUnavailableError, BlobsUnavailableError),
         refused=(StoreQueryError,),
     )
     async with TestClient(TestServer(server.app())) as client:

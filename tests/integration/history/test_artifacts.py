@@ -1,4 +1,4 @@
-"""Artifacts over the API, on both databases and a directory of blobs: sent, replaced, refused, deleted."""
+"""Artifacts over the API, on both databases and both stores of blobs: sent, replaced, refused, deleted."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from io import BytesIO
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +14,14 @@ from aiohttp.test_utils import TestClient
 
 from fournos.history.artifacts.archive import CHUNK
 from fournos.history.artifacts.rules import Limits
-from fournos.history.blobs import DirectoryBlobs
+from fournos.history.blobs import Blobs
 from fournos.history.records import Identity, Record
 from fournos.history.store import Store
 from fournos.history.store.namespaces import namespaces
 from fournos.history.store.retention import Limits as Retention
 from fournos.history.store.retention import expire
 from tests.history import a_run, at, ended
+from tests.integration.history.conftest import keys_of
 from tests.integration.history.served import served
 from tests.unit.history.api.service import Reviews
 
@@ -32,8 +32,7 @@ RUN = "/api/v1/namespaces/perf/runs/job-1/artifacts"
 class Stage:
     client: TestClient[Any, Any]
     store: Store
-    blobs: DirectoryBlobs
-    folder: Path
+    blobs: Blobs
 
     async def send(self, path: str, content: bytes, **headers: str) -> tuple[int, Any]:
         given = {
@@ -50,22 +49,20 @@ class Stage:
             body = await (response.read() if path and response.status == 200 else response.json())
             return response.status, body, response.headers
 
-    def files(self) -> list[Path]:
-        return [one for one in self.folder.rglob("*") if one.is_file()]
+    async def files(self) -> list[str]:
+        return await keys_of(self.blobs)
 
 
 @pytest.fixture
-async def stage(store: Store, tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(store: Store, blobs: Blobs) -> AsyncIterator[Stage]:
     reviews = Reviews()
     reviews.may("ann", "get", "update", resource="runs/artifacts")
     reviews.may("ann", "delete", "get")
     run = a_run(1, identity=Identity("here", "perf", "uid-1"), namespace_uid="uid-perf")
     await store.record(Record(run))
-    blobs = DirectoryBlobs(tmp_path / "blobs")
-
     limits = Limits(files=3, bytes=10 * CHUNK)
     async with served(store, blobs, reviews, limits) as client:
-        yield Stage(client, store, blobs, tmp_path / "blobs")
+        yield Stage(client, store, blobs)
 
 
 async def test_a_file_of_several_chunks_comes_back_as_it_was_sent(stage: Stage) -> None:
@@ -83,12 +80,12 @@ async def test_the_same_file_again_is_stored_once_and_another_replaces_it(stage:
     first = await stage.send("log.txt", b"one")
     assert await stage.send("log.txt", b"one") == first
     await stage.send("copy.txt", b"one")
-    assert len(stage.files()) == 1
+    assert len(await stage.files()) == 1
     await stage.send("log.txt", b"two")
     assert (await stage.get("/log.txt"))[1] == b"two"
     assert (await stage.get("/copy.txt"))[1] == b"one"
     await stage.send("copy.txt", b"two")
-    assert len(stage.files()) == 1, "nothing refers to the first content any more"
+    assert len(await stage.files()) == 1, "nothing refers to the first content any more"
 
 
 async def test_an_empty_file(stage: Stage) -> None:
@@ -100,7 +97,7 @@ async def test_what_is_cut_or_altered_on_the_way_leaves_nothing(stage: Stage) ->
     status, body = await stage.send("x", b"data", **{"X-Content-SHA256": "0" * 64})
     assert (status, body["reason"]) == (422, "Invalid")
     assert "checksum" in body["message"]
-    assert not stage.files()
+    assert not await stage.files()
     assert (await stage.get())[1] == []
     assert (await stage.send("x", b"data", **{"X-Content-SHA256": "nonsense"}))[0] == 422
 
@@ -111,7 +108,7 @@ async def test_what_is_cut_or_altered_on_the_way_leaves_nothing(stage: Stage) ->
 async def test_a_path_that_is_not_plain_is_refused(stage: Stage, path: str) -> None:
     status, _ = await stage.send(path, b"x")
     assert status in (404, 422)
-    assert not stage.files()
+    assert not await stage.files()
 
 
 async def test_the_limits_of_a_run(stage: Stage) -> None:
@@ -140,7 +137,7 @@ async def test_a_file_that_is_too_large_is_refused_before_any_of_it_is_sent(stag
         answer = await reader.readuntil(b"\r\n")
     writer.close()
     assert answer.startswith(b"HTTP/1.1 422"), answer
-    assert not stage.files()
+    assert not await stage.files()
 
 
 async def test_they_go_with_their_run(stage: Stage) -> None:
@@ -149,7 +146,7 @@ async def test_they_go_with_their_run(stage: Stage) -> None:
         "/api/v1/namespaces/perf/runs/job-1", headers={"Authorization": "Bearer t-ann"}
     ) as response:
         assert response.status == 204
-    assert not stage.files()
+    assert not await stage.files()
     assert (await stage.get())[0] == 404
 
 
@@ -158,7 +155,7 @@ async def test_they_expire_with_their_run(stage: Stage) -> None:
     (run,) = [one async for one in stage.store.open_runs("here", "FournosJob")]
     await stage.store.record(Record(ended(run)))
     assert await expire(stage.store, stage.blobs, Retention(runs=0), at(10_000)) == 1
-    assert not stage.files()
+    assert not await stage.files()
 
 
 async def test_each_namespace_with_runs_is_found_once(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Logs in both databases and a directory of blobs: collected, read at any line, gone with their run."""
+"""Logs in both databases and both stores of blobs: collected, read at any line, gone with their run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from aiohttp.test_utils import TestClient
 from fournos.client.errors import NoLogError
 from fournos.client.history import AsyncHistory
 from fournos.history.artifacts.rules import Limits
-from fournos.history.blobs import DirectoryBlobs
+from fournos.history.blobs import Blobs
 from fournos.history.logs.collector import LogCollector
 from fournos.history.logs.limits import LogLimits
 from fournos.history.logs.models import Container
@@ -30,6 +29,7 @@ from fournos.kube.credentials import Credentials
 from fournos.kube.resource import Key
 from fournos.runtime.clock import SystemClock
 from tests.history import a_run, at, ended
+from tests.integration.history.conftest import keys_of
 from tests.integration.history.served import served
 from tests.unit.history.api.service import Reviews
 from tests.unit.history.logs.kubelet import Kubelet, container, until
@@ -45,7 +45,7 @@ class Stage:
     store: Store
     collector: LogCollector
     kubelet: Kubelet
-    folder: Path
+    blobs: Blobs
 
     def print(self, one: Container, *texts: str) -> None:
         self.kubelet.print(one, *texts)
@@ -67,15 +67,14 @@ class Stage:
         assert status == 200, page
         return [line["text"] for line in page["lines"]]
 
-    def files(self) -> list[Path]:
-        return [one for one in self.folder.rglob("*") if one.is_file()]
+    async def files(self) -> list[str]:
+        return await keys_of(self.blobs)
 
 
 @pytest.fixture
-async def stage(store: Store, tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(store: Store, blobs: Blobs) -> AsyncIterator[Stage]:
     reviews = Reviews()
     reviews.may("ann", "get", resource="runs/logs")
-    blobs, folder = DirectoryBlobs(tmp_path / "blobs"), tmp_path / "blobs"
 
     async def rows() -> LogRows:
         return LogRows(store)
@@ -84,7 +83,7 @@ async def stage(store: Store, tmp_path: Path) -> AsyncIterator[Stage]:
     await store.record(Record(a_run(1, identity=IDENTITY, namespace_uid="uid-perf", name="job-1")))
     task = asyncio.create_task(collector.run())
     async with served(store, blobs, reviews, Limits(), flush_logs=collector.flush) as client:
-        yield Stage(client, store, collector, Kubelet(), folder)
+        yield Stage(client, store, collector, Kubelet(), blobs)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -179,11 +178,11 @@ async def test_many_lines_are_read_by_the_chunks_that_hold_them(stage: Stage) ->
     number = 30_000
     stage.print(FETCH, *(f"line {one}" for one in range(1, number + 1)))
     await stage.end(FETCH)
-    assert len(stage.files()) > 3
+    assert len(await stage.files()) > 3
     for first in (1, 7_000, 15_000, number):
         assert (await stage.texts(f"?from={first}&limit=1")) == [f"line {first}"]
     assert await stage.texts("?from=14000&limit=3000") == [f"line {one}" for one in range(14_000, 17_000)]
-    sizes = sum(one.stat().st_size for one in stage.files())
+    sizes = sum([one.size async for page in stage.blobs.pages() for one in page])
     assert sizes < number * 8, "chunks are compressed"
 
 
@@ -198,14 +197,13 @@ async def test_rights_and_parameters(stage: Stage) -> None:
 async def test_logs_go_with_their_run(stage: Stage) -> None:
     stage.print(FETCH, "one")
     await stage.end(FETCH)
-    assert len(stage.files()) == 1
+    assert len(await stage.files()) == 1
     run = await stage.store.get(IDENTITY)
     assert run is not None
     await stage.store.record(Record(ended(run)))
-    blobs = DirectoryBlobs(stage.folder)
     limits = Retention(age=timedelta(days=1))
-    assert await expire(stage.store, blobs, limits, at(10**7)) == 1
-    assert not stage.files()
+    assert await expire(stage.store, stage.blobs, limits, at(10**7)) == 1
+    assert not await stage.files()
     assert await LogRows(stage.store).logs(IDENTITY) == []
 
 

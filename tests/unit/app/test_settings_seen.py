@@ -203,6 +203,10 @@ SEEN: dict[type[BaseSettings], dict[str, tuple[str, str]]] = {
         "kinds": (HISTORY, "test_a_controller_for_each_of_the_kinds"),
         "directory": (STORE, "test_the_directory_holds_the_database_and_the_blobs"),
         **dict.fromkeys(
+            ("blobs", "s3_endpoint", "s3_region", "s3_path_style", "s3_ca_file"),
+            (STORE, "test_the_blobs_are_in_a_bucket"),
+        ),
+        **dict.fromkeys(
             ("retention_days", "retention_runs", "retention_mb"), (STORE, "test_each_limit_can_be_set")
         ),
         "port": (API, "test_without_a_port_there_is_no_api"),

@@ -27,6 +27,7 @@ from fournos.history.api.own_job import AUDIENCE, own_job
 from fournos.history.api.parameters import read
 from fournos.history.api.routes import Call, Route
 from fournos.history.api.wire import adapter, body, etag
+from fournos.history.blobs import BlobsUnavailableError
 from fournos.kube.api import Api
 from fournos.runtime.decision import User
 from fournos.runtime.serving_certificate import ServingCertificate
@@ -146,8 +147,9 @@ class HistoryServer:
         except self._refused as error:
             return _refused(BadRequestError(str(error)))
         except self._unavailable as error:
-            # The message of a database driver may contain its address and user: only the log has it.
-            log.warning("the store of the history does not answer: %s", type(error).__name__)
+            # The message of a database driver may contain its address and user; that of the blobs does not.
+            shown = error if isinstance(error, BlobsUnavailableError) else type(error).__name__
+            log.warning("the store of the history does not answer: %s", shown)
             return _refused(UnavailableError("the store of the history does not answer", retry_after=5))
         except (asyncio.CancelledError, ConnectionError):
             raise

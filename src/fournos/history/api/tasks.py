@@ -14,6 +14,7 @@ from fournos.history.api.authorization import Authorizer
 from fournos.history.api.front_proxy import publish, read_front_proxy
 from fournos.history.api.server import HistoryServer
 from fournos.history.api.service import HistoryService
+from fournos.history.blobs import BlobsUnavailableError
 from fournos.history.settings import HistorySettings
 from fournos.history.store import StoreQueryError, StoreUnavailableError, StoreUsageError
 from fournos.kube.api import Api
@@ -81,7 +82,7 @@ async def _serve(
         Authorizer(api, service.store, monotonic=clock.monotonic),
         version=__version__,
         certificate=certificate,
-        unavailable=(StoreUnavailableError, StoreUsageError),
+        unavailable=(StoreUnavailableError, StoreUsageError, BlobsUnavailableError),
         refused=(StoreQueryError,),
     )
     await server.run(port=settings.port, authority=authority)

@@ -1,39 +1,20 @@
-"""Blobs of the history, such as chunks of logs and artifacts: bytes under a key.
-
-The database names each blob of a run before it is written (`Store.claim_blob`), so that none is left over.
-"""
+"""Blobs as files of a directory."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
-_PART: Final = r"[A-Za-z0-9][A-Za-z0-9._-]{0,126}"
-_KEY: Final = re.compile(rf"{_PART}(?:/{_PART}){{0,7}}")
+from fournos.history.blobs.blobs import PAGE, BlobKeyError, Listed, checked
+
 _UNFINISHED: Final = ".unfinished-"
 """Starts the name of a file that is being written; no key starts so."""
-
-
-class BlobKeyError(ValueError):
-    """The key is not one of up to eight names, divided by slashes, of letters, digits, `.`, `_` and `-`."""
-
-
-class Blobs(Protocol):
-    """Bytes by key.  A blob never changes: it is written once, read, and deleted."""
-
-    async def write(self, key: str, data: bytes) -> None:
-        """Stores the whole blob or nothing.  A blob of this key is replaced."""
-
-    async def read(self, key: str) -> bytes | None:
-        """Returns the blob; None if there is none of this key."""
-
-    async def delete(self, keys: Iterable[str]) -> None:
-        """Deletes the blobs; keys without one are no error."""
 
 
 class DirectoryBlobs:
@@ -51,18 +32,16 @@ class DirectoryBlobs:
     async def delete(self, keys: Iterable[str]) -> None:
         await asyncio.to_thread(self._delete, [self._path(key) for key in keys])
 
-    async def size(self) -> int:
-        """Returns the bytes of all blobs."""
-        return await asyncio.to_thread(lambda: sum(path.lstat().st_size for path in self._files()))
+    async def pages(self) -> AsyncIterator[Sequence[Listed]]:
+        found = self._listed()
+        while page := await asyncio.to_thread(lambda: list(islice(found, PAGE))):
+            yield page
 
     async def sweep(self) -> int:
-        """Deletes what writes that did not finish have left, at a start; returns the number of files."""
         return await asyncio.to_thread(self._sweep)
 
     def _path(self, key: str) -> Path:
-        if not _KEY.fullmatch(key):
-            raise BlobKeyError(f"{key!r} is no key of a blob")
-        path = self._root / key
+        path = self._root / checked(key)
         # A link in the directory must not lead out of it.
         if not path.parent.resolve().is_relative_to(self._root):
             raise BlobKeyError(f"{key!r} leads out of {self._root}")
@@ -98,6 +77,17 @@ class DirectoryBlobs:
                         (self._root / folder).rmdir()
                 except OSError:
                     break  # Other blobs are in it, or it is gone.
+
+    def _listed(self) -> Iterator[Listed]:
+        for path in self._files():
+            if path.name.startswith(_UNFINISHED):
+                continue
+            try:
+                found = path.lstat()
+            except FileNotFoundError:
+                continue  # It was deleted since.
+            key = path.relative_to(self._root).as_posix()
+            yield Listed(key, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))
 
     def _files(self) -> Iterable[Path]:
         for folder, _, names in os.walk(self._root):
