@@ -30,7 +30,7 @@ SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
 help: ## Show this text
 	@echo "Fournos: queue benchmark jobs, find them a cluster, run them there and report back."
 	@echo
-	@echo "First time?   make demo     a real local cluster, operator and history in it, a job followed to its end"
+	@echo "First time?   make demo     a real local cluster, operator and history in it, jobs to their end, and its page"
 	@echo "Changed code? make test     everything CI runs"
 	@echo
 	@awk -F ':.*## ' '/^##@/ {printf "%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / && !seen[$$1]++ {printf "  %-28s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,7 +43,7 @@ help: ## Show this text
 	@echo "           RELEASE_ARGS (release: --image, --images, --out)."
 
 ##@ Use it
-demo: $(STAMP) ## Local cluster + operator + history + sample jobs, followed to Succeeded (15 min cold, 90 s warm)
+demo: $(STAMP) ## Local cluster + operator + history + page + sample jobs (15 min cold, 100 s warm)
 	@$(PYTHON) -m dev.demo $(DEV_ARGS)
 
 dev-setup: $(STAMP) ## Local cluster with Tekton, Kueue, the CRDs and mock resources

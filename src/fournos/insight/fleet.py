@@ -45,7 +45,10 @@ class ClusterCard:
     namespace: str
     name: str
     health: str
-    """Valid, Missing, Invalid or Unreachable, as its kubeconfig is; Unknown before the first probe."""
+    """Valid, Missing, Invalid or Unreachable, as its kubeconfig is; Unknown before the first probe.
+
+    "" for a cluster that only Kueue's quota names: no FournosCluster describes it.
+    """
     problem: str
     """Why it cannot be reached, or why its GPUs could not be counted; "" if all is well."""
     version: str
@@ -60,7 +63,7 @@ class ClusterCard:
     @property
     def state(self) -> str:
         """One word for what counts most: its health, then a drain, then a lock."""
-        if self.health != "Valid":
+        if self.health not in ("Valid", ""):
             return self.health
         return self.drain or (f"Lock {self.lock.state.lower()}" if self.lock else "Open")
 
@@ -106,19 +109,36 @@ async def read(
 
 def cards(clusters: Iterable[Obj], happening: Overview) -> tuple[ClusterCard, ...]:
     """The clusters by name; numbers in names count as numbers."""
+    described = {name_of(one): one for one in clusters}
     lines = {one.name: one for one in happening.clusters}
     running: dict[str, list[JobLine]] = {}
     for job in happening.running:
         running.setdefault(job.cluster, []).append(job)
     return tuple(
-        _card(one, lines.get(name_of(one)), tuple(running.get(name_of(one), ())))
-        for one in sorted(clusters, key=_natural)
+        _card(described[name], lines.get(name), tuple(running.get(name, ())))
+        if name in described
+        else _kueue_card(lines[name], tuple(running.get(name, ())))
+        for name in sorted({*described, *lines}, key=_natural)
     )
 
 
-def _natural(cluster: Obj) -> list[tuple[int, str]]:
-    parts = re.findall(r"\d+|\D+", name_of(cluster))
+def _natural(name: str) -> list[tuple[int, str]]:
+    parts = re.findall(r"\d+|\D+", name)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
+
+
+def _kueue_card(line: ClusterLine, running: tuple[JobLine, ...]) -> ClusterCard:
+    return ClusterCard(
+        namespace="",
+        name=line.name,
+        health="",
+        problem="",
+        version="",
+        lock=Lock("Held", line.owner, running[0].since, "", (), ()) if line.owner else None,
+        drain="",
+        gpus=line.gpus,
+        running=running,
+    )
 
 
 def _card(cluster: Obj, line: ClusterLine | None, running: tuple[JobLine, ...]) -> ClusterCard:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.phase import HOLDING, TERMINAL
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import everywhere, queue_facts
+from fournos.insight.kueue_clusters import KueueCluster
+from fournos.insight.kueue_clusters import read as read_kueue_clusters
 from fournos.insight.queues import Queued, QueueEntry, entries
 from fournos.insight.source import Source, or_error
 from fournos.insight.values import (
@@ -105,6 +107,7 @@ async def read(
         jobs,
         () if isinstance(found, KubeError) else found.items,
         await _queued(source, namespace, jobs, now),
+        kueue=await read_kueue_clusters(source),
         most=most,
     )
 
@@ -136,9 +139,13 @@ def overview(
     clusters: Iterable[Obj],
     queued: Iterable[QueueEntry],
     *,
+    kueue: Iterable[KueueCluster] = (),
     most: int | None = None,
 ) -> Overview:
-    """Pure: `queued` are the entries of all queues, in their order."""
+    """Pure: `queued` are the entries of all queues, in their order.
+
+    `kueue`: the clusters of the quota.  They are shown where no FournosCluster describes them.
+    """
     running: list[JobLine] = []
     waiting: list[tuple[_Turn, str, Obj, QueueEntry | None]] = []
     holding: dict[str, list[Obj]] = {}
@@ -152,8 +159,11 @@ def overview(
             entry = places.get(key_of(job))
             waiting.append((_turn(job, entry), phase, job, entry))
     waiting.sort(key=itemgetter(0))
+    described = {name_of(one): one for one in clusters}
+    lines = [_cluster(one, holding.get(name, ())) for name, one in described.items()]
+    lines += [_kueue_cluster(one, holding.get(one.name, ())) for one in kueue if one.name not in described]
     return Overview(
-        tuple(_cluster(one, holding.get(name_of(one), ())) for one in sorted(clusters, key=name_of)),
+        tuple(sorted(lines, key=attrgetter("name"))),
         tuple(sorted(running, key=_age)),
         tuple(_job(job, phase, entry) for _, phase, job, entry in waiting[:most]),
         left_out=len(waiting[most:]) if most is not None else 0,
@@ -193,7 +203,6 @@ def _cluster(cluster: Obj, here: Sequence[Obj]) -> ClusterLine:
     spec, status = spec_of(cluster), status_of(cluster)
     lock = status.get("lock") or {}
     states = [status.get("kubeconfigStatus"), lock.get("state"), "draining" if spec.get("drain") else ""]
-    used = _used(here)
     total: dict[str, int] = {}
     for gpu in (status.get("hardware") or {}).get("gpus") or ():
         name = str(gpu.get("shortName") or gpu.get("model"))
@@ -202,9 +211,25 @@ def _cluster(cluster: Obj, here: Sequence[Obj]) -> ClusterLine:
         name=name_of(cluster),
         state=", ".join(str(one) for one in states if one) or "-",
         owner=str(spec.get("owner") or ""),
-        gpus=tuple(Gpus(name, used.get(name, 0), total.get(name, 0)) for name in sorted({*total, *used})),
+        gpus=_gpus(total, here),
         jobs=len(here),
     )
+
+
+def _kueue_cluster(cluster: KueueCluster, here: Sequence[Obj]) -> ClusterLine:
+    """An exclusive job is the lock of a cluster that has no FournosCluster."""
+    owner = next((str(spec_of(job).get("owner") or "") for job in here if _exclusive(job)), "")
+    state = ", ".join(one for one in (cluster.closed, "Held" if owner else "") if one)
+    return ClusterLine(cluster.name, state or "-", owner, _gpus(cluster.gpus, here), len(here))
+
+
+def _exclusive(job: Obj) -> bool:
+    return spec_of(job).get("exclusive") is not False
+
+
+def _gpus(total: Mapping[str, int], here: Iterable[Obj]) -> tuple[Gpus, ...]:
+    used = _used(here)
+    return tuple(Gpus(name, used.get(name, 0), total.get(name, 0)) for name in sorted({*total, *used}))
 
 
 def _used(jobs: Iterable[Obj]) -> Mapping[str, int]:

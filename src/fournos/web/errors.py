@@ -49,7 +49,7 @@ class LoginNeededError(PageError):
 
 
 _FORBIDDEN = "You may not see this"
-_ASK = "Ask an administrator of the cluster for the right, or log in with an account that has it."
+ASK = "Ask an administrator of the cluster for the right, or log in with an account that has it."
 _AWAY = "The API server does not answer"
 _AGAIN = "Nothing was lost. Try again in a few seconds."
 
@@ -60,7 +60,7 @@ def page_error(error: Exception) -> PageError | None:
         case PageError():
             return error
         case kube.ForbiddenError() | NotAllowedError():
-            return PageError(403, _FORBIDDEN, error.message, _ASK)
+            return PageError(403, _FORBIDDEN, error.message, ASK)
         case kube.NotFoundError() | kube.GoneError():
             return PageError(
                 404, "Not here", error.message, "It may have been deleted; see the list of all jobs."

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Protocol
 
 from aiohttp import web
 
@@ -37,10 +37,16 @@ class Options:
     owner: str = ""
 
 
+class Login(Protocol):
+    """Makes what admits the person."""
+
+    def __call__(self, viewer: Viewer, *, path: str) -> Loopback: ...
+
+
 async def serve(
-    api: Api, options: Options, opened: Callable[[str], None], *, login: type[Loopback] = Loopback
+    api: Api, options: Options, opened: Callable[[str], None], *, login: Login = Loopback
 ) -> None:
-    """Serves until cancelled.  `opened` is called once with the address to open.  `login` admits the person.
+    """Serves until cancelled.  `opened` is called once with the address to open.
 
     Raises KubeError if the API server does not answer, and OSError if the port is in use.
     """

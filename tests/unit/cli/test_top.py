@@ -150,7 +150,7 @@ def terminal() -> Iterator[Terminal]:
 
 
 def test_keys_sort_filter_scroll_and_quit(terminal: Terminal) -> None:
-    terminal.until(r"1 cluster .* by time")
+    terminal.until(r"2 clusters .* by time")
     terminal.until("bench/nightly")
     terminal.send("s")
     terminal.until("by owner")

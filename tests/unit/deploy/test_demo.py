@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dev import history, resources
-from dev.demo import SLOW
+from dev.demo_jobs import SLOW
 from fournos.history.results.check import check
 from fournos.history.results.models import Kpi
 

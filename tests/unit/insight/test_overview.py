@@ -10,7 +10,7 @@ from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.insight.overview import EXPLAINED, Gpus, overview, read
 from fournos.insight.queues import QueueEntry
 from fournos.kube.errors import ForbiddenError
-from fournos.queueing.kinds import LOCAL_QUEUE, WORKLOAD
+from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, WORKLOAD
 from tests.unit.cli.objects import NOW, NS, ago, job, workload
 from tests.unit.cli.test_explain import world
 from tests.unit.cli.test_queue import controlled
@@ -109,7 +109,7 @@ async def test_it_is_read_from_a_source_with_the_reason_of_each() -> None:
     )
     api.add(FOURNOS_CLUSTER, cluster())
     found = await read(api, NS, "hearth", NOW)
-    assert [one.name for one in found.clusters] == ["cluster-1"]
+    assert [one.name for one in found.clusters] == ["cluster-1", "cluster-2"]
     assert [one.name for one in found.running] == ["holder"]
     (waiting,) = found.waiting
     assert waiting.place == 1
@@ -119,7 +119,7 @@ async def test_it_is_read_from_a_source_with_the_reason_of_each() -> None:
 
 async def test_what_may_not_be_read_is_left_out() -> None:
     api = controlled(world(job("one", "Pending", status={"message": "told"}), workload("one")))
-    for resource in (FOURNOS_CLUSTER, WORKLOAD, LOCAL_QUEUE):
+    for resource in (FOURNOS_CLUSTER, WORKLOAD, LOCAL_QUEUE, CLUSTER_QUEUE):
         api.fails["*", resource] = ForbiddenError("no", status=403)
     found = await read(api, NS, "hearth", NOW)
     assert found.clusters == ()
@@ -154,3 +154,33 @@ async def test_the_first_of_the_queue_are_shown_and_the_others_counted() -> None
     assert [one.name for one in whole.waiting] == [*names, "unqueued"]
     assert whole.left_out == 0
     assert set(whole.as_data()) == {"clusters", "running", "waiting"}
+
+
+async def test_clusters_of_the_quota_stand_beside_those_that_hearth_describes() -> None:
+    api = world(running("one", 2), cluster("cluster-1", ("a100", 16)))
+    found = await read(api, NS, "hearth", NOW)
+    assert [(one.name, one.state, one.gpus) for one in found.clusters] == [
+        ("cluster-1", "Valid", (Gpus("a100", 2, 16),)),
+        ("cluster-2", "-", (Gpus("a100", 0, 8),)),
+    ]
+
+
+async def test_an_exclusive_job_is_the_lock_of_a_cluster_that_only_the_quota_names() -> None:
+    lock = job("lock", "Admitted", spec={"owner": "ann", "lockOnly": True}, status={"cluster": "cluster-2"})
+    shared = job(
+        "one",
+        "Running",
+        spec={"exclusive": False, "owner": "ben", "hardware": {"gpuType": "a100", "gpuCount": 2}},
+        status={"cluster": "cluster-1"},
+    )
+    found = await read(world(lock, shared), NS, "hearth", NOW)
+    assert [(one.name, one.state, one.owner) for one in found.clusters] == [
+        ("cluster-1", "-", ""),
+        ("cluster-2", "Held", "ann"),
+    ]
+
+
+async def test_quota_that_may_not_be_read_names_no_clusters() -> None:
+    api = world()
+    api.fails["*", CLUSTER_QUEUE] = ForbiddenError("no", status=403)
+    assert (await read(api, NS, "hearth", NOW)).clusters == ()

@@ -9,18 +9,23 @@ from fournos.api.kinds import FOURNOS_CLUSTER
 from fournos.client.clusters import AsyncCluster
 from fournos.insight import fleet
 from fournos.kube.resource import Key
+from fournos.web.errors import ASK, PageError
 from fournos.web.routes import Action, Call, Done, Page
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
     site, name = call.site, call.path["name"]
     where = site.clusters_namespace
-    cluster = await call.viewer.source.get(FOURNOS_CLUSTER, Key(where, name))
     found = await fleet.read(call.viewer.source, site.jobs_namespace, where, call.now)
-    card = next(one for one in found.clusters if one.name == name)
+    card = next((one for one in found.clusters if one.name == name), None)
+    cluster = None
+    if card is None or card.health:  # otherwise only Kueue's quota names it
+        cluster = await call.viewer.source.get(FOURNOS_CLUSTER, Key(where, name))
+    if card is None:
+        raise PageError(403, "You may not see this", "You may not list the clusters.", ASK)
     return {
         "card": card,
-        "details": fleet.details(cluster),
+        "details": fleet.details(cluster) if cluster else None,
         "waiting": [job for job in found.now.waiting if job.cluster == name],
         "may": await call.viewer.rights.may("patch", FOURNOS_CLUSTER, where, name=name),
         "owner": call.viewer.client.owner,

@@ -39,7 +39,7 @@
     ctx.restore();
   }
 
-  function said(given, label, text, idx) {
+  function reading(given, label, text, idx) {
     const found = given.series.filter(({ y }) => y[idx] != null).map(({ name, y }) => `${name}: ${text(y[idx])}`);
     return [`${label(given.x[idx])} ${given.xTitle}`.trim(), ...found].join(" · ");
   }
@@ -59,6 +59,7 @@
       ...(given.dots ? { paths: () => null } : {}),
     }));
     const label = (value) => (given.labels.length ? given.labels[Math.round(value)] ?? "" : text(value));
+    const oneDay = new Set(given.labels.map((one) => one.split(" ")[0])).size === 1;
     const values = element.parentElement.querySelector(".values");
     const height = element.clientHeight;
     element.replaceChildren();
@@ -66,11 +67,12 @@
       {
         width: element.clientWidth,
         height,
+        padding: [null, given.labels.length ? 32 : null, null, null], // half of the last label
         legend: { show: false },
         scales: { x: { time: false } },
         hooks: {
           drawClear: [(plot) => below(plot, given, colour)],
-          setCursor: [({ cursor: { idx } }) => { values.textContent = idx == null ? "" : said(given, label, text, idx); }],
+          setCursor: [({ cursor: { idx } }) => { values.textContent = idx == null ? "" : reading(given, label, text, idx); }],
         },
         series: [{}, ...series],
         axes: [
@@ -78,8 +80,8 @@
             ...axis,
             ...(given.xTitle ? { label: given.xTitle, labelSize: 20 } : {}),
             ...(given.labels.length ? { space: 80 } : {}),
-            // Of a time only the date: the legend has all of it.
-            values: (_, found) => found.map((value) => label(value).split(" ")[0]),
+            // Of a time only the date, or within one day only the hour: the legend has all of it.
+            values: (_, found) => found.map((value) => label(value).split(" ").at(oneDay ? -1 : 0)),
           },
           { ...axis, label: given.yTitle, labelSize: 20, size: 64 },
         ],

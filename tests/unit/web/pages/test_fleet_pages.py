@@ -11,6 +11,7 @@ from fournos.web.pages import cluster, fleet, queue
 from fournos.web.routes import Action, Done
 from tests.unit.cli.api import Api
 from tests.unit.cli.objects import ago, job
+from tests.unit.cli.test_explain import world
 from tests.unit.insight.test_overview import cluster as cluster_object
 from tests.unit.insight.test_overview import running
 from tests.unit.insight.test_queue_board import waiting
@@ -41,6 +42,20 @@ async def test_the_fleet_has_gpus_lock_and_jobs_of_each_cluster() -> None:
 async def test_an_empty_fleet_teaches() -> None:
     found = text(await shown(fleet.PAGE, call(Api())))
     assert "No clusters yet" in found and "fournos submit --help" in found
+
+
+async def test_a_fleet_without_hearth_has_the_clusters_of_the_quota() -> None:
+    lock = job("lock", "Admitted", spec={"owner": "ann", "lockOnly": True}, status={"cluster": "cluster-2"})
+    found = text(await shown(fleet.PAGE, call(world(lock))))
+    assert "2 clusters, 2 of 16 GPUs used, 1 running" in found
+    assert "cluster-2 Lock held" in found and "Held by ann , without an end" in found
+
+
+async def test_a_cluster_of_the_quota_alone_has_a_page_without_actions() -> None:
+    lock = job("lock", "Admitted", spec={"owner": "ann", "lockOnly": True}, status={"cluster": "cluster-2"})
+    html = await shown(cluster.PAGE, call(world(lock), path={"name": "cluster-2"}))
+    assert "<form" not in html and "Only Kueue's quota names this cluster" in text(html)
+    assert "Held by ann" in text(html) and 'href="/jobs/' in html
 
 
 async def test_markup_in_names_and_owners_is_text() -> None:
