@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from dev import appwrapper, demo, image, setup
+from dev import appwrapper, demo, demo_jobs, image, setup
 from dev.engine import Engine, find_engine
 from dev.setup import Where
 from devcluster import DevclusterError, imagebuild, native, system
@@ -164,11 +164,13 @@ def nothing_native(programs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_with_kind_nothing_native_is_built(nothing_native: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     where = Where(cluster="k", provider="kind")
 
-    async def submit(*arguments: Any) -> list[dict[str, Any]]:
-        return [{"metadata": {"name": name}, "status": {"phase": "Succeeded"}} for name in "abc"]
+    async def run_jobs(*arguments: Any) -> tuple[demo_jobs.Ran, list[dict[str, Any]]]:
+        jobs = [{"metadata": {"name": name}, "status": {"phase": "Succeeded"}} for name in "abc"]
+        return demo_jobs.Ran("a", "b", ("c",)), jobs
 
     monkeypatch.setattr(demo.operator, "deploy", lambda *arguments, **options: None)
-    monkeypatch.setattr(demo, "_submit", submit)
+    monkeypatch.setattr(demo_jobs, "run", run_jobs)
+    monkeypatch.setattr(demo.page, "deploy", lambda *arguments: "http://127.0.0.1:1/open/token")
     assert demo.run(where, QUIET) == 0
     built = [words[3] for words in fake.calls(nothing_native) if words[1] == "build"]
     assert sorted(tag.split(":")[0] for tag in built) == [
