@@ -13,8 +13,7 @@ from fournos.jobs.build import slots_and_gpus
 from fournos.jobs.settings import JobSettings
 from fournos.jobs.status import StatusDraft
 from fournos.jobs.template import Template
-from fournos.kube.resource import Key, Obj, newest, uid_of
-from fournos.queueing.state import QueueState, view
+from fournos.kube.resource import Key, Obj, is_terminating, newest, uid_of
 from fournos.runtime.context import PassContext
 from fournos.runtime.decision import Facts
 
@@ -45,7 +44,10 @@ class Observed:
     priority_value: int | None = None
     """The value of the WorkloadPriorityClass `spec.priority`, if the cache holds the class."""
     holders: tuple[str, ...] = ()
-    """Names of other jobs that occupy the requested cluster."""
+    """Names of other jobs that occupy the requested cluster.
+
+    This and the next three fields are observed for a Pending job only.
+    """
     exclusive_holders: tuple[str, ...] = ()
     """The holders that occupy the cluster exclusively."""
     may_name_holder: bool = True
@@ -67,9 +69,12 @@ class Context(PassContext):
     settings: JobSettings
     template: Template
     draft: StatusDraft = field(init=False)
+    workload: Obj | None = field(init=False)
+    """The newest Workload of the job that is not being deleted, or None."""
 
     def __post_init__(self) -> None:
         self.draft = StatusDraft(self.observed.job, self.now)
+        self.workload = newest(w for w in self.observed.workloads if not is_terminating(w))
 
     # --- the job ---
 
@@ -113,12 +118,6 @@ class Context(PassContext):
         possible = names.attempt_names(self.name, max(1, self.draft.attempt), uid_of(self.job))
         written = self.draft.last_attempt.pipeline_run
         return written if written in possible else possible[0]
-
-    @property
-    def workload(self) -> Obj | None:
-        """The newest Workload of the job that is not being deleted, or None."""
-        alive = [w for w in self.observed.workloads if view(w).state is not QueueState.GONE]
-        return newest(alive)
 
 
 def succeeded_condition(run: Obj) -> Obj:

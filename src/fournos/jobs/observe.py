@@ -84,7 +84,7 @@ class Observer:
     def __init__(self, settings: JobSettings) -> None:
         self._settings = settings
         self._specs: dict[str, tuple[int, FournosJobSpec, str]] = {}
-        self._names: dict[Resource, tuple[int, frozenset[str]]] = {}
+        self._names: dict[Callable[[Obj], Iterable[str]], tuple[int, frozenset[str]]] = {}
 
     def __call__(self, caches: Caches, key: Key) -> Observed | None:
         job = caches[FOURNOS_JOB].get(key)
@@ -94,7 +94,9 @@ class Observer:
         uid, prebuilt = uid_of(job), prebuilt_name(job)
         owned_jobs = tuple(one for one in caches[JOB].by(OWNER, uid) if _resolves(one, key.name))
         priority = caches[WORKLOAD_PRIORITY_CLASS].get(Key("", spec.priority)) if spec.priority else None
-        holders = self._holders(caches, spec.cluster, but=key)
+        # Only the message of a queued job names the holders of its cluster, of which there may be a hundred.
+        queued = (job.get("status") or {}).get("phase") == "Pending"
+        holders = self._holders(caches, spec.cluster, but=key) if queued else []
         exclusive = tuple(name for name, alone in holders if alone)
         flavors = self._of_all(caches, RESOURCE_FLAVOR, _flavor_name)
         return Observed(
@@ -108,13 +110,13 @@ class Observer:
             resolve_jobs=owned_jobs or self._ownerless_resolve_jobs(caches, key),
             pipeline=caches[PIPELINE].get(Key(key.namespace, spec.pipeline)),
             flavors=flavors,
-            checks=any(queue["checked"] for queue in caches[CLUSTER_QUEUE]),
+            checks=bool(self._of_all(caches, CLUSTER_QUEUE, _checked_queue)),
             gpu_resources=self._of_all(caches, CLUSTER_QUEUE, self._gpu_names),
             priority_value=int(priority["value"]) if priority else None,
             holders=tuple(name for name, _ in holders),
             exclusive_holders=exclusive,
             may_name_holder=not exclusive or self._may_name(caches, exclusive[0], job),
-            all_locked=not spec.cluster and self._all_locked(caches, flavors),
+            all_locked=queued and not spec.cluster and self._all_locked(caches, flavors),
         )
 
     def _spec(self, job: Obj) -> tuple[FournosJobSpec, str]:
@@ -150,10 +152,10 @@ class Observer:
         Computed once per change of the cache, not once per pass.
         """
         store = caches[resource]
-        found = self._names.get(resource)
+        found = self._names.get(names_in)
         if found is None or found[0] != store.revision:
             gathered = frozenset(name for obj in store for name in names_in(obj))
-            found = self._names[resource] = (store.revision, gathered)
+            found = self._names[names_in] = (store.revision, gathered)
         return found[1]
 
     def _gpu_names(self, queue: Obj) -> Iterable[str]:
@@ -205,6 +207,10 @@ def _exclusive(job: Obj) -> bool:
 
 def _flavor_name(flavor: Obj) -> Iterable[str]:
     return (flavor["metadata"]["name"],)
+
+
+def _checked_queue(queue: Obj) -> Iterable[str]:
+    return (queue["metadata"]["name"],) if queue["checked"] else ()
 
 
 # --- event mapping: which keys a change enqueues -----------------------------------------------------

@@ -20,6 +20,10 @@ _PHASE_TIME = {
 }
 
 
+_EMPTY = FournosJobStatus()
+"""What is read of a field that is absent."""
+
+
 class StatusDraft(Draft):
     """A copy of a FournosJob's status with the changes and events of this pass."""
 
@@ -33,6 +37,8 @@ class StatusDraft(Draft):
 
     def _read(self, name: str) -> FournosJobStatus:
         value = self._status.get(name)
+        if value is None:
+            return _EMPTY
         found = self._parsed.get(name)
         if found is None or found[0] is not value:  # a changed field is a new object
             found = self._parsed[name] = (value, read(FournosJobStatus, self._status, name))

@@ -53,6 +53,24 @@ async def test_the_reported_holder_is_the_present_one() -> None:
     assert (phase(server), status(server)["message"]) == ("Pending", expected)
 
 
+async def test_a_job_for_any_cluster_reports_that_all_are_locked() -> None:
+    def setup(server: Server) -> None:
+        submit(server, "first", cluster="cluster-1")
+        submit(server, "second", cluster="cluster-2")
+
+    def submit_shared(server: Server) -> None:
+        submit(server, cluster=None, exclusive=False, hardware={"gpuType": "a100", "gpuCount": 2})
+
+    def end_second(server: Server) -> None:
+        expected = "All eligible clusters are exclusively locked, waiting for availability"
+        assert (phase(server), status(server)["message"]) == ("Pending", expected)
+        server.patch(FOURNOS_JOB, Key(NS, "second"), {"spec": {"shutdown": "Terminate"}})
+
+    tekton = Tekton(endless={"first", "second"})
+    server = await finished(setup, tekton=tekton, script=[submit_shared, end_second])
+    assert (phase(server), status(server)["cluster"]) == ("Succeeded", "cluster-2")
+
+
 async def test_a_long_queue_is_not_written_again_for_every_job_that_ends() -> None:
     def setup(server: Server) -> None:
         submit(server, "first")
