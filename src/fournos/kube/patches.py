@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Final, TypeGuard
+
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+_LISTS: Final = frozenset({list, tuple})
+
+
+def _is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
+    """True for a JSON object.  The types of most values are known: a check for a Mapping is slow."""
+    kind = type(value)
+    return kind is dict or (not (kind in _SCALARS or kind in _LISTS) and isinstance(value, Mapping))
 
 
 def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
@@ -13,7 +22,7 @@ def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any
         before = old.get(key)
         if value is None or value is before:  # most parts of a status are the cached objects themselves
             continue
-        if isinstance(value, Mapping) and isinstance(before, Mapping):
+        if _is_object(value) and _is_object(before):
             changes = merge_patch(before, value)
             if changes:
                 patch[key] = changes
@@ -34,7 +43,7 @@ def _operations(target: Mapping[str, Any], patch: Mapping[str, Any], at: str) ->
         if wanted is None:
             if key in target:
                 yield {"op": "remove", "path": path}
-        elif isinstance(wanted, Mapping) and isinstance(found, Mapping):
+        elif _is_object(wanted) and _is_object(found):
             yield from _operations(found, wanted, path)
         else:
             value = without_null(wanted, in_lists=False)
@@ -47,9 +56,11 @@ def without_null(value: Any, *, in_lists: bool = True) -> Any:
 
     `in_lists=False` keeps lists unchanged; this is how a merge patch applies to an absent value.
     """
-    if isinstance(value, Mapping):
+    if _is_object(value):
         return {
-            key: without_null(inner, in_lists=in_lists) for key, inner in value.items() if inner is not None
+            key: inner if type(inner) in _SCALARS else without_null(inner, in_lists=in_lists)
+            for key, inner in value.items()
+            if inner is not None
         }
     if in_lists and isinstance(value, list | tuple):
         return [without_null(inner) for inner in value]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 Obj: TypeAlias = Mapping[str, Any]
 """A Kubernetes object as parsed JSON.  Objects from a cache are shared and must never be changed."""
+
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9._~-]*")
 
 
 class Key(NamedTuple):
@@ -41,16 +45,21 @@ class Resource:
         """Returns the URL path on the server; without a namespace, of all namespaces (lists and watches)."""
         parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
         if self.namespaced and namespace:
-            parts += ["namespaces", quote(namespace, safe="")]
+            parts += ["namespaces", _quoted(namespace)]
         parts.append(self.plural)
         if name is not None:
-            parts.append(quote(name, safe=""))
+            parts.append(_quoted(name))
         if subresource:
             parts.append(subresource)
         return "/".join(parts)
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+def _quoted(segment: str) -> str:
+    """Returns a segment of a path.  Names in Kubernetes rarely need quoting, and `quote` is slow."""
+    return segment if _PLAIN.fullmatch(segment) else quote(segment, safe="")
 
 
 def usual_plural(kind: str) -> str:

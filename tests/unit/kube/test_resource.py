@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
+
+import pytest
 
 from fournos.kube.kinds import JOB
 from fournos.kube.resource import Obj, controls, newest, owner_reference
@@ -48,3 +51,14 @@ def test_the_newest_is_the_one_that_was_created_last() -> None:
     assert newest([old, new, without]) is new
     assert newest([without]) is without
     assert newest([]) is None
+
+
+@pytest.mark.parametrize("name", ["job-1", "a.b_c~d", "", "a/b", "..%2f", "a b", "käse", "a\n", "a?b#c"])
+def test_names_in_a_path_are_quoted(name: str) -> None:
+    quoted = quote(name, safe="")
+    assert JOB.path(namespace=name or "ns", name=name).split("/")[4:] == [
+        "namespaces",
+        quoted or "ns",
+        "jobs",
+        quoted,
+    ]
