@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -20,14 +19,19 @@ _COLORS = {"DEBUG": "\x1b[2m", "WARNING": "\x1b[33m", "ERROR": "\x1b[31m", "CRIT
 _bound: ContextVar[dict[str, str]] = ContextVar("_bound", default={})  # noqa: B039 - never changed in place
 
 
-@contextmanager
-def bind(**fields: str) -> Iterator[None]:
+class bind:  # noqa: N801 - reads as a function; a generator's context manager takes twice the time
     """Adds these fields to every line logged in the block: system, cluster, kind, namespace, name, uid."""
-    token = _bound.set(_bound.get() | fields)
-    try:
-        yield
-    finally:
-        _bound.reset(token)
+
+    __slots__ = ("_added", "_token")
+
+    def __init__(self, **fields: str) -> None:
+        self._added = fields
+
+    def __enter__(self) -> None:
+        self._token = _bound.set(_bound.get() | self._added)
+
+    def __exit__(self, *exc: object) -> None:
+        _bound.reset(self._token)
 
 
 def _fields(record: logging.LogRecord) -> dict[str, str]:

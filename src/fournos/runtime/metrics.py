@@ -35,6 +35,9 @@ class Metrics:
         self._counters: dict[str, prometheus.Counter] = {}
         self._gauges: dict[str, prometheus.Gauge] = {}
         self._histograms: dict[str, prometheus.Histogram] = {}
+        self._counted: dict[tuple[str, tuple[str, ...]], prometheus.Counter] = {}
+        self._observed: dict[tuple[str, tuple[str, ...]], prometheus.Histogram] = {}
+        """The series by name and labels: the look-up of prometheus_client takes a lock and copies."""
         self._requests: dict[tuple[str, str, str, int], tuple[prometheus.Counter, prometheus.Histogram]] = {}
         """The series of an API request by (cluster, verb, resource, code), looked up only once."""
         for one in self._declared.values():
@@ -54,18 +57,20 @@ class Metrics:
                 )
 
     def add(self, counter: Counter, *labels: str, amount: float = 1.0) -> None:
-        found = self._counters[counter.name]
-        (found.labels(*labels) if labels else found).inc(amount)
+        found = self._counted.get((counter.name, labels))
+        if found is None:
+            found = self._counted[counter.name, labels] = self.counter(counter, *labels)
+        found.inc(amount)
 
     def counter(self, counter: Counter, *labels: str) -> prometheus.Counter:
         """Returns one series of a counter; for frequent increments, which then need no lookup."""
-        found: prometheus.Counter = self._counters[counter.name].labels(*labels)
-        return found
+        found: prometheus.Counter = self._counters[counter.name]
+        return found.labels(*labels) if labels else found
 
     def histogram(self, histogram: Histogram, *labels: str) -> prometheus.Histogram:
         """Returns one series of a histogram; for frequent observations."""
-        found: prometheus.Histogram = self._histograms[histogram.name].labels(*labels)
-        return found
+        found: prometheus.Histogram = self._histograms[histogram.name]
+        return found.labels(*labels) if labels else found
 
     def set(self, gauge: Gauge, value: float, *labels: str) -> None:
         found = self._gauges[gauge.name]
@@ -80,8 +85,10 @@ class Metrics:
         self._gauges[gauge.name].remove(*labels)
 
     def observe(self, histogram: Histogram, seconds: float, *labels: str) -> None:
-        found = self._histograms[histogram.name]
-        (found.labels(*labels) if labels else found).observe(seconds)
+        found = self._observed.get((histogram.name, labels))
+        if found is None:
+            found = self._observed[histogram.name, labels] = self.histogram(histogram, *labels)
+        found.observe(seconds)
 
     def value(self, name: str, *labels: str) -> float:
         """Returns the present value of a counter or gauge, by the name under which it is served."""
