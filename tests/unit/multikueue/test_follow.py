@@ -142,6 +142,9 @@ def of_earlier(uid: str = "w1", name: str = "a") -> Remote:
 def test_an_earlier_attempt_is_stopped_before_it_is_deleted_and_one_of_others_is_not() -> None:
     ours = decided(observed(workload(), of_earlier()))
     assert [(type(step), step.resource) for step in sent(ours)] == [(Patch, WORKLOAD)]
+    late = parse_time(AT) + timedelta(seconds=SETTINGS.stop_grace_sec)
+    forced = decide(observed(workload(), of_earlier()), Facts({}), late, settings=SETTINGS)
+    assert sent(forced) == [JOB_GONE], "it had its time"
     assert sent(decided(observed(workload(), of_earlier("w0")))) == [JOB_GONE]
 
 
@@ -231,6 +234,20 @@ def test_a_workload_that_is_being_made_there_is_not_gone() -> None:
     assert winner(found) == "a" and check(found)[0] == "Pending"
 
 
+def test_the_status_with_which_a_worker_evicts_it_is_kept() -> None:
+    (step,) = decided(claimed(running(*ON, true("Evicted")))).steps
+    assert isinstance(step, Patch) and (step.resource, step.subresource) == (TOY, "status")
+
+
+def test_the_priority_of_the_winner_follows() -> None:
+    around = claimed(running())
+    assert around.workload is not None
+    own = {**around.workload, "spec": {**around.workload["spec"], "priority": 7}}
+    found = decided(replace(around, workload=own))
+    body = {"metadata": {"resourceVersion": "1"}, "spec": {"priority": 7, "priorityClassRef": None}}
+    assert sent(found) == [Patch(WORKLOAD, KEY, body)]
+
+
 # --- a worker that is lost -----------------------------------------------------------------------------
 
 
@@ -276,6 +293,10 @@ def test_the_last_status_is_read_before_the_end_is_declared() -> None:
     assert isinstance(read.steps[0], Patch) and read.steps[0].subresource == "status"
 
 
+def test_an_end_without_a_reason_is_a_success() -> None:
+    assert finished(decided(claimed(over("", "", last_read="1")))) == ("Succeeded", "")
+
+
 def test_a_job_that_does_not_fit_there_is_tried_elsewhere() -> None:
     found = decided(claimed(over("OutOfSync", "too large")))
     assert check(found) == ("Retry", 'on "a" it does not fit its Workload: too large')
@@ -306,26 +327,41 @@ def test_the_end_waits_for_that_of_the_job(phase: str, since: str, ends: bool) -
 
 
 def refused(error: str, count: int = 1) -> Decision:
-    around = claimed(running())
-    (step,) = decided(around).steps
+    """Returns the decision on a refused status of a job whose end is waited for, beside another worker."""
+    copy = {**COPY, "status": {"phase": "Running"}}
+    there = replace(over(since="2030-01-01T00:00:31Z", last_read="1"), jobs=((FOURNOS, copy),))
+    around = replace(claimed(there, remote("b"), state="Ready"), kind=FOURNOS)
+    (step,) = [one for one in decided(around).steps if isinstance(one, Patch)]
     failure = StepFailure(step, error, "no such field", transient=False, count=count)
     return decide(around, Facts({}, failure), NOW, settings=SETTINGS)
 
 
 def test_a_kind_without_a_status_subresource_is_patched_itself() -> None:
     found = refused("NotFoundError")
-    (step,) = found.steps
+    other, step = found.steps
+    assert other == Send("b", KEY, Delete(WORKLOAD, KEY, "b-w"))
     assert isinstance(step, Patch) and step.subresource is None and not found.retry
     assert step.body["status"] == {"phase": "Running"}
+    assert winner(found) == "a" and found.events == () and found.wake_at == NOW + timedelta(seconds=1)
 
 
 def test_a_status_that_is_refused_is_left_out_and_reported_once() -> None:
     found = refused("InvalidError")
-    assert found.steps == () and found.retry and check(found)[0] == "Ready"
-    assert [one.reason for one in found.events] == ["MultiKueue", "StatusRefused"]
-    assert found.events[1].type == "Warning"
-    assert found.events[1].message == "the worker's status cannot be written: no such field"
-    assert [one.reason for one in refused("InvalidError", 2).events] == ["MultiKueue"]
+    assert orders(found) == [("b", Delete)] and len(found.steps) == 1 and found.retry
+    assert winner(found) == "a" and found.wake_at == NOW + timedelta(seconds=1)
+    (event,) = found.events
+    assert (event.type, event.reason) == ("Warning", "StatusRefused")
+    assert event.message == "the worker's status cannot be written: no such field"
+    assert refused("InvalidError", 2).events == ()
+
+
+def test_a_step_for_a_worker_that_fails_here_is_no_status() -> None:
+    """Only a patch of the job's status can lack the subresource."""
+    around = claimed(running())
+    step = Patch(WORKLOAD, KEY, {}, subresource="status")
+    failure = StepFailure(step, "NotFoundError", "no", transient=False, count=1)
+    found = decide(around, Facts({}, failure), NOW, settings=SETTINGS)
+    assert found.retry and [one.reason for one in found.events] == ["MultiKueue", "StatusRefused"]
 
 
 def test_a_failure_for_a_time_is_retried() -> None:
