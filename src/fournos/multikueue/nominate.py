@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from zlib import crc32
+from hashlib import sha256
 
 from fournos.api.conditions import is_true
 from fournos.api.times import parse_time
@@ -66,12 +66,13 @@ def _winner(ctx: Context, fit: list[Remote]) -> Remote | None:
 
     Returns None if there is no such worker.
 
-    Admission times are whole seconds.  A hash of the Workload's UID and the worker's name
-    breaks ties, which spreads the load.
+    Admission times are whole seconds.  A hash of the Workload's UID and the worker's name breaks ties, which
+    spreads the load.  A checksum would not: those of names that differ in one digit depend on each other, and
+    one of three workers would win half of the Workloads.
     """
     uid = uid_of(ctx.workload)
     admitted = [
-        (since(workload, "Admitted"), crc32(f"{uid}/{remote.name}".encode()), remote.name, remote)
+        (since(workload, "Admitted"), sha256(f"{uid}/{remote.name}".encode()).digest(), remote.name, remote)
         for remote in fit
         if remote.name in ctx.draft.nominated
         and (workload := ctx.current(remote)) is not None

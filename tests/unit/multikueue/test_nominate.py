@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 import pytest
 
 from fournos.kube.resource import Obj
+from fournos.multikueue import names
 from fournos.multikueue.build import remote_workload
 from fournos.multikueue.context import Context, Remote
 from fournos.multikueue.nominate import leftover, nominate, runs
@@ -127,6 +130,37 @@ def test_no_time_is_set_once_all_have_been_asked() -> None:
     one_by_one = {"dispatcher": "incremental", "incremental_step": 1, "incremental_interval_sec": 40}
     found = nominated(remote("a", there=False), remote("b", there=False), **one_by_one)
     assert [worker for worker, _ in orders(found)] == ["a", "b"] and found.wake_at is None
+
+
+def test_the_first_interval_has_one_step() -> None:
+    slow = {"dispatcher": "incremental", "incremental_step": 1, "incremental_interval_sec": 90}
+    found = nominated(remote("a", there=False), remote("b", there=False), **slow)
+    assert orders(found) == [("a", Create)]
+    assert found.wake_at is not None and (found.wake_at - NOW).total_seconds() == 30
+
+
+def test_an_error_that_a_person_can_mend_is_named_and_no_other() -> None:
+    missing = RemoteFailure("NotFoundError", 'namespaces "ns" not found')
+    found = nominated(replace(remote("a"), failure=missing), replace(remote("b"), failure=LOST))
+    text = 'waits for quota on "a", "b"; "a" does not take it yet: namespaces "ns" not found'
+    assert check(found) == ("Pending", text)
+
+
+def test_equal_admissions_are_spread_evenly() -> None:
+    """Admission times are whole seconds, so that equal ones are usual: no worker is preferred."""
+    workers = ("worker-1", "worker-2", "worker-3")
+    won = Counter[str]()
+    for number in range(300):
+        uid = str(uuid5(NAMESPACE_OID, str(number)))
+        there = [remote(name, true("Admitted")) for name in workers]
+        for one in there:
+            assert one.workload is not None
+            one.workload["metadata"]["annotations"][names.WORKLOAD_UID] = uid
+        around = observed(workload(uid=uid, nominatedClusterNames=list(workers)), *there)
+        found = nominate(Context(observed=around, facts=Facts({}), now=NOW, settings=SETTINGS))
+        assert found.status is not None
+        won[found.status["clusterName"]] += 1
+    assert all(75 <= won[name] <= 125 for name in workers), won
 
 
 def test_a_worker_gets_a_copy_that_names_it_and_the_attempt() -> None:
