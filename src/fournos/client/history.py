@@ -14,6 +14,7 @@ from urllib.parse import quote, urlencode
 from fournos.client.errors import MissingError, NoLogError, NotAllowedError, typed, typed_iterator
 from fournos.client.history_logs import AsyncLogs
 from fournos.client.history_requests import PREFIX, missing
+from fournos.client.history_usage import AsyncUsage
 from fournos.client.history_verdicts import AsyncVerdicts
 from fournos.history.records import Document, Page, Run
 from fournos.insight.source import DEFAULT_QUEUE
@@ -37,7 +38,7 @@ _UPLOAD: Final = 3600.0
 """Seconds that one file may take."""
 
 
-class AsyncHistory(AsyncVerdicts, AsyncLogs):
+class AsyncHistory(AsyncVerdicts, AsyncLogs, AsyncUsage):
     """Reads the history of a cluster.  All methods raise NoHistoryError if it has none."""
 
     @typed_iterator

@@ -29,6 +29,7 @@ class History:
     estimates = blocking(AsyncHistory.estimates)
     estimate = blocking(AsyncHistory.estimate)
     would_start = blocking(AsyncHistory.would_start)
+    usage = blocking(AsyncHistory.usage)
     artifacts = blocking(AsyncHistory.artifacts)
     artifact = iterating(AsyncHistory.artifact)
     export = blocking(AsyncHistory.export)

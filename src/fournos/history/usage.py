@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import ClassVar
+
+from pydantic import ConfigDict
 
 from fournos.history.fingerprint import fingerprint
-from fournos.history.records import Run
+from fournos.history.records import WIRE
 from fournos.insight.values import moment, spec_of, status_of
 from fournos.kube.resource import Obj
 
@@ -27,8 +30,22 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """What runs of one owner, cluster, project and GPU type used."""
+
+    owner: str
+    cluster: str
+    project: str
+    gpu_type: str
+    hours: float
+    runs: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Share:
     """A part of the usage."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
 
     name: str
     """"" for runs that name none."""
@@ -41,7 +58,10 @@ class Share:
 class Usage:
     """The usage of a period; the largest share first."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
+
     hours: float
+    """GPU-hours."""
     runs: int
     owners: tuple[Share, ...]
     clusters: tuple[Share, ...]
@@ -51,14 +71,40 @@ class Usage:
 
 def usage(found: Iterable[Use], since: datetime, until: datetime) -> Usage:
     """Adds up what was used from `since` to `until`; a run counts with the time within."""
-    counted = [(one, hours) for one in found if (hours := _hours(one, since, until)) is not None]
+    counted = ((one, _hours(one, since, until)) for one in found)
+    return added(
+        Part(one.owner, one.cluster, one.project, one.gpu_type, hours)
+        for one, hours in counted
+        if hours is not None
+    )
+
+
+def added(parts: Iterable[Part]) -> Usage:
+    """Adds up parts, by each of their names."""
+    found = list(parts)
     return Usage(
-        sum(hours for _, hours in counted),
-        len(counted),
-        _shares(counted, lambda one: one.owner),
-        _shares(counted, lambda one: one.cluster),
-        _shares(counted, lambda one: one.project),
-        _shares(counted, lambda one: one.gpu_type),
+        sum(one.hours for one in found),
+        sum(one.runs for one in found),
+        _shares((one.owner, one.hours, one.runs) for one in found),
+        _shares((one.cluster, one.hours, one.runs) for one in found),
+        _shares((one.project, one.hours, one.runs) for one in found),
+        _shares((one.gpu_type, one.hours, one.runs) for one in found),
+    )
+
+
+def together(found: Sequence[Usage]) -> Usage:
+    """Adds up the usage of several namespaces."""
+
+    def all_(shares: Callable[[Usage], tuple[Share, ...]]) -> tuple[Share, ...]:
+        return _shares((one.name, one.hours, one.runs) for each in found for one in shares(each))
+
+    return Usage(
+        sum(one.hours for one in found),
+        sum(one.runs for one in found),
+        all_(lambda one: one.owners),
+        all_(lambda one: one.clusters),
+        all_(lambda one: one.projects),
+        all_(lambda one: one.gpu_types),
     )
 
 
@@ -68,21 +114,14 @@ def _hours(one: Use, since: datetime, until: datetime) -> float | None:
     return one.gpus * (end - start).total_seconds() / 3600 if start < end else None
 
 
-def _shares(counted: list[tuple[Use, float]], name: Callable[[Use], str]) -> tuple[Share, ...]:
+def _shares(parts: Iterable[tuple[str, float, int]]) -> tuple[Share, ...]:
     hours: dict[str, float] = {}
     runs: dict[str, int] = {}
-    for one, spent in counted:
-        hours[name(one)] = hours.get(name(one), 0.0) + spent
-        runs[name(one)] = runs.get(name(one), 0) + 1
-    found = [Share(key, hours[key], runs[key]) for key in hours]
+    for name, spent, number in parts:
+        hours[name] = hours.get(name, 0.0) + spent
+        runs[name] = runs.get(name, 0) + number
+    found = [Share(name, hours[name], runs[name]) for name in hours]
     return tuple(sorted(found, key=lambda one: (-one.hours, one.name)))
-
-
-def of_run(run: Run) -> Use | None:
-    """The use of a stored run; None if it has not started."""
-    if run.started_at is None:
-        return None
-    return Use(run.owner, run.target, run.project, run.gpu_type, run.gpu_count, run.started_at, run.ended_at)
 
 
 def of_job(job: Obj) -> Use | None:

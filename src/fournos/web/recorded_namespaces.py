@@ -22,7 +22,7 @@ _MOST: Final = 50
 """Namespaces that are read one after the other at most."""
 
 
-async def recorded_namespaces(call: Call) -> tuple[str, ...]:
+async def recorded_namespaces(call: Call, resource: Resource = RUNS) -> tuple[str, ...]:
     """Returns ("",) for all namespaces, else those that the person may read, as far as they are visible.
 
     These are the namespaces with jobs or LocalQueues; a person without the right everywhere sees no run of a
@@ -30,12 +30,12 @@ async def recorded_namespaces(call: Call) -> tuple[str, ...]:
     """
     if call.site.jobs_namespace:
         return (call.site.jobs_namespace,)
-    if await call.viewer.rights.may("list", RUNS):
+    if await call.viewer.rights.may("list", resource):
         return ("",)
     spaces: set[str] = set()
     for kind in (FOURNOS_JOB, LOCAL_QUEUE):
         found = await or_error(everywhere(call.viewer.source, kind, ""))
         spaces |= set() if isinstance(found, KubeError) else {key_of(one).namespace for one in found}
     wanted = sorted(spaces)[:_MOST]
-    rights = await asyncio.gather(*(call.viewer.rights.may("list", RUNS, one) for one in wanted))
+    rights = await asyncio.gather(*(call.viewer.rights.may("list", resource, one) for one in wanted))
     return tuple(one for one, right in zip(wanted, rights, strict=True) if right) or ("",)

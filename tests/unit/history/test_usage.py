@@ -1,15 +1,13 @@
-"""GPU-hours of a period, from stored runs and from live jobs."""
+"""GPU-hours of a period."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
-from fournos.history.usage import Share, Use, of_job, of_run, usage
-from tests.history import a_run
+from fournos.history.usage import Share, Use, of_job, together, usage
 from tests.unit.cli.objects import NOW, ago, job
 
 SINCE = NOW - timedelta(hours=24)
@@ -61,8 +59,10 @@ def test_a_live_job_counts_as_its_stored_run_does() -> None:
     assert of_job(job("one", "Pending")) is None
 
 
-def test_a_stored_run_that_has_not_started_used_nothing() -> None:
-    run = a_run(owner="ann", target="c", project="p", gpu_type="a100", gpu_count=2)
-    assert of_run(replace(run, started_at=None)) is None
-    found = of_run(replace(run, started_at=hours(2), ended_at=hours(1)))
-    assert found == Use("ann", "c", "p", "a100", 2, hours(2), hours(1))
+def test_several_namespaces_are_added_up() -> None:
+    first = usage([use(2, 1), use(2, 1, owner="ben")], SINCE, NOW)
+    second = usage([use(4, 1), use(2, 1, project="q")], SINCE, NOW)
+    assert together([first, second]) == usage(
+        [use(2, 1), use(2, 1, owner="ben"), use(4, 1), use(2, 1, project="q")], SINCE, NOW
+    )
+    assert together([]) == usage([], SINCE, NOW)

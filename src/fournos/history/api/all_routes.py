@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from fournos.history.api import artifacts, comparisons, estimates, logs, results, runs, trends, verdicts
+from fournos.history.api import (
+    artifacts,
+    comparisons,
+    estimates,
+    logs,
+    results,
+    runs,
+    trends,
+    usage,
+    verdicts,
+)
 from fournos.history.api.routes import Route
 
 ROUTES: Final[tuple[Route, ...]] = (
@@ -16,4 +26,5 @@ ROUTES: Final[tuple[Route, ...]] = (
     *trends.ROUTES,
     *estimates.ROUTES,
     *verdicts.ROUTES,
+    *usage.ROUTES,
 )

@@ -209,6 +209,13 @@ async def _discovery(_: web.Request) -> web.Response:
                 "kind": "Estimate",
                 "verbs": ["get", "list", "create"],
             },
+            {
+                "name": "usage",
+                "singularName": "usage",
+                "namespaced": True,
+                "kind": "Usage",
+                "verbs": ["list"],
+            },
         ],
     }
     return web.Response(body=orjson.dumps(found), content_type="application/json")

@@ -23,7 +23,9 @@ from fournos.history.store.namespaces import namespaces
 from fournos.history.store.result_rows import Stored
 from fournos.history.store.results import Results
 from fournos.history.store.retention import erase
+from fournos.history.store.usage import used
 from fournos.history.store.verdicts import Verdicts
+from fournos.history.usage import Part
 from fournos.runtime.clock import Clock
 
 
@@ -103,6 +105,18 @@ class Backend:
     async def verdicts(self) -> Verdicts:
         """Baselines and acknowledgements."""
         return Verdicts(await self._reading())
+
+    async def used(
+        self,
+        since: datetime,
+        until: datetime,
+        *,
+        namespaces: tuple[str, ...] | None,
+        namespace: str,
+        kinds: Sequence[str],
+    ) -> list[Part]:
+        store = await self._reading()
+        return await used(store, since, until, namespaces=namespaces, namespace=namespace, kinds=kinds)
 
     # --- estimates ---
 

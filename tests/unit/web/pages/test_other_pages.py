@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
+from fournos.history.api.wire import body
+from fournos.history.usage import Share, Usage
+from fournos.kube.resource import Resource
 from fournos.web.pages import health, kind, kinds, usage
 from tests.unit.cli.api import Api
-from tests.unit.cli.objects import ago, job
+from tests.unit.cli.objects import NOW, ago, job
 from tests.unit.insight.test_overview import cluster
 from tests.unit.insight.test_sheets import BUILD, FLUX, WRAPPER
-from tests.unit.web.calls import call, shown, text
+from tests.unit.web.calls import Verbs, call, shown, text
 
 
 async def test_each_object_leads_to_its_page() -> None:
@@ -33,6 +39,30 @@ async def test_without_a_history_the_jobs_that_are_there_are_counted() -> None:
     found = text(await shown(usage.PAGE, call(api)))
     assert "4.0 GPU-hours in 1 run" in found and "the cluster has no history" in found
     assert "No idle locks" in found
+
+
+async def test_the_history_adds_up_each_namespace_that_may_be_read() -> None:
+    class Reader(Verbs):
+        async def may(self, verb: str, resource: Resource, namespace: str = "", **_: str) -> bool:
+            return resource == usage.RESOURCE and namespace in ("a", "b")
+
+    jobs = [job(f"of-{namespace}", "Running") for namespace in "abc"]
+    for one, namespace in zip(jobs, "abc", strict=True):
+        one["metadata"]["namespace"] = namespace
+    api = Api(*jobs)
+    since = (NOW - timedelta(days=30)).isoformat()
+    for namespace, hours in (("a", 1.5), ("b", 2.5)):
+        share = (Share(f"of-{namespace}", hours, 6000),)
+        found = Usage(hours, 6000, share, (), (), ())
+        query = urlencode({"since": since})
+        path = f"/apis/history.fournos.dev/v1/namespaces/{namespace}/usage?{query}"
+        api.stored[path] = body(found, Usage)
+    asked = call(api, rights=Reader(()), query={"period": "30d"})
+    asked = replace(asked, site=replace(asked.site, jobs_namespace=""))
+    html = text(await shown(usage.PAGE, asked))
+    assert "4.0 GPU-hours in 12000 runs" in html.replace(",", "")
+    assert "of-a" in html and "of-b" in html and "are counted" not in html
+    assert not [path for _, path in api.raw_requests if "/runs" in path], "no run is read"
 
 
 @pytest.mark.parametrize("period", ["1d", "7d", "90d", "forever", ""])
