@@ -171,6 +171,8 @@ async def test_a_run_is_read_with_a_kubeconfig_and_sends_its_own_results(
     assert "model=llama  throughput  12.5   tok/s" in shown
     stage.executors.finish("job")
     await stage.phase("job", "Succeeded")
+    assert (await history.usage()).runs == 1
+    assert (await history.usage(everywhere=True)).owners[0].name == "perf"
     await history.delete(detail.run)
     with pytest.raises(MissingError):
         await history.run(detail.run.identity.uid)
@@ -274,6 +276,8 @@ async def _without_rights(reached: Reached) -> None:
         for name in ("job", "missing"):
             with pytest.raises(NotAllowedError):
                 await history.run(name)
+        with pytest.raises(NotAllowedError):
+            await history.usage()
     async with aiohttp.ClientSession() as session:
         for shown, status in ((token, 403), ("wrong", 401), ("", 401)):
             url = f"{reached.direct}/api/v1/namespaces/{reached.stage.namespace}/runs"
