@@ -18,7 +18,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, Final
 
 from fournos.api.fournosjob import DEFAULT_PIPELINE
@@ -49,6 +50,8 @@ _VERSION_KEYS: Final = frozenset(
 _MODEL_KEYS: Final = frozenset({"model", "modelname", "modelid"})
 _MODEL_ARGUMENT: Final = re.compile(r"(?:--)?model(?:[-_]?(?:name|id))?=(.+)", re.IGNORECASE)
 _MODEL_OPTION: Final = re.compile(r"--model(?:[-_]?(?:name|id))?", re.IGNORECASE)
+_CACHED: Final = 100
+"""Longer keys are not cached: the cache stays below a megabyte."""
 _DEEPEST: Final = 32
 """Levels of the engine's configuration in which a model or a version is looked for."""
 
@@ -77,12 +80,15 @@ class Fingerprint:
         return hashlib.sha256(_canonical(self.as_data()).encode()).hexdigest()[:16]
 
     def as_data(self) -> dict[str, Any]:
-        return asdict(self) | {"args": list(self.args)}
+        return {name: getattr(self, name) for name in _PARTS} | {"args": list(self.args)}
 
     def __str__(self) -> str:
         gpus = f"{self.gpu_count} x {self.gpu_type}" if self.gpu_type else ""
         parts = (self.pipeline, self.project or self.engine, " ".join(self.args), self.model, gpus)
         return ", ".join(part for part in (*parts, self.cluster_class) if part)
+
+
+_PARTS: Final = tuple(one.name for one in fields(Fingerprint))
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +194,18 @@ def _arguments(value: Any) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, Iterable) else ()
 
 
-def _plain(key: object) -> str:
-    """Normalizes a key: model_name, modelName and model-name are one."""
-    return re.sub(r"[-_ ]", "", str(key)).lower()
+def _last_word(key: object) -> str:
+    """Returns the end of a key after its last dot, normalized: model_name, modelName, model-name are one."""
+    text = str(key)
+    return _short_word(text) if len(text) <= _CACHED else _word(text)
+
+
+def _word(key: str) -> str:
+    return re.sub(r"[-_ ]", "", key).lower().rpartition(".")[2]
+
+
+_short_word: Final = lru_cache(maxsize=4096)(_word)
+"""Jobs of one project have the same keys."""
 
 
 def _without_versions(value: Any, depth: int) -> Any:
@@ -198,7 +213,7 @@ def _without_versions(value: Any, depth: int) -> Any:
         return {
             str(key): _without_versions(item, depth - 1) if depth else item
             for key, item in value.items()
-            if _plain(key).rpartition(".")[2] not in _VERSION_KEYS
+            if _last_word(key) not in _VERSION_KEYS
         }
     if isinstance(value, list) and depth:
         return [_without_versions(item, depth - 1) for item in value]
@@ -218,12 +233,13 @@ def _model(value: Any, depth: int) -> str:
     """The value of the first key that names a model; keys of one level come before those below."""
     if not isinstance(value, Mapping) or not depth:
         return ""
-    for key, item in sorted(value.items(), key=lambda pair: str(pair[0])):
-        if _plain(key).rpartition(".")[2] in _MODEL_KEYS:
+    ordered = sorted(value.items(), key=lambda pair: str(pair[0]))
+    for key, item in ordered:
+        if _last_word(key) in _MODEL_KEYS:
             name = item.get("name") if isinstance(item, Mapping) else item
             if isinstance(name, str) and name:
                 return name
-    below = (_model(item, depth - 1) for _, item in sorted(value.items(), key=lambda pair: str(pair[0])))
+    below = (_model(item, depth - 1) for _, item in ordered if isinstance(item, Mapping))
     return next(filter(None, below), "")
 
 

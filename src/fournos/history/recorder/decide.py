@@ -62,11 +62,14 @@ def decide(seen: Observed, facts: Facts, now: datetime, *, settings: HistorySett
     decision = _record(seen, now, settings)
     if not over and seen.resource != FOURNOS_JOB:
         return decision
+    followed, handed_over_at = _follow(seen), _hand_over_at(seen, now, settings)
+    if not over and not followed and handed_over_at is None:
+        return decision
     # After the record: logs belong to a row.
     return replace(
         decision,
-        steps=(*over, *decision.steps, *_follow(seen)),
-        wake_at=_earliest(decision.wake_at, _hand_over_at(seen, now, settings)),
+        steps=(*over, *decision.steps, *followed),
+        wake_at=_earliest(decision.wake_at, handed_over_at),
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
@@ -138,17 +138,22 @@ class Observer:
 
     def __call__(self, caches: Caches, key: Key) -> Observed | None:
         journal = self._journal
-        base = Observed(
-            key, self._resource, cluster=self._cluster(caches), loaded_at=journal.since, down=self._down()
+        base = partial(
+            Observed,
+            key,
+            self._resource,
+            cluster=self._cluster(caches),
+            loaded_at=journal.since,
+            down=self._down(),
         )
         if key == SWEEP:
-            return replace(base, gone=self._deleted(caches), quiet=journal.quiet(self._now()))
+            return base(gone=self._deleted(caches), quiet=journal.quiet(self._now()))
         packed = caches[self._resource].get(key)
         gone = tuple(
             one for one in journal.at(key) if packed is None or one.run.identity.uid != uid_of(packed)
         )
         if packed is None:
-            return replace(base, gone=gone) if gone else None
+            return base(gone=gone) if gone else None
         obj, uid = unpack(packed), uid_of(packed)
         stored = journal.get(uid)
         namespace = caches[NAMESPACE].get(Key("", key.namespace))
@@ -157,8 +162,7 @@ class Observer:
         events = self._events(caches, obj, found)
         shown = (obj, *workloads, *found.runs, *found.task_runs, *found.pods, *found.resolve_jobs, *events)
         containers, followed = self._followed(caches, uid, found)
-        return replace(
-            base,
+        return base(
             containers=containers,
             logs=followed,
             namespace_uid=uid_of(namespace) if namespace is not None else "",

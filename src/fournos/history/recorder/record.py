@@ -50,10 +50,11 @@ def life_of(seen: Observed) -> Life:
     """Returns phase, submission, first start and end of an object that exists."""
     assert seen.obj is not None
     found, submitted = state(seen.resource, seen.obj), creation_time(seen.obj)
-    started = found.started_at
-    if seen.resource == FOURNOS_JOB:
-        started = _not_before(_start(seen, seen.obj), submitted)
-    return Life(found.phase, submitted, _first(seen, "started_at", started), found.ended_at)
+    started = seen.stored.run.started_at if seen.stored else None  # later attempts overwrite the first start
+    if started is None:
+        of_job = seen.resource == FOURNOS_JOB
+        started = _not_before(_start(seen, seen.obj), submitted) if of_job else found.started_at
+    return Life(found.phase, submitted, started, found.ended_at)
 
 
 def _start(seen: Observed, job: Obj) -> datetime | None:
