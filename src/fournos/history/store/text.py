@@ -60,31 +60,16 @@ def _safe(value: Any, key: str = "") -> Any:
         return _safe_string(key, value) if len(value) <= _CACHED else _hide(key, clean(value))
     if value is None or isinstance(value, int | float):
         return value
-    if isinstance(value, dict):
-        safe = {}
-        for each, inner in value.items():
-            name = _name(each)
-            # Here rather than in a call of its own: most values of a document are short texts.
-            short = type(inner) is str and len(inner) <= _CACHED
-            safe[name] = _safe_string(name, inner) if short else _safe(inner, name)
+    if isinstance(value, Mapping):
+        safe = {(name := clean(str(each))): _safe(inner, name) for each, inner in value.items()}
         variable = value.get("name")
         if isinstance(variable, str) and "value" in value:
             # An environment variable is two fields: {name: API_TOKEN, value: …}.
             safe["value"] = _safe(value["value"], variable)
         return safe
-    if isinstance(value, Mapping):
-        return _safe(dict(value), key)
     if isinstance(value, list | tuple):
         return [_safe(inner, key) for inner in value]
     return value
-
-
-def _name(key: Any) -> str:
-    text = str(key)
-    return _short_name(text) if len(text) <= _CACHED else clean(text)
-
-
-_short_name: Final = lru_cache(maxsize=4_096)(clean)
 
 
 # A job is written at each of its phases, nearly the same each time.
