@@ -23,8 +23,8 @@ from fournos.kube.resource import Obj, key_of
 LIMIT: Final = 300.0
 SLOW: Final = "demo-slow-"
 """Prefix of a job whose mock benchmark is slower."""
-SAMPLES: Final = 5
-"""Benchmarks that the history has beside the slow one, so that a trend has a line."""
+SAMPLES: Final = 3
+"""Benchmarks that the history has beside the slow one: all fit into one cluster, so that they compare."""
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ EACH: Final = 8
 """Streams of one person at the same time."""
 _SLOW: Final = 30.0
 """Seconds for which a reader may take nothing before its stream is closed."""
+_BUSY: Final = {"Retry-After": "10"}
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -37,7 +38,9 @@ class Sending:
     def counted(self, person: str) -> Iterator[None]:
         """Raises PageError if no further stream may be open."""
         if self._open.total() >= self._most or self._open[person] >= self._each:
-            raise PageError(503, "Too many downloads", "No further file or log is sent now.", "Close one.")
+            raise PageError(
+                503, "Too many downloads", "No further file or log is sent now.", "Close one.", headers=_BUSY
+            )
         self._open[person] += 1
         try:
             yield

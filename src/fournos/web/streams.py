@@ -27,6 +27,8 @@ from fournos.web.viewer import Viewer
 SLOW: Final = 30.0
 """Seconds for which a reader may take nothing before its stream is closed."""
 COMMENT: Final = b": \n\n"
+BUSY: Final = {"Retry-After": "5"}
+"""As often as a tab without a stream asks."""
 RECHECK: Final = 60.0
 """Seconds after which session and rights of an open stream's person are checked again."""
 
@@ -73,7 +75,9 @@ class Streams:
             async with self.channels.listen(key, viewer.name, at, render, revision) as listener:
                 return await self._stream(request, viewer, rights, listener)
         except FullError:
-            raise PageError(503, "Too many open tabs", "No further live stream is open.") from None
+            raise PageError(
+                503, "Too many open tabs", "No further live stream is open.", headers=BUSY
+            ) from None
 
     def _target(self, to: str) -> tuple[Page, Mapping[str, str], URL]:
         """Returns the page of a path, its variables, and the path itself.  Raises PageError."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -35,6 +36,9 @@ class Site:
     client: Client
     namespace: str
     url: str
+    kubeconfig: Path
+    """Of the shipped ServiceAccount."""
+    process: Operator
 
     async def token(self, account: str) -> str:
         return await token_of(self.server, self.namespace, account)
@@ -117,25 +121,31 @@ async def site(
         f"/{rbac}/namespaces/{namespace}/rolebindings/ann", {**group, "kind": "RoleBinding", **binding}
     )
     own = with_token(kubeconfig, account, tmp_path / "kubeconfig-web")
+    url, operator = await replica(own, namespace, tmp_path / "web.log")
+    yield Site(server, client, namespace, url, own, operator)
+    operator.stop()
+
+
+async def replica(kubeconfig: Path, namespace: str, log: Path) -> tuple[str, Operator]:
+    """Starts one process of the page.  Returns its address and the process when it answers."""
     port = free_port()
     settings = {"WEB_PORT": str(port), "WEB_JOBS_NAMESPACE": ""}
-    operator = Operator(own, namespace, tmp_path / "web.log", enable="web", settings=settings)
+    operator = Operator(kubeconfig, namespace, log, enable="web", settings=settings)
     await operator.ready()
-    found = Site(server, client, namespace, f"https://127.0.0.1:{port}")
+    url = f"https://127.0.0.1:{port}"
 
     async def answers() -> bool:
         try:
             async with (
                 aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=False)) as session,
-                session.get(f"{found.url}/login") as answer,
+                session.get(f"{url}/login") as answer,
             ):
                 return answer.status == 200
         except aiohttp.ClientError:
             return False
 
     await until(answers, "the page does not answer", report=operator.tail)
-    yield found
-    operator.stop()
+    return url, operator
 
 
 async def page(session: aiohttp.ClientSession, path: str) -> tuple[int, str]:
@@ -143,15 +153,39 @@ async def page(session: aiohttp.ClientSession, path: str) -> tuple[int, str]:
         return answer.status, await answer.text()
 
 
+async def shown(session: aiohttp.ClientSession, url: str, job: str) -> None:
+    """Waits until the replica at this address has the job in its list."""
+
+    async def there() -> bool:
+        return job in (await page(session, f"{url}/jobs"))[1]
+
+    await until(there, f"{job} is not on the page of {url}")
+
+
+def stream_of(html: str, *, root: str = "") -> URL:
+    """The address of the stream of a page."""
+    stream = re.search(r'hx-sse:connect="([^"]+)"', html)
+    assert stream
+    return URL(root + stream[1].replace("&amp;", "&"), encoded=True)
+
+
+async def event(answer: aiohttp.ClientResponse, text: bytes) -> tuple[str, bytes]:
+    """Returns the id of the event that has this text, and all that came until then."""
+    found, came = b"", b""
+    async for line in answer.content:
+        came += line
+        if line.startswith(b"id: "):
+            found = line.removeprefix(b"id: ").strip()
+        if text in line:
+            return found.decode(), came
+    pytest.fail(f"the stream ended before {text!r}")
+
+
 async def test_each_person_sees_and_does_what_the_rights_of_the_cluster_allow(site: Site) -> None:
     await site.submit("visible")
     address = f"/jobs/{site.namespace}/visible"
     async with site.person("ann") as ann, site.person("bob") as bob:
-
-        async def shown() -> bool:
-            return "visible" in (await page(ann, "/jobs"))[1]
-
-        await until(shown, "the job is not on the page")
+        await shown(ann, site.url, "visible")
         status, job = await page(ann, address)
         assert status == 200 and f"{address}/stop" in job and f"{address}/delete" not in job
 
@@ -175,22 +209,50 @@ async def test_each_person_sees_and_does_what_the_rights_of_the_cluster_allow(si
 async def test_a_change_comes_to_an_open_tab(site: Site) -> None:
     await site.submit("first")
     async with site.person("ann") as ann:
-
-        async def shown() -> bool:
-            return "first" in (await page(ann, "/jobs"))[1]
-
-        await until(shown, "the job is not on the page")
+        await shown(ann, site.url, "first")
         _, html = await page(ann, "/jobs")
-        stream = re.search(r'hx-sse:connect="([^"]+)"', html)
-        assert stream
-        async with ann.get(URL(stream[1].replace("&amp;", "&"), encoded=True)) as answer:
+        async with ann.get(stream_of(html)) as answer:
             assert answer.status == 200
             await site.submit("second")
-            async for line in answer.content:
-                if b"second" in line:
-                    break
-            else:
-                pytest.fail("the stream ended")
+            await event(answer, b"second")
+
+
+async def test_replicas_serve_one_session_in_turn(site: Site, tmp_path: Path) -> None:
+    """A balancer sends each request to another replica; a stream goes on where an ended replica left it."""
+    await site.submit("first")
+    other_url, other = await replica(site.kubeconfig, site.namespace, tmp_path / "other.log")
+    try:
+        async with site.person("ann") as ann:
+            for url in (site.url, other_url):
+                await shown(ann, url, "first")
+
+            address = f"/jobs/{site.namespace}/first"
+            html = (await page(ann, f"{site.url}{address}"))[1]
+            form = dict(re.findall(r'name="(csrf|uid)" value="([^"]+)"', html))
+            async with ann.get(f"{site.url}/jobs") as answer:
+                listed, tag = await answer.text(), answer.headers["ETag"]
+            async with ann.get(f"{other_url}/jobs", headers={"If-None-Match": tag}) as answer:
+                assert answer.status == 304, "the replicas name the same page differently"
+            async with ann.post(f"{other_url}{address}/stop", data=form, allow_redirects=False) as answer:
+                assert answer.status == 303, await answer.text()
+
+            async with ann.get(stream_of(listed, root=site.url)) as answer:
+                await site.submit("second")
+                last, _ = await event(answer, b"second")
+                await asyncio.to_thread(site.process.stop)
+                async for _ in answer.content:
+                    pass  # it ends as a whole answer does: a browser connects again
+            assert await site.process.ended() == 0, site.process.tail()
+
+            await shown(ann, other_url, "second")
+            again = stream_of(listed, root=other_url)
+            async with ann.get(again, headers={"Last-Event-ID": last}) as answer:
+                assert answer.status == 200
+                await site.submit("third")
+                _, came = await event(answer, b"third")
+            assert b"&#39;main&#39;" not in came, "the whole page was sent to a tab that shows it"
+    finally:
+        other.stop()
 
 
 async def test_without_a_login_nothing_is_shown(site: Site) -> None:

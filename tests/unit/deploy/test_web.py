@@ -11,7 +11,7 @@ import yaml
 from fournos.runtime.metrics_server.settings import MetricsSettings
 from fournos.web.identity.members import CALLBACK
 from fournos.web.rights import SERVER
-from fournos.web.serving import watched
+from fournos.web.serving import CLOSING, watched
 from fournos.web.settings import WebSettings
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -79,6 +79,21 @@ def test_the_deployment_is_configured_and_hardened() -> None:
         "readOnlyRootFilesystem": True,
         "capabilities": {"drop": ["ALL"]},
     }
+
+
+def test_replicas_are_spread_and_go_one_after_the_other() -> None:
+    found = objects()
+    deployment, budget = found["Deployment", "fournos-web"], found["PodDisruptionBudget", "fournos-web"]
+    pod, labels = deployment["spec"]["template"]["spec"], deployment["spec"]["selector"]["matchLabels"]
+    assert budget["spec"]["selector"]["matchLabels"] == labels
+    assert budget["spec"]["maxUnavailable"] < deployment["spec"]["replicas"]
+    assert deployment["spec"]["strategy"]["rollingUpdate"]["maxUnavailable"] == 0
+    (spread,) = pod["topologySpreadConstraints"]
+    assert spread["labelSelector"]["matchLabels"] == labels
+    assert spread["topologyKey"] == "kubernetes.io/hostname"
+    (container,) = pod["containers"]
+    sleep = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert 0 < sleep + CLOSING < pod.get("terminationGracePeriodSeconds", 30)
 
 
 @pytest.mark.parametrize("folder", ["web-ingress", "web-route"])
