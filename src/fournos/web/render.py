@@ -46,6 +46,10 @@ class Frame:
     """The path that logs out; "" where that is not done here."""
 
 
+LONGEST_CELL: Final = 400
+"""Characters of a text in a list; the page of the object has all of it."""
+
+
 class Renderer:
     """Renders pages."""
 
@@ -57,7 +61,7 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._environment.filters |= {"time": time, "or_dash": or_dash, "plural": plural}
+        self._environment.filters |= {"time": time, "or_dash": or_dash, "cell": cell, "plural": plural}
         self._environment.globals["asset"] = assets.url
 
     def pieces(self, template: str, data: Mapping[str, Any]) -> dict[str, Piece]:
@@ -85,6 +89,12 @@ def time(value: object) -> Markup:
 
 def or_dash(value: object) -> object:
     return value if value or value == 0 else NO_VALUE
+
+
+def cell(value: object) -> object:
+    """Cuts a text for one of many rows: a page of a hundred must not grow with what each row holds."""
+    text = str(or_dash(value))
+    return text if len(text) <= LONGEST_CELL else f"{text[: LONGEST_CELL - 1]}…"
 
 
 def plural(number: int, noun: str) -> str:

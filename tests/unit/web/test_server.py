@@ -336,6 +336,8 @@ async def test_ten_thousand_streams_of_one_person_are_twenty() -> None:
             status, _ = await site.get("/live?to=/names", headers={HEADER: "t-ann"})
             statuses.append(status)
         assert statuses == [503] * 20
+        async with site.client.get("/live?to=/names", headers={HEADER: "t-ann"}) as answer:
+            assert answer.headers["Retry-After"] == "5"
         open_ += [await reader(site, f"t-{number}") for number in range(10)]
         assert (await site.get("/live?to=/names", headers={HEADER: "t-15"}))[0] == 503
         assert (await site.get("/names", headers={HEADER: "t-15"}))[0] == 200
