@@ -106,6 +106,8 @@ class Context(PassContext):
     @property
     def run(self) -> Obj | None:
         """The PipelineRun of the current attempt."""
+        if not self.observed.runs:
+            return None
         wanted = self.run_name
         return next((run for run in self.observed.runs if run["metadata"]["name"] == wanted), None)
 
