@@ -58,7 +58,7 @@ def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, gra
     if run is None and not isinstance(ctx.facts.require(unseen), Absent):
         return Ending(ended=False, message="waiting to see the PipelineRun", retry=True)
     if run is None or run_ended(run):
-        return pods_gone(ctx, run_name, force=ctx.now >= force_at, force_at=force_at)
+        return pods_gone(ctx, run_name, force_at=force_at)
     if ctx.now >= force_at:
         return Ending(
             ended=False,
@@ -82,10 +82,10 @@ def end_run(ctx: Context, run_name: str, *, since: datetime, graceful: bool, gra
     )
 
 
-def pods_gone(ctx: Context, run_name: str, *, force: bool, force_at: datetime) -> Ending:
+def pods_gone(ctx: Context, run_name: str, *, force_at: datetime | None) -> Ending:
     """Returns `ended` if a live list shows no pod of this run that may still be running.
 
-    With `force`, the pods that are left are deleted.
+    From `force_at` on, the pods that are left are deleted; None: they are only waited for.
 
     Quota must not be released while a pod of the run may still use the cluster.
     """
@@ -98,10 +98,9 @@ def pods_gone(ctx: Context, run_name: str, *, force: bool, force_at: datetime) -
     if not alive:
         return Ending(ended=True)
     steps: tuple[Step, ...] = ()
+    force = force_at is not None and ctx.now >= force_at
     if force:
-        steps = tuple(
-            Delete(POD, key_of(pod), uid_of(pod), propagation="Background", grace_seconds=0) for pod in alive
-        )
+        steps = tuple(Delete(POD, key_of(pod), uid_of(pod), grace_seconds=0) for pod in alive)
     waiting = ", ".join(sorted(pod["metadata"]["name"] for pod in alive)[:3])
     return Ending(
         ended=False,

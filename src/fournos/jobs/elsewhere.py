@@ -11,7 +11,7 @@ from __future__ import annotations
 from fournos.jobs.context import Context
 from fournos.jobs.queued import class_question, queue
 from fournos.queueing.managed_by import send_elsewhere
-from fournos.runtime.decision import Decision, EventRecord, Present
+from fournos.runtime.decision import Decision, EventRecord
 
 
 def sent_elsewhere(ctx: Context) -> Decision | None:
@@ -37,8 +37,6 @@ def queue_only(ctx: Context) -> Decision:
             text = "a job without quota (clusterless) has no Workload to dispatch: run it where it is made"
             return Decision(events=(EventRecord("Warning", "CannotDispatch", text),))
     outcome = queue(ctx)
-    if outcome.reason == "PriorityClassNotFound" and isinstance(
-        ctx.facts.require(class_question(ctx)), Present
-    ):
-        outcome = queue(ctx)
+    if outcome.reason == "PriorityClassNotFound":
+        ctx.facts.require(class_question(ctx))  # once it is answered, `queue` uses the answer
     return Decision(outcome.steps, retry=outcome.retry)

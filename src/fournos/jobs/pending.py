@@ -64,9 +64,7 @@ def in_queue(ctx: Context, message: str) -> Decision:
     """Ensures the job's Workload and acts on its state: waits, fails, or claims the assigned cluster."""
     outcome = queue(ctx)
     if outcome.reason == "PriorityClassNotFound":
-        if (waiting := _without_class(ctx)) is not None:
-            return waiting
-        outcome = queue(ctx)
+        return _without_class(ctx)
     if outcome.ancestor is not None:
         return _on_quota_of(ctx, outcome.ancestor)
     if outcome.reason == "OwnerUnknown":
@@ -144,17 +142,18 @@ def _on_quota_of(ctx: Context, ancestor: Ancestor) -> Decision:
     return _claim(ctx, held, cluster)
 
 
-def _without_class(ctx: Context) -> Decision | None:
-    """Waits for the job's WorkloadPriorityClass; None if a live read finds it."""
+def _without_class(ctx: Context) -> Decision:
+    """Waits for the job's WorkloadPriorityClass.
+
+    A class that the live read finds does not come here: `queue` uses the answer.
+    """
     answer = ctx.facts.require(class_question(ctx))
-    if isinstance(answer, Present):
-        return None
     ctx.draft.enter("Pending", ctx.draft.message)
     name = ctx.spec.priority
     if isinstance(answer, Unknown):
         text = f"Waiting: cannot read WorkloadPriorityClass '{name}': {answer.reason}"
         return wait(ctx, "WorkloadAdmitted", "PriorityClassUnknown", text)
-    if answer.no_kind:
+    if isinstance(answer, Absent) and answer.no_kind:
         return wait(ctx, "WorkloadAdmitted", "KueueNotInstalled", "Waiting: Kueue is not installed")
     text = f"Waiting: WorkloadPriorityClass '{name}' not found; create it or submit without priority"
     return wait(ctx, "WorkloadAdmitted", "PriorityClassNotFound", text)

@@ -73,9 +73,7 @@ def _leftovers(ctx: Context) -> Decision | None:
     """
     if not ctx.holds_finalizer:
         return None
-    name = ctx.run_name
-    force_at = ctx.now + timedelta(seconds=ctx.settings.terminate_grace_sec)
-    pods = pods_gone(ctx, name, force=False, force_at=force_at)
+    pods = pods_gone(ctx, ctx.run_name, force_at=None)
     if pods.ended:
         return None
     ctx.draft.set_message(f"The PipelineRun is gone, {pods.message}")
@@ -207,7 +205,7 @@ def _ended(ctx: Context, run: Obj) -> Decision:
     completed = parse_time(run["status"]["completionTime"])
     force_at = completed + timedelta(seconds=ctx.settings.terminate_grace_sec)
     # Release before declare: fail_attempt releases the quota, so no pod of the run may be left.
-    pods = pods_gone(ctx, run["metadata"]["name"], force=ctx.now >= force_at, force_at=force_at)
+    pods = pods_gone(ctx, run["metadata"]["name"], force_at=force_at)
     if not pods.ended:
         ctx.draft.set_message(f"PipelineRun failed, {pods.message}")
         return ctx.decision(pods.steps, wake_at=pods.wake_at, retry=pods.retry)
@@ -231,8 +229,7 @@ def _run_missing(ctx: Context) -> Decision:
         return Decision(retry=True)
     if isinstance(answer, Unknown) or answer.no_kind:
         return wait(ctx, "PipelineRunReady", "PipelineRunUnknown", "Waiting: cannot read the PipelineRun")
-    force_at = ctx.now + timedelta(seconds=ctx.settings.terminate_grace_sec)
-    pods = pods_gone(ctx, name, force=False, force_at=force_at)
+    pods = pods_gone(ctx, name, force_at=None)
     if not pods.ended:
         ctx.draft.set_message(f"PipelineRun not found, {pods.message}")
         return ctx.decision(retry=True)
