@@ -117,7 +117,11 @@ def decided(
     now: datetime = NOW,
     **observed: Any,
 ) -> Decision:
-    """Returns the decision.  By default, live reads find neither the run, nor a pod, nor the Workload."""
+    """Returns the decision.
+
+    Live reads find no pod, and neither run nor Workload if the caches do not have them.  For other reads the
+    answer must be given.
+    """
     seen = Observed(
         KEY,
         job,
@@ -126,8 +130,12 @@ def decided(
         runs=runs,
         **observed,
     )
-    known: dict[Question, Answer] = {RUN: Absent(), PODS: Absent(), OWN_WORKLOAD: Absent(), **(answers or {})}
-    return decide(seen, Facts(known, failure), now, settings=settings, template=TEMPLATE)
+    missing: dict[Question, Answer] = {PODS: Absent()}
+    missing |= {} if runs else {RUN: Absent()}
+    missing |= {} if workloads else {OWN_WORKLOAD: Absent()}
+    return decide(
+        seen, Facts({**missing, **(answers or {})}, failure), now, settings=settings, template=TEMPLATE
+    )
 
 
 def condition_of(decision: Decision, type_: str) -> tuple[str, str, str]:

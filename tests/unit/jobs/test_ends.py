@@ -114,6 +114,7 @@ def test_a_run_that_is_gone_fails_the_attempt() -> None:
     assert found.steps == (GONE,)
     assert written(found, "phase") == ("Failed",)
     assert condition_of(found, "PipelineRunReady") == ("False", "NotFound", "PipelineRun not found")
+    assert written(found, "message") == ("PipelineRun not found",)
 
 
 @pytest.mark.parametrize(
@@ -273,6 +274,15 @@ def test_what_an_ended_job_leaves_behind_goes(
 ) -> None:
     found = decided(ended(), workloads=workloads, resolve_jobs=resolve_jobs)
     assert found.steps == expected and found.status is None
+    assert found.settled is bool(expected), "the deletions are events"
+
+
+def test_after_its_end_a_job_runs_again_for_what_has_no_event() -> None:
+    past = decided(ended(24 * 3600, ttl="1d"), workloads=(a_workload(),))
+    assert not past.settled, "its own deletion comes next"
+    waits = [{"type": names.RERUNS_CREATED, "status": "Unknown", "reason": "Pending"}]
+    status = {"phaseTimes": {"finished": ago(60)}, "attempt": 1, "conditions": waits}
+    assert not decided(a_job("Succeeded", status=status), workloads=(a_workload(),)).settled
 
 
 def test_the_finalizer_goes_after_the_end() -> None:
@@ -296,6 +306,14 @@ def test_a_job_goes_after_all_that_it_has_left_behind() -> None:
     assert found.steps == (GONE,) and found.wake_at is None
     early = decided(ended(60, ttl="2m"), workloads=(a_workload(),))
     assert early.steps == (GONE,) and early.wake_at == NOW + timedelta(seconds=60)
+
+
+def test_the_workload_of_a_manager_is_finished_after_the_job_and_not_deleted() -> None:
+    labels = {"kueue.x-k8s.io/prebuilt-workload-name": "job"}
+    job = {**ended(meta={"labels": labels})}
+    (step,) = decided(job, workloads=(a_workload(),), prebuilt=a_workload()).steps
+    assert isinstance(step, Patch) and (step.resource, step.subresource) == (WORKLOAD, "status")
+    assert [one["type"] for one in step.body["status"]["conditions"]][-1] == "Finished"
 
 
 def test_a_run_of_another_attempt_ends_nothing() -> None:

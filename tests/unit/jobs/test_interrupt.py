@@ -209,6 +209,7 @@ def test_a_graceful_stop_becomes_immediate_after_its_time(cause: str) -> None:
     assert due.wake_at == NOW + timedelta(seconds=SETTINGS.terminate_grace_sec)
     last = after(GRACE[cause] + SETTINGS.terminate_grace_sec)
     assert last.steps == (Delete(PIPELINE_RUN, KEY, "r-job"),) and last.retry
+    assert cause == "deletion" or "PipelineRun job did not stop in time" in written(last, "message")[0]
 
 
 def test_a_stop_that_is_raised_gets_a_new_time_limit_once() -> None:
@@ -249,6 +250,8 @@ def test_a_run_without_a_status_is_cancelled_five_seconds_after_its_creation() -
     text = "Stopping, waiting for cleanup: waiting for Tekton to take up PipelineRun job"
     assert written(waits, "message") == (text,)
     assert of_age(5).steps == (cancelled("CancelledRunFinally"),)
+    taken_up = decided(job, workloads=(a_workload(),), runs=(a_run(age=4),))
+    assert taken_up.steps == (cancelled("CancelledRunFinally"),)
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,27 @@ def test_the_run_comes_after_all_that_it_needs() -> None:
     assert copies == ["job-kubeconfig", "job-vault-creds"]
     run = found.steps[-1]
     assert isinstance(run, Create) and (run.resource, run.body["metadata"]["name"]) == (PIPELINE_RUN, "job")
-    assert found.wake_at == NOW + timedelta(seconds=2)
+    assert run.body["metadata"]["annotations"][names.CLUSTER_ANNOTATION] == "cluster-1"
+    assert run.body["metadata"]["labels"][names.ATTEMPT_LABEL] == "1"
+    assert found.wake_at == NOW + timedelta(seconds=2) and found.settled
+
+
+def test_copies_are_marked_by_what_they_are_of_and_only_of_what_lets_the_job_in() -> None:
+    found = launched(secretRefs=["creds"], answers={CREDS: FOUND})
+    kubeconfig, entry = (step for step in found.steps if isinstance(step, CopySecret))
+    assert names.VAULT_ENTRY_LABEL not in kubeconfig.metadata["labels"]
+    assert entry.metadata["labels"][names.VAULT_ENTRY_LABEL] == "true"
+    for copy_of in (kubeconfig, entry):
+        assert copy_of.refuses is not None
+        assert copy_of.refuses("s", {"fournos.dev/allowed-namespaces": "other"})
+        assert not copy_of.refuses("s", {}), "the policy is open"
+
+
+def test_a_job_of_the_published_operator_starts_its_first_attempt() -> None:
+    """Its status counts no attempts; it is taken over first."""
+    found = decided(a_job("Admitted", status={"attempt": None, "attempts": None}), workloads=(a_workload(),))
+    (attempts,) = written(found, "attempts")
+    assert found.steps == () and attempts[0]["number"] == 1
 
 
 def test_a_clusterless_job_gets_no_kubeconfig() -> None:

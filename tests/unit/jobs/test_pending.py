@@ -99,6 +99,8 @@ def test_a_suspended_job_leaves_the_queue_and_comes_back() -> None:
     assert condition_of(resumed, "Suspended") == ("False", "Resumed", "") and resumed.steps
 
 
+ON = (true("QuotaReserved"), true("Admitted"))
+
 # --- what Kueue answers --------------------------------------------------------------------------------
 
 SHORT = "couldn't assign flavors to pod set launcher: insufficient unused quota"
@@ -152,9 +154,22 @@ def test_a_cluster_that_one_job_holds_alone_is_named_with_it() -> None:
     assert written(found, "message") == (expected,)
 
 
-# --- the claim -----------------------------------------------------------------------------------------
+def test_a_change_of_the_workload_is_followed_by_another_pass() -> None:
+    found = pending(queued(), cluster="cluster-2")
+    assert found.steps and not found.settled and "conditions" not in (found.status or {})
 
-ON = (true("QuotaReserved"), true("Admitted"))
+
+def test_an_admission_that_is_over_already_changes_no_message() -> None:
+    status = {"attempt": 1, "attempts": [{"number": 1, "outcome": "Failed"}], "message": "before"}
+    cached = queued(*ON, cluster="cluster-1")
+    over = {**cached, "status": {"conditions": []}}
+    live = LiveGet(WORKLOAD, Key(NS, "job"))
+    found = pending(cached, status=status, answers={live: Present(over)})
+    assert written(found, "phase", "message") == ("Pending", "before")
+    assert found.retry and found.steps == () and found.events == ()
+
+
+# --- the claim -----------------------------------------------------------------------------------------
 
 
 def test_a_job_claims_its_cluster_before_anything_is_made() -> None:
@@ -390,6 +405,21 @@ def test_a_prebuilt_workload_of_another_owner_fails_the_job_and_stays() -> None:
 def test_a_prebuilt_workload_that_only_the_cache_misses_is_waited_for(owner: Any) -> None:
     found = pending(meta=PREBUILT, answers={LIVE: Present(prebuilt(owner))})
     assert found == Decision(retry=True)
+
+
+def test_a_job_that_does_not_match_its_prebuilt_workload_fails() -> None:
+    """The Workload is finished after the status: its end is the signal to the manager cluster."""
+    labels = {"kueue.x-k8s.io/prebuilt-workload-name": "job"}
+    owner = owner_reference(FOURNOS_JOB, a_job(""))
+    base = queued()
+    ours = {**base, "metadata": {**base["metadata"], "ownerReferences": [owner]}}
+    found = pending(ours, meta={"labels": labels}, prebuilt=ours, cluster="cluster-2")
+    text = (
+        "The prebuilt workload is out of sync with its user job: "
+        "write the GPUs that it needs into spec.hardware where it is submitted"
+    )
+    assert written(found, "phase", "message") == ("Failed", text) and found.steps == ()
+    assert condition_of(found, "WorkloadAdmitted") == ("False", "OutOfSync", text)
 
 
 def test_a_free_prebuilt_workload_is_taken_before_anything_else() -> None:

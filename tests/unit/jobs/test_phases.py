@@ -217,6 +217,40 @@ def test_a_nested_job_runs_while_its_owner_holds_enough_for_it(workload: Obj, mi
     assert written(found, "stopRequestedAt") == ("2030-01-01T12:00:00Z" if missing else None,)
 
 
+def test_a_flavor_without_an_amount_is_no_quota() -> None:
+    workload = shared(SLOTS)
+    workload["status"]["admission"]["podSetAssignments"][0]["resourceUsage"] = {}
+    assert nested_message(workload) == ["which has 0 of fournos/cluster-slot: request 100 there"]
+
+
+def nested_message(workload: Obj) -> list[str]:
+    entry = {"number": 1, "cluster": "cluster-1", "workload": "appwrapper-aw", "pipelineRun": "job"}
+    job = a_job("Running", meta={"ownerReferences": [PARENT]}, status={"attempts": [entry]})
+    live = type(OWN_WORKLOAD)(WORKLOAD, KEY._replace(name="appwrapper-aw"))
+    found = decided(job, runs=(a_run(),), answers={live: Present(workload)})
+    return [one.message.partition(": ")[2] for one in found.events]
+
+
+def test_the_cluster_of_a_nested_job_is_that_of_its_owner() -> None:
+    entry = {"number": 1, "cluster": "cluster-1", "workload": "appwrapper-aw", "pipelineRun": "job"}
+    status = {"attempts": [entry]}
+    job = a_job("Running", meta={"ownerReferences": [PARENT]}, status=status, cluster=None, exclusive=True)
+    live = type(OWN_WORKLOAD)(WORKLOAD, KEY._replace(name="appwrapper-aw"))
+    workload = shared(SLOTS, cluster="cluster-2")
+    found = decided(job, runs=(a_run(),), answers={live: Present(workload)})
+    cluster, attempts = written(found, "cluster", "attempts")
+    assert (cluster, attempts[0]["cluster"]) == ("cluster-2", "cluster-2")
+
+
+def test_a_workload_that_is_not_on_record_has_the_name_of_its_attempt() -> None:
+    entry = {"number": 2, "cluster": "cluster-1", "pipelineRun": "job-r2"}
+    job = a_job("Running", status={"attempt": 2, "attempts": [entry]})
+    live = type(OWN_WORKLOAD)(WORKLOAD, KEY._replace(name="job-r2"))
+    run = a_run(name="job-r2")
+    found = decided(job, runs=(run,), answers={live: Present(a_workload(name="job-r2"))})
+    assert found.events == () and written(found, "phase") == ("Running",)
+
+
 def test_gpus_of_a_nested_job_must_be_on_its_cluster() -> None:
     hardware = {"gpuType": "h200", "gpuCount": 8}
     entry = {"number": 1, "cluster": "cluster-1", "workload": "appwrapper-aw", "pipelineRun": "job"}

@@ -139,6 +139,17 @@ def test_the_ancestor_is_the_owner_with_its_newest_workload_that_goes_on() -> No
     assert ended == Ancestor(Key("ns", "parent"), "RayJob", None), "it had quota, and gets no other"
 
 
+def test_a_later_run_is_of_the_later_workload() -> None:
+    parent = owner("fournos.dev/v1", "FournosJob")
+    first, second = (
+        at(workload(parent, name="job"), "1", "Finished"),
+        at(workload(parent, name="job-r2"), "2"),
+    )
+    for run, nested in (("job-r2", True), ("job", False)):
+        found = ancestor_among(child("PipelineRun", run, parent), [first, second])
+        assert (found is not None) is nested
+
+
 def test_the_workloads_of_the_owner_are_read_by_its_uid() -> None:
     obj = child("RayCluster", "r", RAY)
     (question,) = ancestor_questions(obj)

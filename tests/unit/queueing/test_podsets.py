@@ -213,8 +213,8 @@ def test_a_template_gets_all_of_it_and_keeps_its_own() -> None:
         "metadata": {"labels": {"own": "1"}, "name": "kept"},
         "spec": {
             "containers": [{"name": "c"}],
-            "tolerations": [SPOT, TAINT],
-            "schedulingGates": [{"name": "g"}],
+            "tolerations": [SPOT],
+            "schedulingGates": [{"name": "own"}],
             "nodeSelector": {"own": "2"},
         },
         "kept": True,
@@ -224,12 +224,17 @@ def test_a_template_gets_all_of_it_and_keeps_its_own() -> None:
         "spec": {
             "containers": [{"name": "c"}],
             "tolerations": [SPOT, TAINT],
-            "schedulingGates": [{"name": "g"}],
+            "schedulingGates": [{"name": "own"}, {"name": "g"}],
             "nodeSelector": {"own": "2", "s": "3"},
         },
         "kept": True,
     }
     assert template["spec"]["nodeSelector"] == {"own": "2"}, "the template itself does not change"  # type: ignore[index]
+
+
+def test_what_a_template_has_already_is_not_added_twice() -> None:
+    full = placed({}, FULL)
+    assert placed(full, FULL) == full
 
 
 def test_nothing_leaves_no_empty_fields() -> None:

@@ -91,6 +91,8 @@ def test_the_state_is_that_of_the_condition_that_counts_most(
 def test_a_workload_is_active_unless_it_is_switched_off(active: bool | None, expected: bool) -> None:
     for conditions in ((), (QUOTA, on("Admitted")), (on("Evicted"),), (on("Finished"),)):
         assert seen(*conditions, active=active).active is expected
+    going = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
+    assert seen(meta=going, active=active).active is expected
 
 
 def test_pending_checks_are_what_an_admission_waits_for() -> None:
@@ -150,6 +152,17 @@ def test_the_priority_in_the_order_of_kueue(
     labels = {"kueue.x-k8s.io/priority-class": label} if label else {}
     job = Classed(labels=labels, pod_class=own)
     assert priority_of(job, WORKLOAD_CLASSES, classes) == expected
+
+
+@pytest.mark.parametrize(("pods", "expected"), [("pods", of_pods("pods", 7)), ("", of_pods("d2", 3))])
+def test_a_kind_without_a_class_of_its_own_has_that_of_its_pods(pods: str, expected: Priority) -> None:
+    class Plain(Toy):
+        priority_class = None  # type: ignore[assignment]
+
+        def pod_sets(self) -> list[PodSet]:
+            return [PodSet("main", 1, {"spec": {"priorityClassName": pods} if pods else {}})]
+
+    assert priority_of(Plain(), WORKLOAD_CLASSES, POD_CLASSES) == expected
 
 
 def test_a_class_that_is_missing_is_named() -> None:

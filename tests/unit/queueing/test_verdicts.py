@@ -150,6 +150,29 @@ def test_a_finished_workload_is_let_go_after_all_that_goes_with_it() -> None:
     assert found == Outcome(Verdict.FINISHED, "Succeeded", "over", steps=(TIDY, freed(workload)))
 
 
+def test_the_end_is_a_condition_beside_the_others() -> None:
+    workload = made(Toy(), QUOTA, ADMITTED, generation=4)
+    patch = finish_patch(workload, "Succeeded", "done", NOW)
+    assert (patch.resource, patch.subresource) == (WORKLOAD, "status")
+    assert patch.body["metadata"] == {"resourceVersion": "3"}
+    *others, last = patch.body["status"]["conditions"]
+    assert [one["type"] for one in others] == ["QuotaReserved", "Admitted"]
+    assert last == {
+        "type": "Finished",
+        "status": "True",
+        "reason": "Succeeded",
+        "message": "done",
+        "lastTransitionTime": "2030-01-01T00:00:00Z",
+        "observedGeneration": 4,
+    }
+
+
+def test_a_finished_workload_without_a_reason_has_none() -> None:
+    workload = made(Toy(), finalizers=[])
+    workload["status"]["conditions"] = [{"type": "Finished", "status": "True"}]
+    assert go(Toy(), workload) == Outcome(Verdict.FINISHED)
+
+
 def test_a_job_that_ended_without_a_workload_needs_none() -> None:
     found = go(Tidy(ended=Ended(True, "done")))
     assert found == Outcome(Verdict.FINISHED, message="done", steps=(TIDY,))
@@ -240,6 +263,25 @@ def test_a_running_job_has_its_admission() -> None:
     assert go(job, workload, options=QUIET) == Outcome(Verdict.ADMITTED, "Admitted", "in cq")
 
 
+def test_a_first_start_needs_no_live_read() -> None:
+    job = Spawning()
+    cached = made(job, QUOTA, ADMITTED)
+    options = Options(pods_ready=False, confirm_start=False)
+    found = reconcile(job, QueueInputs(workloads=(cached,)), Facts(), NOW, options=options)
+    steps = (replace(SPAWN, own_label="w1"),)
+    assert found == Outcome(Verdict.STARTING, "Started", steps=steps, workload=cached)
+
+
+def test_a_start_that_changes_metadata_keeps_it() -> None:
+    class Labelling(Toy):
+        def start(self, infos: Sequence[PodSetInfo]) -> Obj:
+            return {"metadata": {"labels": {"a": "b"}}}
+
+    job = Labelling()
+    body = patch_of(go(job, made(job, QUOTA, ADMITTED), options=QUIET)).body
+    assert body == {"metadata": {"labels": {"a": "b"}, "resourceVersion": "7"}}
+
+
 # --- waiting -------------------------------------------------------------------------------------------
 
 
@@ -264,7 +306,7 @@ def test_a_job_without_admission_is_suspended_with_an_event() -> None:
 def test_a_new_job_gets_a_workload_with_an_event() -> None:
     found = go(Toy())
     (step,) = found.steps
-    assert isinstance(step, Create)
+    assert isinstance(step, Create) and step.resource == WORKLOAD
     name = step.body["metadata"]["name"]
     events = (normal("CreatedWorkload", f"Created Workload: ns/{name}"),)
     assert found == Outcome(Verdict.WAITING, "Pending", steps=(step,), events=events)
@@ -297,6 +339,12 @@ def test_a_prebuilt_workload_that_is_missing_is_named() -> None:
     job.labels = {**job.labels, PREBUILT_LABEL: "pre"}
     text = "prebuilt Workload 'pre' not found"
     assert go(job) == Outcome(Verdict.BLOCKED, "PrebuiltWorkloadNotFound", text, retry=True)
+
+
+def test_a_priority_class_that_is_missing_is_named() -> None:
+    job = Toy(labels={"kueue.x-k8s.io/queue-name": "lq", "kueue.x-k8s.io/priority-class": "high"})
+    text = "WorkloadPriorityClass 'high' not found; create it or submit without it"
+    assert go(job) == Outcome(Verdict.BLOCKED, "PriorityClassNotFound", text, retry=True)
 
 
 def test_an_owner_that_cannot_be_read_is_waited_for() -> None:
@@ -467,12 +515,20 @@ def with_activity(active: bool, *, by_us: bool) -> Obj:
     ("held", "workload", "expected"),
     [
         (True, with_activity(True, by_us=False), (False, "true")),
+        (True, made(Toy()), (False, "true")),
         (True, with_activity(False, by_us=True), None),
         (False, with_activity(False, by_us=True), (True, None)),
         (False, with_activity(False, by_us=False), None),
         (False, with_activity(True, by_us=False), None),
     ],
-    ids=["is held back", "is so already", "comes back", "inactive by another client", "active"],
+    ids=[
+        "is held back",
+        "is held back, by default",
+        "is so already",
+        "comes back",
+        "inactive by another client",
+        "active",
+    ],
 )
 def test_a_job_holds_its_workload_back_and_activates_only_what_it_held(
     held: bool, workload: Obj, expected: tuple[bool, str | None] | None
@@ -501,6 +557,14 @@ def test_a_report_is_an_outcome_of_its_own() -> None:
     not_ready = pods_ready_patch(lost, False, NOW)
     assert not_ready is not None
     assert go(Toy(ready=False), lost) == Outcome(Verdict.WAITING, "Reported", steps=(not_ready,))
+
+
+def test_a_kind_without_pods_that_end_early_reports_none() -> None:
+    class Plain(Toy):
+        reclaimable_pods = None  # type: ignore[assignment]
+
+    job = Plain(**RUNS)
+    assert go(job, made(job, QUOTA, ADMITTED), options=QUIET).verdict is Verdict.ADMITTED
 
 
 @pytest.mark.parametrize(
