@@ -17,12 +17,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
-
-_LONGEST: Final = "--timeout=30"
-"""The limit of a test in seconds: a change may make it wait for ever."""
 
 
 @dataclass
@@ -134,7 +131,9 @@ def make_changes() -> list[str]:
 def run(changes: Sequence[str], tests: Sequence[str], *, workers: int, budget: float) -> Runs:
     """Runs the tests in the working directory against each change."""
     runs = Runs(changes, workers, budget)
-    options = ["-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:terminal", "--assert=plain", _LONGEST]
+    # A change may make a test wait for ever.  The limit is far above the budget: the machine may be busy.
+    limit = f"--timeout={10 + 10 * budget:.0f}"
+    options = ["-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:terminal", "--assert=plain", limit]
     if code := pytest.main(["--rootdir=.", *options, *tests], plugins=[runs]):
         raise SystemExit(f"pytest ends with {code!r}")
     return runs
