@@ -225,7 +225,8 @@ def test_the_copies_of_a_worker_are_those_of_this_attempt() -> None:
     here = replace(remote("a"), jobs=((TEKTON, job), (TOY, other), (TOY, job)))
     assert context(here).mirror(here) == job and context(here).current(here) == here.workload
     assert context(here).mirror(replace(here, jobs=((TEKTON, job), (TOY, other)))) is None
-    assert context(here).current(remote("b", there=False)) is None
+    earlier = replace(remote("a"), workload=noted(attempt="earlier", workload="w1"))
+    assert context(here).current(remote("b", there=False)) is context(here).current(earlier) is None
 
 
 def test_conditions_of_a_workload() -> None:

@@ -278,6 +278,7 @@ def over(reason: str = "Succeeded", message: str = "done", since: str = AT, **ch
 def finished(decision: Decision) -> tuple[str, str] | None:
     assert decision.status is not None
     found = [one for one in decision.status["conditions"] if one["type"] == "Finished"]
+    assert all(one["status"] == "True" for one in found)
     return (found[0]["reason"], found[0]["message"]) if found else None
 
 

@@ -82,7 +82,17 @@ def test_why_workers_must_not_have_it(own: Obj | None, expected: Withdrawal | No
 
 
 def test_a_queue_that_asks_for_no_worker_any_more() -> None:
-    assert over(replace(observed(workload()), check=None)) == Withdrawal(at=AT)
+    around = replace(observed(workload(clusterName="a"), remote("a", there=False)), check=None)
+    assert over(around) == Withdrawal(at=AT)
+    found = decided(around)
+    assert found.status is not None and "clusterName" not in found.status
+    assert found.status["admissionChecks"] == workload()["status"]["admissionChecks"], (
+        "it is not ours any more"
+    )
+
+
+def test_a_workload_that_is_gone_has_no_status() -> None:
+    assert decided(observed(None, remote("a", there=False))) == Decision()
 
 
 # --- how, on one worker --------------------------------------------------------------------------------
