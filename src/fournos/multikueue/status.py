@@ -51,8 +51,6 @@ class WorkloadDraft(Draft):
         """Sets the state and message of this adapter's check; records an event when the state changes."""
         before = self._entry()
         changed = before.get("state") != state
-        if not changed and before.get("message") == message:
-            return
         entry = {**before, "name": self._check, "state": state, "message": message[:MESSAGE_MAX]}
         if changed or not before.get("lastTransitionTime"):
             entry["lastTransitionTime"] = format_time(self._now)
