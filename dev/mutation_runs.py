@@ -7,6 +7,7 @@ which functions each test calls and how long it takes, and runs the fastest test
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import gc
 import importlib
 import io
@@ -91,13 +92,17 @@ class Runs:
         if child := os.fork():
             return child
         self._is_child = True
-        try:
-            _activate(change)
-            for test in tests:
-                _run(test)
-            os._exit(0)
-        finally:
-            os._exit(1)
+        # A change may make a test, or its end, wait for ever.  The limit is far above the budget: the machine
+        # may be busy.
+        with Path(os.devnull).open("w") as nothing:
+            faulthandler.dump_traceback_later(10 + 10 * self.budget, exit=True, file=nothing)
+            try:
+                _activate(change)
+                for test in tests:
+                    _run(test)
+                os._exit(0)
+            finally:
+                os._exit(1)
 
     def _reap(self, running: dict[int, str]) -> None:
         child, status = os.wait()
@@ -131,9 +136,16 @@ def make_changes() -> list[str]:
 def run(changes: Sequence[str], tests: Sequence[str], *, workers: int, budget: float) -> Runs:
     """Runs the tests in the working directory against each change."""
     runs = Runs(changes, workers, budget)
-    # A change may make a test wait for ever.  The limit is far above the budget: the machine may be busy.
-    limit = f"--timeout={10 + 10 * budget:.0f}"
-    options = ["-o", "addopts=", "-p", "no:cacheprovider", "-p", "no:terminal", "--assert=plain", limit]
+    options = [
+        "-o",
+        "addopts=",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:terminal",
+        "--assert=plain",
+        "--timeout=0",
+    ]
     if code := pytest.main(["--rootdir=.", *options, *tests], plugins=[runs]):
         raise SystemExit(f"pytest ends with {code!r}")
     return runs
