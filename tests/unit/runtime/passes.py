@@ -29,6 +29,8 @@ class Bench:
         make_toy(self.server)
         self.api = Connection(self.server)
         self.caches = Caches({TOY: Store(), THING: Store()})
+        self.decided: list[tuple[Obj, datetime]] = []
+        """Object and time of each decision."""
         self.see()
 
     def see(self) -> None:
@@ -38,11 +40,16 @@ class Bench:
         self, decide: Deciding, *, key: Key = TOY_KEY, failures: int = 0, **options: Any
     ) -> Outcome:
         """One pass of a controller with these further options."""
+
+        def noted(toy: Obj, facts: Facts, now: datetime) -> Decision:
+            self.decided.append((toy, now))
+            return decide(toy, facts)
+
         controller: Controller[Obj] = Controller(
             name="toys",
             watches=(Watch(TOY, lambda obj, caches: [key_of(obj)]),),
             observe=lambda caches, key: caches[TOY].get(key),
-            decide=lambda toy, facts, now: decide(toy, facts),
+            decide=noted,
             primary=lambda toy: toy,
             **options,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from fournos.runtime.decision import Decision, Facts, LiveGet, StepFailure
 from fournos.runtime.logs import JsonFormatter
 from fournos.runtime.reconcile import Outcome, Result
 from fournos.runtime.steps import Create, Custom, Patch, Step
-from tests.unit.runtime.passes import NOTE, Bench, always, with_failure
+from tests.unit.runtime.passes import NOTE, NOW, Bench, always, with_failure
 from tests.unit.runtime.toy import THING, TOY, TOY_KEY, thing_of
 
 
@@ -265,6 +266,20 @@ async def test_lines_of_a_pass_name_its_object(bench: Bench) -> None:
     await bench.run(decide)
     named = {name: lines[0].get(name) for name in ("system", "kind", "namespace", "name", "uid")}
     assert named == {"system": "toys", "kind": "Toy", "namespace": "ns", "name": "toy", "uid": "uid-1"}
+
+
+async def test_all_decisions_of_a_pass_have_one_object_and_one_time(bench: Bench) -> None:
+    bench.refuse("create", InvalidError("no", status=422))
+    primary, thing = bench.toy, Create(THING, thing_of(bench.toy))
+    await bench.run(with_failure((thing,), Decision(), []))
+    assert bench.decided == [(primary, NOW)] * 2
+
+
+@pytest.mark.parametrize("status", [None, {"phase": "Running"}])
+async def test_a_pass_returns_the_deadline_of_its_decision(bench: Bench, status: Any) -> None:
+    at = NOW + timedelta(seconds=7)
+    outcome = await bench.run(always(Decision(status=status, wake_at=at)))
+    assert outcome.wake_at == at
 
 
 async def test_a_decision_has_three_rounds_of_answers(bench: Bench) -> None:
