@@ -116,11 +116,20 @@ async def delete(
 
 
 @verb(app, "vacuum")
-async def vacuum(cli: Cli) -> None:
+async def vacuum(
+    cli: Cli,
+    orphans: Annotated[
+        bool, typer.Option("--orphans", help="Also delete logs and artifacts that belong to no run.")
+    ] = False,
+) -> None:
     """Make the database as small as it can be. Writers wait meanwhile."""
     async with _store() as store:
         from fournos.history.store import maintenance
+        from fournos.history.store.orphans import sweep_orphans
 
+        if orphans:
+            found = await sweep_orphans(store, _blobs(), datetime.now(UTC), unknown=True)
+            cli.output.say(f"{found.deleted} files without a run are deleted")
         before = await maintenance.size(store.database)
         await maintenance.vacuum(store.database)
         cli.output.say(f"{before} bytes before, {await maintenance.size(store.database)} bytes now")

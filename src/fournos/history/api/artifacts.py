@@ -84,9 +84,10 @@ async def download(service: Any, call: Call) -> web.StreamResponse:
     """Sends a file.  A browser saves it and never shows it: its content is anybody's."""
     run, path, request = await found(service, call), call.path["path"], call.request
     assert request is not None
-    artifact = await service.artifacts.find(run.identity, path)
-    if artifact is None:
+    stored = await service.artifacts.find(run.identity, path)
+    if stored is None:
         raise NotFoundError(f"{run.name} has no artifact {path}", name=path)
+    artifact = stored.artifact
     tag = f'"{artifact.sha256}"'
     name = quote(path.rpartition("/")[2], safe="")
     headers = {
@@ -102,7 +103,7 @@ async def download(service: Any, call: Call) -> web.StreamResponse:
         return web.Response(status=304, headers={"ETag": tag})
     response = web.StreamResponse(headers=headers)
     await response.prepare(request)
-    async for chunk in service.artifacts.read(run.identity, artifact):
+    async for chunk in service.artifacts.read(run.identity, stored):
         await response.write(chunk)
     await response.write_eof()
     return response

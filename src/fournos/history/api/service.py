@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from fournos.history.artifacts.archive import Artifacts
+from fournos.history.artifacts.archive import Artifacts, StoredArtifact
 from fournos.history.artifacts.rules import Artifact, Limits
 from fournos.history.blobs import Blobs
 from fournos.history.compare.comparison import RowKey
@@ -61,8 +61,14 @@ class Backend:
     async def artifacts(self, identity: Identity) -> list[Artifact]:
         return await ArtifactRows(await self._reading()).artifacts(identity)
 
-    async def put_artifact(self, identity: Identity, artifact: Artifact) -> bool:
-        return await ArtifactRows(await self._reading()).put_artifact(identity, artifact)
+    async def stored_artifacts(self, identity: Identity) -> list[StoredArtifact]:
+        return await ArtifactRows(await self._reading()).stored_artifacts(identity)
+
+    async def put_artifact(self, identity: Identity, stored: StoredArtifact) -> StoredArtifact | None:
+        return await ArtifactRows(await self._reading()).put_artifact(identity, stored)
+
+    async def release_artifact(self, identity: Identity, stored: StoredArtifact) -> list[str]:
+        return await ArtifactRows(await self._reading()).release_artifact(identity, stored)
 
     async def claim_blob(self, identity: Identity, key: str, size: int) -> bool:
         return await (await self._reading()).claim_blob(identity, key, size)

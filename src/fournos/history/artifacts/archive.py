@@ -1,13 +1,16 @@
 """Stores and returns the artifacts of runs: chunks in the blob store, one row a file in the database.
 
-Chunks are named by the checksum of the whole file.  A file that is sent again writes the same chunks, so that
-an interrupted upload is repaired by the next one, and a reader never sees half of two files.
+Each upload has chunks of its own, so that replicas that share a store do not disturb each other, and a reader
+never sees half of two files.  The row comes last.  What an interrupted upload left is swept later.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
+import secrets
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 
@@ -19,17 +22,39 @@ CHUNK: Final = 4 * 2**20
 """Bytes of a chunk, and so the memory of one upload or download."""
 
 
+_CHUNK_KEY: Final = re.compile(r"([^/]+)/artifacts/([0-9a-f]{64})(?:-([0-9a-f]{8}))?/\d{6,}")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredArtifact:
+    """An artifact, and the upload that stored its content."""
+
+    artifact: Artifact
+    upload: str
+    """Empty: from a version without it."""
+
+    def keys(self, uid: str) -> list[str]:
+        """Returns the keys of the chunks, in their order."""
+        number = -(-self.artifact.size // CHUNK)
+        return [_key(uid, self.artifact.sha256, self.upload, chunk) for chunk in range(number)]
+
+
 class Rows(Protocol):
     """What of the store is needed here."""
 
     async def claim_blob(self, identity: Identity, key: str, size: int) -> bool: ...
     async def unclaim_blobs(self, keys: list[str]) -> None: ...
-    async def artifacts(self, identity: Identity) -> list[Artifact]: ...
-    async def put_artifact(self, identity: Identity, artifact: Artifact) -> bool: ...
+    async def stored_artifacts(self, identity: Identity) -> list[StoredArtifact]: ...
+    async def put_artifact(self, identity: Identity, stored: StoredArtifact) -> StoredArtifact | None: ...
+    async def release_artifact(self, identity: Identity, stored: StoredArtifact) -> list[str]: ...
 
 
 class NoRunError(Exception):
     """The history has no such run (yet)."""
+
+
+class ContentGoneError(Exception):
+    """The content that an artifact was to share is being deleted."""
 
 
 class BusyError(Exception):
@@ -75,27 +100,32 @@ class Artifacts:
     async def _receive(
         self, identity: Identity, wanted: Artifact, receiving: list[Artifact], content: AsyncIterator[bytes]
     ) -> Artifact:
-        present = await self._rows.artifacts(identity)
-        self._limits.check([*present, *receiving], wanted.path, wanted.size)
-        for one in present:
-            if (one.path, one.sha256) == (wanted.path, wanted.sha256):
-                return one
-        if not any(one.sha256 == wanted.sha256 for one in present):
-            await self._store(identity, wanted, content)
-        if not await self._rows.put_artifact(identity, wanted):
-            raise NoRunError
-        await self._drop(identity, [one for one in present if one.path == wanted.path])
+        present = await self._rows.stored_artifacts(identity)
+        self._limits.check([*(one.artifact for one in present), *receiving], wanted.path, wanted.size)
+        same = [one for one in present if one.artifact.sha256 == wanted.sha256]
+        for one in same:
+            if one.artifact.path == wanted.path:
+                return one.artifact
+        stored = StoredArtifact(wanted, same[0].upload if same else secrets.token_hex(4))
+        if not same:
+            await self._store(identity, stored, content)
+        try:
+            replaced = await self._rows.put_artifact(identity, stored)
+        except ContentGoneError:
+            raise BusyError(f"{wanted.path}: its content is being replaced; send it again later") from None
+        if replaced is not None:
+            await self._forget(await self._rows.release_artifact(identity, replaced))
         return wanted
 
-    async def _store(self, identity: Identity, wanted: Artifact, content: AsyncIterator[bytes]) -> None:
-        digest, written, keys = hashlib.sha256(), 0, list[str]()
+    async def _store(self, identity: Identity, stored: StoredArtifact, content: AsyncIterator[bytes]) -> None:
+        wanted, digest, written, keys = stored.artifact, hashlib.sha256(), 0, list[str]()
         try:
             async for chunk in _chunks(content):
                 written += len(chunk)
                 if written > wanted.size:
                     break
                 digest.update(chunk)
-                key = _key(identity, wanted.sha256, len(keys))
+                key = _key(identity.uid, wanted.sha256, stored.upload, len(keys))
                 if not await self._rows.claim_blob(identity, key, len(chunk)):
                     raise NoRunError
                 keys.append(key)
@@ -108,32 +138,33 @@ class Artifacts:
             await self._forget(keys)
             raise
 
-    async def find(self, identity: Identity, path: str) -> Artifact | None:
+    async def find(self, identity: Identity, path: str) -> StoredArtifact | None:
         """Returns the artifact of this path."""
-        return next((one for one in await self._rows.artifacts(identity) if one.path == path), None)
+        found = await self._rows.stored_artifacts(identity)
+        return next((one for one in found if one.artifact.path == path), None)
 
-    async def read(self, identity: Identity, artifact: Artifact) -> AsyncIterator[bytes]:
+    async def read(self, identity: Identity, stored: StoredArtifact) -> AsyncIterator[bytes]:
         """Yields the content, chunk by chunk.  Raises NoRunError if a chunk is gone: the run was deleted."""
-        for number in range(-(-artifact.size // CHUNK)):
-            chunk = await self._blobs.read(_key(identity, artifact.sha256, number))
+        for key in stored.keys(identity.uid):
+            chunk = await self._blobs.read(key)
             if chunk is None:
                 raise NoRunError
             yield chunk
 
-    async def _drop(self, identity: Identity, replaced: list[Artifact]) -> None:
-        """Deletes the chunks of replaced files that no other file of the run has."""
-        used = {one.sha256 for one in await self._rows.artifacts(identity)}
-        for one in replaced:
-            if one.sha256 not in used:
-                await self._forget([_key(identity, one.sha256, n) for n in range(-(-one.size // CHUNK))])
-
     async def _forget(self, keys: list[str]) -> None:
-        await self._blobs.delete(keys)
-        await self._rows.unclaim_blobs(keys)
+        if keys:
+            await self._blobs.delete(keys)
+            await self._rows.unclaim_blobs(keys)
 
 
-def _key(identity: Identity, sha256: str, number: int) -> str:
-    return f"{identity.uid}/artifacts/{sha256}/{number:06}"
+def _key(uid: str, sha256: str, upload: str, number: int) -> str:
+    return f"{uid}/artifacts/{sha256}{f'-{upload}' if upload else ''}/{number:06}"
+
+
+def upload_of(key: str) -> tuple[str, str, str] | None:
+    """Returns the UID of the run, the checksum and the upload in the key of a chunk; None for other keys."""
+    found = _CHUNK_KEY.fullmatch(key)
+    return None if found is None else (found[1], found[2], found[3] or "")
 
 
 async def _chunks(content: AsyncIterator[bytes]) -> AsyncIterator[bytes]:

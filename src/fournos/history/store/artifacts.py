@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-from sqlalchemy import BigInteger, Column, Table, Text, delete, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Executable,
+    Row,
+    Table,
+    Text,
+    delete,
+    func,
+    select,
+    update,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
 
+from fournos.history.artifacts.archive import ContentGoneError, NoRunError, StoredArtifact
 from fournos.history.artifacts.rules import Artifact
 from fournos.history.records import Identity
 from fournos.history.store.database import INSERT
-from fournos.history.store.schema import Time, blobs, metadata, of_run
+from fournos.history.store.schema import Time, blobs, metadata, of_run, runs
 from fournos.history.store.store import Store, number_of
 from fournos.history.store.text import indexed
 
@@ -21,7 +36,10 @@ artifacts: Final = Table(
     Column("size", BigInteger, nullable=False),
     Column("sha256", Text, nullable=False),
     Column("stored_at", Time, nullable=False),
+    Column("upload", Text),  # NULL: from a version without it
 )
+
+_BATCH: Final = 1000
 
 
 class ArtifactRows:
@@ -32,31 +50,71 @@ class ArtifactRows:
 
     async def artifacts(self, identity: Identity) -> list[Artifact]:
         """Returns the artifacts of a run, by path."""
+        return [one.artifact for one in await self.stored_artifacts(identity)]
+
+    async def stored_artifacts(self, identity: Identity) -> list[StoredArtifact]:
+        """Returns the artifacts of a run with their uploads, by path."""
         statement = (
             select(artifacts).where(artifacts.c.run_id == number_of(identity)).order_by(artifacts.c.path)
         )
         async with self._store.reading() as connection:
             rows = (await connection.execute(statement)).all()
-        return [Artifact(row.path, row.size, row.sha256, row.stored_at) for row in rows]
+        return [_stored(row) for row in rows]
 
-    async def put_artifact(self, identity: Identity, artifact: Artifact) -> bool:
-        """Adds an artifact, or replaces the one of its path.  False: there is no such run."""
+    async def put_artifact(self, identity: Identity, stored: StoredArtifact) -> StoredArtifact | None:
+        """Adds an artifact, or replaces the one of its path, which is returned.
+
+        Raises NoRunError, and ContentGoneError if a chunk of it has been released.
+        """
+        artifact = stored.artifact
         async with self._store.writing() as connection:
-            number = await connection.scalar(select(number_of(identity)))
+            number = await self._run(connection, identity)
             if number is None:
-                return False
+                raise NoRunError
+            keys = stored.keys(identity.uid)
+            if len(await _claimed(connection, number, keys)) < len(keys):
+                raise ContentGoneError
+            path = indexed(artifact.path)
+            this = (artifacts.c.run_id == number, artifacts.c.path == path)
+            before = (await connection.execute(select(artifacts).where(*this))).first()
             changed = {
                 "size": artifact.size,
                 "sha256": artifact.sha256,
                 "stored_at": artifact.stored_at,
+                "upload": stored.upload,
             }
             statement = INSERT[self._store.database.dialect](artifacts)
             await connection.execute(
-                statement.values(run_id=number, path=indexed(artifact.path), **changed).on_conflict_do_update(
+                statement.values(run_id=number, path=path, **changed).on_conflict_do_update(
                     index_elements=["run_id", "path"], set_=changed
                 )
             )
-            return True
+            return None if before is None else _stored(before)
+
+    async def release_artifact(self, identity: Identity, stored: StoredArtifact) -> list[str]:
+        """Returns the keys of the content if no artifact has it any more: they are to be deleted.
+
+        From then on nothing can refer to it; a process that ends before it is deleted leaves it to the
+        retention.
+        """
+        async with self._store.writing() as connection:
+            number = await self._run(connection, identity)
+            if number is None:
+                return []  # The retention deletes what the run had.
+            upload = func.coalesce(artifacts.c.upload, "")
+            same = (artifacts.c.sha256 == stored.artifact.sha256, upload == stored.upload)
+            used = select(artifacts.c.path).where(artifacts.c.run_id == number, *same).limit(1)
+            if await connection.scalar(used) is not None:
+                return []
+            keys = await _claimed(connection, number, stored.keys(identity.uid))
+            await _each(connection, keys, lambda some: update(blobs).where(some).values(run_id=None))
+            return keys
+
+    async def _run(self, connection: AsyncConnection, identity: Identity) -> int | None:
+        """Returns the run's number; until the end of the transaction no other changes its artifacts."""
+        this = select(runs.c.id).where(runs.c.id == number_of(identity))
+        number: int | None = await connection.scalar(this.with_for_update(key_share=True))
+        return number
 
     async def claim_blob(self, identity: Identity, key: str, size: int) -> bool:
         """Notes a blob before it is written.  False: there is no such run."""
@@ -65,5 +123,27 @@ class ArtifactRows:
     async def unclaim_blobs(self, keys: list[str]) -> None:
         """Removes the notes of deleted blobs."""
         async with self._store.writing() as connection:
-            for key in keys:
-                await connection.execute(delete(blobs).where(blobs.c.key == key))
+            await _each(connection, keys, lambda some: delete(blobs).where(some))
+
+
+def _stored(row: Row[Any]) -> StoredArtifact:
+    return StoredArtifact(Artifact(row.path, row.size, row.sha256, row.stored_at), row.upload or "")
+
+
+async def _claimed(connection: AsyncConnection, number: int, keys: Sequence[str]) -> list[str]:
+    """Returns those of the keys that belong to the run."""
+    found: list[str] = []
+    for start in range(0, len(keys), _BATCH):
+        some = (blobs.c.run_id == number, blobs.c.key.in_(keys[start : start + _BATCH]))
+        found += await connection.scalars(select(blobs.c.key).where(*some))
+    return found
+
+
+async def _each(
+    connection: AsyncConnection,
+    keys: Sequence[str],
+    statement: Callable[[ColumnElement[bool]], Executable],
+) -> None:
+    """Executes the statement for the blobs of these keys, batch by batch: a statement has few parameters."""
+    for start in range(0, len(keys), _BATCH):
+        await connection.execute(statement(blobs.c.key.in_(keys[start : start + _BATCH])))

@@ -22,6 +22,7 @@ from fournos.history.metrics import report as set_metrics
 from fournos.history.records import PAGE_MAX, Ending, Identity, Query, Run
 from fournos.history.store import maintenance
 from fournos.history.store.errors import StoreUnavailableError
+from fournos.history.store.orphans import AGE, Orphans, sweep_orphans
 from fournos.history.store.results_schema import acknowledgements, baselines, curves, scalars, series
 from fournos.history.store.schema import blobs as blob_table
 from fournos.history.store.schema import keeps, runs, tombstones
@@ -66,16 +67,31 @@ async def patrol(
     store: Store, files: Blobs, limits: Limits, metrics: Metrics, clock: Clock, *, interval: float = INTERVAL
 ) -> None:
     """Deletes what is beyond the limits, and sets the metrics, again and again until it is cancelled."""
+    swept: datetime | None = None
     while True:
         try:
-            number = await expire(store, files, limits, clock.now())
+            now = clock.now()
+            number = await expire(store, files, limits, now)
             if number:
                 log.info("%d runs of the history have expired", number)
                 await maintenance.give_back(store.database)
             await report(store, metrics, number)
+            if swept is None or now - swept >= AGE:
+                _tell(await sweep_orphans(store, files, now))
+                swept = now
         except (StoreUnavailableError, OSError) as error:
             log.warning("The history's retention is tried again in %.0f s: %s", interval, error)
         await asyncio.sleep(interval)
+
+
+def _tell(orphans: Orphans) -> None:
+    if orphans.deleted:
+        log.info("%d parts of uploads that did not finish are deleted", orphans.deleted)
+    if orphans.unknown:
+        log.warning(
+            "%d files of logs and artifacts have no run: `fournos history vacuum --orphans` deletes them",
+            orphans.unknown,
+        )
 
 
 async def expire(store: Store, files: Blobs, limits: Limits, now: datetime) -> int:
