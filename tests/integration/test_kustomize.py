@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from devcluster.existing import kubectl_program
+from fournos.history.settings import HistorySettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -103,6 +104,38 @@ def test_the_history_on_a_volume_and_on_postgresql(kubeconfig: Path) -> None:
     secret = postgresql[3]["FOURNOS_HISTORY_URL"]["valueFrom"]["secretKeyRef"]
     assert secret == {"name": "fournos-history-database", "key": "url"}
     assert postgresql[3]["FOURNOS_HISTORY_ARTIFACT_FILES"]["value"] == "0"
+
+
+def test_two_replicas_of_the_history_share_a_bucket(kubeconfig: Path) -> None:
+    without, found = rendered("deploy/history-postgres"), rendered("deploy/history-postgres-s3")
+    names = [[(one["kind"], one["metadata"]["name"]) for one in documents] for documents in (without, found)]
+    assert names[0] == names[1], "credentials are in a Secret that a person makes"
+    deployment = deployment_of(found)
+    accepted(kubeconfig, deployment)
+    assert deployment["spec"]["replicas"] == 2
+    # Logs and artifacts are on: the settings have their defaults.
+    off = {"FOURNOS_HISTORY_LOG_MB", "FOURNOS_HISTORY_ARTIFACT_FILES"}
+    assert off <= environment(without) and not off & environment(found)
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    secrets = {
+        one["name"]: (secret["key"], secret.get("optional", False))
+        for one in container["env"]
+        if (secret := one.get("valueFrom", {}).get("secretKeyRef", {})).get("name") == "fournos-history-s3"
+    }
+    assert secrets == {
+        "FOURNOS_HISTORY_BLOBS": ("url", False),
+        "FOURNOS_HISTORY_S3_ENDPOINT": ("endpoint", True),
+        "FOURNOS_HISTORY_S3_REGION": ("region", True),
+        "AWS_ACCESS_KEY_ID": ("access-key-id", True),
+        "AWS_SECRET_ACCESS_KEY": ("secret-access-key", True),
+    }
+    fields = {f"FOURNOS_HISTORY_{name}".upper() for name in HistorySettings.model_fields}
+    assert {name for name in secrets if name.startswith("FOURNOS_")} <= fields
+    (policy,) = (one["spec"] for one in found if one["kind"] == "NetworkPolicy")
+    assert policy["policyTypes"] == ["Ingress", "Egress"] and policy["ingress"]
+    (way,) = policy["egress"]
+    ports = {one["port"] for one in way["ports"]}
+    assert {53, 443, 6443, 5432} <= ports, "names, S3 and the API server, the database"
 
 
 def test_the_page_with_and_without_its_overlays(kubeconfig: Path) -> None:

@@ -25,6 +25,15 @@ def objects() -> dict[tuple[str, str], dict[str, Any]]:
     return found
 
 
+def test_the_component_of_a_bucket_lists_its_files() -> None:
+    folder = FOLDER.with_name("history-s3")
+    (listed,) = yaml.safe_load_all((folder / "kustomization.yaml").read_text())
+    assert listed["kind"] == "Component"
+    assert {path.name for path in folder.glob("*.yaml")} - {"kustomization.yaml"} == {
+        patch["path"] for patch in listed["patches"]
+    }
+
+
 def granted() -> dict[tuple[str, str], set[str]]:
     found: dict[tuple[str, str], set[str]] = {}
     for rule in objects()["ClusterRole", "fournos-history-recorder"]["rules"]:
