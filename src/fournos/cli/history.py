@@ -17,7 +17,7 @@ from fournos.cli.errors import Fail
 from fournos.cli.exits import Exit
 from fournos.cli.lazy import sub_app
 from fournos.cli.output import table
-from fournos.history.blobs import BlobsUsageError, open_blobs
+from fournos.history.blobs import BlobsUsageError, S3Location, copy_blobs, open_blobs
 from fournos.history.records import PAGE_MAX, Query, Run
 from fournos.history.store_settings import StoreSettings
 
@@ -115,6 +115,31 @@ async def delete(
     cli.output.hint(f"{len(found)} runs; --yes deletes them")
 
 
+@verb(app, "copy")
+async def copy(
+    cli: Cli,
+    source: Annotated[
+        str,
+        typer.Argument(metavar="SOURCE", show_default=False, help="A directory, or s3://bucket/prefix."),
+    ],
+    target: Annotated[str, typer.Argument(metavar="TARGET", show_default=False, help="The same.")],
+) -> None:
+    """Copy logs and artifacts between a directory and a bucket; the recorder may run meanwhile.
+
+    What is there already is not copied again, and nothing is deleted. The server of a bucket is that of
+    FOURNOS_HISTORY_S3_ENDPOINT.
+
+    \b
+    fournos history copy /var/lib/fournos/blobs s3://bucket/fournos    into a bucket
+    fournos history copy s3://bucket/fournos /backup/blobs             a backup
+    """
+    try:
+        copied = await copy_blobs(_opened(source), _opened(target))
+    except OSError as error:
+        raise Fail(str(error)) from error
+    cli.output.say(f"{copied.blobs} files, {copied.bytes} bytes copied; {copied.present} were there already")
+
+
 @verb(app, "vacuum")
 async def vacuum(
     cli: Cli,
@@ -152,8 +177,20 @@ async def _store(*, writable: bool = True) -> AsyncIterator[Store]:
 
 
 def _blobs() -> Blobs:
+    return _open(_settings().blob_place)
+
+
+def _opened(place: str) -> Blobs:
+    """Opens the blobs of an argument."""
     try:
-        return open_blobs(_settings().blob_place)
+        return _open(_settings().bucket(place) if "://" in place else Path(place))
+    except ValueError as error:
+        raise Fail(f"{place}: {error}") from error
+
+
+def _open(place: Path | S3Location) -> Blobs:
+    try:
+        return open_blobs(place)
     except BlobsUsageError as error:
         raise Fail(str(error)) from error
 

@@ -80,9 +80,11 @@ class StoreSettings(BaseSettings):
     @property
     def blob_place(self) -> Path | S3Location:
         """Where logs and artifacts are: a directory or a bucket."""
-        if not self.blobs:
-            return Path(self.directory) / "blobs"
-        bucket, prefix = parse_url(self.blobs)
+        return self.bucket(self.blobs) if self.blobs else Path(self.directory) / "blobs"
+
+    def bucket(self, url: str) -> S3Location:
+        """Returns the place of a URL, at the server of these settings.  Raises ValueError for a wrong one."""
+        bucket, prefix = parse_url(url)
         return S3Location(
             bucket,
             prefix,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,15 @@ from typer.testing import CliRunner
 
 from devcluster.postgres import Postgres
 from fournos.cli.app import build
-from fournos.history.blobs import DirectoryBlobs
+from fournos.history.blobs import DirectoryBlobs, open_blobs
 from fournos.history.records import Document, Interval, Record
 from fournos.history.store import Store, StoreUsageError
 from fournos.history.store.backup import backup, restore
 from fournos.history.store.retention import erase
 from fournos.insight.causes import Cause
 from tests.history import a_run, at, ended, everything
+from tests.integration.history.conftest import keys_of
+from tests.integration.history.s3_server import S3Server
 from tests.integration.history.test_store import FULL
 
 
@@ -193,6 +196,41 @@ async def test_keep_marks_one_run(program: Program, url: str) -> None:
         await store.record(Record(a_run(6, name="job-4")))
     assert "2 runs have the name job-4" in await program("keep", "job-4", code=2)
     assert "is kept" in await program("keep", "job-4", "--uid", "uid-6")
+
+
+async def test_vacuum_deletes_files_without_a_run_when_it_is_asked(program: Program, tmp_path: Path) -> None:
+    blobs = DirectoryBlobs(tmp_path / "blobs")
+    await blobs.write("no-run/logs/0", b"x")
+    os.utime(tmp_path / "blobs" / "no-run" / "logs" / "0", (0, 0))
+    await program("vacuum")
+    assert await blobs.read("no-run/logs/0") == b"x"
+    assert "1 files without a run are deleted" in await program("vacuum", "--orphans")
+    assert await blobs.read("no-run/logs/0") is None
+
+
+@pytest.mark.usefixtures("s3_keys")
+async def test_logs_and_artifacts_move_into_a_bucket_and_back(
+    tmp_path: Path, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOURNOS_HISTORY_S3_ENDPOINT", s3_server.endpoint)
+    place = s3_server.place()
+    here, bucket = DirectoryBlobs(tmp_path / "blobs"), open_blobs(place)
+    run, url = Program("", tmp_path), f"s3://{place.bucket}/{place.prefix}"
+    for number in range(20):
+        await here.write(f"run/logs/{number:06}", bytes([number]) * number)
+    assert "20 files, 190 bytes copied; 0 were" in await run("copy", str(tmp_path / "blobs"), url)
+    await bucket.delete(["run/logs/000003"])
+    await here.write("run/logs/000005", b"with a line more")
+    assert "2 files, 19 bytes copied; 18 were" in await run("copy", str(tmp_path / "blobs"), url)
+    assert await bucket.read("run/logs/000005") == b"with a line more"
+    assert "20 files" in await run("copy", url, str(tmp_path / "back"))
+    back = DirectoryBlobs(tmp_path / "back")
+    assert await keys_of(back) == await keys_of(here)
+    for key in await keys_of(here):
+        assert await back.read(key) == await here.read(key)
+    message = await run("copy", "s3://no-such-bucket", str(tmp_path / "back"), code=2)
+    assert "create the bucket" in message
+    assert "s3://bucket" in await run("copy", "gs://bucket", url, code=2)
 
 
 async def test_vacuum_tells_the_sizes(program: Program) -> None:

@@ -62,6 +62,7 @@ async def test_what_a_killed_writer_left_is_swept(tmp_path: Path) -> None:
     blobs = DirectoryBlobs(tmp_path)
     await blobs.write("a/b", b"x")
     (tmp_path / "a" / ".unfinished-1").write_bytes(b"half")
+    (tmp_path / "lost+found").write_bytes(b"no key")
     assert [[one.key for one in page] async for page in blobs.pages()] == [["a/b"]]
     assert await blobs.sweep() == 1
-    assert names(tmp_path) == ["a", "b"]
+    assert names(tmp_path) == ["a", "b", "lost+found"]

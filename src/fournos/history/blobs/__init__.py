@@ -7,6 +7,7 @@ from fournos.history.blobs.blobs import (
     BlobsUsageError,
     Listed,
 )
+from fournos.history.blobs.copying import Copied, copy_blobs
 from fournos.history.blobs.directory import DirectoryBlobs
 from fournos.history.blobs.location import S3Location
 from fournos.history.blobs.opening import check_blobs, open_blobs
@@ -16,9 +17,11 @@ __all__ = [
     "Blobs",
     "BlobsUnavailableError",
     "BlobsUsageError",
+    "Copied",
     "DirectoryBlobs",
     "Listed",
     "S3Location",
     "check_blobs",
+    "copy_blobs",
     "open_blobs",
 ]

@@ -59,7 +59,7 @@ class Blobs(Protocol):
         """Deletes the blobs; keys without one are no error."""
 
     def pages(self) -> AsyncIterator[Sequence[Listed]]:
-        """Yields all blobs, in pages of at most PAGE."""
+        """Yields all blobs, in pages of at most PAGE.  What has no key of a blob is left out."""
 
     async def sweep(self) -> int:
         """Deletes what writes that did not finish have left; returns the number.

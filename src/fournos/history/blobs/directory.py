@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from fournos.history.blobs.blobs import PAGE, BlobKeyError, Listed, checked
+from fournos.history.blobs.blobs import KEY, PAGE, BlobKeyError, Listed, checked
 
 _UNFINISHED: Final = ".unfinished-"
 """Starts the name of a file that is being written; no key starts so."""
@@ -80,13 +80,13 @@ class DirectoryBlobs:
 
     def _listed(self) -> Iterator[Listed]:
         for path in self._files():
-            if path.name.startswith(_UNFINISHED):
+            key = path.relative_to(self._root).as_posix()
+            if not KEY.fullmatch(key):
                 continue
             try:
                 found = path.lstat()
             except FileNotFoundError:
                 continue  # It was deleted since.
-            key = path.relative_to(self._root).as_posix()
             yield Listed(key, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))
 
     def _files(self) -> Iterable[Path]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from fournos.history.blobs.blobs import PAGE, BlobsUnavailableError, BlobsUsageError, Listed, checked
+from fournos.history.blobs.blobs import KEY, PAGE, BlobsUnavailableError, BlobsUsageError, Listed, checked
 from fournos.history.blobs.location import S3Location
 from fournos.history.blobs.s3_errors import NO_KEY, code_of, explained
 
@@ -78,7 +78,11 @@ class S3Blobs:
                     page = await anext(stream)
                 except StopAsyncIteration:
                     return
-            yield [Listed(one["path"], one["size"], one["last_modified"]) for one in page]
+            yield [
+                Listed(one["path"], one["size"], one["last_modified"])
+                for one in page
+                if KEY.fullmatch(one["path"])
+            ]
 
     async def sweep(self) -> int:
         return 0
