@@ -254,6 +254,7 @@ async def test_sizes_are_metrics(store: Store, files: DirectoryBlobs) -> None:
         "fournos_history_changes",
         "fournos_history_silent_series",
         "fournos_history_webhook_messages_total",
+        "fournos_history_events_total",
     }
     named = {metric.name for metric in METRICS} - of_results
     assert {name for name in found if not name.endswith("_created")} == named
