@@ -25,6 +25,7 @@ from devcluster.postgres import Postgres
 from fournos.history.records import Document, Ending, Identity, Interval, Query, Record, Run
 from fournos.history.store import Store, maintenance, rows, schema
 from fournos.history.store.text import pack
+from fournos.history.store.usage import used
 from fournos.insight.causes import Cause
 
 JOBS: Final = 200_000
@@ -38,6 +39,8 @@ _PHASES: Final = ("Succeeded",) * 85 + ("Failed",) * 12 + ("Stopped",) * 3
 _LIVE: Final = 300
 _WARM, _COLD = 100, 3
 """How often each page is read: with warm caches, and cold."""
+_SUMS: Final = 5
+"""How often the usage of a period is added up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +261,11 @@ async def _warm(store: Store, name: str, jobs: int) -> AsyncIterator[Reads]:
             taken.setdefault(what, []).append(await _timed(store.find(query)))
         run = make_run(source.randrange(jobs), jobs)
         taken.setdefault("a job", []).append(await _timed(_job_page(store, run.identity)))
+    until = _START + timedelta(seconds=jobs * 40)
+    for days in (7, 90):
+        for _ in range(_SUMS):
+            wanted = used(store, until - timedelta(days=days), until, namespaces=None, kinds=("FournosJob",))
+            taken.setdefault(f"usage of {days} days", []).append(await _timed(wanted))
     for what, each in taken.items():
         yield _reads(name, what, "warm", each)
 
