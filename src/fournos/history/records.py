@@ -194,6 +194,17 @@ class Page:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepMark:
+    """Why a run does not expire."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = WIRE
+
+    by: str
+    at: datetime
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Detail:
     """One run with what belongs to it."""
 
@@ -202,3 +213,5 @@ class Detail:
     """The waiting ledger, oldest first."""
     documents: Mapping[Document, Any] = field(default_factory=dict)
     """Those of the documents that were asked for and exist."""
+    kept: KeepMark | None = None
+    """None: the run may expire."""

@@ -15,7 +15,7 @@ from sqlalchemy import func, select
 
 from fournos.history.blobs import DirectoryBlobs
 from fournos.history.metrics import METRICS
-from fournos.history.records import Document, Record, Run
+from fournos.history.records import Document, KeepMark, Record, Run
 from fournos.history.store import Store, maintenance, schema
 from fournos.history.store.retention import Limits, erasable, erase, expire, patrol, report
 from fournos.runtime.clock import SystemClock
@@ -83,10 +83,14 @@ async def test_a_mark_keeps_a_run(store: Store, files: DirectoryBlobs) -> None:
     await record(store, run, ended(a_run(2)))
     assert await store.keep(run.identity, True, by="alice", reason="baseline of 1.0", now=at(0))
     assert await store.keep(run.identity, True, by="bob", reason="again", now=at(1))
+    marked = await store.detail(everything(uid=run.identity.uid))
+    assert marked is not None and marked.kept == KeepMark("bob", at(1), "again")
     every = Limits(timedelta(0), 0, 0)
     assert await expire(store, files, every, at(1000 * DAY)) == 1
     assert await names(store) == {"job-1"}
     assert await store.keep(run.identity, False, by="bob", reason="", now=at(2))
+    released = await store.detail(everything(uid=run.identity.uid))
+    assert released is not None and released.kept is None
     assert await expire(store, files, every, at(1000 * DAY)) == 1
 
 

@@ -13,13 +13,15 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError, ManifestError
 from fournos.history.api.models import RunDetail
 from fournos.history.api.wire import body
+from fournos.history.records import KeepMark
 from fournos.kube.errors import KubeError
 from fournos.kube.resource import Key
 from fournos.web.errors import PageError
+from fournos.web.pages import job
 from fournos.web.pages import job_actions as actions
 from fournos.web.runs.offers import offers
 from fournos.web.runs.subject import Subject
-from tests.history import a_run, ended
+from tests.history import a_run, at, ended
 from tests.unit.client.world import NS, SPEC, Api
 from tests.unit.web.page import Visit, visit
 
@@ -141,13 +143,13 @@ class Recording(Api):
         self.run = replace(run, identity=replace(run.identity, namespace=NS, uid="uid-gone"))
         raw = about({**SPEC, "owner": "ann"}, "Succeeded").raw
         raw = {**raw, "metadata": {**raw["metadata"], "uid": "uid-gone"}}
-        detail = body(RunDetail(self.run), RunDetail)
-        self.stored = {
-            f"{RUNS}/uid-gone": detail,
-            f"{RUNS}/uid-gone?kind=FournosJob": detail,
-            f"{RUNS}/one?kind=FournosJob": detail,
-            f"{RUNS}/uid-gone/documents/object": json.dumps(raw).encode(),
-        }
+        self.stored = {f"{RUNS}/uid-gone/documents/object": json.dumps(raw).encode()}
+        self.keep(None)
+
+    def keep(self, mark: KeepMark | None) -> None:
+        detail = body(RunDetail(self.run, kept=mark), RunDetail)
+        for asked in ("uid-gone", "uid-gone?kind=FournosJob", "one?kind=FournosJob"):
+            self.stored[f"{RUNS}/{asked}"] = detail
 
     async def raw(self, method: str, path: str, *given: Any, **more: Any) -> bytes:
         if method != "GET":
@@ -170,6 +172,17 @@ async def test_keep_release_and_delete_in_the_history() -> None:
         ("DELETE", f"{RUNS}/uid-gone/keep", None),
         ("DELETE", f"{RUNS}/uid-gone", None),
     ]
+
+
+async def test_a_mark_of_keep_is_shown_and_can_be_taken_away() -> None:
+    api = Recording()
+    async with visit(api) as here:
+        html = await here.show(job.PAGE, {"uid": "uid-gone"}, name="one")
+        assert "one/keep" in html and "one/release" not in html and "Kept by" not in html
+        api.keep(KeepMark("ann", at(0), "v1 <release>"))
+        html = await here.show(job.PAGE, {"uid": "uid-gone"}, name="one")
+        assert "one/keep" not in html and "one/release" in html
+        assert "Kept by ann" in html and "v1 &lt;release&gt;" in html
 
 
 async def test_a_job_that_is_gone_is_retried_from_the_history() -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict, Field
 
-from fournos.history.records import WIRE, Interval, Run
+from fournos.history.records import WIRE, Interval, KeepMark, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,8 @@ class RunDetail:
     """What it waited for between submission and run, oldest first, without gaps."""
     documents: dict[str, str] = field(default_factory=dict)
     """The path of each document of the run."""
+    kept: KeepMark | None = None
+    """None: the run may expire."""
 
 
 @dataclass(frozen=True, slots=True)

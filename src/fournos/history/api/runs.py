@@ -93,6 +93,7 @@ async def get_run(service: Service, call: Call) -> RunDetail:
         run,
         detail.waits,
         {document.value: f"{here}/{document.value}" for document in Document},
+        detail.kept,
     )
 
 

@@ -9,18 +9,19 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Row, bindparam, select
 
-from fournos.history.records import Detail, Document, Identity, Interval, Page, Query, Run
+from fournos.history.records import Detail, Document, Identity, Interval, KeepMark, Page, Query, Run
 from fournos.history.store import rows
 from fournos.history.store.entries import cursor_of
 from fournos.history.store.pages import page_statement, require_valid
 from fournos.history.store.reach import Choice, Reach
-from fournos.history.store.schema import documents, runs, waits
+from fournos.history.store.schema import documents, keeps, runs, waits
 from fournos.history.store.text import unpack
 
 IDENTITY: Final = tuple(runs.c[name] == bindparam(name) for name in ("cluster", "namespace", "uid"))
 """The condition of one run; its parameters are those of `rows.identity_columns`."""
 _NUMBER: Final = select(runs.c.id).where(*IDENTITY)
 _WAITS: Final = select(waits).where(waits.c.run_id == bindparam("number")).order_by(waits.c.position)
+_MARK: Final = select(keeps.c.by, keeps.c.at, keeps.c.reason).where(keeps.c.run_id == bindparam("number"))
 _DOCUMENTS: Final = select(documents.c.name, documents.c.data).where(
     documents.c.run_id == bindparam("number"), documents.c.name.in_(bindparam("names", expanding=True))
 )
@@ -47,7 +48,10 @@ def detail(connection: Connection, query: Query, wanted: Iterable[Document]) -> 
         return None
     number = found[0].id
     return Detail(
-        rows.run_of(found[0]), waits_of(connection, number), documents_of(connection, number, wanted)
+        rows.run_of(found[0]),
+        waits_of(connection, number),
+        documents_of(connection, number, wanted),
+        mark_of(connection, number),
     )
 
 
@@ -65,6 +69,11 @@ def number_of(connection: Connection, identity: Identity) -> int | None:
 
 def waits_of(connection: Connection, number: int | None) -> tuple[Interval, ...]:
     return tuple(map(rows.interval_of, connection.execute(_WAITS, {"number": number})))
+
+
+def mark_of(connection: Connection, number: int) -> KeepMark | None:
+    found = connection.execute(_MARK, {"number": number}).first()
+    return None if found is None else KeepMark(*found)
 
 
 def documents_of(

@@ -60,7 +60,8 @@ async def gather(call: Call) -> Mapping[str, Any]:
     explanation = explained.value
     ledger = recorded.waits if recorded else ()
     drawn = [*waiting_lane(ledger), *lanes(job, attempts(job, found.tasks.value or {}), call.now)]
-    actions = allowed - {"keep", "release", "forget"} if recorded is None else allowed
+    kept = recorded.kept if recorded else None
+    absent = {"keep", "release", "forget"} if recorded is None else {"keep" if kept else "release"}
     return {
         "about": about,
         "state": phase_of(job),
@@ -70,7 +71,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "name": name_of(job),
         "namespace": about.namespace,
         "header": header(job),
-        "offers": offers(about, actions),
+        "offers": offers(about, allowed - absent),
         "resubmits": "retry" in allowed,
         "gantt": gantt(drawn, call.now),
         "waits": waits(ledger),
@@ -78,6 +79,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
         "explanation": explanation,
         "quota": quota_rows(explanation.quota) if explanation and explanation.quota else (),
         "failed": _failure(job, found),
+        "kept": kept,
         "parts": found,
         "measured": found.results.map(shown_results),
         "spec": [(path, text(value)) for path, value in leaves(spec_of(job))],

@@ -14,7 +14,7 @@ from fournos.history.api.authentication import Authenticator, FrontProxy
 from fournos.history.api.authorization import Authorizer
 from fournos.history.api.runs import ROUTES
 from fournos.history.api.server import HistoryServer
-from fournos.history.records import Detail, Document, Identity, Page, Query, Run
+from fournos.history.records import Detail, Document, Identity, KeepMark, Page, Query, Run
 from fournos.kube.api import Listing
 from fournos.kube.errors import KubeError
 from fournos.kube.kinds import NAMESPACE, SUBJECT_ACCESS_REVIEW, TOKEN_REVIEW
@@ -72,7 +72,12 @@ class MemoryStore:
             return None
         run = page.runs[0]
         found = {one: self.documents.get((run.identity.uid, one)) for one in documents}
-        return Detail(run, documents={one: value for one, value in found.items() if value is not None})
+        mark = self.kept.get(run.identity.uid)
+        return Detail(
+            run,
+            documents={one: value for one, value in found.items() if value is not None},
+            kept=KeepMark(mark[0], BEGAN, mark[1]) if mark else None,
+        )
 
     async def namespaces(self) -> list[tuple[str, str]]:
         return sorted({(run.identity.namespace, run.namespace_uid) for run in self.runs})

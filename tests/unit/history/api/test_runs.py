@@ -98,8 +98,12 @@ async def test_keep_release_and_delete_leave_an_audit_line(
     uid = here.store.runs[1].identity.uid
     assert (await here.send("PUT", "/api/v1/namespaces/perf/runs/b/keep", json={"reason": "base"}))[0] == 204
     assert here.store.kept == {uid: ("ann", "base")}
+    _, detail = await here.get("/api/v1/namespaces/perf/runs/b")
+    assert (detail["kept"]["by"], detail["kept"]["reason"]) == ("ann", "base")
     assert (await here.send("DELETE", "/api/v1/namespaces/perf/runs/b/keep"))[0] == 204
     assert not here.store.kept
+    _, detail = await here.get("/api/v1/namespaces/perf/runs/b")
+    assert not detail.get("kept")
     assert (await here.send("DELETE", f"/api/v1/namespaces/perf/runs/{uid}"))[0] == 204
     assert uid not in {one.identity.uid for one in here.store.runs}
     lines = [record.getMessage() for record in caplog.records if record.name.endswith("audit")]
