@@ -11,6 +11,7 @@ from multidict import MultiMapping
 
 from fournos.kube.resource import Resource
 from fournos.web.viewer import Viewer
+from fournos.web.written import Written
 
 if TYPE_CHECKING:
     from fournos.web.site import Site
@@ -68,6 +69,8 @@ class Done:
     """The path of the page to go to."""
     notice: str
     """One sentence for the person."""
+    wrote: Written | None = field(default=None, compare=False)
+    """The page of `location` is loaded when the watched objects have this."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from fournos.web.routes import Action, Call, Done, Page, Shown, Stream
 from fournos.web.sending import Sending
 from fournos.web.site import Site
 from fournos.web.streams import Streams
+from fournos.web.written import arrived
 
 log = logging.getLogger(__name__)
 audit = logging.getLogger(f"{__name__}.audit")
@@ -173,6 +174,8 @@ class WebServer:
             response.set_status(done.status)
             response.headers["Cache-Control"] = "no-store"
             return response
+        if done.wrote:
+            await arrived(self._site.caches, done.wrote)
         return with_notice(web.Response(status=303, headers={"Location": done.location}), done.notice)
 
     async def _send(self, stream: Stream, request: web.Request) -> web.StreamResponse:

@@ -11,6 +11,7 @@ from fournos.insight import fleet
 from fournos.kube.resource import Key
 from fournos.web.errors import ASK, PageError
 from fournos.web.routes import Action, Call, Done, Page
+from fournos.web.written import Written
 
 
 async def gather(call: Call) -> Mapping[str, Any]:
@@ -47,7 +48,8 @@ PAGE: Final = Page(
 def _action(name: str, act: Callable[[AsyncCluster, Mapping[str, str]], Awaitable[str]]) -> Action:
     async def acted(call: Call, form: Mapping[str, str]) -> Done:
         cluster = await call.viewer.client.cluster(call.path["name"], namespace=call.site.clusters_namespace)
-        return Done(f"/clusters/{call.path['name']}", await act(cluster, form))
+        notice = await act(cluster, form)
+        return Done(f"/clusters/{call.path['name']}", notice, Written(FOURNOS_CLUSTER, cluster.raw))
 
     return Action(name=name, path=f"/clusters/{{name}}/{name.split()[0]}", act=acted)
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import yaml
 
+from fournos.api.kinds import FOURNOS_JOB
 from fournos.client.errors import FournosError, ManifestError, RefusedError
 from fournos.client.jobs import AsyncJob
 from fournos.client.repeat import NOT_REPEATED
@@ -17,6 +18,7 @@ from fournos.insight.values import is_terminal, name_of, phase_of, spec_of
 from fournos.web.errors import PageError
 from fournos.web.routes import Action, Call, Done, Page, Shown
 from fournos.web.runs.subject import Subject, address, subject
+from fournos.web.written import Written
 
 MOST: Final = 65_536
 """Characters of a spec that is typed."""
@@ -45,13 +47,15 @@ async def _live(call: Call, form: Mapping[str, str]) -> tuple[Subject, AsyncJob]
 async def stop(call: Call, form: Mapping[str, str]) -> Done:
     about, job = await _live(call, form)
     verdict = await job.stop(now=form.get("now") == "yes")
-    return Done(about.address(), verdict.message.partition(" Follow it:")[0])
+    message = verdict.message.partition(" Follow it:")[0]
+    return Done(about.address(), message, Written(FOURNOS_JOB, job.raw))
 
 
 async def delete(call: Call, form: Mapping[str, str]) -> Done:
     about, job = await _live(call, form)
     await job.delete()
-    return Done("/jobs", f"{job.name} is being deleted: fournos delete -n {about.namespace} {job.name}")
+    notice = f"{job.name} is being deleted: fournos delete -n {about.namespace} {job.name}"
+    return Done("/jobs", notice, Written(FOURNOS_JOB, job.raw, deleted=True))
 
 
 async def retry(call: Call, form: Mapping[str, str]) -> Done:
@@ -75,7 +79,7 @@ async def _again(call: Call, about: Subject, changes: Mapping[str, Any]) -> Done
     assert made.repeats is not None
     changed = f"; changed: {', '.join(made.repeats.changed)}" if made.repeats.changed else ""
     notice = f"{made.name} is submitted, as {made.repeats.of} was{changed}."
-    return Done(address(made.namespace, made.name), notice)
+    return Done(address(made.namespace, made.name), notice, Written(FOURNOS_JOB, made.raw))
 
 
 def changes_of(about: Subject, text: str) -> dict[str, Any]:

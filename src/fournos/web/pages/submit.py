@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from fournos.api.fournosjob import FournosJobSpec
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.rules import Violation
 from fournos.client.asynchronous import AsyncClient
-from fournos.client.errors import FournosError
+from fournos.client.errors import ConflictError, FournosError, RefusedError
 from fournos.client.repeat import repeat
 from fournos.client.submission import axes_of, combinations, varied
 from fournos.history.estimates.text import answer
@@ -31,6 +32,7 @@ from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.web.errors import PageError
 from fournos.web.forms import Field, Kind, fields, text_of, value_of, values_of
 from fournos.web.routes import Action, Call, Done, Page, Shown
+from fournos.web.written import Written
 
 MOST: Final = 100
 """Jobs of one matrix."""
@@ -50,6 +52,9 @@ _FIRST: Final = (
     "env",
 )
 """The fields that most jobs need; the others are folded away."""
+_SERVER: Final = "server"
+"""The rule of a violation that only the API server has found."""
+_FIELD: Final = re.compile(r"\b(?:spec|metadata)(?:\.\w+)+(?=[:\[])")
 LABELS: Final = Field("labels", "Labels of the job, to find it by.", Kind.PAIRS)
 PRESETS: Final = (
     ("Any cluster with GPUs", "exclusive=false&hardware.gpuCount=1"),
@@ -149,6 +154,7 @@ async def _data(
         "labels": LABELS,
         "form": form,
         "wrong": wrong,
+        "refused": bool(asked) and any(one.rule == _SERVER for one in asked.wrong),
         "known": await _known(call),
         "namespaces": () if call.site.jobs_namespace else await _namespaces(call),
         "presets": PRESETS,
@@ -249,10 +255,23 @@ async def act(call: Call, form: Mapping[str, str]) -> Done | Shown:
     namespace = str(asked.manifest["metadata"]["namespace"])
     client = _client(call, namespace)
     if not asked.axes:
-        job = await client.submit(asked.manifest, owner="")
-        return Done(f"/jobs/{job.namespace}/{job.name}", f"{job.name} is submitted.")
+        try:
+            job = await client.submit(asked.manifest, owner="")
+        except (RefusedError, ConflictError) as error:
+            found = replace(asked, wrong=(_refusal(error),))
+            return Shown(PAGE, await _data(call, shown, found), status=error.cause.status)
+        wrote = Written(FOURNOS_JOB, job.raw)
+        return Done(f"/jobs/{job.namespace}/{job.name}", f"{job.name} is submitted.", wrote)
     jobs = await client.submit_matrix(asked.manifest, asked.axes)
-    return Done("/jobs", f"{count(len(jobs), 'job')} are submitted.")
+    return Done("/jobs", f"{count(len(jobs), 'job')} are submitted.", Written(FOURNOS_JOB, jobs[-1].raw))
+
+
+def _refusal(error: RefusedError | ConflictError) -> Violation:
+    """The answer of the API server, at the first field that it names."""
+    if isinstance(error, ConflictError):
+        return Violation("metadata.name", f"{error.message}: choose another name", _SERVER)
+    field = _FIELD.search(error.message)
+    return Violation(field[0] if field else "", error.message, _SERVER)
 
 
 async def _start(call: Call, asked: Wanted) -> str:

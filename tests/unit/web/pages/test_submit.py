@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fournos.client.submission import MATRIX_LABEL
+from fournos.kube.errors import AlreadyExistsError, InvalidError, KubeError
 from fournos.queueing.kinds import LOCAL_QUEUE
 from fournos.web.errors import PageError
 from fournos.web.pages import submit
@@ -103,6 +104,29 @@ async def test_a_job_is_submitted_and_shown() -> None:
     ((_, made),) = api.writes
     assert made["metadata"] == {"name": "one", "namespace": NS, "labels": {"team": "x"}}
     assert made["spec"]["hardware"] == {"gpuType": "a100", "gpuCount": 2}
+
+
+@pytest.mark.parametrize(
+    ("error", "at"),
+    [
+        (AlreadyExistsError('fournosjobs "one" already exists', status=409), "metadata.name"),
+        (InvalidError('FournosJob "one" is invalid: spec.ttl: Invalid value: "x"', status=422), "ttl"),
+        (InvalidError("no <b>room</b> here", status=422), ""),
+    ],
+)
+async def test_what_only_the_api_server_refuses_is_shown_with_what_was_typed(
+    error: KubeError, at: str
+) -> None:
+    api = Api()
+
+    async def refused(*_: Any, **__: Any) -> Any:
+        raise error
+
+    api.create = refused  # type: ignore[method-assign]
+    status, html = await preview(api, {**FORM, "name": "one", "displayName": "typed", "do": "submit"})
+    assert status == error.status
+    assert "The API server refuses it" in html and 'value="typed"' in html
+    assert f'href="#field-{at}"' in html if at else "no &lt;b&gt;room" in html
 
 
 async def test_a_matrix_is_submitted_as_a_whole() -> None:
