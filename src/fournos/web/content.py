@@ -53,6 +53,10 @@ class PageContent:
         revision = (self._site.caches.revision(page.watched), age)
         return await self._shared.get((rights, target), revision, render)
 
+    def failed(self, error: PageError, path: str) -> Mapping[str, Piece]:
+        """Returns what is shown in place of the page of a path."""
+        return self._site.renderer.pieces("error", {"error": error, "path": path})
+
     def rendered(self, page: Page, data: Mapping[str, Any]) -> Mapping[str, Piece]:
         return self._site.renderer.pieces(page.name, {"csrf": CSRF, **data})
 

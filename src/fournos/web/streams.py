@@ -14,11 +14,12 @@ from aiohttp import web
 from multidict import MultiDict
 from yarl import URL
 
+from fournos.client.errors import FournosError
 from fournos.kube.errors import KubeError
 from fournos.web.content import PageContent
-from fournos.web.errors import PageError
+from fournos.web.errors import PageError, page_error
 from fournos.web.identity.people import People
-from fournos.web.live.channels import Channels, FullError, Listener
+from fournos.web.live.channels import Channels, FullError, Listener, WithdrawnError
 from fournos.web.live.pieces import CSRF, Piece
 from fournos.web.routes import Call, Page
 from fournos.web.site import Site
@@ -29,6 +30,8 @@ SLOW: Final = 30.0
 COMMENT: Final = b": \n\n"
 BUSY: Final = {"Retry-After": "5"}
 """As often as a tab without a stream asks."""
+_NO_LONGER: Final = (403, 404)
+"""The statuses of a page whose content an open tab must not go on showing."""
 RECHECK: Final = 60.0
 """Seconds after which session and rights of an open stream's person are checked again."""
 
@@ -68,7 +71,16 @@ class Streams:
 
         async def render() -> Mapping[str, Piece]:
             again = replace(call, now=self._site.now())
-            return await self._content.of_class(page, again, str(target), rights)
+            try:
+                return await self._content.of_class(page, again, str(target), rights)
+            except (PageError, KubeError, FournosError) as error:
+                found = page_error(error)
+                if found is None or found.status not in _NO_LONGER:
+                    raise
+                # Other persons of the channel may see the page.
+                if await viewer.rights.permission_class() != rights:
+                    raise WithdrawnError from None
+                return self._content.failed(found, target.path)
 
         revision = partial(self._site.caches.revision, page.watched)
         try:

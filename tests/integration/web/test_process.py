@@ -164,7 +164,7 @@ async def shown(session: aiohttp.ClientSession, url: str, job: str) -> None:
 
 def stream_of(html: str, *, root: str = "") -> URL:
     """The address of the stream of a page."""
-    stream = re.search(r'hx-sse:connect="([^"]+)"', html)
+    stream = re.search(r'data-live="([^"]+)"', html)
     assert stream
     return URL(root + stream[1].replace("&amp;", "&"), encoded=True)
 

@@ -135,6 +135,30 @@ async def test_a_tab_that_shows_something_else_gets_the_whole_page(room: Room) -
     assert len(tab.got) == 1 and '<main id="main">' in tab.got[0]
 
 
+async def test_a_tab_that_shows_something_newer_than_the_channel_keeps_it(room: Room) -> None:
+    """As after a write that no watched object shows: the page that was loaded afterwards is the newer one."""
+    old = await room.open("ann", digest(room.board.pieces()))
+    await asyncio.sleep(1)
+    room.board.words["b"] = "2"
+    new = await room.open("ben", digest(room.board.pieces()))
+    await asyncio.sleep(1)
+    assert room.board.rendered == ["ann", "ben"]
+    assert [len(tab.got) for tab in (old, new)] == [1, 1]
+    assert all('<div id="b">2</div>' in tab.got[0] and "<main" not in tab.got[0] for tab in (old, new))
+
+
+async def test_a_tab_that_joins_while_rendering_fails_gets_the_page_later(room: Room) -> None:
+    await room.open("ann", digest(room.board.pieces()))
+    await asyncio.sleep(1)
+    room.board.error = ValueError("no")
+    late = await room.open("ben", "of yesterday")
+    await asyncio.sleep(AGAIN)
+    assert late.got == []
+    room.board.error = None
+    await asyncio.sleep(2 * AGAIN)
+    assert len(late.got) == 1 and "<main" in late.got[0]
+
+
 async def test_a_burst_is_rendered_once(room: Room) -> None:
     tab = await room.open(at=digest(room.board.pieces()))
     await asyncio.sleep(1)

@@ -305,6 +305,26 @@ async def test_the_stream_of_a_person_whose_right_was_withdrawn_ends(monkeypatch
         assert site.web.channels.streams == 0
 
 
+async def test_what_a_tab_may_show_no_longer_is_replaced_by_the_reason() -> None:
+    async with stage(Ways(proxy_header=HEADER)) as site:
+        site.may("ann", *ADMIN)
+        site.may("ben", *ADMIN)
+        site.job("secret")
+        await until(lambda: site.caches.revision([FOURNOS_JOB]) == (1,))
+        ann, ben = [await reader(site, f"t-{name}") for name in ("ann", "ben")]
+        site.cluster.rights -= {("ann", *right) for right in ADMIN}
+        site.clock.at += 31
+        site.job("another")
+        await asyncio.wait_for(ann.task, 60)
+        await until(lambda: "another" in ben.text)
+        # The tab connects again: nobody else gets its error.
+        again = await reader(site, "t-ann")
+        await until(lambda: "You may not see this" in again.text)
+        assert "secret" not in again.text and "You may not see this" not in ben.text
+        for one in (again, ben):
+            one.task.cancel()
+
+
 async def test_more_rights_of_one_person_are_not_shown_to_the_others() -> None:
     """Whoever renders: at the time of the change the first one sees more than the class of the page."""
     async with stage(Ways(proxy_header=HEADER)) as site:

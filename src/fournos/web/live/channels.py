@@ -10,7 +10,15 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Hashable, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Hashable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, suppress
 from typing import Final
 
@@ -100,6 +108,8 @@ class _Channel:
         self.shown: Mapping[str, Piece] = {}
         self.listeners: dict[Listener, None] = {}
         """In the order in which they joined."""
+        self.joining: dict[Listener, str] = {}
+        """Those whose tab shows something else, with the digest of that: what it shows may be newer."""
         self.poke = asyncio.Event()
         self.ready = asyncio.Event()
         """Set after the first rendering, successful or not."""
@@ -114,7 +124,7 @@ class _Channel:
         while True:
             self.poke.clear()
             began, done = time.process_time(), True
-            if (revision := self._revision()) != self._seen or not self.shown:
+            if (revision := self._revision()) != self._seen or not self.shown or self.joining:
                 done = await self._update(revision)
             self.ready.set()
             spent = time.process_time() - began
@@ -125,19 +135,27 @@ class _Channel:
 
     async def _update(self, revision: Hashable) -> bool:
         """Renders and sends what changed; returns False if that failed."""
-        found = await self._render()
+        joining, self.joining = self.joining, {}
+        found = await self._render([*joining, *(one for one in self.listeners if one not in joining)])
         if found is None:
+            self.joining = {**joining, **self.joining}
             return False
         self._seen, self._whole = revision, b""
         before, self.shown = self.shown, found
         message = _message(found, dict(changed(before, found)) if before else {})
         for one in self.listeners if message else ():
             one.put(message)
+        for one, at in joining.items():
+            if digest(found) != at:
+                one.put_whole()
         return True
 
-    async def _render(self) -> Mapping[str, Piece] | None:
-        """Renders as one of the persons, all of whom see the same; one whose rights changed leaves."""
-        for one in list(self.listeners):
+    async def _render(self, order: Sequence[Listener]) -> Mapping[str, Piece] | None:
+        """Renders as one of the persons, all of whom see the same; one whose rights changed leaves.
+
+        Those who join come first: what the others have kept of earlier renderings is older.
+        """
+        for one in order:
             try:
                 return await one.render()
             except WithdrawnError:
@@ -185,13 +203,15 @@ class Channels:
         channel = self._join(key, revision)
         listener = Listener(render, channel.whole)
         channel.listeners[listener] = None
+        if not channel.shown or digest(channel.shown) != at:
+            channel.joining[listener] = at
+            channel.poke.set()
         try:
             await channel.ready.wait()
-            if channel.shown and digest(channel.shown) != at:
-                listener.put_whole()
             yield listener
         finally:
             channel.listeners.pop(listener, None)
+            channel.joining.pop(listener, None)
             self._counts[person] -= 1
             if not self._counts[person]:
                 del self._counts[person]

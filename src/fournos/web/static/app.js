@@ -58,6 +58,12 @@ function state(text) {
   element.hidden = !text;
 }
 
+// The attribute is set here: htmx may look at the page before its extension for streams is loaded.
+function connect(live) {
+  live.setAttribute("hx-sse:connect", live.dataset.live);
+  htmx.process(live);
+}
+
 async function follow(live) {
   for (let number = 1; number <= STREAMS; number += 1) {
     const held = await new Promise((resolve) => {
@@ -67,7 +73,7 @@ async function follow(live) {
       });
     });
     if (held) {
-      live.dispatchEvent(new Event("fournos-connect"));
+      connect(live);
       return;
     }
   }
@@ -93,8 +99,14 @@ addEventListener("DOMContentLoaded", () => {
   const live = document.getElementById("live");
   if (!live) return;
   document.addEventListener("htmx:after:swap", () => { showTimes(); reveal(); });
-  live.addEventListener("htmx:sse:error", () => state("Reconnecting …"));
+  live.addEventListener("htmx:sse:error", ({ detail }) => {
+    if (detail.status === 401) location.reload(); // the session has ended: the page asks for a login
+    state("Reconnecting …");
+  });
   live.addEventListener("htmx:sse:after:connection", () => state(""));
-  if (navigator.locks) follow(live);
-  else live.dispatchEvent(new Event("fournos-connect"));
+  // htmx looks at the page in a timer that it has set before this one.
+  setTimeout(() => {
+    if (navigator.locks) follow(live);
+    else connect(live);
+  });
 });
