@@ -59,6 +59,8 @@ async def test_an_invalid_token_is_refused_with_that_reason() -> None:
         assert answer.status == 401
         assert "This token is not valid in this cluster." in await answer.text()
         assert "Set-Cookie" not in answer.headers
+        again = await site.post("/login", {"token": "stranger", "next": "/jobs?owner=ann"})
+        assert 'name="next" value="/jobs?owner=ann"' in await again.text()
         for odd in ("", "a b\nc", "é", "x" * 20_000):
             before = len(site.cluster.of(TOKEN_REVIEW))
             assert (await site.login(odd)).status == 401

@@ -73,7 +73,7 @@ class Loopback:
             raise LoginNeededError(
                 "This address is of an earlier `fournos web`: open the one it printed last."
             )
-        response = web.HTTPSeeOther(self._path)
+        response = web.Response(status=303, headers={"Location": self._path})
         response.set_cookie(_cookie(request), self.token, httponly=True, samesite="Lax", path="/")
         return response
 

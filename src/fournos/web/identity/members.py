@@ -48,6 +48,8 @@ _ATTEMPT: Final = 600
 """Seconds that a login at a provider may take."""
 _LOGINS: Final = (0.5, 20)
 """Logins per second and at once of one address."""
+_NEXT: Final = web.RequestKey("next", str)
+"""In a request: the path to go to after the login, which a refused token must not lose."""
 _CLIENTS: Final = 1024
 _CLIENT_SECONDS: Final = 600.0
 _LONGEST: Final = 16_384
@@ -112,6 +114,7 @@ class Members:
     def login(self, request: web.Request) -> Mapping[str, Any]:
         """Returns what the login page shows."""
         asked = request.query.get("next", "") if request.path.startswith("/login") else request.path_qs
+        asked = request.get(_NEXT, asked)
         return {
             "next": local_path(asked),
             "by_token": self._ways.by_token,
@@ -182,6 +185,7 @@ class Members:
     async def _by_token(self, request: web.Request) -> web.StreamResponse:
         self._logins.take(address_of(request, self._ways.proxies))
         form = await posted(request)
+        request[_NEXT] = form.get("next", "")
         token = form.get("token", "").strip().removeprefix("Bearer ").strip()
         await self._user(token, "This token is not valid in this cluster.")
         return self._begun(Session(token, _fresh(), self._ends(), "token"), form.get("next", ""))
