@@ -10,12 +10,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, StorageState, sync_playwright
+from playwright.sync_api import Browser, sync_playwright
 
 from devcluster import browser as chromium
 from tests.e2e.history import archived, deployed, measuring
@@ -27,6 +25,7 @@ from tests.e2e.jobs.conftest import (  # noqa: F401 - fixtures
     operator_in_cluster,
 )
 from tests.e2e.jobs.test_lifecycle import pipeline
+from tests.e2e.web.served import Served
 from tests.e2e.web.tab import LIMIT, Tab
 
 DONE, BROKEN, RUNS, WAITS = "web-done", "web-broken", "web-runs", "web-waits"
@@ -37,15 +36,6 @@ CLUSTERS = "hearth"
 """A FournosCluster that no operator looks at, and its namespace."""
 
 OpenTab = Callable[..., Tab]
-
-
-@dataclass(frozen=True)
-class Served:
-    """A running server of the page and the cookies of a login."""
-
-    base: str
-    state: StorageState
-    log: Path
 
 
 @pytest.fixture(scope="package")
@@ -115,7 +105,7 @@ def local(world: Hub, browser: Browser, tmp_path_factory: pytest.TempPathFactory
         context.new_page().goto(address, timeout=LIMIT)
         state = context.storage_state()
         context.close()
-        yield Served(address.partition("/open/")[0], state, log)
+        yield Served(address.partition("/open/")[0], state)
     finally:
         process.terminate()
         process.wait(timeout=30)
@@ -123,21 +113,36 @@ def local(world: Hub, browser: Browser, tmp_path_factory: pytest.TempPathFactory
 
 
 @pytest.fixture
-def open_tab(browser: Browser, local: Served) -> Iterator[OpenTab]:
-    """Opens tabs that are logged in; `served` names another server than `fournos web`.
+def open_tab(browser: Browser, request: pytest.FixtureRequest) -> Iterator[OpenTab]:
+    """Opens tabs that are logged in; `served` is another server than `fournos web`.
 
-    At the end of the test each must be without errors: see `Tab.expected`.
+    Each is in a browser of its own, with `beside` in the browser of that tab.  At the end of the test each
+    must be without errors: see `Tab.expected`.
     """
     tabs: list[Tab] = []
 
-    def open(path: str = "/", *, served: Served = local, phone: bool = False, **options: Any) -> Tab:
-        size = {"width": 390, "height": 844} if phone else {"width": 1280, "height": 900}
-        context = browser.new_context(storage_state=served.state, viewport=size, **options)
-        tab = Tab.open(context, served.base)
+    def open(
+        path: str = "/",
+        *,
+        served: Served | None = None,
+        phone: bool = False,
+        beside: Tab | None = None,
+        **options: Any,
+    ) -> Tab:
+        served = served or request.getfixturevalue("local")
+        if beside:
+            tab = beside.beside()
+        else:
+            size = {"width": 390, "height": 844} if phone else {"width": 1280, "height": 900}
+            context = browser.new_context(storage_state=served.state, viewport=size, **options)
+            tab = Tab.open(context, served.base)
         tabs.append(tab)
-        tab.goto(path)
+        if path:
+            tab.goto(path)
         return tab
 
     yield open
+    problems = [tab.closed() for tab in tabs]
     for tab in tabs:
-        tab.close()
+        tab.context.close()
+    assert not any(problems), problems

@@ -7,6 +7,7 @@ Security Policy.  The fixture that opened it looks at them when the test ends.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -61,15 +62,29 @@ class Tab:
     expected: tuple[str, ...] = ()
     """Parts of problems that the test causes on purpose."""
 
+    streams: list[Request] = field(default_factory=list)
+    """The requests for a stream of changes."""
+
     @classmethod
     def open(cls, context: BrowserContext, base: str) -> Tab:
+        """Opens the first tab of a context."""
         context.set_default_timeout(LIMIT)
         context.add_init_script(_OBSERVE)
-        tab = cls(context, context.new_page(), base)
-        tab.page.on("console", tab._console)
-        tab.page.on("pageerror", lambda error: tab.problems.append(f"exception: {error}"))
-        tab.page.on("requestfailed", tab._failed)
-        return tab
+        return cls(context, context.new_page(), base)
+
+    def __post_init__(self) -> None:
+        self.page.on("console", self._console)
+        self.page.on("pageerror", lambda error: self.problems.append(f"exception: {error}"))
+        self.page.on("requestfailed", self._failed)
+        self.page.on("request", self._requested)
+
+    def beside(self) -> Tab:
+        """Opens another tab of the same browser: both share cookies and locks."""
+        return Tab(self.context, self.context.new_page(), self.base)
+
+    def _requested(self, request: Request) -> None:
+        if request.url.startswith(f"{self.base}/live?"):
+            self.streams.append(request)
 
     def _console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
@@ -80,12 +95,9 @@ class Tab:
         if request.failure != "net::ERR_ABORTED":
             self.problems.append(f"request failed: {request.url}: {request.failure}")
 
-    def close(self) -> None:
-        """Raises AssertionError with the problems that the test did not expect."""
-        self.context.close()
-        assert not self.unexpected(), self.unexpected()
-
-    def unexpected(self) -> list[str]:
+    def closed(self) -> list[str]:
+        """Closes the tab; returns the problems that the test did not expect."""
+        self.page.close()
         return [one for one in self.problems if not any(part in one for part in self.expected)]
 
     # --- going about -----------------------------------------------------------------------------
@@ -98,8 +110,41 @@ class Tab:
     def text(self, selector: str = "main") -> str:
         return self.page.locator(selector).inner_text()
 
-    def one(self, selector: str) -> Locator:
-        return self.page.locator(selector)
+    def one(self, selector: str, **filters: Any) -> Locator:
+        return self.page.locator(selector, **filters)
+
+    def press(self, what: Locator | str) -> None:
+        """Presses a button or link, the one with this text, and waits for the page it leads to."""
+        found = self.page.get_by_role("button", name=what, exact=True) if isinstance(what, str) else what
+        with self.page.expect_navigation():
+            found.click()
+
+    def offer(self, label: str) -> Locator:
+        """Opens what a button asks before it acts; returns the form."""
+        summary = self.page.locator("summary", has_text=re.compile(rf"^\s*{re.escape(label)}\s*$"))
+        form = self.page.locator("details.confirm", has=summary).locator("form")
+        assert not form.is_visible(), f"{label} does not ask first"
+        summary.click()
+        return form
+
+    def confirm(self, label: str, *, reason: str = "") -> None:
+        """Presses a button that asks first, and confirms."""
+        form = self.offer(label)
+        if reason:
+            form.locator("input[name=reason]").fill(reason)
+        self.press(form.locator("button:not([type])"))
+
+    def stays(self) -> None:
+        """Marks the page: `stayed` is true until another one is loaded."""
+        self.page.evaluate("() => { window.fournosStays = true; }")
+
+    @property
+    def stayed(self) -> bool:
+        return bool(self.page.evaluate("() => window.fournosStays === true"))
+
+    @property
+    def notice(self) -> str:
+        return self.text("p.notice")
 
     def until(self, look: Callable[[], Any], message: str = "the page does not show it") -> Any:
         """Returns the first true result of `look`, while the browser works."""
