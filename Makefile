@@ -23,7 +23,7 @@ SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
 .DEFAULT_GOAL := help
 # `make dev-setup dev-run` must do one after the other, even under -j.
 .NOTPARALLEL:
-.PHONY: help demo test programs unit integration e2e teardown lint format verify manifests lock release bench mutants oracle \
+.PHONY: help demo test programs unit integration e2e teardown lint format verify manifests lock release bench mutants oracle screenshots \
         dev-setup dev-run dev-teardown docker-build docker-push kind-push deploy undeploy install run uninstall \
         sync-vault-secrets sync-vault-secrets-dry-run clean
 
@@ -146,6 +146,9 @@ manifests: $(STAMP) ## Write the generated files again (CRDs, manifests, referen
 	@$(PYTHON) -m fournos.app.generate
 	@$(PYTHON) -m fournos.cli.reference --write
 	@$(PYTHON) -m dev.client_reference
+
+screenshots: $(STAMP) ## Take the pictures of docs/web.md again
+	@$(PYTHON) -m tests.e2e.web.pictures
 
 release: programs ## Wheel, sdist, images, install.yaml, checksums, bill of materials in dist/ (RELEASE_ARGS)
 	@$(PYTHON) -m dev.release $(RELEASE_ARGS)

@@ -1,0 +1,106 @@
+"""Open tabs: a change comes without a reload, a hidden tab pauses, and many tabs share few streams."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.e2e.hub import Hub
+from tests.e2e.web.conftest import CLUSTER, CLUSTERS, OpenTab
+from tests.e2e.web.tab import Tab
+
+STREAMS = 4
+"""Streams of one browser at most: HTTP/1.1 allows it six connections."""
+HIDE = """(hidden) => {
+  Object.defineProperty(document, "hidden", { get: () => hidden, configurable: true });
+  document.dispatchEvent(new Event("visibilitychange"));
+}"""
+
+Request = Callable[[str], None]
+
+
+@pytest.fixture
+def lock(world: Hub) -> Iterator[Request]:
+    """Requests the lock of a cluster for an owner, as kubectl does it: the page of the fleet shows it."""
+
+    def request(owner: str | None) -> None:
+        patch = json.dumps({"spec": {"owner": owner}})
+        world.kubectl("-n", CLUSTERS, "patch", "fournoscluster", CLUSTER, "--type=merge", "-p", patch)
+
+    yield request
+    request(None)
+
+
+def requested(tab: Tab, owner: str) -> bool:
+    return f"Requested by {owner}" in tab.text(f"#cluster-{CLUSTER}")
+
+
+def test_open_tabs_show_a_job_from_its_submission_to_its_end(world: Hub, open_tab: OpenTab) -> None:
+    name = "web-live"
+    jobs = open_tab("/jobs")
+    queue, fleet = open_tab("/queue", beside=jobs), open_tab("/", beside=jobs)
+    for tab in (jobs, queue, fleet):
+        tab.until(lambda tab=tab: tab.streams, "the tab has no stream")
+        tab.stays()
+    world.submit(name, cluster="cluster-2", exclusive=True, owner="dee")
+    for tab in (jobs, queue, fleet):
+        tab.until(lambda tab=tab: name in tab.text(), f"{name} does not appear")
+    job = open_tab(f"/jobs/{world.namespace}/{name}", beside=jobs)
+    job.until(lambda: job.text("h1 .phase") == "Pending")
+    job.stays()
+    form = job.offer("Delete")
+    world.shutdown(name, "Terminate")
+    job.until(lambda: job.text("h1 .phase") == "Stopped", "the page of the job does not show the end")
+    assert form.is_visible(), "a question that is open is closed by a change"
+    row = jobs.one("#jobs tr", has=jobs.page.get_by_role("link", name=name, exact=True))
+    jobs.until(lambda: "Stopped" in row.inner_text(), "the list does not show the end")
+    for tab in (queue, fleet):
+        tab.until(lambda tab=tab: name not in tab.text(), f"{name} waits for ever")
+    assert all(tab.stayed for tab in (jobs, queue, fleet, job)), "a page was loaded again"
+
+
+def test_a_hidden_tab_pauses_and_resumes_where_it_was(lock: Request, open_tab: OpenTab) -> None:
+    tab = open_tab()
+    tab.until(lambda: tab.streams)
+    lock("eve")
+    tab.until(lambda: requested(tab, "eve"))
+    with tab.page.expect_event("requestfailed", lambda request: "/live?" in request.url):
+        tab.page.evaluate(HIDE, True)
+    lock("fay")
+    # A tab that is open shows that the change has arrived: the hidden one would have had it, too.
+    other = open_tab()
+    other.until(lambda: requested(other, "fay"))
+    assert requested(tab, "eve") and len(tab.streams) == 1
+    tab.page.evaluate(HIDE, False)
+    tab.until(lambda: requested(tab, "fay"))
+    _, resumed = tab.streams
+    assert resumed.headers["last-event-id"]
+
+
+def test_a_script_that_comes_late_costs_no_stream(lock: Request, open_tab: OpenTab) -> None:
+    tab = open_tab("")
+    tab.page.route("**/hx-sse.min.js", lambda route: (tab.page.wait_for_timeout(300), route.continue_()))
+    tab.goto("/")
+    lock("ian")
+    tab.until(lambda: requested(tab, "ian"))
+    assert len(tab.streams) == 1
+
+
+def test_eight_tabs_have_four_streams_and_all_show_a_change(lock: Request, open_tab: OpenTab) -> None:
+    first = open_tab()
+    tabs = [first, *(open_tab(beside=first) for _ in range(2 * STREAMS - 1))]
+    first.until(lambda: sum(bool(tab.streams) for tab in tabs) == STREAMS)
+    lock("gus")
+    for tab in tabs:
+        tab.until(lambda tab=tab: requested(tab, "gus"))
+    assert [len(tab.streams) for tab in tabs].count(1) == STREAMS == sum(len(tab.streams) for tab in tabs)
+    lock("hal")
+    for tab in tabs:
+        tab.until(lambda tab=tab: requested(tab, "hal"))
+    # A tab that is closed leaves its stream to the next one that is opened.
+    holder = next(tab for tab in tabs if tab.streams)
+    assert not holder.closed()
+    late = open_tab(beside=first)
+    late.until(lambda: late.streams)
