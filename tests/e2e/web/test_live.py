@@ -54,6 +54,7 @@ def test_open_tabs_show_a_job_from_its_submission_to_its_end(world: Hub, open_ta
     world.shutdown(name, "Terminate")
     job.until(lambda: job.text("h1 .phase") == "Stopped", "the page of the job does not show the end")
     assert form.is_visible(), "a question that is open is closed by a change"
+    assert job.one("details.confirm[open]").count() == 1, "another question is open, too"
     row = jobs.one("#jobs tr", has=jobs.page.get_by_role("link", name=name, exact=True))
     jobs.until(lambda: "Stopped" in row.inner_text(), "the list does not show the end")
     for tab in (queue, fleet):

@@ -145,7 +145,8 @@ async def _data(
     call: Call, form: Mapping[str, str], asked: Wanted | None = None, start: str = ""
 ) -> Mapping[str, Any]:
     wrong: dict[str, list[str]] = {}
-    for one in asked.wrong if asked else ():
+    violations = asked.wrong if asked else ()
+    for one in violations:
         wrong.setdefault(_input(one.field.removeprefix("spec.")), []).append(one.message)
     namespace = await _namespace(call, form)
     return {
@@ -154,7 +155,7 @@ async def _data(
         "labels": LABELS,
         "form": form,
         "wrong": wrong,
-        "refused": bool(asked) and any(one.rule == _SERVER for one in asked.wrong),
+        "refused": any(one.rule == _SERVER for one in violations),
         "known": await _known(call),
         "namespaces": () if call.site.jobs_namespace else await _namespaces(call),
         "presets": PRESETS,
