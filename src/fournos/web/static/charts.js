@@ -2,18 +2,25 @@
 "use strict";
 
 (() => {
+  // A canvas needs colours as they are computed: the tokens have one for light and one for dark.
   function colours() {
-    const style = getComputedStyle(document.documentElement);
-    const names = ["accent", "busy", "good", "wait", "bad", "idle", "text", "focus"];
-    return {
-      lines: names.map((name) => style.getPropertyValue(`--${name}`).trim()),
-      soft: style.getPropertyValue("--soft").trim(),
-      rule: style.getPropertyValue("--rule").trim(),
-      band: style.getPropertyValue("--busy-ground").trim(),
-      regression: style.getPropertyValue("--bad").trim(),
-      improvement: style.getPropertyValue("--good").trim(),
-      change: style.getPropertyValue("--idle").trim(),
+    const probe = document.body.appendChild(document.createElement("span"));
+    const of = (name) => {
+      probe.style.color = `var(--${name})`;
+      return getComputedStyle(probe).color;
     };
+    const names = ["accent", "busy", "good", "wait", "bad", "idle", "text", "focus"];
+    const found = {
+      lines: names.map(of),
+      soft: of("soft"),
+      rule: of("rule"),
+      band: of("busy-ground"),
+      regression: of("bad"),
+      improvement: of("good"),
+      change: of("idle"),
+    };
+    probe.remove();
+    return found;
   }
 
   // The band of noise below the lines, and a dashed line where something changed.
