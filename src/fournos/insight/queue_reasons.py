@@ -76,7 +76,7 @@ def _short(
         return replace(base, verdict=text, advice=(words.impossible,))
     if found.fitting:
         if ahead:
-            text = f"{name} waits for its turn: {count(len(ahead), 'workload')} of the queue come first."
+            text = f"{name} waits for its turn, behind {count(len(ahead), 'workload')} of the queue."
             return replace(base, verdict=text, cause=Cause.PRIORITY)
         text = f"{name} should be admitted any moment: {found.fitting[0]} has what it asks for."
         return replace(base, verdict=text)

@@ -53,7 +53,7 @@ def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -
         return replace(base, verdict=_impossible(name, found), advice=(_fewer(found), *elsewhere))
     if found.fitting:
         if ahead:
-            text = f"{name} waits for its turn: {count(len(ahead), 'job')} of the queue come first."
+            text = f"{name} waits for its turn, behind {count(len(ahead), 'job')} of the queue."
             return replace(base, verdict=text, advice=_turn(job), cause=Cause.PRIORITY)
         return replace(
             base,

@@ -155,7 +155,7 @@ SHARED = {"exclusive": False, "cluster": None}
                 workload(asks={"fournos/cluster-slot": "1"}),
                 workload("zero", priority=9),
             ),
-            "waits for its turn: 1 job of the queue come first.",
+            "waits for its turn, behind 1 job of the queue.",
         ),
         (
             world(pending(), workload(), queue=cluster_queue(spec={"stopPolicy": "Hold"})),

@@ -114,7 +114,7 @@ CASES = {
             workload("zero", priority=9),
         ),
         Cause.PRIORITY,
-        "1 job of the queue come first",
+        "behind 1 job of the queue",
     ),
     "dispatch": (Api(job("one", "Admitted", status={"cluster": "c"})), Cause.DISPATCH, "is being prepared"),
     "no pod yet": (running(), Cause.DISPATCH, "waits for Tekton to make the pods"),
