@@ -22,6 +22,7 @@ from fournos.history.store.retention import Limits as Retention
 from fournos.history.store.retention import expire
 from tests.history import a_run, at, ended
 from tests.integration.history.conftest import keys_of
+from tests.integration.history.s3_server import S3Server
 from tests.integration.history.served import served
 from tests.unit.history.api.service import Reviews
 
@@ -164,3 +165,18 @@ async def test_each_namespace_with_runs_is_found_once(store: Store) -> None:
         identity = Identity("here", name, f"uid-{number}")
         await store.record(Record(a_run(number, identity=identity, namespace_uid=uid)))
     assert sorted(await namespaces(store)) == [("a", "1"), ("a", "3"), ("b", "2")]
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("place", ["s3"], indirect=True)
+async def test_a_bucket_that_is_gone_refuses_for_now(stage: Stage, s3_server: S3Server) -> None:
+    content = bytes(range(256)) * (CHUNK // 256 * 2)
+    await asyncio.to_thread(s3_server.kill)
+    try:
+        status, body = await stage.send("model.bin", content)
+        assert (status, body["reason"]) == (503, "ServiceUnavailable")
+        assert (await stage.get())[1] == []
+    finally:
+        await asyncio.to_thread(s3_server.start)
+    assert (await stage.send("model.bin", content))[0] == 200
+    assert (await stage.get("/model.bin"))[1] == content

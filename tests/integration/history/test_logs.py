@@ -30,6 +30,7 @@ from fournos.kube.resource import Key
 from fournos.runtime.clock import SystemClock
 from tests.history import a_run, at, ended
 from tests.integration.history.conftest import keys_of
+from tests.integration.history.s3_server import S3Server
 from tests.integration.history.served import served
 from tests.unit.history.api.service import Reviews
 from tests.unit.history.logs.kubelet import Kubelet, container, until
@@ -223,3 +224,22 @@ async def test_the_client_reads_all_pages(stage: Stage) -> None:
         assert (await history.log_page("job-1", first=2501, limit=1)).lines[0].text == "a"
         with pytest.raises(NoLogError):
             _ = [line async for line in history.logs("job-1", task="none")]
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("place", ["s3"], indirect=True)
+async def test_logs_wait_for_a_bucket_that_is_gone(stage: Stage, s3_server: S3Server) -> None:
+    stage.print(FETCH, "before")
+    await until(lambda: stage.collector.waiting_bytes, pause=0.01)
+    assert await stage.texts() == ["before"]
+    await asyncio.to_thread(s3_server.kill)
+    try:
+        stage.print(FETCH, "meanwhile")
+        await until(lambda: stage.collector.waiting_bytes, pause=0.01)
+        assert (await stage.get())[0] == 503
+        assert stage.collector.waiting_bytes, "what could not be stored is kept"
+    finally:
+        await asyncio.to_thread(s3_server.start)
+    stage.kubelet.print(FETCH, "after")
+    await stage.end(FETCH)
+    assert await stage.texts() == ["before", "meanwhile", "after"]
