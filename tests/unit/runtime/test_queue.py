@@ -249,3 +249,35 @@ async def test_a_key_is_in_the_queue_until_its_work_and_its_backoff_are_over(que
     assert await take(queue) == A and A not in queue
     queue.add_at(A, None)
     assert A not in queue
+
+
+async def test_a_key_that_never_failed_may_be_forgotten(queue: Queue) -> None:
+    queue.forget(A)
+    assert (queue.failures(A), queue.retrying) == (0, 0)
+
+
+class Recorder:
+    """QueueMetrics that notes each call."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[object, ...]] = []
+
+    def added(self) -> None:
+        self.calls.append(("added",))
+
+    def taken(self, key: Key, waited: float) -> None:
+        self.calls.append(("taken", key, round(waited, 2)))
+
+    def finished(self, key: Key) -> None:
+        self.calls.append(("finished", key))
+
+
+async def test_each_change_of_a_key_is_counted_once(clock: LoopClock) -> None:
+    seen = Recorder()
+    queue = Queue(clock, metrics=seen)
+    await asyncio.sleep(3)
+    queue.add(A)
+    queue.add(A)
+    await asyncio.sleep(2)
+    assert await take(queue) == A
+    assert seen.calls == [("added",), ("taken", A, 2.0), ("finished", A)]
