@@ -155,6 +155,45 @@ FORGED: dict[str, tuple[str, Callable[[World], Any], str]] = {
         lambda w: w[POD, "resolve-pod"]["spec"]["volumes"].append({"name": "x", "configMap": {"name": "x"}}),
         "does not run what Job",
     ),
+    "with a container before it": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["spec"].update(initContainers=[{"name": "x", "image": "evil"}]),
+        "does not run what Job",
+    ),
+    "with a container for debugging": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["spec"].update(ephemeralContainers=[{"name": "x", "image": "evil"}]),
+        "does not run what Job",
+    ),
+    "with a file over another of its own": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["spec"]["containers"][0]["volumeMounts"].append(
+            {"name": "x", "mountPath": "/usr/bin"}
+        ),
+        "does not run what Job",
+    ),
+    "owned by a Job of another group": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["metadata"]["ownerReferences"][0].update(apiVersion="example.com/v1"),
+        "neither of a run nor of a resolver",
+    ),
+    "owned by another kind of the resolver's group": (
+        "resolve-pod",
+        lambda w: w[POD, "resolve-pod"]["metadata"]["ownerReferences"][0].update(kind="CronJob"),
+        "neither of a run nor of a resolver",
+    ),
+    "owned by a TaskRun of another group": (
+        "victim-run-pod",
+        lambda w: w[POD, "victim-run-pod"]["metadata"]["ownerReferences"][0].update(
+            apiVersion="example.com/v1"
+        ),
+        "neither of a run nor of a resolver",
+    ),
+    "owned by another kind of Tekton": (
+        "victim-run-pod",
+        lambda w: w[POD, "victim-run-pod"]["metadata"]["ownerReferences"][0].update(kind="CustomRun"),
+        "neither of a run nor of a resolver",
+    ),
     "of nobody": (
         "resolve-pod",
         lambda w: w[POD, "resolve-pod"]["metadata"].update(ownerReferences=[]),
@@ -170,6 +209,15 @@ def test_a_pod_that_only_names_owners_may_not(case: str) -> None:
     forge(there)
     (problem,) = review_of(pod, there).problems
     assert scene in problem.message
+
+
+@pytest.mark.parametrize("status", [{}, None, {"phase": "Running"}, {"attempts": []}])
+def test_a_run_of_the_published_operator_has_the_name_of_its_job(status: Any) -> None:
+    """Its status counts no attempts."""
+    assert review_of("victim-run-pod", world(), job=obj(FJOB, "victim", status=status)) == Review()
+    later = {"attempts": [{"number": 2, "pipelineRun": "victim-r2"}]}
+    (problem,) = review_of("victim-run-pod", world(), job=obj(FJOB, "victim", status=later)).problems
+    assert "is no run of FournosJob victim" in problem.message
 
 
 def test_a_token_without_a_pod_or_of_another_namespace_may_not() -> None:
