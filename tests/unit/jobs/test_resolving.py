@@ -307,6 +307,12 @@ def test_a_gpu_type_is_missing_only_by_a_live_read(
     assert written(found, "phase") == (phase,) and condition_of(found, "Resolved")[1] == reason
     if message:
         assert written(found, "message") == (message,)
+    details = {
+        "No GPU types configured": "No GPU types found in any ClusterQueue",
+        "GPU type 'a100' not available. Valid types: b300, h200": "GPU type 'a100' not available",
+    }
+    if message in details:
+        assert condition_of(found, "Resolved")[2] == details[message]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from fournos.jobs.context import Context
-from fournos.jobs.waiting import admission_message
+from fournos.jobs.waiting import admission_message, waits_for
 
 PREFIX = "couldn't assign flavors to pod set launcher: "
 DRAINED = "untolerated taint {fournos.dev/unavailable draining NoSchedule <nil>} in flavor c1"
@@ -66,3 +66,30 @@ def test_some_take_jobs_and_have_no_room() -> None:
 def test_other_people_s_taints_are_kueue_s_business() -> None:
     assert message_for(SPOT) == f"Waiting for admission: {PREFIX}{SPOT}"
     assert message_for(DRAINED, SPOT) == f"Waiting for admission: {PREFIX}{SPOT} (c1: it is being drained)"
+
+
+LOCKED = "Cluster c1 is exclusively locked by job first, waiting for it to finish"
+FULL = "Waiting for admission: insufficient unused quota for fournos/cluster-slot"
+
+
+@pytest.mark.parametrize(
+    ("phase", "cluster", "message", "expected"),
+    [
+        ("Pending", "c1", LOCKED, ("job/first",)),
+        ("Pending", "c1", FULL, ("cluster/c1",)),
+        ("Pending", None, FULL, ()),
+        ("Pending", "c1", "Waiting for Kueue admission", ()),
+        ("Pending", "c1", None, ()),
+        ("Running", "c1", LOCKED, ()),
+        ("Running", "c1", FULL, ()),
+    ],
+)
+def test_a_job_is_woken_by_what_its_message_waits_for(
+    phase: str, cluster: str | None, message: str | None, expected: tuple[str, ...]
+) -> None:
+    job = {"status": {"phase": phase, "message": message}, "spec": {"cluster": cluster}}
+    assert waits_for(job) == expected
+
+
+def test_a_job_without_status_or_spec_waits_for_nothing() -> None:
+    assert waits_for({}) == waits_for({"status": {"phase": "Pending", "message": FULL}}) == ()
