@@ -29,7 +29,7 @@ def test_a_port_in_use_is_replaced_by_a_free_one() -> None:
         assert free_port(other.getsockname()[1]) != other.getsockname()[1]
 
 
-def test_port_and_token_are_kept_for_the_next_start_and_for_nobody_else(tmp_path: Path) -> None:
+def test_port_and_token_are_kept_for_the_next_start_readable_by_the_owner_alone(tmp_path: Path) -> None:
     served = Served(8470, "a-token", ProcessRef(42, 7))
     page._write(tmp_path, served)
     assert page._read(tmp_path) == served

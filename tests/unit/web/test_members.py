@@ -243,7 +243,7 @@ async def test_an_api_server_that_is_away_is_no_denial() -> None:
 
 
 async def test_where_there_is_nothing_a_person_without_rights_sees_nothing() -> None:
-    """Whoever may read a namespace without jobs must not be told otherwise."""
+    """The answer is the same whether or not the namespace has jobs."""
     async with stage() as site:
         await site.login()
         assert (await site.get("/names"))[0] == 200

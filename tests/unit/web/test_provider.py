@@ -164,7 +164,7 @@ async def test_an_id_token_that_is_not_for_this_login_is_refused(claims: dict[st
 @pytest.mark.parametrize(
     ("key", "algorithm"),
     [
-        (RSAKey.generate_key(2048, {"kid": "one"}), "RS256"),  # of somebody else
+        (RSAKey.generate_key(2048, {"kid": "one"}), "RS256"),  # of another issuer
         (OctKey.generate_key(256, {"kid": "one"}), "HS256"),
         (RSAKey.generate_key(2048, {"kid": "two"}), "RS256"),
     ],

@@ -90,9 +90,9 @@ async def test_the_preview_has_the_estimate_of_the_history() -> None:
     api = Api()
     start = {"median": "2030-01-01T13:00:00Z", "p90": "2030-01-01T13:00:00Z"}
     estimate = {"start": start, "end": None, "basis": "", "reason": "no run of it is known"}
-    told = {"now": False, "flavor": "", "estimate": estimate}
+    answer = {"now": False, "flavor": "", "estimate": estimate}
     path = f"/apis/history.fournos.dev/v1/namespaces/{NS}/estimates"
-    api.stored[path] = json.dumps(told).encode()
+    api.stored[path] = json.dumps(answer).encode()
     _, html = await preview(api, {**FORM, "do": "preview"})
     assert "It would wait. Starts in 1h" in text(html)
 
