@@ -243,7 +243,7 @@ async def test_an_api_server_that_is_away_is_no_denial() -> None:
 
 
 async def test_where_there_is_nothing_a_person_without_rights_sees_nothing() -> None:
-    """The answer is the same whether or not the namespace has jobs."""
+    """A person who may read a namespace without jobs gets an empty page, too, and no denial."""
     async with stage() as site:
         await site.login()
         assert (await site.get("/names"))[0] == 200
