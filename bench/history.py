@@ -197,7 +197,7 @@ def _leave_page_cache(folder: Path) -> None:
 async def _measure(name: str, url: str, jobs: int, files: _Sqlite | _Server) -> Filled:
     began = time.perf_counter()
     async with await Store.open(url) as store:
-        await _fill(store, jobs)
+        await fill(store, jobs)
         await maintenance.vacuum(store.database)
         seconds = time.perf_counter() - began
         recorded = await _record(store, jobs)
@@ -207,7 +207,7 @@ async def _measure(name: str, url: str, jobs: int, files: _Sqlite | _Server) -> 
     return Filled(name, jobs, seconds, size, median(recorded), (*warm, *cold))
 
 
-async def _fill(store: Store, jobs: int) -> None:
+async def fill(store: Store, jobs: int) -> None:
     """Inserts the rows as the store would write them, many together."""
     packed = [pack(_document()) for _ in range(50)]
     for start in range(0, jobs, _BATCH):

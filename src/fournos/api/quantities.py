@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
+from functools import lru_cache
 from typing import Final
 
 _QUANTITY: Final = re.compile(
@@ -22,6 +23,10 @@ def parse_quantity(value: str | int | float) -> Decimal:
     """Returns the value of a quantity.  Raises ValueError, also for more than 64 characters."""
     if isinstance(value, str) and len(value) > _LONGEST:
         raise ValueError(f"{value[:20]!r}… is longer than a quantity can be ({_LONGEST} characters)")
+    return _known(value) if isinstance(value, str) else _parsed(value)
+
+
+def _parsed(value: str | int | float) -> Decimal:
     match = _QUANTITY.fullmatch(str(value))
     if match is None:
         raise ValueError(f"{value!r} is not a quantity such as 2, 500m or 16Gi")
@@ -29,6 +34,10 @@ def parse_quantity(value: str | int | float) -> Decimal:
     if exponent:
         return Decimal(number + exponent)
     return Decimal(number) * _SUFFIXES.get(suffix or "", Decimal(1))
+
+
+_known: Final = lru_cache(maxsize=4096)(_parsed)
+"""The same few quotas and requests are read again and again."""
 
 
 def parse_count(text: object, *, most: int = 2**31 - 1) -> int | None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import Self
+from functools import lru_cache
+from typing import Final, Self
 
 from fournos.insight.access import may
+from fournos.insight.source import Snapshot, derived
 from fournos.kube.api import Api, Listing
 from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.kube.reflector import Reflector
@@ -39,6 +42,8 @@ class Caches:
             )
             for resource, namespace in kinds.items()
         }
+        self._snapshots: dict[Resource, tuple[int, Snapshot]] = {}
+        """Kind → its objects at a revision."""
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -95,9 +100,19 @@ class Caches:
             # As the API server answers where RBAC lets us read one namespace only.
             raise ForbiddenError(f"{resource} is watched in namespace {watched}", status=403)
         if not namespace and not selector:
-            return Listing(list(store), "")
-        wanted = (one for one in store if namespace in ("", key_of(one).namespace))
+            return Listing(self._snapshot(resource, store), "")
+        found: Iterable[Obj] = self._snapshot(resource, store)
+        if label := _EQUAL.fullmatch(selector):
+            found = derived(found, _by_label(label[1])).get(label[2], ())
+        wanted = (one for one in found if namespace in ("", key_of(one).namespace))
         return Listing([one for one in wanted if matches(one["metadata"].get("labels") or {})], "")
+
+    def _snapshot(self, resource: Resource, store: Store) -> Snapshot:
+        revision, found = self._snapshots.get(resource, (-1, None))
+        if found is None or revision != store.revision:
+            found = Snapshot(store)
+            self._snapshots[resource] = store.revision, found
+        return found
 
     def _readable(self, resource: Resource) -> Store:
         reflector = self._reflectors.get(resource)
@@ -106,6 +121,25 @@ class Caches:
         if reflector.error is not None and not reflector.store.synced:
             raise reflector.error
         return reflector.store
+
+
+_EQUAL: Final = re.compile(r"([\w./-]+)==?([\w.-]+)")
+"""A selector of one label, such as that of a job's dependents."""
+
+
+@lru_cache(maxsize=64)
+def _by_label(name: str) -> Callable[[Iterable[Obj]], dict[str, list[Obj]]]:
+    """Returns the function that sorts objects by the value of a label."""
+
+    def by_value(objects: Iterable[Obj]) -> dict[str, list[Obj]]:
+        found: dict[str, list[Obj]] = {}
+        for one in objects:
+            value = (one["metadata"].get("labels") or {}).get(name)
+            if value is not None:
+                found.setdefault(value, []).append(one)
+        return found
+
+    return by_value
 
 
 async def scopes(api: Api, kinds: Iterable[Resource], namespace: str) -> dict[Resource, str]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from heapq import merge
 from typing import Final
 
 from fournos.api.conditions import is_true
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING
 from fournos.insight.children import Children, children
-from fournos.insight.source import DEFAULT_QUEUE, Source, or_error
+from fournos.insight.source import DEFAULT_QUEUE, Source, derived, or_error
 from fournos.insight.values import created, is_terminal, phase_of, spec_of, status_of
 from fournos.kube.errors import ForbiddenError, KubeError
 from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
@@ -29,6 +30,37 @@ class Waiting:
     priority: int
 
 
+class Shared:
+    """What is looked up once for many jobs that wait in the same line for the same holders."""
+
+    def __init__(self) -> None:
+        self._line: tuple[Waiting, ...] = ()
+        self._places: dict[Key, int] = {}
+        self._names: list[str] = []
+        self._holders: tuple[Obj, ...] = ()
+        self._on: dict[tuple[str, ...], tuple[Obj, ...]] = {}
+
+    def ahead(self, line: tuple[Waiting, ...], key: Key) -> tuple[str, ...] | None:
+        """Returns the names of those before this key in the line; None if it is not in it."""
+        if line is not self._line:
+            self._line, self._names = line, []
+            self._places = {one.key: number for number, one in enumerate(line)}
+        place = self._places.get(key)
+        if place is None:
+            return None
+        self._names += [str(one.key) for one in line[len(self._names) : place]]
+        return tuple(self._names[:place])
+
+    def holders_on(self, holders: tuple[Obj, ...], clusters: tuple[str, ...]) -> tuple[Obj, ...]:
+        """Returns those of the holders that are on one of the clusters."""
+        if holders is not self._holders:
+            self._holders, self._on = holders, {}
+        if clusters not in self._on:
+            wanted = frozenset(clusters)
+            self._on[clusters] = tuple(one for one in holders if status_of(one).get("cluster") in wanted)
+        return self._on[clusters]
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Everything that can explain why a job waits.  A KubeError stands in place of an unreadable object."""
@@ -43,12 +75,16 @@ class Facts:
     """Other jobs that occupy clusters, of all namespaces that RBAC lets us read."""
     line: tuple[Waiting, ...] = ()
     """The pending Workloads of the same ClusterQueue, in the order of admission."""
+    shared: Shared = field(default_factory=Shared, compare=False, repr=False)
+    """What the facts of several jobs of a queue have in common."""
 
     def ahead(self, workload: Obj) -> tuple[str, ...] | None:
         """The keys of the Workloads before this one; None if it is not in the line."""
-        key = key_of(workload)
-        place = next((number for number, one in enumerate(self.line) if one.key == key), None)
-        return None if place is None else tuple(str(one.key) for one in self.line[:place])
+        return self.shared.ahead(self.line, key_of(workload))
+
+    def holders_on(self, clusters: tuple[str, ...]) -> tuple[Obj, ...]:
+        """The holders on these clusters; all of them without any cluster."""
+        return self.shared.holders_on(self.holders, clusters) if clusters else self.holders
 
     @property
     def workload(self) -> Obj | None:
@@ -105,7 +141,7 @@ async def everywhere(source: Source, resource: Resource, namespace: str) -> list
 
 async def _holders(source: Source, job: Obj) -> tuple[Obj, ...]:
     jobs = await everywhere(source, FOURNOS_JOB, job["metadata"]["namespace"])
-    return without(holders_among(jobs), job)
+    return without(derived(jobs, holders_among), job)
 
 
 def holders_among(jobs: Iterable[Obj]) -> tuple[Obj, ...]:
@@ -147,22 +183,38 @@ async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[Wai
 
 def in_line(workloads: Iterable[Obj], queues: Iterable[Obj], cluster_queue: str) -> tuple[Waiting, ...]:
     """The Workloads that wait for a ClusterQueue, by descending priority, then by age, the oldest first."""
-    ours = {key_of(queue) for queue in queues if spec_of(queue).get("clusterQueue") == cluster_queue}
-    waiting: list[tuple[int, str, Key]] = []
+    ours = [key_of(queue) for queue in queues if spec_of(queue).get("clusterQueue") == cluster_queue]
+    waiting = derived(workloads, _waiting)
+    lines = [waiting[key] for key in ours if key in waiting]
+    if len(lines) == 1:
+        return lines[0][1]
+    return tuple(Waiting(key, -below) for below, _, key in merge(*(places for places, _ in lines)))
+
+
+_Place = tuple[int, str, Key]
+"""Negative priority, creation, key."""
+
+
+def _waiting(workloads: Iterable[Obj]) -> dict[Key, tuple[list[_Place], tuple[Waiting, ...]]]:
+    """Returns LocalQueue → the places of the Workloads that wait in it, in order, and their line."""
+    found: dict[Key, list[_Place]] = {}
     for workload in workloads:
-        spec, key = spec_of(workload), key_of(workload)
-        if (
-            (key.namespace, str(spec.get("queueName"))) in ours
-            and spec.get("active", True)
-            and not _reserved_or_finished(workload)
-        ):
-            waiting.append((-int(spec.get("priority") or 0), created(workload), key))
-    waiting.sort()
-    return tuple(Waiting(key, -below) for below, _, key in waiting)
+        spec = workload.get("spec") or {}
+        if not spec.get("active", True) or _reserved_or_finished(workload):
+            continue
+        key = key_of(workload)
+        place = (-int(spec.get("priority") or 0), created(workload), key)
+        found.setdefault(Key(key.namespace, str(spec.get("queueName"))), []).append(place)
+    for places in found.values():
+        places.sort()
+    return {
+        queue: (places, tuple(Waiting(key, -below) for below, _, key in places))
+        for queue, places in found.items()
+    }
 
 
 def _reserved_or_finished(workload: Obj) -> bool:
-    return any(
-        one.get("status") == "True" and one.get("type") in _NOT_WAITING
-        for one in status_of(workload).get("conditions") or ()
-    )
+    for one in (workload.get("status") or {}).get("conditions") or ():
+        if one.get("status") == "True" and one.get("type") in _NOT_WAITING:
+            return True
+    return False

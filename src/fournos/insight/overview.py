@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from operator import attrgetter, itemgetter
+from heapq import nsmallest
+from operator import attrgetter
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
@@ -15,7 +16,7 @@ from fournos.insight.facts import everywhere, queue_facts
 from fournos.insight.kueue_clusters import KueueCluster
 from fournos.insight.kueue_clusters import read as read_kueue_clusters
 from fournos.insight.queues import Queued, QueueEntry, entries
-from fournos.insight.source import Source, or_error
+from fournos.insight.source import Source, derived, or_error
 from fournos.insight.values import (
     created,
     hardware_of,
@@ -34,9 +35,6 @@ KINDS: Final = (FOURNOS_JOB, WORKLOAD, LOCAL_QUEUE, CLUSTER_QUEUE, RESOURCE_FLAV
 """The kinds that are read, besides the FournosClusters of their own namespace."""
 EXPLAINED: Final = 100
 """The number of entries of a queue that are explained: more do not fit on a screen."""
-
-
-_Turn = tuple[bool, int, str, Key]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,14 +97,15 @@ async def read(
 ) -> Overview:
     """Reads the overview from a source; `clusters` is the namespace of the FournosClusters.
 
-    Queues and clusters that may not be read are left out.  `most`: so many of the waiting jobs at most.
+    Queues and clusters that may not be read are left out.  `most`: so many of the waiting jobs at most; no
+    queue is read for none of them.
     """
     jobs = await everywhere(source, FOURNOS_JOB, namespace)
     found = await or_error(source.list(FOURNOS_CLUSTER, namespace=clusters))
     return overview(
         jobs,
         () if isinstance(found, KubeError) else found.items,
-        await _queued(source, namespace, jobs, now),
+        () if most == 0 else await _queued(source, namespace, jobs, now),
         kueue=await read_kueue_clusters(source),
         most=most,
     )
@@ -119,9 +118,7 @@ async def _queued(source: Source, namespace: str, jobs: Sequence[Obj], now: date
         locals_ = {key_of(one): one for one in await everywhere(source, LOCAL_QUEUE, namespace)}
     except KubeError:
         return []
-    used: set[object] = {
-        (one["metadata"]["namespace"], str(spec_of(one).get("queueName"))) for one in workloads
-    }
+    used = derived(workloads, _queues)
     ways = {str(spec_of(one).get("clusterQueue")): key for key, one in sorted(locals_.items()) if key in used}
     shared = Queued.of(workloads, jobs)
     result: list[QueueEntry] = []
@@ -132,6 +129,13 @@ async def _queued(source: Source, namespace: str, jobs: Sequence[Obj], now: date
         except (MissingError, KubeError):
             continue
     return result
+
+
+def _queues(workloads: Iterable[Obj]) -> frozenset[Key]:
+    """The LocalQueues that the Workloads name."""
+    return frozenset(
+        Key(one["metadata"]["namespace"], str((one.get("spec") or {}).get("queueName"))) for one in workloads
+    )
 
 
 def overview(
@@ -147,7 +151,8 @@ def overview(
     `kueue`: the clusters of the quota.  They are shown where no FournosCluster describes them.
     """
     running: list[JobLine] = []
-    waiting: list[tuple[_Turn, str, Obj, QueueEntry | None]] = []
+    placed: list[tuple[int, str, Obj, QueueEntry]] = []
+    others: list[tuple[str, Obj]] = []
     holding: dict[str, list[Obj]] = {}
     places = {Key(one.namespace, one.name): one for one in queued if one.kind == FOURNOS_JOB.kind}
     for job in jobs:
@@ -156,28 +161,41 @@ def overview(
             running.append(_job(job, phase, None))
             holding.setdefault(str(status_of(job).get("cluster") or ""), []).append(job)
         elif phase not in TERMINAL:
-            entry = places.get(key_of(job))
-            waiting.append((_turn(job, entry), phase, job, entry))
-    waiting.sort(key=itemgetter(0))
+            entry = places.get(key_of(job)) if places else None
+            if entry is not None:
+                placed.append((entry.place, phase, job, entry))
+            else:
+                others.append((phase, job))
+    placed.sort(key=lambda one: (one[0], *_born((one[1], one[2]))))  # several queues have a first place
+    wanted = None if most is None else max(0, most - len(placed))
+    shown = (
+        *(_job(job, phase, entry) for _, phase, job, entry in placed[:most]),
+        *(_job(job, phase, None) for phase, job in _oldest(others, wanted)),
+    )
     described = {name_of(one): one for one in clusters}
     lines = [_cluster(one, holding.get(name, ())) for name, one in described.items()]
     lines += [_kueue_cluster(one, holding.get(one.name, ())) for one in kueue if one.name not in described]
     return Overview(
         tuple(sorted(lines, key=attrgetter("name"))),
         tuple(sorted(running, key=_age)),
-        tuple(_job(job, phase, entry) for _, phase, job, entry in waiting[:most]),
-        left_out=len(waiting[most:]) if most is not None else 0,
+        shown,
+        left_out=len(placed) + len(others) - len(shown),
     )
+
+
+def _oldest(waiting: Iterable[tuple[str, Obj]], most: int | None) -> Iterable[tuple[str, Obj]]:
+    """The first so many by age; all for None."""
+    if most == 0:
+        return ()
+    return sorted(waiting, key=_born) if most is None else nsmallest(most, waiting, key=_born)
+
+
+def _born(one: tuple[str, Obj]) -> tuple[str, Key]:
+    return created(one[1]), key_of(one[1])
 
 
 def _age(line: JobLine) -> tuple[str, str, str]:
     return line.since, line.namespace, line.name
-
-
-def _turn(job: Obj, entry: QueueEntry | None) -> _Turn:
-    """Sorts the jobs that wait: by their place, those without one last and by age."""
-    place = entry.place if entry else 0
-    return not place, place, created(job), key_of(job)
 
 
 def _job(job: Obj, phase: str, entry: QueueEntry | None) -> JobLine:

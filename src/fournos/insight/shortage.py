@@ -10,7 +10,7 @@ from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
 from fournos.insight.quota import Line, Quota, amount
-from fournos.insight.values import count, hardware, name_of, spec_of, status_of
+from fournos.insight.values import count, hardware, name_of, spec_of
 from fournos.jobs.names import CLUSTER_NODE_LABEL, SLOT_RESOURCE
 from fournos.kube.resource import Obj, key_of
 
@@ -21,7 +21,7 @@ def short(facts: Facts, workload: Obj, found: Quota, because: tuple[str, ...]) -
     pinned = spec_of(job).get("cluster")
     whole = spec_of(job).get("exclusive", True) or spec_of(job).get("lockOnly")
     flavors = found.flavors
-    here = tuple(h for h in facts.holders if not flavors or status_of(h).get("cluster") in flavors)
+    here = facts.holders_on(flavors)
     ahead = facts.ahead(workload)
     base = Explanation("", because, (), here, found, ahead, len(facts.line), Cause.QUOTA)
     elsewhere = tuple(

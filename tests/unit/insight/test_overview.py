@@ -184,3 +184,11 @@ async def test_quota_that_may_not_be_read_names_no_clusters() -> None:
     api = world()
     api.fails["*", CLUSTER_QUEUE] = ForbiddenError("no", status=403)
     assert (await read(api, NS, "hearth", NOW)).clusters == ()
+
+
+def test_jobs_without_a_place_follow_by_age() -> None:
+    jobs = [job(name, "Pending", created=ago(minutes=age)) for name, age in (("a", 1), ("b", 9), ("c", 5))]
+    found = overview([*jobs, job("queued", "Pending")], [], [entry(1, "queued")], most=3)
+    assert ([one.name for one in found.waiting], found.left_out) == (["queued", "b", "c"], 1)
+    found = overview(jobs, [], [], most=0)
+    assert (found.waiting, found.left_out) == ((), 3)

@@ -42,7 +42,8 @@ async def gather(call: Call) -> Mapping[str, Any]:
     found = await part(everywhere(call.viewer.source, FOURNOS_JOB, call.site.jobs_namespace))
     jobs: Sequence[Obj] = found.value or ()
     live = frozenset(map(uid_of, jobs))
-    shown = newest((job for job in jobs if filters.match(job)), after, ROWS + 1)
+    matching = (job for job in jobs if filters.match(job)) if filters.fields else jobs
+    shown = newest(matching, after, ROWS + 1)
     history = await _history(call, filters, after, live, shown)
     rows, following = merged(shown, history.value or (), ROWS)
     return {

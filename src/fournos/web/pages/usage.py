@@ -44,7 +44,7 @@ async def gather(call: Call) -> Mapping[str, Any]:
 
     found = await call.site.memo.get(("usage", call.viewer.csrf, name), _FRESH, read)
     site = call.site
-    now = await fleet.read(call.viewer.source, site.jobs_namespace, site.clusters_namespace, call.now)
+    now = await fleet.read(call.viewer.source, site.jobs_namespace, site.clusters_namespace, call.now, most=0)
     total = found.usage
     return {
         "periods": PERIODS,
