@@ -89,6 +89,15 @@ def test_a_script_that_comes_late_costs_no_stream(lock: Request, open_tab: OpenT
     assert len(tab.streams) == 1
 
 
+def test_a_tab_whose_stream_is_refused_asks(lock: Request, open_tab: OpenTab) -> None:
+    tab = open_tab("")
+    tab.page.route("**/live?*", lambda route: route.fulfill(status=503, headers={"Retry-After": "5"}))
+    tab.expected = ("status of 503",)
+    tab.goto("/")
+    lock("jan")
+    tab.until(lambda: requested(tab, "jan"))
+
+
 def test_eight_tabs_have_four_streams_and_all_show_a_change(lock: Request, open_tab: OpenTab) -> None:
     first = open_tab()
     tabs = [first, *(open_tab(beside=first) for _ in range(2 * STREAMS - 1))]

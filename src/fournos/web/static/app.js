@@ -77,6 +77,10 @@ async function follow(live) {
       return;
     }
   }
+  askRegularly();
+}
+
+function askRegularly() {
   setInterval(() => { if (!document.hidden) ask(); }, ASK_EVERY);
 }
 
@@ -99,6 +103,8 @@ addEventListener("DOMContentLoaded", () => {
   const live = document.getElementById("live");
   if (!live) return;
   document.addEventListener("htmx:after:swap", () => { showTimes(); reveal(); });
+  // The extension tries again once it had a stream.  A tab whose first one is refused asks, as those without one do.
+  live.addEventListener("htmx:response:error", askRegularly, { once: true });
   live.addEventListener("htmx:sse:error", ({ detail }) => {
     if (detail.status === 401) location.reload(); // the session has ended: the page asks for a login
     state("Reconnecting …");
