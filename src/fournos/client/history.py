@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import UTC, datetime
-from io import BufferedReader
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlencode
 
 from fournos.client.errors import MissingError, NoLogError, NotAllowedError, typed, typed_iterator
 from fournos.client.history_logs import AsyncLogs
 from fournos.client.history_requests import PREFIX, missing
+from fournos.client.history_uploads import AsyncUploads
 from fournos.client.history_usage import AsyncUsage
 from fournos.client.history_verdicts import AsyncVerdicts
 from fournos.history.records import Document, Page, Run
@@ -21,7 +20,6 @@ from fournos.insight.source import DEFAULT_QUEUE
 
 if TYPE_CHECKING:
     from fournos.history.api.models import RunDetail
-    from fournos.history.api.results import Received
     from fournos.history.api.trends import Trends
     from fournos.history.artifacts.rules import Artifact
     from fournos.history.compare.comparison import Comparison
@@ -34,11 +32,9 @@ if TYPE_CHECKING:
 _PAGE: Final = 200
 _EXPORTED_LINES: Final = 2_000
 """Lines of the log that an export has."""
-_UPLOAD: Final = 3600.0
-"""Seconds that one file may take."""
 
 
-class AsyncHistory(AsyncVerdicts, AsyncLogs, AsyncUsage):
+class AsyncHistory(AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage):
     """Reads the history of a cluster.  All methods raise NoHistoryError if it has none."""
 
     @typed_iterator
@@ -309,44 +305,3 @@ class AsyncHistory(AsyncVerdicts, AsyncLogs, AsyncUsage):
             return await self.document(run, document)
         except MissingError:
             return None
-
-    @typed
-    async def push_results(
-        self, content: bytes, *, filename: str = "", name: str = "", namespace: str | None = None
-    ) -> Received:
-        """Stores a file of results of a run: all of its records, or none.
-
-        Without a name the run is that of the calling pod.  Pushing a file again changes nothing.  Raises
-        RefusedError, which names every problem.
-        """
-        from fournos.history.api.results import Received
-        from fournos.history.api.wire import adapter
-
-        where = f"{self._path(name, namespace)}/results" if name else "/own/run/results"
-        path = f"{PREFIX}{where}?{urlencode({'name': filename})}"
-        with missing():
-            answer = await self._api.raw("POST", path, content=content, seconds=_UPLOAD)
-        found: Received = adapter(Received).validate_json(answer)
-        return found
-
-    @typed
-    async def push_artifact(
-        self, file: BufferedReader, path: str, *, name: str = "", namespace: str | None = None
-    ) -> Artifact:
-        """Stores a file as an artifact of a run; without a name of the calling pod's run.
-
-        `path` is its path among the artifacts.  A file that is stored already is not stored again.
-        """
-        from fournos.history.api.wire import adapter
-        from fournos.history.artifacts.rules import Artifact
-
-        digest = await asyncio.to_thread(lambda: hashlib.file_digest(file, "sha256").hexdigest())
-        where = f"{self._path(name, namespace)}/artifacts" if name else "/own/run/artifacts"
-        headers = {"X-Content-SHA256": digest, "Content-Length": str(file.tell())}
-        file.seek(0)
-        with missing():
-            answer = await self._api.raw(
-                "PUT", f"{PREFIX}{where}/{quote(path)}", content=file, headers=headers, seconds=_UPLOAD
-            )
-        found: Artifact = adapter(Artifact).validate_json(answer)
-        return found

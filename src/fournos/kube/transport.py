@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, TypeAlias
@@ -35,6 +35,8 @@ CONNECT_TIMEOUT = 10.0
 LONGEST_PAUSE = 30.0
 LONGEST_REFUSAL = 2**22
 """Maximum bytes of an error response."""
+PIECE = 2**18
+"""Bytes of a file that are read at a time."""
 
 _Proof: TypeAlias = tuple[MultiMapping[str], ssl.SSLContext | None]
 
@@ -135,7 +137,7 @@ class Transport:
         headers.update(request.headers)
         data: Any = request.content
         if data is not None and not isinstance(data, bytes):
-            data.seek(0)  # a 401 may have consumed it
+            data = _pieces(data)
         if request.body is not None:
             try:
                 data = orjson.dumps(request.body)
@@ -296,3 +298,10 @@ def _lost(request: Request, error: Exception) -> ConnectionLostError:
 def _cause(error: aiohttp.ClientConnectorError) -> str:
     number = error.os_error.errno
     return os.strerror(number) if number and number > 0 else str(error.os_error) or "no address"
+
+
+async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
+    """Yields a file from its beginning.  Unlike aiohttp it leaves the file open: it may be sent again."""
+    file.seek(0)
+    while piece := await asyncio.to_thread(file.read, PIECE):
+        yield piece

@@ -1,0 +1,93 @@
+"""Files of results and artifacts that are sent to the history."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from io import BufferedReader
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote, urlencode
+
+from fournos.client.errors import typed
+from fournos.client.history_requests import PREFIX, Requests, missing
+from fournos.kube.errors import ConnectionLostError, ServerError
+
+if TYPE_CHECKING:
+    from fournos.history.api.results import Received
+    from fournos.history.artifacts.rules import Artifact
+
+_UPLOAD: Final = 3600.0
+"""Seconds that one file may take."""
+_PATIENCE: Final = 15.0
+"""Seconds after which a file that cannot be stored for now is an error."""
+_PATIENCE_IN_TASK: Final = 900.0
+"""The same within a task, which would fail its job: the history may be away for some minutes."""
+_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 30.0
+
+
+class AsyncUploads(Requests):
+    """The part of `AsyncHistory` for uploads.
+
+    An upload that fails for now is repeated for some time; a file that arrives twice is stored once.
+    """
+
+    @typed
+    async def push_results(
+        self, content: bytes, *, filename: str = "", name: str = "", namespace: str | None = None
+    ) -> Received:
+        """Stores a file of results of a run: all of its records, or none.
+
+        Without a name the run is that of the calling pod.  Pushing a file again changes nothing.  Raises
+        RefusedError, which names every problem.
+        """
+        from fournos.history.api.results import Received
+        from fournos.history.api.wire import adapter
+
+        where = f"{self._path(name, namespace)}/results" if name else "/own/run/results"
+        path = f"{PREFIX}{where}?{urlencode({'name': filename})}"
+
+        async def send() -> bytes:
+            return await self._api.raw("POST", path, content=content, seconds=_UPLOAD)
+
+        found: Received = adapter(Received).validate_json(await _repeated(send, in_task=not name))
+        return found
+
+    @typed
+    async def push_artifact(
+        self, file: BufferedReader, path: str, *, name: str = "", namespace: str | None = None
+    ) -> Artifact:
+        """Stores a file as an artifact of a run; without a name of the calling pod's run.
+
+        `path` is its path among the artifacts.  A file that is stored already is not stored again.
+        """
+        from fournos.history.api.wire import adapter
+        from fournos.history.artifacts.rules import Artifact
+
+        digest = await asyncio.to_thread(lambda: hashlib.file_digest(file, "sha256").hexdigest())
+        where = f"{self._path(name, namespace)}/artifacts" if name else "/own/run/artifacts"
+        url = f"{PREFIX}{where}/{quote(path)}"
+        headers = {"X-Content-SHA256": digest, "Content-Length": str(file.tell())}
+
+        async def send() -> bytes:
+            return await self._api.raw("PUT", url, content=file, headers=headers, seconds=_UPLOAD)
+
+        found: Artifact = adapter(Artifact).validate_json(await _repeated(send, in_task=not name))
+        return found
+
+
+async def _repeated(send: Callable[[], Awaitable[bytes]], *, in_task: bool) -> bytes:
+    """Repeats a request that fails for now, with growing pauses; the last error is raised."""
+    now = asyncio.get_running_loop().time
+    until, pause = now() + (_PATIENCE_IN_TASK if in_task else _PATIENCE), _PAUSE
+    while True:
+        try:
+            with missing():
+                return await send()
+        except (ServerError, ConnectionLostError) as error:
+            wait = max(pause, getattr(error, "retry_after", None) or 0.0)
+            if now() + wait > until:
+                raise
+        await asyncio.sleep(wait)
+        pause = min(2 * pause, _LONGEST_PAUSE)
