@@ -71,13 +71,17 @@ def around(command: Sequence[str], *, keep: bool, progress: Progress) -> int:
     Returns the exit code of the command as a shell reports it. Raises DevclusterError if the command cannot
     be started or a cluster cannot be removed.
     """
-    try:
-        process = subprocess.Popen([*command])
-    except OSError as error:
-        raise DevclusterError(f"{command[0]} cannot be started: {error.strerror}") from None
-    # On Ctrl-C the terminal interrupts the command itself.
-    with forwarding([process], [signal.SIGTERM, signal.SIGHUP], ignored=[signal.SIGINT]):
-        code = process.wait()
+    processes: list[subprocess.Popen[bytes]] = []
+    # On Ctrl-C the terminal interrupts the command itself.  The handlers stand before the command starts: a
+    # signal at that moment would end this process, and leave the clusters.
+    with forwarding(processes, [signal.SIGTERM, signal.SIGHUP], ignored=[signal.SIGINT]) as received:
+        try:
+            processes.append(subprocess.Popen([*command]))
+        except OSError as error:
+            raise DevclusterError(f"{command[0]} cannot be started: {error.strerror}") from None
+        for number in received:
+            processes[0].send_signal(number)
+        code = processes[0].wait()
     if keep:
         if text := notice(records()):
             progress.print(text)

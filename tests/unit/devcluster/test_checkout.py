@@ -135,6 +135,26 @@ def test_none_is_kept_of_a_command_that_was_interrupted(number: signal.Signals, 
     assert state.names() == []
 
 
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, 0)], ids=["TERM", "INT"]
+)
+def test_none_is_kept_when_the_signal_comes_while_the_command_starts(
+    number: signal.Signals, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _made("left")
+    start = subprocess.Popen
+
+    def interrupted(words: list[str]) -> subprocess.Popen[bytes]:
+        process = start(words)
+        os.kill(os.getpid(), number)
+        return process
+
+    monkeypatch.setattr(checkout.subprocess, "Popen", interrupted)
+    command = "sleep 60" if number == signal.SIGTERM else "exit 0"
+    assert checkout.around(["sh", "-c", command], keep=False, progress=Progress(quiet=True)) == code
+    assert state.names() == []
+
+
 @pytest.mark.parametrize(("code", "expected"), [(0, 4), (3, 3)])
 def test_what_failed_before_is_a_failure(code: int, expected: int) -> None:
     words = ["around", "--earlier=4", "--", "sh", "-c", f"exit {code}"]
