@@ -11,18 +11,18 @@ from email.utils import parsedate_to_datetime
 from types import TracebackType
 from typing import Any, BinaryIO, Final
 
-import aiohttp
 import orjson
 from aiohttp.abc import AbstractResolver
 
 from fournos import __version__
 from fournos.kube.api import Listing, WatchEvent
 from fournos.kube.auth import FixedIdentity, Proof
+from fournos.kube.bodies import lines_of, lines_of_text, pieces, text_lines
 from fournos.kube.credentials import Credentials
 from fournos.kube.errors import ConnectionLostError, GoneError, TooLongError
 from fournos.kube.jsons import loads
 from fournos.kube.resource import Key, Obj, Resource
-from fournos.kube.transport import Guard, Observer, Request, Transport, lines_of
+from fournos.kube.transport import Guard, Observer, Request, Transport
 from fournos.kube.weight import weight
 
 WATCH_SECONDS: Final = (300, 600)
@@ -208,8 +208,8 @@ class Client:
             query["follow"] = "true"
         request = Request("logs", "pods", "GET", _path(_POD, pod, "log"), query)
         if follow:
-            return _follow(await self._transport.stream(request))
-        return _each(await self._transport.send(request))
+            return text_lines(await self._transport.stream(request))
+        return lines_of_text(await self._transport.send(request))
 
     async def log_stream(
         self, pod: Key, *, container: str, follow: bool = True, since: str = "", tail: int | None = None
@@ -223,7 +223,7 @@ class Client:
         query |= {"sinceTime": since} if since else {}
         query |= {"tailLines": str(tail)} if tail is not None else {}
         request = Request("logs", "pods", "GET", _path(_POD, pod, "log"), query, buffer=_LOG_BUFFER)
-        return _pieces(await self._transport.stream(request))
+        return pieces(await self._transport.stream(request))
 
     async def raw_get(self, path: str) -> bytes:
         """Returns the body at a path such as "/readyz"; raises the errors of `get`."""
@@ -257,7 +257,7 @@ class Client:
 
     async def raw_stream(self, path: str) -> AsyncGenerator[bytes, None]:
         """Returns the body at a path in pieces, after an await, which raises the errors of `get`."""
-        return _pieces(await self._transport.stream(Request("get", "", "GET", path)))
+        return pieces(await self._transport.stream(Request("get", "", "GET", path)))
 
     async def server_version(self) -> str:
         """Returns the version in the API server's form, such as "v1.34.4"."""
@@ -343,23 +343,3 @@ def _read_page(request: Request, page: dict[str, Any]) -> tuple[list[dict[str, A
     if token and not (isinstance(token, str) and items):
         raise ConnectionLostError(f"{request}: the answer is not an API server's: a page without objects")
     return items, token or "", str(meta.get("resourceVersion") or "") if isinstance(meta, dict) else ""
-
-
-async def _follow(response: aiohttp.ClientResponse) -> AsyncIterator[str]:
-    async with response, aclosing(lines_of(response)) as lines:
-        async for line in lines:
-            yield line.decode(errors="replace")
-
-
-async def _pieces(response: aiohttp.ClientResponse) -> AsyncGenerator[bytes, None]:
-    async with response:
-        try:
-            async for piece in response.content.iter_any():
-                yield piece
-        except (aiohttp.ClientError, OSError) as error:
-            raise ConnectionLostError(f"the connection was lost: {error}") from error
-
-
-async def _each(body: bytes) -> AsyncIterator[str]:
-    for line in body.decode(errors="replace").splitlines():
-        yield line

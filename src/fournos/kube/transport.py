@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO, TypeAlias
@@ -17,9 +17,10 @@ from aiohttp.abc import AbstractResolver
 from multidict import CIMultiDict, MultiMapping
 from yarl import URL
 
+from fournos.kube.bodies import pieces_of_file, whole_body
 from fournos.kube.connector import Connector
 from fournos.kube.credentials import Credentials
-from fournos.kube.errors import ConnectionLostError, InvalidError, KubeError, ServerError, TooLongError
+from fournos.kube.errors import ConnectionLostError, InvalidError, KubeError, ServerError
 from fournos.kube.limiter import TokenBucket
 from fournos.kube.resource import Obj
 from fournos.kube.status_errors import error_from
@@ -35,8 +36,6 @@ CONNECT_TIMEOUT = 10.0
 LONGEST_PAUSE = 30.0
 LONGEST_REFUSAL = 2**22
 """Maximum bytes of an error response."""
-PIECE = 2**18
-"""Bytes of a file that are read at a time."""
 
 _Proof: TypeAlias = tuple[MultiMapping[str], ssl.SSLContext | None]
 
@@ -104,7 +103,7 @@ class Transport:
         response = await self._open(request, request.seconds or self._timeout)
         async with response:
             try:
-                return await _body(response, self._max_bytes)
+                return await whole_body(response, self._max_bytes)
             except (aiohttp.ClientError, OSError) as error:
                 raise _lost(request, error) from error
 
@@ -137,7 +136,7 @@ class Transport:
         headers.update(request.headers)
         data: Any = request.content
         if data is not None and not isinstance(data, bytes):
-            data = _pieces(data)
+            data = pieces_of_file(data)
         if request.body is not None:
             try:
                 data = orjson.dumps(request.body)
@@ -178,7 +177,7 @@ class Transport:
     async def _refused(self, response: aiohttp.ClientResponse) -> KubeError:
         async with response:
             try:
-                body = await _body(response, self._max_bytes or LONGEST_REFUSAL)
+                body = await whole_body(response, self._max_bytes or LONGEST_REFUSAL)
             except (aiohttp.ClientError, OSError, ConnectionLostError):
                 body = b""
         error = error_from(response.status, body, retry_after=response.headers.get("Retry-After"))
@@ -236,51 +235,6 @@ def _plain(request: Request, response: aiohttp.ClientResponse) -> None:
         )
 
 
-async def _body(response: aiohttp.ClientResponse, limit: int | None) -> bytes:
-    if limit is None:
-        return await response.read()
-    chunks: list[bytes] = []
-    room = limit
-    async for chunk in response.content.iter_any():
-        room -= len(chunk)
-        if room < 0:
-            raise _too_long(limit)
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def _too_long(limit: int) -> TooLongError:
-    return TooLongError(f"the answer is longer than {limit // 2**20} MiB")
-
-
-async def lines_of(
-    response: aiohttp.ClientResponse, *, limit: int | None = None
-) -> AsyncGenerator[bytes, None]:
-    """Yields the lines of an endless body, each of any length or of about `limit` bytes at most.
-
-    Raises ConnectionLostError if the body is cut or a line is too long.
-    """
-    head: list[bytes] = []
-    size = 0
-    try:
-        async for chunk in response.content.iter_any():
-            head.append(chunk)
-            if b"\n" not in chunk:
-                size += len(chunk)
-                if limit is not None and size > limit:
-                    raise _too_long(limit)
-                continue
-            *whole, rest = b"".join(head).split(b"\n")
-            head, size = [rest], len(rest)
-            for line in whole:
-                if line:
-                    yield line
-    except (aiohttp.ClientError, OSError) as error:
-        raise ConnectionLostError(f"stream cut: {error or type(error).__name__}") from error
-    if last := b"".join(head):
-        yield last
-
-
 def _lost(request: Request, error: Exception) -> ConnectionLostError:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         why = getattr(error.certificate_error, "verify_message", "") or "not trusted"
@@ -298,10 +252,3 @@ def _lost(request: Request, error: Exception) -> ConnectionLostError:
 def _cause(error: aiohttp.ClientConnectorError) -> str:
     number = error.os_error.errno
     return os.strerror(number) if number and number > 0 else str(error.os_error) or "no address"
-
-
-async def _pieces(file: BinaryIO) -> AsyncIterator[bytes]:
-    """Yields a file from its beginning.  Unlike aiohttp it leaves the file open: it may be sent again."""
-    file.seek(0)
-    while piece := await asyncio.to_thread(file.read, PIECE):
-        yield piece
