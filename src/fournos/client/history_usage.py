@@ -27,7 +27,7 @@ class AsyncUsage(Requests):
     ) -> Usage:
         """Returns the GPU-hours of jobs by owner, cluster, project and GPU type.
 
-        The period ends now and has seven days unless told otherwise; a run counts with the time within.
+        The default period is the last seven days; a run counts with the part of its time within the period.
         `everywhere` means all namespaces, and needs the right in all of them.
         """
         from fournos.history.usage import Usage

@@ -91,7 +91,12 @@ def works_of(
     flavors: Iterable[str],
     clusters: Mapping[str, Obj],
 ) -> tuple[Work, ...]:
-    """What a FournosJob may become on each of these flavors, which are clusters."""
+    """What a FournosJob may become on each of these flavors, which are clusters.
+
+    A lock is no work: a person ends it, so that no earlier run shows how long it lasts.
+    """
+    if spec.get("lockOnly"):
+        return ()
     gpu_type = str((resolved.get("hardware") or spec.get("hardware") or {}).get("gpuType") or "")
     found: dict[Work, None] = {}
     for flavor in flavors:

@@ -82,6 +82,13 @@ def test_a_job_that_may_go_to_any_cluster_has_the_runs_of_each() -> None:
     assert len(works_of(spec(), {}, ["c-1", "c-2"], same)) == 1
 
 
+def test_a_lock_has_the_length_of_no_run() -> None:
+    lock, waiting = pair("lock", on="c-1", lockOnly=True), pair("w", cluster="c-1")
+    (held,) = snapshot(world(lock, waiting), HOUR, NOW).queues["all"].running
+    assert held.durations is None
+    assert not works_of(spec(cluster="c-1", lockOnly=True), {}, ["c-1"], {})
+
+
 def test_runs_of_other_namespaces_do_not_count() -> None:
     objects = world(pair("mine"), pair("theirs", namespace="other"))
     found = {one.key.name: one.durations for one in snapshot(objects, HOUR, NOW).queues["all"].waiting}
