@@ -163,8 +163,9 @@ async def test_kueue_keeps_what_its_worker_evicts(built_in: Fleet) -> None:
         await built_in.until(stopped, "it is not evicted on its worker")
         own = await workload(built_in, submitted)
         assert is_true(own, "Admitted") and not is_true(own, "Evicted")
-        assert await winner(built_in, submitted) == on and await stands("Running")
-        # After workerLostTimeout.
+        assert await winner(built_in, submitted) == on
+        # Whether the job there looks stopped depends on which write of the worker was copied last.  It leaves after
+        # workerLostTimeout.
         await wins(built_in, submitted, "w2" if on == "w1" else "w1")
 
 
