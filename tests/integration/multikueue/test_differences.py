@@ -164,7 +164,7 @@ async def test_kueue_keeps_what_its_worker_evicts(built_in: Fleet) -> None:
         own = await workload(built_in, submitted)
         assert is_true(own, "Admitted") and not is_true(own, "Evicted")
         assert await winner(built_in, submitted) == on
-        # Whether the job there looks stopped depends on which write of the worker was copied last.  It leaves after
+        # Its phase here depends on which write of the worker was copied last.  It leaves that worker after
         # workerLostTimeout.
         await wins(built_in, submitted, "w2" if on == "w1" else "w1")
 
