@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Locator, Page, Request
 
@@ -37,7 +37,7 @@ _REACHABLE = f"""() => [...document.querySelectorAll({json.dumps(_FOCUSABLE)})]
   .filter((one) => one.checkVisibility() && !one.disabled && one.tabIndex >= 0 && one.type !== "hidden")
   .filter((one) => one.type !== "radio" || one.checked || !document.querySelector(
     `input[type=radio][name="${{one.name}}"]:checked`))
-  .length"""
+  .map((one) => one.cloneNode().outerHTML)"""
 _FOCUSED = """() => {
   const one = document.activeElement;
   if (!one || one === document.body) return null;
@@ -49,6 +49,9 @@ _FOCUSED = """() => {
     visible: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) > 0,
   };
 }"""
+
+
+_WALKS: Final = 5
 
 
 @dataclass
@@ -182,9 +185,18 @@ class Tab:
 
     def works_by_keyboard(self) -> None:
         """Tab reaches all that can be used, each with a visible mark; the first leads to the content."""
-        wanted = self.page.evaluate(_REACHABLE)
+        for _ in range(_WALKS):
+            wanted = self.page.evaluate(_REACHABLE)
+            seen = self._walk(len(wanted))
+            if self.page.evaluate(_REACHABLE) == wanted:
+                break
+            self.page.reload()  # a live change took or gave elements meanwhile, the focused one perhaps
+        assert seen >= len(wanted), f"Tab reaches {seen} of {len(wanted)} elements"
+
+    def _walk(self, most: int) -> int:
+        """Presses Tab through the page; returns the number of elements that had the focus."""
         seen = 0
-        for number in range(wanted + 1):
+        for number in range(most + 1):
             self.page.keyboard.press("Tab")
             focused = self.page.evaluate(_FOCUSED)
             if focused is None:
@@ -193,4 +205,4 @@ class Tab:
             if number == 0:
                 assert 'class="skip"' in focused["what"], focused["what"]
             seen = focused["count"]
-        assert seen >= wanted, f"Tab reaches {seen} of {wanted} elements"
+        return seen
