@@ -16,9 +16,6 @@ WITH_CLUSTERS = $(AROUND) -- $(PYTHON)
 # run one after the other, the two folders side by side, with no cluster in common.
 UNIT_TESTS = $(PYTHON) -m pytest tests/unit --numprocesses=auto $(PYTEST_ARGS)
 
-# Side by side; those of e2e that share no cluster with the rest of it are where there is more time.
-LANES = tests/integration,tests/e2e/bare,tests/e2e/devcluster tests/e2e
-
 DEV_CLUSTER   ?= fournos-dev
 DEV_NAMESPACE := $(or $(FOURNOS_NAMESPACE),fournos-local-dev)
 SECRETS_NAMESPACE := $(or $(FOURNOS_SECRETS_NAMESPACE),psap-secrets)
@@ -96,7 +93,7 @@ else
 test: lint verify programs ## All checks and tests; with FOURNOS_NAMESPACE set, only the operator that runs there
 	@echo "==> tests: unit (6 min), then integration and end-to-end side by side (28 min); all run, whatever fails"
 	@$(UNIT_TESTS); unit=$$?; \
-	  exec $(AROUND) --earlier=$$unit -- $(PYTHON) -m dev.lanes $(LANES) -- $(PYTEST_ARGS)
+	  exec $(AROUND) --earlier=$$unit -- $(PYTHON) -m dev.lanes tests/integration tests/e2e -- $(PYTEST_ARGS)
 endif
 
 # The first time this compiles a Kubernetes, which no single test should have to wait for.

@@ -1,6 +1,6 @@
-"""`make test`: runs the tests of several folders side by side, in one process for each lane.
+"""`make test`: runs the tests of several folders side by side, each in a process of its own.
 
-The lanes must share no cluster. A lane writes its output into a log file in build/lanes. Its progress lines
+The folders must share no cluster. A lane writes its output into a log file in build/lanes. Its progress lines
 appear here as they come, marked with the folder's name; pytest's report appears in one piece when the lane
 ends. All lanes run to their end, whatever the result of the others.
 """
@@ -132,29 +132,12 @@ def exit_code(codes: Sequence[int]) -> int:
 
 
 def commands(words: Sequence[str]) -> dict[str, list[str]]:
-    """Returns pytest's command for each lane before `--`, with the arguments after it.
-
-    A lane is a folder, or several with commas between, and has the name of the first.  A folder that another
-    lane names is that lane's, even within a folder of this one.
-    """
-    lanes, arguments = [*words], []
+    """Returns pytest's command for each folder before `--`, with the arguments after it."""
+    folders, arguments = [*words], []
     if "--" in words:
-        lanes, arguments = lanes[: lanes.index("--")], lanes[lanes.index("--") + 1 :]
-    folders = [lane.split(",") for lane in lanes]
-    return {
-        Path(own[0]).name: [
-            # Unbuffered, so that each progress line is in the log at once.
-            *(sys.executable, "-u", "-m", "pytest", *own),
-            *(f"--ignore={one}" for one in _within(own, [one for lane in folders for one in lane])),
-            *arguments,
-        ]
-        for own in folders
-    }
-
-
-def _within(own: Sequence[str], every: Sequence[str]) -> list[str]:
-    """Returns the named folders that lie within one of our own."""
-    return [one for one in every if any(Path(folder) in Path(one).parents for folder in own)]
+        folders, arguments = folders[: folders.index("--")], folders[folders.index("--") + 1 :]
+    # Unbuffered, so that each progress line is in the log at once.
+    return {Path(one).name: [sys.executable, "-u", "-m", "pytest", one, *arguments] for one in folders}
 
 
 if __name__ == "__main__":

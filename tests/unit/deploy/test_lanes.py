@@ -36,23 +36,6 @@ def test_each_folder_is_a_lane_with_the_same_arguments() -> None:
     assert commands(["tests/e2e", "--"]) == commands(["tests/e2e"])
 
 
-def test_a_folder_is_tested_by_the_lane_that_names_it_alone() -> None:
-    found = commands(["tests/integration,tests/e2e/bare", "tests/e2e", "--", "-x"])
-    assert [words[4:] for words in found.values()] == [
-        ["tests/integration", "tests/e2e/bare", "-x"],
-        ["tests/e2e", "--ignore=tests/e2e/bare", "-x"],
-    ]
-    assert [*found] == ["integration", "e2e"]
-
-
-def test_the_lanes_of_the_tests_have_each_folder_once() -> None:
-    (line,) = [one for one in (ROOT / "Makefile").read_text().splitlines() if one.startswith("LANES = ")]
-    found = commands(line.removeprefix("LANES = ").split())
-    named = [word for words in found.values() for word in words[4:] if not word.startswith("-")]
-    assert all((ROOT / one).is_dir() for one in named) and len(named) == len(set(named))
-    assert {"tests/integration", "tests/e2e"} <= set(named)
-
-
 @pytest.mark.parametrize(
     ("codes", "expected"),
     [
