@@ -91,7 +91,7 @@ test: $(STAMP) ## All checks and tests; with FOURNOS_NAMESPACE set, only the ope
 	@$(PYTHON) -m pytest tests/e2e/jobs $(PYTEST_ARGS)
 else
 test: lint verify programs ## All checks and tests; with FOURNOS_NAMESPACE set, only the operator that runs there
-	@echo "==> tests: unit (6 min), then integration and end-to-end side by side (28 min); all run, whatever fails"
+	@echo "==> tests: unit (6 min), then integration and end-to-end side by side (35 min); all run, whatever fails"
 	@$(UNIT_TESTS); unit=$$?; \
 	  exec $(AROUND) --earlier=$$unit -- $(PYTHON) -m dev.lanes tests/integration tests/e2e -- $(PYTEST_ARGS)
 endif
