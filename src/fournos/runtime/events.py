@@ -7,6 +7,7 @@ import logging
 import uuid
 from collections import OrderedDict, deque
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeAlias
 
 from fournos.kube.api import Api
@@ -59,6 +60,42 @@ class _Budget:
     at: float
 
 
+def event_body(
+    resource: Resource,
+    obj: Obj,
+    note: EventRecord,
+    *,
+    name: str,
+    at: datetime,
+    controller: str,
+    instance: str,
+    action: str = "Reconcile",
+) -> Obj:
+    """Returns the Event of this name about the object."""
+    key = key_of(obj)
+    regarding: dict[str, Any] = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": key.name,
+        "uid": uid_of(obj),
+    }
+    if key.namespace:
+        regarding["namespace"] = key.namespace
+    return {
+        "apiVersion": EVENT.api_version,
+        "kind": EVENT.kind,
+        "metadata": {"namespace": key.namespace or "default", "name": name},
+        "eventTime": micro_time(at),
+        "reportingController": controller,
+        "reportingInstance": instance[:128],
+        "action": action,
+        "type": note.type,
+        "reason": note.reason,
+        "note": redact(note.message)[:MAX_NOTE],
+        "regarding": regarding,
+    }
+
+
 class Recorder:
     """Records events (client-go's EventRecorder).  `record` enqueues an event; `run` sends one at a time."""
 
@@ -98,7 +135,15 @@ class Recorder:
         if not self._afford(uid_of(obj), now):
             self._metrics.add(EVENTS_DROPPED, "rate limit")
             return
-        body = self._body(resource, obj, note)
+        body = event_body(
+            resource,
+            obj,
+            note,
+            name=f"{key_of(obj).name[:200]}.{uuid.uuid4().hex[:16]}",
+            at=self._clock.now(),
+            controller=self._controller,
+            instance=self._instance,
+        )
         series = self._series[series_key] = _Series(key_of(body), body, now)
         while len(self._series) > REMEMBERED:
             self._series.popitem(last=False)
@@ -141,31 +186,6 @@ class Recorder:
         self._queue.append(series)
         self._filled.set()
         self._empty.clear()
-
-    def _body(self, resource: Resource, obj: Obj, note: EventRecord) -> Obj:
-        key = key_of(obj)
-        regarding: dict[str, Any] = {
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "name": key.name,
-            "uid": uid_of(obj),
-        }
-        if key.namespace:
-            regarding["namespace"] = key.namespace
-        name = f"{key.name[:200]}.{uuid.uuid4().hex[:16]}"
-        return {
-            "apiVersion": EVENT.api_version,
-            "kind": EVENT.kind,
-            "metadata": {"namespace": key.namespace or "default", "name": name},
-            "eventTime": micro_time(self._clock.now()),
-            "reportingController": self._controller,
-            "reportingInstance": self._instance[:128],
-            "action": "Reconcile",
-            "type": note.type,
-            "reason": note.reason,
-            "note": redact(note.message)[:MAX_NOTE],
-            "regarding": regarding,
-        }
 
     async def _create(self, body: Obj) -> None:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from fournos.history.alerts.due import News, Verdict
 from fournos.history.alerts.receiver import Context, Outcome
@@ -18,10 +18,10 @@ from fournos.insight.values import count
 from fournos.kube.api import Api
 from fournos.kube.errors import AlreadyExistsError, KubeError, NotFoundError, TransientError
 from fournos.kube.kinds import EVENT
-from fournos.kube.resource import Obj, Resource, uid_of
+from fournos.kube.resource import Obj, Resource, key_of
 from fournos.runtime.clock import Clock
-from fournos.runtime.events import MAX_NOTE
-from fournos.runtime.lease import micro_time
+from fournos.runtime.decision import EventRecord
+from fournos.runtime.events import MAX_NOTE, event_body
 
 SHOWN: Final = 3
 """KPIs of one Event; of more their number is shown."""
@@ -71,33 +71,19 @@ class Events:
         return Outcome()
 
 
-def event(
-    news: News, context: Context, resource: Resource, obj: Obj, now: datetime, instance: str
-) -> dict[str, Any]:
+def event(news: News, context: Context, resource: Resource, obj: Obj, now: datetime, instance: str) -> Obj:
     """Returns the Event about the object."""
-    meta = obj["metadata"]
-    return {
-        "apiVersion": EVENT.api_version,
-        "kind": EVENT.kind,
-        "metadata": {
-            "namespace": meta["namespace"],
-            "name": f"{meta['name'][:200].rstrip('.-')}.{news.id[:16]}",
-        },
-        "eventTime": micro_time(now),
-        "reportingController": CONTROLLER,
-        "reportingInstance": instance[:128],
-        "action": "Compare",
-        "type": "Warning" if news.verdict is Verdict.CONFIRMED else "Normal",
-        "reason": REASONS[news.verdict],
-        "note": note(news, context),
-        "regarding": {
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "namespace": meta["namespace"],
-            "name": meta["name"],
-            "uid": uid_of(obj),
-        },
-    }
+    type_ = "Warning" if news.verdict is Verdict.CONFIRMED else "Normal"
+    return event_body(
+        resource,
+        obj,
+        EventRecord(type_, REASONS[news.verdict], note(news, context)),
+        name=f"{key_of(obj).name[:200].rstrip('.-')}.{news.id[:16]}",
+        at=now,
+        controller=CONTROLLER,
+        instance=instance,
+        action="Compare",
+    )
 
 
 def note(news: News, context: Context) -> str:
