@@ -142,7 +142,7 @@ class Observer:
             Observed,
             key,
             self._resource,
-            cluster=self._cluster(caches),
+            cluster=cluster_uid(caches),
             loaded_at=journal.since,
             down=self._down(),
         )
@@ -181,10 +181,6 @@ class Observer:
         )
 
     # --- what the recorder itself knows ---
-
-    def _cluster(self, caches: Caches) -> str:
-        found = caches[NAMESPACE].get(KUBE_SYSTEM)
-        return uid_of(found) if found is not None else ""
 
     def _down(self) -> tuple[datetime, datetime] | None:
         journal = self._journal
@@ -329,3 +325,9 @@ def _regarding(resource: Resource) -> Callable[[Obj, Caches], Iterable[Key]]:
         return (Key(obj["metadata"].get("namespace") or "", about["name"]),)
 
     return keys
+
+
+def cluster_uid(caches: Caches) -> str:
+    """Returns the UID of the namespace kube-system, which identifies the cluster; "" while unknown."""
+    found = caches[NAMESPACE].get(KUBE_SYSTEM)
+    return uid_of(found) if found is not None else ""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from fournos.history.recorder.controller import name_of
-from fournos.history.recorder.observe import KUBE_SYSTEM
+from fournos.history.recorder.observe import cluster_uid
 from fournos.history.records import Run
-from fournos.kube.kinds import NAMESPACE
 from fournos.kube.resource import Key, Obj, Resource, uid_of
 from fournos.runtime.controller import Caches
 from fournos.runtime.manager import Manager
@@ -24,11 +23,8 @@ class Shown:
         self._caches = {kind: manager.caches(name_of(one)) for kind, one in self._resources.items()}
 
     def cluster(self) -> str:
-        """Returns the UID of the namespace kube-system; "" while it is not known."""
-        for caches in self._caches.values():
-            found = caches[NAMESPACE].get(KUBE_SYSTEM)
-            return uid_of(found) if found is not None else ""
-        return ""
+        """Returns the UID of the cluster; "" while it is not known."""
+        return next((cluster_uid(caches) for caches in self._caches.values()), "")
 
     def find(self, run: Run) -> tuple[Resource, Obj] | None:
         """Returns the object of a run; None if it does not exist any more."""
