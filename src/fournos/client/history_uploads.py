@@ -12,6 +12,7 @@ from urllib.parse import quote, urlencode
 from fournos.client.errors import typed
 from fournos.client.history_requests import PREFIX, Requests, missing
 from fournos.kube.errors import ConnectionLostError, ServerError
+from fournos.kube.limiter import Backoff
 
 if TYPE_CHECKING:
     from fournos.history.api.results import Received
@@ -24,7 +25,6 @@ _PATIENCE: Final = 15.0
 _PATIENCE_IN_TASK: Final = 900.0
 """The same within a task, which would fail its job: the history may be away for some minutes."""
 _PAUSE: Final = 1.0
-_LONGEST_PAUSE: Final = 30.0
 
 
 class AsyncUploads(Requests):
@@ -80,14 +80,14 @@ class AsyncUploads(Requests):
 async def _repeated(send: Callable[[], Awaitable[bytes]], *, in_task: bool) -> bytes:
     """Repeats a request that fails for now, with growing pauses; the last error is raised."""
     now = asyncio.get_running_loop().time
-    until, pause = now() + (_PATIENCE_IN_TASK if in_task else _PATIENCE), _PAUSE
+    until = now() + (_PATIENCE_IN_TASK if in_task else _PATIENCE)
+    backoff = Backoff(base=_PAUSE)
     while True:
         try:
             with missing():
                 return await send()
         except (ServerError, ConnectionLostError) as error:
-            wait = max(pause, getattr(error, "retry_after", None) or 0.0)
+            wait = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
             if now() + wait > until:
                 raise
         await asyncio.sleep(wait)
-        pause = min(2 * pause, _LONGEST_PAUSE)
