@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Final
+from typing import Final, Literal
 
 from fournos.history.alerts.due import News, Verdict
 from fournos.history.alerts.receiver import Context, Outcome
@@ -73,7 +73,7 @@ class Events:
 
 def event(news: News, context: Context, resource: Resource, obj: Obj, now: datetime, instance: str) -> Obj:
     """Returns the Event about the object."""
-    type_ = "Warning" if news.verdict is Verdict.CONFIRMED else "Normal"
+    type_: Literal["Normal", "Warning"] = "Warning" if news.verdict is Verdict.CONFIRMED else "Normal"
     return event_body(
         resource,
         obj,
