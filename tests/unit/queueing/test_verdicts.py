@@ -1,29 +1,25 @@
-"""The outcome of each pass of the framework as a whole: verdict, reason, message, steps, events."""
+"""The outcome of each pass, from the queue to the end: verdict, reason, message, steps, events."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from fournos.api.conditions import Condition
-from fournos.kube.resource import Key, Obj, uid_of
+from fournos.kube.resource import Key, Obj
 from fournos.queueing.ensure import PREBUILT_LABEL
-from fournos.queueing.inputs import Ancestor, Outcome, QueueInputs, Verdict
+from fournos.queueing.inputs import Outcome, QueueInputs, Verdict
 from fournos.queueing.job import Ended, Options
 from fournos.queueing.kinds import WORKLOAD
-from fournos.queueing.managed import MULTIKUEUE
 from fournos.queueing.podsets import PodSetInfo
 from fournos.queueing.reconcile import reconcile
-from fournos.queueing.release import release_quota
-from fournos.queueing.report import finish_patch, pods_ready_patch, reclaim_patch
-from fournos.queueing.workload import HELD_BACK, IN_USE
+from fournos.queueing.report import finish_patch
 from fournos.runtime.decision import (
     Absent,
     Answer,
-    EventRecord,
     Facts,
     LiveGet,
     LiveList,
@@ -32,86 +28,30 @@ from fournos.runtime.decision import (
     Unknown,
     attempt,
 )
-from fournos.runtime.steps import Create, Delete, Patch, Step
+from fournos.runtime.steps import Create
 from tests.unit.queueing.test_reconcile import (
     ADMITTED,
-    EVICTED,
     FLAVOR,
     NOW,
     QUOTA,
     READY,
-    TOY,
     Toy,
     go,
     made,
     patch_of,
 )
-
-GOING: dict[str, Any] = {"deletionTimestamp": "2030-01-01T00:00:00Z"}
-QUIET = Options(pods_ready=False)
-TIDY = Delete(TOY, Key("ns", "helper"), "h1")
-HALT = Delete(TOY, Key("ns", "pods"), "p1")
-SPAWN = Create(TOY, {"metadata": {"name": "pods", "namespace": "ns"}})
-
-
-@dataclass
-class Tidy(Toy):
-    """Has objects that are deleted with its Workload."""
-
-    def finalize_steps(self) -> Sequence[Step]:
-        return (TIDY,)
-
-
-@dataclass
-class Spawning(Toy):
-    """Starts by objects of its own, and is stopped by deleting them."""
-
-    halts: bool = True
-    asked: list[tuple[Any, str, str]] = field(default_factory=list)
-
-    def start_steps(self, workload: Obj) -> Sequence[Step]:
-        return (replace(SPAWN, own_label=uid_of(workload)),)
-
-    def stop_steps(self, infos: Sequence[PodSetInfo] | None, reason: str, message: str) -> Sequence[Step]:
-        self.asked.append((infos is not None, reason, message))
-        return (HALT,) if self.halts else ()
-
-
-@dataclass
-class Switching(Toy):
-    """Takes its Workload out of the queue for a time."""
-
-    held: bool = False
-
-    def held_back(self) -> bool:
-        return self.held
-
-
-@dataclass
-class Managed(Toy):
-    """Runs on another cluster."""
-
-    def managed_by(self) -> str | None:
-        return MULTIKUEUE
-
-
-def normal(reason: str, message: str) -> EventRecord:
-    return EventRecord("Normal", reason, message)
-
-
-def freed(workload: Obj) -> Patch:
-    """Returns the removal of our finalizer from a Workload that has no other."""
-    body = {"metadata": {"resourceVersion": "3", "finalizers": None}}
-    return Patch(WORKLOAD, Key("ns", workload["metadata"]["name"]), body)
-
-
-def suspended(known: bool) -> Patch:
-    body = {"spec": {"suspend": True, "known": known}, "metadata": {"resourceVersion": "7"}}
-    return Patch(TOY, Key("ns", "toy"), body)
-
-
-RUNS: dict[str, Any] = {"suspended": False, "active": True}
-
+from tests.unit.queueing.toys import (
+    GOING,
+    QUIET,
+    RUNS,
+    SPAWN,
+    TIDY,
+    Spawning,
+    Tidy,
+    freed,
+    normal,
+    suspended,
+)
 
 # --- a job that is deleted -----------------------------------------------------------------------------
 
@@ -355,306 +295,3 @@ def test_an_owner_that_cannot_be_read_is_waited_for() -> None:
     assert need == Need((question,))
     found = reconcile(job, QueueInputs(), Facts({question: Unknown("timeout")}), NOW)
     assert found == Outcome(Verdict.BLOCKED, "OwnerUnknown", "timeout", retry=True)
-
-
-# --- stopping ------------------------------------------------------------------------------------------
-
-
-def test_an_evicted_job_stops_before_its_quota_is_released() -> None:
-    runs = Toy(**RUNS)
-    workload = made(runs, QUOTA, ADMITTED, EVICTED)
-    assert go(runs, workload, options=QUIET) == Outcome(
-        Verdict.STOPPING,
-        "WorkloadEvicted",
-        "make room",
-        steps=(suspended(known=True),),
-        events=(normal("Stopped", "make room"),),
-    )
-    ends = go(Toy(active=True), workload, options=QUIET)
-    assert ends == Outcome(Verdict.STOPPING, "WorkloadEvicted", "make room")
-    over = go(Toy(), workload, options=QUIET)
-    assert over == Outcome(Verdict.STOPPING, "Preempted", "make room", steps=(release_quota(workload, NOW),))
-
-
-def test_an_eviction_without_reason_and_message_has_a_reason() -> None:
-    workload = made(Toy(), QUOTA, ADMITTED, EVICTED)
-    for one in workload["status"]["conditions"]:
-        if one["type"] == "Evicted":
-            one.pop("reason"), one.pop("message")
-    found = go(Toy(), workload, options=QUIET)
-    assert (found.verdict, found.reason, found.message) == (Verdict.STOPPING, "Evicted", "")
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [Present({**Toy().obj, "metadata": {**Toy().obj["metadata"], "resourceVersion": "8"}}), Absent()],
-)
-def test_no_quota_is_released_for_a_job_that_has_changed(answer: Answer) -> None:
-    """The cache could hide a start."""
-    inputs = QueueInputs(workloads=(made(Toy(), QUOTA, ADMITTED, EVICTED),))
-    facts = Facts({LiveGet(TOY, Key("ns", "toy")): answer})
-    found = reconcile(Toy(), inputs, facts, NOW, options=QUIET)
-    assert found == Outcome(Verdict.STOPPING, "WorkloadEvicted", "make room", retry=True)
-
-
-def test_a_released_workload_waits_and_a_job_that_still_runs_is_stopped() -> None:
-    released = made(Toy(), EVICTED)
-    assert go(Toy(), released) == Outcome(Verdict.WAITING, "Preempted", "make room")
-    runs = go(Toy(**RUNS), released)
-    assert (runs.verdict, runs.reason, runs.message) == (Verdict.STOPPING, "WorkloadEvicted", "make room")
-    assert runs.steps == (suspended(known=True),)
-
-
-def test_a_kind_with_its_own_stop_is_asked_with_the_reason() -> None:
-    job = Spawning(active=True)
-    workload = made(job, QUOTA, ADMITTED, EVICTED)
-    found = go(job, workload, options=QUIET)
-    assert found.steps == (HALT,) and job.asked[-1] == (True, "WorkloadEvicted", "make room")
-    done = Spawning(active=True, halts=False)
-    assert go(done, workload, options=QUIET) == Outcome(Verdict.STOPPING, "WorkloadEvicted", "make room")
-
-
-def test_a_deleted_workload_stays_until_the_job_has_stopped() -> None:
-    workload = made(Toy(), QUOTA, ADMITTED, **GOING)
-    text = "Workload is deleted"
-    assert go(Toy(**RUNS), workload) == Outcome(
-        Verdict.STOPPING,
-        "WorkloadDeleted",
-        text,
-        steps=(suspended(known=True),),
-        events=(normal("Stopped", text),),
-    )
-    assert go(Toy(active=True), workload) == Outcome(Verdict.STOPPING, "WorkloadDeleted", text)
-    assert go(Toy(), workload) == Outcome(Verdict.STOPPING, "WorkloadDeleted", steps=(freed(workload),))
-
-
-# --- a Workload that does not match --------------------------------------------------------------------
-
-
-def test_a_waiting_workload_is_rewritten_with_an_event() -> None:
-    found = go(Toy(cpu="2"), made(Toy()))
-    name = made(Toy())["metadata"]["name"]
-    text = f"Updated not matching Workload for suspended job: ns/{name}"
-    assert (found.verdict, found.reason, found.message) == (Verdict.WAITING, "UpdatedWorkload", text)
-    assert found.events == (normal("UpdatedWorkload", text),)
-
-
-def test_a_running_job_stops_before_a_workload_that_does_not_match_is_deleted() -> None:
-    held = made(Toy(), QUOTA, ADMITTED)
-    text = "No matching Workload; restoring pod templates according to existent Workload"
-    found = go(Toy(cpu="2", **RUNS), held)
-    assert (found.verdict, found.reason, found.message) == (Verdict.STOPPING, "NoMatchingWorkload", text)
-    assert found.steps == (suspended(known=True),)
-    ends = go(Toy(cpu="2", active=True), held)
-    assert ends == Outcome(Verdict.STOPPING, "NoMatchingWorkload", text)
-
-
-def test_a_change_of_the_queue_alone_is_no_event() -> None:
-    job = Toy(labels={"kueue.x-k8s.io/queue-name": "other"})
-    found = go(job, made(Toy()))
-    assert (found.verdict, found.reason, found.events) == (Verdict.WAITING, "", ()) and found.steps
-
-
-def test_a_prebuilt_workload_that_does_not_match_has_the_reason() -> None:
-    job = Toy(cpu="9")
-    job.labels = {**job.labels, PREBUILT_LABEL: "pre"}
-    found = go(job, prebuilt=made(Toy(), name="pre"))
-    text = "The prebuilt workload is out of sync with its user job"
-    assert (found.verdict, found.reason, found.message) == (Verdict.WAITING, "OutOfSync", text)
-    assert found.events == ()
-
-
-# --- nested --------------------------------------------------------------------------------------------
-
-
-def test_a_nested_job_runs_on_the_quota_of_its_ancestor() -> None:
-    above = Ancestor(Key("ns", "parent"), "Parent", made(Toy(), QUOTA, ADMITTED))
-    expected = Outcome(Verdict.NESTED, message="Runs on the quota of Parent ns/parent", ancestor=above)
-    assert go(Toy(**RUNS), ancestor=above) == expected
-    waits = replace(above, workload=made(Toy(), QUOTA))
-    text = "Kueue managed child job suspended"
-    assert go(Toy(**RUNS), ancestor=waits) == Outcome(
-        Verdict.NESTED, "Suspended", steps=(suspended(known=False),), events=(normal("Suspended", text),)
-    )
-    for job in (Toy(), Toy(ended=Ended(True, "done"), **RUNS)):
-        assert go(job, ancestor=waits) == replace(expected, ancestor=waits)
-
-
-def test_a_nested_kind_with_its_own_stop_is_asked_with_the_reason() -> None:
-    job = Spawning(**RUNS)
-    assert go(job, ancestor=Ancestor(Key("ns", "parent"), "Parent")).steps == (HALT,)
-    assert job.asked == [(False, "NotAdmitted", "Kueue managed child job suspended")]
-
-
-# --- on another cluster --------------------------------------------------------------------------------
-
-
-def test_a_job_of_another_cluster_is_neither_started_nor_stopped() -> None:
-    admitted = made(Managed(), QUOTA, ADMITTED)
-    assert go(Managed(), admitted, options=QUIET).verdict is Verdict.ELSEWHERE
-    assert go(Managed(), admitted, options=QUIET).steps == ()
-    assert go(Managed(**RUNS), made(Managed())).steps == ()
-
-
-def test_the_quota_of_a_job_of_another_cluster_is_released_whatever_its_status() -> None:
-    workload = made(Managed(), QUOTA, ADMITTED, EVICTED)
-    found = go(Managed(**RUNS), workload, options=QUIET)
-    assert found.steps == (release_quota(workload, NOW),) and found.verdict is Verdict.ELSEWHERE
-
-
-# --- out of the queue for a time -----------------------------------------------------------------------
-
-
-def with_activity(active: bool, *, by_us: bool) -> Obj:
-    workload = made(Toy())
-    meta = {**workload["metadata"], **({"annotations": {HELD_BACK: "true"}} if by_us else {})}
-    return {**workload, "metadata": meta, "spec": {**workload["spec"], "active": active}}
-
-
-@pytest.mark.parametrize(
-    ("held", "workload", "expected"),
-    [
-        (True, with_activity(True, by_us=False), (False, "true")),
-        (True, made(Toy()), (False, "true")),
-        (True, with_activity(False, by_us=True), None),
-        (False, with_activity(False, by_us=True), (True, None)),
-        (False, with_activity(False, by_us=False), None),
-        (False, with_activity(True, by_us=False), None),
-    ],
-    ids=[
-        "is held back",
-        "is held back, by default",
-        "is so already",
-        "comes back",
-        "inactive by another client",
-        "active",
-    ],
-)
-def test_a_job_holds_its_workload_back_and_activates_only_what_it_held(
-    held: bool, workload: Obj, expected: tuple[bool, str | None] | None
-) -> None:
-    found = go(Switching(held=held), workload)
-    if expected is None:
-        assert found.steps == ()
-        return
-    meta = {"resourceVersion": "3", "annotations": {HELD_BACK: expected[1]}}
-    patch = Patch(
-        WORKLOAD, Key("ns", workload["metadata"]["name"]), {"metadata": meta, "spec": {"active": expected[0]}}
-    )
-    assert found == Outcome(Verdict.WAITING, "Activity", steps=(patch,))
-
-
-# --- the reports ---------------------------------------------------------------------------------------
-
-
-def test_a_report_is_an_outcome_of_its_own() -> None:
-    job = Toy(**RUNS)
-    admitted = made(job, QUOTA, ADMITTED)
-    ready = pods_ready_patch(admitted, True, NOW)
-    assert ready is not None
-    assert go(job, admitted) == Outcome(Verdict.ADMITTED, "Reported", steps=(ready,))
-    lost = made(Toy(), READY)
-    not_ready = pods_ready_patch(lost, False, NOW)
-    assert not_ready is not None
-    assert go(Toy(ready=False), lost) == Outcome(Verdict.WAITING, "Reported", steps=(not_ready,))
-
-
-def test_a_kind_without_pods_that_end_early_reports_none() -> None:
-    class Plain(Toy):
-        reclaimable_pods = None  # type: ignore[assignment]
-
-    job = Plain(**RUNS)
-    assert go(job, made(job, QUOTA, ADMITTED), options=QUIET).verdict is Verdict.ADMITTED
-
-
-@pytest.mark.parametrize(
-    ("held", "before", "ended", "expected"),
-    [
-        (True, {}, {"main": 1}, {"main": 1}),
-        (True, {"main": 2}, {"main": 1}, None),
-        (True, {"main": 1}, {"main": 9}, {"main": 2}),
-        (True, {"main": 1}, {}, None),
-        (False, {"main": 2}, {"main": 1}, {"main": 1}),
-        (False, {"main": 1}, {}, {}),
-        (False, {"main": 1}, {"main": 0}, {}),
-        (True, {}, {"other": 1}, None),
-        (True, {}, {"single": 5}, {"single": 1}),
-    ],
-    ids=[
-        "new",
-        "less",
-        "more than there are",
-        "kept",
-        "less, free",
-        "none, free",
-        "zero",
-        "unknown",
-        "default",
-    ],
-)
-def test_reclaimable_pods_only_grow_while_quota_is_held(
-    held: bool, before: dict[str, int], ended: dict[str, int], expected: dict[str, int] | None
-) -> None:
-    workload = made(Toy(), *((QUOTA,) if held else ()))
-    workload["spec"] = {**workload["spec"], "podSets": [*workload["spec"]["podSets"], {"name": "single"}]}
-    workload["status"]["reclaimablePods"] = [{"name": name, "count": count} for name, count in before.items()]
-    found = reclaim_patch(workload, ended)
-    if expected is None:
-        assert found is None
-        return
-    entries = [{"name": name, "count": count} for name, count in expected.items()]
-    assert found is not None and found.subresource == "status" and found.resource == WORKLOAD
-    assert found.body == {"metadata": {"resourceVersion": "3"}, "status": {"reclaimablePods": entries}}
-    assert found.key == Key("ns", workload["metadata"]["name"])
-
-
-@pytest.mark.parametrize(
-    ("conditions", "ready", "expected"),
-    [
-        ((), False, None),
-        ((), True, None),
-        ((QUOTA, ADMITTED), True, ("True", "Started")),
-        ((QUOTA, ADMITTED, Condition("PodsReady", "True", "Started", "")), True, None),
-        (
-            (QUOTA, ADMITTED, Condition("PodsReady", "True", "Started", "")),
-            False,
-            ("False", "WaitForRecovery"),
-        ),
-        ((QUOTA, ADMITTED, Condition("PodsReady", "False", "WaitForStart", "")), False, None),
-        ((QUOTA, ADMITTED, Condition("PodsReady", "False", "WaitForRecovery", "")), False, None),
-        (
-            (QUOTA, ADMITTED, Condition("PodsReady", "False", "WaitForRecovery", "")),
-            True,
-            ("True", "Recovered"),
-        ),
-        ((QUOTA, ADMITTED, Condition("PodsReady", "True", "Recovered", "")), True, None),
-        ((Condition("PodsReady", "True", "Started", ""),), True, ("False", "WaitForStart")),
-    ],
-)
-def test_readiness_is_written_when_it_changes(
-    conditions: tuple[Condition, ...], ready: bool, expected: tuple[str, str] | None
-) -> None:
-    workload = made(Toy(), *conditions, generation=4)
-    found = pods_ready_patch(workload, ready, NOW)
-    if expected is None:
-        assert found is None
-        return
-    texts = {
-        "WaitForRecovery": "At least one pod has failed, waiting for recovery",
-        "WaitForStart": "Not all pods are ready or succeeded",
-    }
-    usual = "All pods reached readiness and the workload is running"
-    assert found is not None
-    written = found.body["status"]["conditions"]
-    (one,) = [one for one in written if one["type"] == "PodsReady"]
-    assert (one["status"], one["reason"]) == expected and one["observedGeneration"] == 4
-    assert one["message"] == texts.get(expected[1], usual)
-    assert {one["type"] for one in written} == {*(c.type for c in conditions), "PodsReady"}, "all others stay"
-
-
-def test_a_workload_without_our_finalizer_is_let_go_already() -> None:
-    job = Toy(meta=GOING)
-    assert go(job, made(job, finalizers=["other"])).steps == ()
-    both = made(job, finalizers=["other", IN_USE])
-    (step,) = go(job, both).steps
-    assert isinstance(step, Patch) and step.body["metadata"]["finalizers"] == ["other"]
