@@ -36,7 +36,7 @@ def apply_part(kubectl: Kubectl, part: str, manifests: str, progress: Progress) 
     with progress.step(f"Applying {part}", usual="5 s"):
         kubectl.apply(manifests)
         # A component that starts next may run API discovery only once, at its start.
-        await_established(kubectl.words())
+        await_established(kubectl.words(), environment=kubectl.environment)
 
 
 def await_part(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,13 @@ class Kubectl:
     """kubectl for one cluster.
 
     `program` is the command that runs kubectl. `cache` is its discovery cache, outside of the home directory.
+    `environment` is added to the environment of what `run` starts.
     """
 
     program: Sequence[str]
     kubeconfig: Path
     cache: Path | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def words(self, *arguments: str) -> list[str]:
         cache = [f"--cache-dir={self.cache}"] if self.cache else []
@@ -32,7 +34,7 @@ class Kubectl:
     def run(
         self, *arguments: str, stdin: str | None = None, limit: float = 60.0, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        return run(self.words(*arguments), stdin=stdin, limit=limit, check=check)
+        return run(self.words(*arguments), stdin=stdin, limit=limit, check=check, env=self.environment)
 
     def json(self, *arguments: str, limit: float = 60.0) -> Any:
         return json.loads(self.run(*arguments, "-o", "json", limit=limit).stdout)
@@ -72,7 +74,9 @@ def _available(deployment: dict[str, Any]) -> bool:
     return bool(status.get("updatedReplicas", 0) >= wanted and status.get("availableReplicas", 0) >= wanted)
 
 
-def await_established(kubectl: Sequence[str], *, limit: float = 60.0) -> None:
+def await_established(
+    kubectl: Sequence[str], *, limit: float = 60.0, environment: Mapping[str, str] | None = None
+) -> None:
     """Waits until the API server serves every CustomResourceDefinition; `kubectl` is the command to run.
 
     `kubectl wait` is not used: it fails at once on a definition that was just created and has no condition
@@ -82,7 +86,7 @@ def await_established(kubectl: Sequence[str], *, limit: float = 60.0) -> None:
     words = [*kubectl, "get", "customresourcedefinitions", "-o", f"jsonpath={path}"]
 
     def established() -> bool:
-        result = run(words, limit=30, check=False)
+        result = run(words, limit=30, check=False, env=environment)
         return result.returncode == 0 and set(result.stdout.splitlines()) == {"True"}
 
     wait_until("definitions of resources established", established, limit=limit)

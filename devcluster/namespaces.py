@@ -146,11 +146,19 @@ def _launch(record: Record, component: str, argv: Sequence[str]) -> ProcessRef:
             stderr=subprocess.STDOUT,
             cwd="/",
             start_new_session=True,
-            env={**_plain_environment(), MARKER: str(record.directory)},
+            env={**_plain_environment(), **mark(record)},
         )
     # The child outlives this object by design. A set return code keeps Python from warning about it.
     process.returncode = 0
     return reference(process.pid)
+
+
+def mark(record: Record) -> dict[str, str]:
+    """Returns the environment of a process that must not outlive the cluster, although it is not recorded.
+
+    A kubectl is one: it goes on with what it applies when only the `up` that started it is killed.
+    """
+    return {MARKER: str(record.directory)}
 
 
 def _plain_environment() -> dict[str, str]:

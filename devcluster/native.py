@@ -288,7 +288,12 @@ class _Start:
 
 
 def _kubectl(record: Record) -> Kubectl:
-    return Kubectl(Built(versioned_cache()).kubectl, record.kubeconfig, record.directory / "kubectl-cache")
+    return Kubectl(
+        Built(versioned_cache()).kubectl,
+        record.kubeconfig,
+        record.directory / "kubectl-cache",
+        namespaces.mark(record),
+    )
 
 
 def _pod_components(record: Record) -> list[str]:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.waiting import LIMIT
+
 ROOT = Path(__file__).resolve().parents[1]
 _OURS = ("MAKE", "FOURNOS_NAMESPACE", "FOURNOS_SECRETS_NAMESPACE", "KUBECONFIG", "MFLAGS")
 """Variables of the run that these tests are part of, which a person would not have."""
@@ -55,8 +57,8 @@ def running(*words: str, **variables: str) -> Iterator[Path]:
             yield shown
             assert process.poll() is None, f"{' '.join(words)} has ended\n{shown.read_text()}"
             os.killpg(process.pid, signal.SIGINT)
-            process.wait(timeout=30)
+            process.wait(timeout=LIMIT)
         finally:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
-                process.wait(timeout=10)
+                process.wait(timeout=LIMIT)

@@ -173,6 +173,8 @@ class _Words:
                 case ast.Constant(value=str(word)):
                     if not found or (_WORD.fullmatch(word) and word not in _OPTION_VALUES):
                         found.append(word)
+                case ast.Attribute():
+                    found.append(ast.unparse(element))
                 case _ if not found:
                     found.append(ast.unparse(element))
         return found

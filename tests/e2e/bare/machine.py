@@ -108,7 +108,7 @@ class Machine:
         """Ends every process of the machine; its mounts go with the last one, and then its files."""
         if self._holder:
             self._holder.kill()
-            self._holder.wait(timeout=30)
+            self._holder.wait(timeout=LIMIT)
         shutil.rmtree(self.directory)
 
     def _script(self, ready: Path) -> str:

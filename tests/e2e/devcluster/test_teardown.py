@@ -41,7 +41,7 @@ def _kill_up_when(recorded: str, state: Path, *arguments: str) -> None:
             time.sleep(0.005)
     finally:
         process.kill()
-        process.wait(timeout=10)
+        process.wait(timeout=LIMIT)
 
 
 @pytest.mark.parametrize("recorded", ["holder", "etcd", "kubelet"])
@@ -56,6 +56,27 @@ def test_nothing_is_left_of_an_up_that_was_killed_half_way(
     assert traces(own_state) == []
     assert network_traces(NAME) == []
     assert made not in interfaces()
+
+
+_KUBECTL_OF_UP = """
+from devcluster import native, state
+native._kubectl(state.require({name!r})).run("proxy", "--port=0", limit=600)
+"""
+
+
+def test_nothing_is_left_of_the_kubectl_of_an_up_that_was_killed(own_state: Path, quiet: Progress) -> None:
+    """`kubectl proxy` stands for one that goes on: an apply ends by itself, sooner or later."""
+    _kill_up_when("holder", own_state, "--profile", "control-plane", "--without", "tekton,kueue")
+    process = subprocess.Popen([sys.executable, "-c", _KUBECTL_OF_UP.format(name=NAME)])
+    deadline = time.monotonic() + LIMIT
+    while not any(" proxy --port=0" in trace for trace in traces(own_state)):
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.kill()
+    process.wait(timeout=LIMIT)
+    assert down(NAME, progress=quiet)
+    assert traces(own_state) == []
 
 
 def test_up_first_removes_a_half_dead_cluster_of_its_name(own_state: Path, quiet: Progress) -> None:
