@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import secrets
@@ -86,7 +87,8 @@ def main(
     logs.configure(levels=levels)
     try:
         credentials = load(kubeconfig, context)
-        return uvloop.run(
+        run_loop = asyncio.run if any(part.own_connections for part in parts) else uvloop.run
+        return run_loop(
             _run(
                 list(zip(parts, settings, strict=True)),
                 webhooks,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias
 
 from fournos.kube.resource import Key, Obj, key_of
@@ -44,7 +46,9 @@ class Store:
         *,
         project: Callable[[Obj], Obj] | None = None,
         indexes: Mapping[str, IndexFunction] | None = None,
+        journal: int = 0,
     ) -> None:
+        """`journal`: so many of the last changes are kept for `changes`."""
         self.served = True
         self.synced = False
         self._project = project
@@ -53,6 +57,7 @@ class Store:
         self._indexes: dict[str, dict[str, dict[Key, None]]] = {name: {} for name in self._functions}
         self.revision = 0
         """Grows with every change; a value computed from the whole store is valid while it is the same."""
+        self._journal: deque[tuple[Obj | None, Obj | None]] = deque(maxlen=journal)
         self._assumed: set[Key] = set()
         """Keys stored by `assume` and not yet in a list or watch event."""
         self._seen = 0
@@ -71,6 +76,13 @@ class Store:
         """Returns the objects with this index value; KeyError for an unknown index."""
         objects = self._objects
         return tuple(objects[key] for key in self._indexes[index].get(value, ()))
+
+    def changes(self, since: int) -> list[tuple[Obj | None, Obj | None]] | None:
+        """Returns each object before and after its change since this revision; None if they are too many."""
+        number = self.revision - since
+        if number > len(self._journal):
+            return None
+        return list(islice(self._journal, len(self._journal) - number, None))
 
     def __iter__(self) -> Iterator[Obj]:
         """Iterates over a snapshot, because the store may change during the iteration."""
@@ -176,6 +188,7 @@ class Store:
     def _put(self, key: Key, old: Obj | None, new: Obj) -> None:
         self._objects[key] = new
         self.revision += 1
+        self._journal.append((old, new))
         for name, function in self._functions.items():
             before = _values(name, function, old) if old is not None else frozenset()
             after = _values(name, function, new)
@@ -185,6 +198,7 @@ class Store:
     def _drop(self, key: Key, old: Obj) -> None:
         del self._objects[key]
         self.revision += 1
+        self._journal.append((old, None))
         self._assumed.discard(key)
         for name, function in self._functions.items():
             self._reindex(name, key, _values(name, function, old), frozenset())

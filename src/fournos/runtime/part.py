@@ -83,6 +83,9 @@ class Part(Generic[Settings]):
     """Verifies what the settings name; returns warnings.  Raises UnsupportedError."""
     kinds: tuple[tuple[Definition, tuple[Rule, ...]], ...] = ()
     """The CRDs of the part: each model with the validation rules of the controller's package."""
+    own_connections: bool = False
+    """Its server bounds connections as they are accepted, which uvloop does out of its sight: a process with
+    this part runs on asyncio's own loop."""
     metrics: tuple[Metric, ...] = ()
     """The metrics of the part, beside those that the runtime has for every part."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import signal
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -13,6 +12,7 @@ from fournos.kube.errors import NotLeaderError
 from fournos.runtime.clock import Clock
 from fournos.runtime.events import Recorder
 from fournos.runtime.manager import Manager
+from fournos.runtime.memory import collect_seldom, keep_objects
 from fournos.runtime.metrics import Metrics
 from fournos.runtime.metrics_table import LEADER
 from fournos.runtime.supervise import supervise
@@ -23,8 +23,6 @@ GRACE = 20.0
 """Seconds that running passes have to finish; below the 30 s after which Kubernetes kills the pod."""
 FLUSH = 3.0
 """Seconds to send the last Events."""
-_COLLECT_EVERY = (20_000, 20, 20)
-"""Thresholds of Python's cycle collection.  A pass makes thousands of objects and hardly any cycle."""
 
 
 async def run(
@@ -42,7 +40,7 @@ async def run(
     Each manager works while this process holds its lease.  The loss of one lease ends all of them.
     `background` tasks run on every replica.
     """
-    gc.set_threshold(*_COLLECT_EVERY)
+    collect_seldom()
     stop = stop or asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -79,9 +77,7 @@ async def _lead(managers: Sequence[Manager], metrics: Metrics) -> None:
     for manager in managers:
         await manager.informers.synced()  # an incomplete cache would show objects as deleted
     log.info("caches are complete")
-    # The objects in the caches stay: frozen, they are not searched for cycles again and again.
-    gc.collect()
-    gc.freeze()
+    keep_objects()
     if not managers:
         await asyncio.Event().wait()  # only tasks of the background
     async with asyncio.TaskGroup() as tasks:

@@ -120,10 +120,12 @@ async def test_steps_on_a_real_api_server(api: Client, toy: Obj) -> None:
     await api.delete(CONFIG_MAP, Key(namespace, "slow"))
     assert isinstance(await step(Create(CONFIG_MAP, child(toy, name="slow"))), Waiting)
     await api.patch(CONFIG_MAP, Key(namespace, "slow"), {"metadata": {"finalizers": None}})
-    predecessor = child(toy, name="old")
+    # Its owner does not exist, so the garbage collector may be as fast as this test: the finalizer keeps it.
+    predecessor = child(toy, name="old", finalizers=["test.fournos.dev/old"])
     predecessor["metadata"]["ownerReferences"][0]["uid"] = "00000000-0000-0000-0000-000000000000"
     await api.create(CONFIG_MAP, predecessor)
     assert isinstance(await step(Create(CONFIG_MAP, child(toy, name="old"))), Waiting)
+    await api.patch(CONFIG_MAP, Key(namespace, "old"), {"metadata": {"finalizers": None}})
     # deletion
     assert await step(Delete(CONFIG_MAP, key_of(made), "00000000-0000-0000-0000-000000000000")) is None
     assert await api.get(CONFIG_MAP, key_of(made))

@@ -15,11 +15,15 @@ from aiohttp.test_utils import TestServer
 from fournos.kube.auth import FixedIdentity, Identity, Proof
 from fournos.kube.client import Client
 from fournos.kube.credentials import Credentials
-from fournos.kube.resource import Resource
+from fournos.kube.resource import Key, Resource
 
 Answer: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 JOBS = Resource("fournos.dev", "v1", "FournosJob", "fournosjobs")
+X = Key("ns", "x")
+OBJ = {"metadata": {"name": "x", "namespace": "ns"}}
+PATH = "/apis/fournos.dev/v1/namespaces/ns/fournosjobs/x"
+"""Key, content and path of one object."""
 
 
 @dataclass
