@@ -43,7 +43,7 @@ def release(ctx: Context) -> tuple[Step, ...]:
 def finish(ctx: Context, phase: str, message: str) -> Decision:
     """Enters a terminal phase and releases quota.  The caller sets conditions and the attempt's outcome."""
     copies = _copies_to_drop(ctx)
-    if phase == "Succeeded" and not keep_results(ctx):
+    if not keep_results(ctx):
         return Decision(retry=True)
     ctx.draft.enter(phase, message).put(retryAt=None, stopRequestedAt=None)
     ctx.draft.event(phase, message, warning=phase == "Failed")

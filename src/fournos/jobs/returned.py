@@ -31,7 +31,8 @@ _RETRIED: Final = timedelta(seconds=30)
 def keep_results(ctx: Context) -> bool:
     """Puts the results of the current run into the status; False: not now, as the API server does not answer.
 
-    Costs one read of the run and one of each task, of jobs of another cluster that succeeded.
+    A run that failed or was stopped has measured something, too: its tasks return what they wrote before.
+    Costs one read of the run and one of each task, of jobs of another cluster that had a run.
     """
     run = ctx.run
     if run is None or not prebuilt_name(ctx.job):

@@ -37,7 +37,7 @@ def test_a_job_succeeds_with_its_secrets_and_artifacts(hub: Hub) -> None:
 def test_deleting_a_finished_job_takes_everything_with_it(hub: Hub) -> None:
     name = hub.submit("deleted-after")
     hub.wait(name)
-    hub.run("delete", "fournosjob", name, "--wait=true", timeout=60)
+    hub.run("delete", "fournosjob", name, "--wait=true")
     selector = f"fournos.dev/job-name={name}"
     for kind in ("pipelineruns", "secrets", "jobs", "pods", "workloads.kueue.x-k8s.io"):
         hub.until(

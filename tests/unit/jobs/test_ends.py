@@ -9,6 +9,7 @@ import pytest
 
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.jobs import names
+from fournos.jobs.kinds import PIPELINE_RUN
 from fournos.kube.kinds import JOB, POD, SECRET
 from fournos.kube.resource import Key, Obj
 from fournos.queueing.kinds import WORKLOAD
@@ -16,7 +17,9 @@ from fournos.runtime.decision import (
     Absent,
     Answer,
     EventRecord,
+    LiveGet,
     Present,
+    Question,
     SecretFacts,
     SecretShape,
     Unknown,
@@ -192,7 +195,8 @@ def test_a_job_of_a_manager_cluster_is_tried_again_there() -> None:
     job = a_job(
         "Running", meta={"labels": {"kueue.x-k8s.io/prebuilt-workload-name": "job"}}, retry={"limit": 3}
     )
-    found = decided(job, workloads=(a_workload(),), runs=(FAILED,), prebuilt=a_workload())
+    gone: dict[Question, Answer] = {LiveGet(PIPELINE_RUN, Key(NS, "job")): Absent()}
+    found = decided(job, workloads=(a_workload(),), runs=(FAILED,), prebuilt=a_workload(), answers=gone)
     assert found.steps == () and written(found, "phase") == ("Failed",)
 
 

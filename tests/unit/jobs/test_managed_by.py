@@ -278,6 +278,23 @@ async def test_what_its_run_returned_is_in_the_status_of_the_copy() -> None:
         await disturbed(case)
 
 
+async def test_a_run_that_failed_returns_what_its_tasks_have_measured() -> None:
+    case = scenario(sent, tekton=lambda: Returning(fails={"job"}))
+    server = (await run(case)).server
+    assert (phase(server), returned(server)) == ("Failed", [{"of": "own"}, '{"kpis": []}'])
+    for disturbed in DISTURBED.values():
+        await disturbed(case)
+
+
+async def test_a_run_that_was_stopped_returns_what_its_tasks_have_measured() -> None:
+    def stop(server: Server) -> None:
+        server.patch(FOURNOS_JOB, Key(NS, "job"), {"spec": {"shutdown": "Stop"}})
+
+    case = scenario(sent, stop, tekton=lambda: Returning(endless={"job"}))
+    server = (await run(case)).server
+    assert (phase(server), returned(server)) == ("Stopped", [{"of": "own"}, '{"kpis": []}'])
+
+
 async def test_a_job_of_this_cluster_has_no_results_in_its_status() -> None:
     server = (await run(scenario(submit, tekton=Returning))).server
     assert (phase(server), returned(server)) == ("Succeeded", [])
