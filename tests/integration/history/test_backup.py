@@ -35,6 +35,7 @@ async def fill(store: Store, files: DirectoryBlobs) -> None:
 
 async def holds_all(store: Store) -> None:
     assert (await store.find(everything())).runs == (FULL, a_run(2))
+    assert (await store.find(everything(text="job-2"))).runs == (a_run(2),)
     assert await store.waits(FULL.identity) == (Interval(at(7), None, Cause.LOCK, "held"),)
     assert await store.document(FULL.identity, Document.OBJECT) == {"spec": {"owner": "alice"}}
     assert await store.kept([FULL.identity]) == {FULL.identity}

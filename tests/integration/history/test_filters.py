@@ -64,7 +64,7 @@ def ask(source: random.Random) -> Query:
             name: source.choice("xyz") for name in source.sample(("team", "size"), source.randint(1, 2))
         }
     if source.random() < 0.3:
-        asked["text"] = source.choice(("LLAMA", "strasse", "%_", "job-1", "nowhere", "again"))
+        asked["text"] = source.choice(("LLAMA", "strasse", "%_", "job-1", "job-29", "nowhere", "again", "no"))
     if source.random() < 0.2:
         asked["name"] = "again"
     if source.random() < 0.1:
@@ -114,6 +114,8 @@ def bound(monkeypatch: pytest.MonkeyPatch, tested: int, compared: int) -> None:
     """Lets a page test and compare no more entries than these."""
     monkeypatch.setattr(reach, "TESTED", dict.fromkeys(reach.TESTED, tested))
     monkeypatch.setattr(reach, "COMPARED", dict.fromkeys(reach.COMPARED, compared))
+    monkeypatch.setattr(reach, "FOUND", tested)
+    monkeypatch.setattr(reach, "FIRST", tested)
 
 
 @pytest.mark.parametrize("entries", [2_000, 7], ids=["few runs", "many runs"])
@@ -154,6 +156,10 @@ async def test_any_query_finds_what_matches(
         ({"kinds": ("FournosJob",), "targets": ("most",)}, Reach("targets", at(0))),
         ({"kinds": ("FournosJob",), "text": "job"}, Reach("text", at(0))),
         ({"text": "job"}, Reach("text", at(0))),
+        # An index finds three characters: one run, or none.
+        ({"text": "JOB-6"}, Reach("trigrams")),
+        ({"text": "-6"}, Reach("text", at(0))),
+        ({"pipelines": ("common",), "text": "nowhere"}, Reach("trigrams")),
         ({"text": "job", "since": at(3)}, Reach("text")),
         ({"namespaces": tuple(map(str, range(17)))}, Reach("time", at(1))),
         # Of two lists each is read as far as the one that ends first: x has 6, 3 and 0, y 4 and 1.
@@ -173,7 +179,8 @@ async def test_a_page_reaches_as_far_as_few_entries_do(
         run = a_run(number, **fields, target=target, labels=labels, submitted_at=at(number))
         await store.record(Record(run))
     query = Query(**{"namespaces": None, **filters})
-    assert await store.database.read(lambda connection: reads.reach(connection, query)) == wanted
+    found = await store.database.read(lambda connection: reads.reach(connection, query, has_trigrams=True))
+    assert found == wanted
 
 
 async def test_a_page_without_enough_says_how_far_it_has_searched(
@@ -187,7 +194,8 @@ async def test_a_page_without_enough_says_how_far_it_has_searched(
     first = await store.find(wanted)
     assert [run.name for run in first.runs] == [f"job-{number}" for number in (24, 23, 22, 21, 20)]
     assert first.cursor and first.searched_until is None, "it has all runs that it was asked for"
-    nothing = everything(text="nowhere")
+    assert await store.find(everything(text="nowhere")) == Page(()), "an index says so of all names"
+    nothing = everything(text="no")
     page = await store.find(nothing)
     assert (page.runs, page.searched_until) == ((), at(14))
     page = await store.find(replace(nothing, cursor=page.cursor))
@@ -210,7 +218,7 @@ async def test_the_newest_of_a_query_is_found_beyond_a_page(
         await store.record(Record(a_run(number, submitted_at=at(number))))
     detail = await store.detail(everything(text="job-0"))
     assert detail is not None and detail.run.name == "job-0"
-    assert await store.detail(everything(text="nowhere")) is None
+    assert await store.detail(everything(text="no")) is None
 
 
 MANY = tuple(map(str, range(500)))
@@ -257,7 +265,7 @@ async def plan(store: Store, query: Query, leading: str) -> list[str]:
     """Returns the steps by which the database reads a page; `leading` "": the first filter that can lead."""
     dialect = store.database.dialect
     first = [leading, *Lists(query, dialect).leading(), "text" if query.text else "time"]
-    led = Choice(query, dialect).known() or Reach(next(filter(None, first)))
+    led = Choice(query, dialect, has_trigrams=False).known() or Reach(next(filter(None, first)))
     statement = page_statement(query, dialect, led)
     explain = "EXPLAIN QUERY PLAN" if dialect == "sqlite" else "EXPLAIN"
     async with store.reading() as connection:

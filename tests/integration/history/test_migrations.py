@@ -15,13 +15,14 @@ from alembic.migration import MigrationContext
 from sqlalchemy import Connection, LargeBinary, MetaData, text
 
 import fournos.history
-from fournos.history.records import Document, Interval, Record
-from fournos.history.store import Store, StoreUsageError, migrate
+from fournos.history.records import Document, Interval, Record, Run
+from fournos.history.store import Store, StoreUsageError, migrate, reads, trigrams
 from fournos.history.store.backup import continue_numbers
 from fournos.history.store.database import Database, _engine, _parsed
+from fournos.history.store.reach import Reach
 from fournos.history.store.schema import metadata
 from fournos.insight.causes import Cause
-from tests.history import a_run, at, ended
+from tests.history import a_run, at, ended, everything
 from tests.integration.history.test_store import FULL
 
 REVISIONS = Path(__file__).parent / "revisions"
@@ -35,8 +36,14 @@ def load_all_tables() -> None:
             importlib.import_module(module.name)
 
 
+def is_trigrams(name: str | None) -> bool:
+    """Whether it is of the index of trigrams, which a database may lack."""
+    return name is not None and name.startswith(trigrams.NAME)
+
+
 def differences(connection: Connection) -> list[Any]:
-    context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+    compared = {"compare_server_default": True, "include_name": lambda name, *_: not is_trigrams(name)}
+    context = MigrationContext.configure(connection, opts=compared)
     return list(compare_metadata(context, metadata))
 
 
@@ -60,6 +67,14 @@ def fill(connection: Connection, revision: str) -> None:
             continue_numbers(connection, table)
 
 
+async def found_by_trigrams(store: Store, words: str) -> tuple[Run, ...]:
+    """Returns the runs with a text in their names that the index finds."""
+    query = everything(text=words)
+    leading = await store.database.read(lambda each: reads.reach(each, query, has_trigrams=True))
+    assert (store.database.has_trigrams, leading) == (True, Reach("trigrams"))
+    return (await store.find(query)).runs
+
+
 @pytest.mark.parametrize("revision", migrate.revisions())
 async def test_from_every_revision_to_the_latest(url: str, revision: str) -> None:
     engine = _engine(_parsed(url), 30)
@@ -69,6 +84,7 @@ async def test_from_every_revision_to_the_latest(url: str, revision: str) -> Non
     async with await Store.open(url) as store:
         assert await store.get(FULL.identity) == FULL
         assert await store.get(a_run(1).identity) == a_run(1)
+        assert await found_by_trigrams(store, "JOB-1") == (a_run(1),)
         assert await store.waits(FULL.identity) == (
             Interval(at(7), at(9), Cause.LOCK, "held by job x"),
             Interval(at(9), None, Cause.QUOTA),

@@ -14,15 +14,16 @@ from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, FromClause, Select, and_, func, literal, or_, select, true, tuple_
-from sqlalchemy.sql.elements import UnaryExpression
-from sqlalchemy.sql.operators import custom_op
 
 from fournos.history.records import Query
+from fournos.history.store import trigrams
 from fournos.history.store.errors import StoreQueryError
-from fournos.history.store.schema import FILTERS, ID, Time, labels, microseconds, runs, time_of
+from fournos.history.store.schema import FILTERS, ID, Time, in_the_row, labels, microseconds, runs, time_of
 from fournos.history.store.text import folded, indexed
 
 TEXT: Final = "text"
+TRIGRAMS: Final = "trigrams"
+"""The list of the runs that have the text: it is not in the order of a page."""
 LABELS: Final = "labels"
 TIME: Final = "time"
 """The list of all runs: filters that cannot lead test it."""
@@ -84,6 +85,11 @@ class Lists:
         """Returns the filters that can lead, the one that usually leaves the fewest runs first."""
         return [name for name in _ORDER if self._can_lead(name)]
 
+    @property
+    def has_trigrams(self) -> bool:
+        """Whether there is a text, and one that an index of trigrams finds."""
+        return trigrams.usable(self._query.text, self._dialect)
+
     def _can_lead(self, name: str) -> bool:
         if name == LABELS:
             return bool(self._query.labels)
@@ -97,13 +103,33 @@ class Lists:
             mine = (_LABEL.c.name == indexed(label), _LABEL.c.value == indexed(value))
             yield Entries(time, number, (*mine, *self._window(time, number)))
             return
-        window = tuple(self._window(_RUN.c.submitted_at, _RUN.c.id))
+        if name == TRIGRAMS:
+            found = trigrams.entries(self._query.text, self._dialect)
+            window = self._window(found.c.submitted_at, found.c.id)
+            yield Entries(found.c.submitted_at, found.c.id, tuple(window))
+            return
+        bounds = tuple(self._window(_RUN.c.submitted_at, _RUN.c.id))
         if name in (TEXT, TIME):
-            yield Entries(_RUN.c.submitted_at, _RUN.c.id, window)
+            yield Entries(_RUN.c.submitted_at, _RUN.c.id, bounds)
             return
         for value in self._values[name]:
             equal = _RUN.c[FILTERS[name].name] == value
-            yield Entries(_RUN.c.submitted_at, _RUN.c.id, (equal, *window))
+            yield Entries(_RUN.c.submitted_at, _RUN.c.id, (equal, *bounds))
+
+    def keys(self, name: str) -> Iterator[Select[Any]]:
+        """Yields the statements of the keys in a filter's lists; of `TRIGRAMS` those of all times."""
+        if name == TRIGRAMS:
+            yield trigrams.numbers(self._query.text, self._dialect)
+            return
+        for one in self.entries(name):
+            yield select(one.number).where(*one.conditions)
+
+    def named(self, first: int) -> Select[Any]:
+        """Returns the statement of what of a page with the text is among so many first names."""
+        time, number = _RUN.c.submitted_at, _RUN.c.id
+        names = select(_RUN.c.search).where(*self._window(time, number)).limit(first)
+        found = names.order_by(time.desc(), number.desc()).subquery()
+        return select(literal(1)).where(self._matches(found.c.search)).limit(self._query.limit + 1)
 
     def tested(self, entries: Entries, leading: str) -> Iterator[ColumnElement[bool]]:
         """Yields what the other filters demand of each entry."""
@@ -117,7 +143,7 @@ class Lists:
             yield self._found(row, found, self._same(entries, row.c.submitted_at, row.c.run_id))
         if leading == TEXT:
             yield self._matches(_RUN.c.search)
-        elif self._query.text:
+        elif self._query.text and leading != TRIGRAMS:
             row = runs.alias()
             same = self._same(entries, row.c.submitted_at, row.c.id)
             yield self._found(row, self._matches(row.c.search), same)
@@ -125,7 +151,9 @@ class Lists:
     def _has_value(self, entries: Entries, name: str, values: tuple[str, ...]) -> ColumnElement[bool]:
         row = runs.alias()
         if len(values) > MERGED:
-            return self._found(row, self._plain(row.c[name]).in_(values), row.c.id == entries.number)
+            return self._found(
+                row, in_the_row(row.c[name], self._dialect).in_(values), row.c.id == entries.number
+            )
         same = self._same(entries, row.c.submitted_at, row.c.id)
         return or_(*(self._found(row, row.c[name] == value, same) for value in values))
 
@@ -151,16 +179,9 @@ class Lists:
         return and_(time == entries.time, number == entries.number)
 
     def _matches(self, column: ColumnElement[Any]) -> ColumnElement[bool]:
-        text = folded(self._query.text)
         if self._dialect == "postgresql":
-            return func.strpos(column, text) > 0  # a third faster than LIKE
-        return column.contains(text, autoescape=True)
-
-    def _plain(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
-        """Returns the column as one that SQLite tests in the row, without a look at its index."""
-        if self._dialect != "sqlite":
-            return column
-        return UnaryExpression(column, operator=custom_op("+"), type_=column.type)
+            return func.strpos(column, folded(self._query.text)) > 0  # a third faster than LIKE
+        return trigrams.contains(column, self._query.text)
 
     def _window(self, time: ColumnElement[Any], number: ColumnElement[Any]) -> Iterator[ColumnElement[bool]]:
         """Yields the bounds of the page's order."""

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Select, func, literal, select
+from sqlalchemy import Select, case, func, literal, select
 
 from fournos.history.records import Query
-from fournos.history.store.entries import TEXT, TIME, Entries, Lists
+from fournos.history.store.entries import TEXT, TIME, TRIGRAMS, Entries, Lists
 
 _FEW: Final = frozenset({"uid", "name"})
 """Filters that leave few runs, whatever their value."""
@@ -23,6 +23,10 @@ TESTED: Final = {"sqlite": 8_000, "postgresql": 4_000}
 """Dialect → how often one page looks an entry up in another index at most: that takes some milliseconds."""
 COMPARED: Final = {"sqlite": 60_000, "postgresql": 40_000}
 """Dialect → names that one page compares with a text at most: about ten milliseconds."""
+FOUND: Final = 4_000
+"""Runs with a text that one page reads and sorts at most: that takes some milliseconds."""
+FIRST: Final = 4_000
+"""Names that are compared before an index is asked for a text: where these fill a page, it has too many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +41,17 @@ class Reach:
 class Choice:
     """The choice of the leading filter, by one or two statements that count."""
 
-    def __init__(self, query: Query, dialect: str) -> None:
+    def __init__(self, query: Query, dialect: str, *, has_trigrams: bool) -> None:
         self._lists = Lists(query, dialect)
-        self._text = bool(query.text)
+        self._text, self._page = bool(query.text), query.limit
         self._leading = self._lists.leading()
         # An entry is looked up in the index of each filter that does not lead.
         self._tested = max(1, TESTED[dialect] // max(1, self._lists.tests - 1))
         self._compared = COMPARED[dialect]
+        self.rounds = [self._leading] if self._leading else []
+        """Filters that are counted together; the next ones only if each of these has too many entries."""
+        if has_trigrams and self._lists.has_trigrams:
+            self.rounds.append([TRIGRAMS])
 
     def known(self) -> Reach | None:
         """Returns the reach that needs no look at the database; None if it needs one."""
@@ -53,18 +61,14 @@ class Choice:
             return Reach(self._leading[0])
         return None
 
-    def counts(self) -> Select[Any] | None:
-        """Returns the statement of the numbers of entries, each up to a bound; None if no filter can lead."""
-        if not self._leading:
-            return None
-        return select(
-            *(sum(map(self._count, self._lists.entries(name)), literal(0)) for name in self._leading)
-        )
+    def counts(self, names: Sequence[str]) -> Select[Any]:
+        """Returns the statement of the filters' numbers of entries, each up to its bound."""
+        return select(*map(self._count, names))
 
-    def fewest(self, counts: Sequence[int]) -> Reach | None:
+    def fewest(self, names: Sequence[str], counts: Sequence[int]) -> Reach | None:
         """Returns the filter with the fewest entries; None if each has too many for one page."""
-        number = min(range(len(counts)), key=counts.__getitem__)
-        return Reach(self._leading[number]) if counts[number] < self._tested else None
+        count, name = min(zip(counts, names, strict=True), key=lambda pair: pair[0])
+        return Reach(name) if count < self._bound(name) else None
 
     def ends(self) -> Select[Any]:
         """Returns the statement of the times at which the first entries of each list end."""
@@ -95,9 +99,16 @@ class Choice:
             found += [(name, one, bound // len(lists)) for one in lists]
         return found
 
-    def _count(self, entries: Entries) -> Any:
-        some = select(literal(1)).select_from(entries.time.table).where(*entries.conditions)
-        return select(func.count()).select_from(some.limit(self._tested).subquery()).scalar_subquery()
+    def _count(self, name: str) -> Any:
+        """Returns the number of a filter's entries; of each of its lists up to the bound."""
+        bound = self._bound(name)
+        number = sum((_number(one.limit(bound)) for one in self._lists.keys(name)), literal(0))
+        if name != TRIGRAMS:
+            return number
+        return case((_number(self._lists.named(FIRST)) > self._page, bound), else_=number)
+
+    def _bound(self, name: str) -> int:
+        return min(FOUND, self._tested) if name == TRIGRAMS else self._tested
 
     def _end(self, entries: Entries, skipped: int) -> Any:
         return (
@@ -108,3 +119,7 @@ class Choice:
             .limit(1)
             .scalar_subquery()
         )
+
+
+def _number(statement: Select[Any]) -> Any:
+    return select(func.count()).select_from(statement.subquery()).scalar_subquery()

@@ -27,9 +27,9 @@ _DOCUMENTS: Final = select(documents.c.name, documents.c.data).where(
 )
 
 
-def find(connection: Connection, query: Query) -> Page:
+def find(connection: Connection, query: Query, *, has_trigrams: bool) -> Page:
     """Returns a page of the runs that match.  Raises StoreQueryError for a query that is not valid."""
-    found, until = _page(connection, query)
+    found, until = _page(connection, query, has_trigrams)
     shown = tuple(map(rows.run_of, found[: query.limit]))
     if len(found) > query.limit:
         last = found[query.limit - 1]
@@ -39,11 +39,13 @@ def find(connection: Connection, query: Query) -> Page:
     return Page(shown, cursor_of(until, 0), until if len(found) < query.limit else None)
 
 
-def detail(connection: Connection, query: Query, wanted: Iterable[Document]) -> Detail | None:
+def detail(
+    connection: Connection, query: Query, wanted: Iterable[Document], *, has_trigrams: bool
+) -> Detail | None:
     """Returns the newest run that matches, with its ledger and these documents."""
-    found, until = _page(connection, query)
+    found, until = _page(connection, query, has_trigrams)
     while not found and until is not None:
-        found, until = _page(connection, replace(query, cursor=cursor_of(until, 0)))
+        found, until = _page(connection, replace(query, cursor=cursor_of(until, 0)), has_trigrams)
     if not found:
         return None
     number = found[0].id
@@ -95,21 +97,25 @@ def batch(
     return found, list(map(rows.run_of, found))
 
 
-def reach(connection: Connection, query: Query) -> Reach:
+def reach(connection: Connection, query: Query, *, has_trigrams: bool) -> Reach:
     """Returns by which filter the page is read, and how far it searches."""
-    choice = Choice(query, connection.dialect.name)
+    choice = Choice(query, connection.dialect.name, has_trigrams=has_trigrams)
     if (known := choice.known()) is not None:
         return known
-    counts = choice.counts()
-    few = choice.fewest(connection.execute(counts).one()) if counts is not None else None
-    return few or choice.furthest(connection.execute(choice.ends()).one())
+    for names in choice.rounds:
+        few = choice.fewest(names, connection.execute(choice.counts(names)).one())
+        if few is not None:
+            return few
+    return choice.furthest(connection.execute(choice.ends()).one())
 
 
-def _page(connection: Connection, query: Query) -> tuple[Sequence[Row[Any]], datetime | None]:
+def _page(
+    connection: Connection, query: Query, has_trigrams: bool
+) -> tuple[Sequence[Row[Any]], datetime | None]:
     """Returns the rows of a page and one more if there is one, and the time at which the search ended."""
     dialect = connection.dialect.name
     require_valid(query, dialect)
     if query.namespaces == ():
         return (), None
-    found = reach(connection, query)
+    found = reach(connection, query, has_trigrams=has_trigrams)
     return connection.execute(page_statement(query, dialect, found)).all(), found.until

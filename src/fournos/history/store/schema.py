@@ -12,6 +12,7 @@ from typing import Any, Final
 from sqlalchemy import (
     BigInteger,
     Column,
+    ColumnElement,
     Dialect,
     ForeignKey,
     Index,
@@ -23,9 +24,18 @@ from sqlalchemy import (
     TypeDecorator,
     UniqueConstraint,
 )
+from sqlalchemy.sql.elements import UnaryExpression
+from sqlalchemy.sql.operators import custom_op
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def in_the_row(column: ColumnElement[Any], dialect: str) -> ColumnElement[Any]:
+    """Returns the column as one that SQLite tests in the row, without a look at its index."""
+    if dialect != "sqlite":
+        return column
+    return UnaryExpression(column, operator=custom_op("+"), type_=column.type)
 
 
 def microseconds(time: datetime) -> int:

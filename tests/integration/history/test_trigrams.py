@@ -1,0 +1,202 @@
+"""The index of trigrams finds what a comparison with all names finds, and has no more than these names."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from fournos.history.blobs import DirectoryBlobs
+from fournos.history.records import Query, Record, Run
+from fournos.history.store import Store, reach, reads
+from fournos.history.store.backup import backup, restore
+from fournos.history.store.database import _engine, _parsed
+from fournos.history.store.pages import page_statement
+from fournos.history.store.reach import Reach
+from fournos.history.store.retention import erase
+from tests.history import a_run, at, ended, everything
+from tests.integration.history.test_filters import all_pages, bound
+from tests.integration.history.test_retention import on_disk
+
+PIECES = (
+    *("llama", "lla", "Llama-70B", "ama", "granite", "straße", "STRASSE", "ΣΑΣ", "σας", "İstanbul", "ﬁne"),
+    *("100%", "a_b", "\\", "/", '"', "'", "*", "^", ":", "(", ")", "{", "-", " ", "\n", "~", "\0", "\ufffd"),
+    *(
+        "AND",
+        "OR",
+        "NOT",
+        "NEAR(",
+        "search:",
+        "rowid",
+        "\ufffe",
+        "\uffff",
+        "\U0001f9c0",
+        "e\u0301",
+        "日本語",
+        "\ud800",
+    ),
+    *("000", "0001", "aaa", "aaaa"),
+)
+"""What names and texts are made of: case, escapes, operators of a search, and what no database stores."""
+
+
+def words(source: random.Random, most: int) -> str:
+    return "".join(source.choice(PIECES) for _ in range(source.randint(1, most)))
+
+
+def ask(source: random.Random, names: list[str]) -> Query:
+    """Returns a query for a part of a name, or for a text that perhaps no name has."""
+    asked = words(source, 3)
+    if source.random() < 0.6:
+        name = source.choice(names)
+        start = source.randrange(len(name))
+        asked = name[start : start + source.randint(1, 12)]
+        asked = source.choice((asked, asked.upper(), asked.lower()))
+    filters = {"owners": (source.choice("abc"),)} if source.random() < 0.4 else {}
+    return everything(text=asked, limit=source.choice((3, 50)), **filters)
+
+
+async def filled(store: Store, source: random.Random) -> list[str]:
+    """Records runs, gives some of them another name, and deletes some; returns the names."""
+    made = [named(source, number) for number in range(60)]
+    for run in made:
+        await store.record(Record(run))
+    for run in made[:30]:
+        again = replace(run, display_name=words(source, 5), resource_version=run.resource_version + 1)
+        await store.record(Record(again))
+    await erase(store, DirectoryBlobs(Path("/nonexistent")), [run.identity for run in made[20:35]], at(0))
+    return [name for run in made for name in (run.name, run.display_name)]
+
+
+def named(source: random.Random, number: int) -> Run:
+    shown, owner = words(source, 5), source.choice("abc")
+    return ended(a_run(number, display_name=shown, owner=owner, submitted_at=at(source.randrange(50))))
+
+
+async def require_sound(store: Store) -> None:
+    """Has SQLite compare its index with the names."""
+    if store.database.dialect == "sqlite":
+        async with store.writing() as connection:
+            check = "INSERT INTO runs_trigrams (runs_trigrams, rank) VALUES ('integrity-check', 1)"
+            await connection.execute(text(check))
+
+
+@pytest.mark.parametrize("entries", [2_000, 9], ids=["few runs", "many runs"])
+async def test_it_finds_what_a_comparison_with_all_names_finds(
+    store: Store, entries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound(monkeypatch, entries, 2 * entries)
+    source = random.Random(3)
+    names = await filled(store, source)
+    await require_sound(store)
+    found, led = 0, 0
+    for _ in range(60):
+        query = ask(source, names)
+        store.database.has_trigrams = False
+        wanted = await all_pages(store, query)
+        store.database.has_trigrams = True
+        assert await all_pages(store, query) == wanted, query
+        found += bool(wanted)
+        led += await leading(store, query) == "trigrams"
+    assert found > 20, "most queries find nothing: they test little"
+    assert led > 10, "most queries compare names: they test little"
+
+
+async def leading(store: Store, query: Query) -> str:
+    found = await store.database.read(lambda each: reads.reach(each, query, has_trigrams=True))
+    return found.leading
+
+
+async def test_a_text_that_fills_a_page_at_once_is_compared(store: Store) -> None:
+    for number in range(10):
+        await store.record(Record(a_run(number)))
+    assert await leading(store, everything(text="job", limit=9)) == "text"
+    assert await leading(store, everything(text="job", limit=10)) == "trigrams"
+
+
+async def test_a_text_that_many_have_is_compared(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reach, "FOUND", 5)
+    for number in range(10):
+        await store.record(Record(a_run(number, name=f"odd-{number}" if number % 2 else f"even-{number}")))
+    for number in (1, 3):
+        await store.record(Record(replace(a_run(number, name="seldom"), resource_version=101)))
+    assert await leading(store, everything(text="even")) == "text"
+    assert await leading(store, everything(text="odd")) == "trigrams"
+
+
+@pytest.mark.parametrize("other", [{}, {"owners": ("a",)}], ids=["alone", "with an owner"])
+async def test_a_page_is_read_by_the_index(store: Store, other: dict[str, tuple[str, ...]]) -> None:
+    dialect = store.database.dialect
+    await store.record(Record(a_run(1)))
+    cursor = (await store.find(everything(limit=1))).cursor
+    for query in (everything(text="seldom", **other), everything(text="seldom", cursor=cursor, **other)):
+        statement = page_statement(query, dialect, Reach("trigrams"))
+        async with store.reading() as connection:
+            if dialect == "postgresql":
+                await connection.execute(text("SET LOCAL enable_seqscan = off"))
+                await connection.execute(text("SET LOCAL enable_indexonlyscan = off"))
+            sql = statement.compile(dialect=connection.dialect, compile_kwargs={"literal_binds": True})
+            explain = "EXPLAIN QUERY PLAN" if dialect == "sqlite" else "EXPLAIN"
+            asked = f"{explain} {sql}".replace(":", r"\:").replace("%%", "%").replace("LIMIT ?", "LIMIT -1")
+            plan = await connection.execute(text(asked))
+            steps = "\n".join(row[-1] for row in plan)
+        if dialect == "sqlite":
+            assert "SCAN runs_trigrams VIRTUAL TABLE" in steps
+            assert "SEARCH runs USING INTEGER PRIMARY KEY" in steps
+            assert "SCAN runs USING" not in steps
+        else:
+            assert "Bitmap Index Scan on runs_trigrams" in steps
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_nothing_of_a_deleted_name_stays_in_sqlites_files(store: Store, tmp_path: Path) -> None:
+    rare = "☃☄☇"
+    for number in range(5):
+        await store.record(Record(ended(a_run(number))))
+    await store.record(Record(ended(a_run(7, display_name=f"a{rare}b"))))
+    await store.record(Record(ended(a_run(8, display_name=f"c{rare}d"))))
+    assert len((await store.find(everything(text=rare))).runs) == 2
+    assert on_disk(tmp_path, rare.encode())
+    await erase(store, DirectoryBlobs(tmp_path), [a_run(7).identity, a_run(8).identity], at(0))
+    assert not on_disk(tmp_path, rare[:2].encode()) and not on_disk(tmp_path, rare[1:].encode())
+    await require_sound(store)
+
+
+async def test_a_restored_history_has_the_index(store: Store, tmp_path: Path) -> None:
+    await store.record(Record(a_run(1)))
+    await backup(store.database, tmp_path / "backup.db")
+    async with await Store.open(f"sqlite:///{tmp_path / 'other.db'}") as restored:
+        await restore(restored.database, tmp_path / "backup.db")
+        await require_sound(restored)
+        assert (await restored.find(everything(text="JOB-1"))).runs == (a_run(1),)
+
+
+@pytest.mark.parametrize("url", ["sqlite"], indirect=True)
+async def test_without_fts5_all_names_are_compared(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as old:
+        old.setattr(sqlite3, "sqlite_version_info", (3, 33, 0))
+        await (await Store.open(url)).close()
+    await require_plain(url)
+
+
+@pytest.mark.parametrize("url", ["postgresql"], indirect=True)
+async def test_without_the_right_to_an_extension_all_names_are_compared(url: str) -> None:
+    engine = _engine(_parsed(url), 30)
+    async with engine.begin() as connection:
+        await connection.execute(text("CREATE ROLE limited LOGIN"))
+        await connection.execute(text("GRANT ALL ON SCHEMA public TO limited"))
+    await engine.dispose()
+    await require_plain(url.replace("//fournos@", "//limited@"))
+
+
+async def require_plain(url: str) -> None:
+    async with await Store.open(url) as store:
+        assert not store.database.has_trigrams
+        await store.record(Record(a_run(1)))
+        assert (await store.find(everything(text="JOB-1"))).runs == (a_run(1),)
+        await erase(store, DirectoryBlobs(Path("/nonexistent")), [a_run(1).identity], at(0))
+        assert (await store.find(everything(text="JOB-1"))).runs == ()
