@@ -75,7 +75,7 @@ def start(settings: HistorySettings, clock: Clock, metrics: Metrics, wake: Wake)
             flush_logs=logs.flush if logs is not None else None,
         )
         announcers = _announcers(settings, metrics, clock, api, shown)
-        changes = partial(watch_results, archive.recording, metrics, clock, announcers)
+        changes = partial(watch_results, archive.recording, metrics, clock, announcers, cluster=shown.cluster)
         return {"history-changes": changes, **api_tasks(api, settings, service, clock)}
 
     def refresh(manager: Manager) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Final, NamedTuple
 
 from pydantic import ConfigDict
 
@@ -13,6 +13,9 @@ from fournos.history.fingerprint import fingerprint
 from fournos.history.records import WIRE
 from fournos.insight.values import moment, spec_of, status_of
 from fournos.kube.resource import Obj
+
+SHARED: Final = ("owners", "clusters", "projects", "gpu_types")
+"""What shares of the usage are by."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +30,6 @@ class Use:
     start: datetime
     end: datetime | None
     """None: it still runs."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What runs of one owner, cluster, project and GPU type used."""
-
-    owner: str
-    cluster: str
-    project: str
-    gpu_type: str
-    hours: float
-    runs: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,59 +60,59 @@ class Usage:
     gpu_types: tuple[Share, ...]
 
 
+class Sum(NamedTuple):
+    """A part of the sum of one share."""
+
+    of: str
+    """What is shared: owners, clusters, projects or gpu_types."""
+    name: str
+    hours: float
+    runs: int
+
+
 def usage(found: Iterable[Use], since: datetime, until: datetime) -> Usage:
     """Adds up what was used from `since` to `until`; a run counts with the time within."""
-    counted = ((one, _hours(one, since, until)) for one in found)
     return added(
-        Part(one.owner, one.cluster, one.project, one.gpu_type, hours)
-        for one, hours in counted
-        if hours is not None
+        Sum(of, name, hours, 1)
+        for one in found
+        if (hours := _hours(one, since, until)) is not None
+        for of, name in zip(SHARED, (one.owner, one.cluster, one.project, one.gpu_type), strict=True)
     )
 
 
-def added(parts: Iterable[Part]) -> Usage:
-    """Adds up parts, by each of their names."""
-    found = list(parts)
-    return Usage(
-        sum(one.hours for one in found),
-        sum(one.runs for one in found),
-        _shares((one.owner, one.hours, one.runs) for one in found),
-        _shares((one.cluster, one.hours, one.runs) for one in found),
-        _shares((one.project, one.hours, one.runs) for one in found),
-        _shares((one.gpu_type, one.hours, one.runs) for one in found),
-    )
-
-
-def together(found: Sequence[Usage]) -> Usage:
+def together(found: Iterable[Usage]) -> Usage:
     """Adds up the usage of several namespaces."""
-
-    def all_(shares: Callable[[Usage], tuple[Share, ...]]) -> tuple[Share, ...]:
-        return _shares((one.name, one.hours, one.runs) for each in found for one in shares(each))
-
-    return Usage(
-        sum(one.hours for one in found),
-        sum(one.runs for one in found),
-        all_(lambda one: one.owners),
-        all_(lambda one: one.clusters),
-        all_(lambda one: one.projects),
-        all_(lambda one: one.gpu_types),
+    return added(
+        Sum(of, share.name, share.hours, share.runs)
+        for one in found
+        for of in SHARED
+        for share in getattr(one, of)
     )
+
+
+def added(sums: Iterable[Sum]) -> Usage:
+    """Adds up parts of the shares; each run counts in one share of each kind."""
+    totals: dict[str, dict[str, tuple[float, int]]] = {of: {} for of in SHARED}
+    for of, name, hours, runs in sums:
+        before = totals[of].get(name, (0.0, 0))
+        totals[of][name] = before[0] + hours, before[1] + runs
+    shares = {
+        of: tuple(
+            sorted(
+                (Share(name, *total) for name, total in totals[of].items()),
+                key=lambda one: (-one.hours, one.name),
+            )
+        )
+        for of in SHARED
+    }
+    owners = shares["owners"]
+    return Usage(sum(one.hours for one in owners), sum(one.runs for one in owners), **shares)
 
 
 def _hours(one: Use, since: datetime, until: datetime) -> float | None:
     """The GPU-hours within the period; None if the run lies outside of it."""
     start, end = max(one.start, since), min(one.end or until, until)
     return one.gpus * (end - start).total_seconds() / 3600 if start < end else None
-
-
-def _shares(parts: Iterable[tuple[str, float, int]]) -> tuple[Share, ...]:
-    hours: dict[str, float] = {}
-    runs: dict[str, int] = {}
-    for name, spent, number in parts:
-        hours[name] = hours.get(name, 0.0) + spent
-        runs[name] = runs.get(name, 0) + number
-    found = [Share(name, hours[name], runs[name]) for name in hours]
-    return tuple(sorted(found, key=lambda one: (-one.hours, one.name)))
 
 
 def of_job(job: Obj) -> Use | None:

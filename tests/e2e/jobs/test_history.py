@@ -13,6 +13,7 @@ import pytest
 
 from tests.e2e.history import BUSYBOX, archived, deployed, sample
 from tests.e2e.hub import Hub
+from tests.waiting import LIMIT
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +52,7 @@ def fournos(hub: Hub, *words: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=LIMIT,
         env={**os.environ, "KUBECONFIG": str(hub.kubeconfig)},
     )
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ from fournos.api.kinds import FOURNOS_JOB
 from fournos.history import metrics as table
 from fournos.history.alerts.announce import Announcer
 from fournos.history.alerts.body import body
-from fournos.history.alerts.due import Delivery, News
+from fournos.history.alerts.due import UNDER_WAY, Delivery, News
 from fournos.history.alerts.events import Events
 from fournos.history.alerts.receiver import Context, Outcome
 from fournos.history.regressions.acknowledge import Acknowledgement
@@ -33,8 +33,11 @@ from tests.world.server import Connection, Server
 
 
 class Clock:
+    def __init__(self, seconds: float = 60) -> None:
+        self.seconds = seconds
+
     def now(self) -> Any:
-        return at(60)
+        return at(self.seconds)
 
 
 class Receiver:
@@ -60,9 +63,9 @@ async def drop(store: Store) -> None:
         await measured(store, number, 60 + number % 3)
 
 
-async def look(store: Store, receiver: Any) -> None:
-    announcer = Announcer(receiver, Clock())
-    await standings(store, at(60), [announcer])
+async def look(store: Store, receiver: Any, seconds: float = 60) -> None:
+    announcer = Announcer(receiver, Clock(seconds))
+    await standings(store, at(60), [announcer], cluster="here")
     await announcer.announce(store)
 
 
@@ -112,11 +115,24 @@ async def test_one_that_was_cut_off_is_sent_once_more_and_no_more(store: Store) 
     await drop(store)
     receiver = Receiver()
     receiver.outcome = ConnectionAbortedError("killed")
-    for expected in (Delivery.SENDING, Delivery.RESENDING):
+    for seconds, expected in ((60, Delivery.SENDING), (360, Delivery.RESENDING)):
         with pytest.raises(ConnectionAbortedError):
-            await look(store, receiver)
+            await look(store, receiver, seconds)
         assert [delivery for delivery, _ in await deliveries(store)] == [expected]
-    await look(store, receiver)
+    await look(store, receiver, 660)
+    assert len(receiver.bodies) == 2
+
+
+async def test_one_that_another_process_is_sending_is_left_to_it(store: Store) -> None:
+    await drop(store)
+    receiver = Receiver()
+    receiver.outcome = ConnectionAbortedError("as if it went on")
+    with pytest.raises(ConnectionAbortedError):
+        await look(store, receiver)
+    receiver.outcome = Outcome()
+    await look(store, receiver, 60 + UNDER_WAY.total_seconds() - 1)
+    assert len(receiver.bodies) == 1
+    await look(store, receiver, 60 + UNDER_WAY.total_seconds())
     assert len(receiver.bodies) == 2
 
 
@@ -133,11 +149,11 @@ async def test_an_event_is_created_once_whenever_the_recorder_is_killed(store: S
     def kill(number: int) -> None:
         raise DiedError
 
-    for killed in ({"before": kill}, {"after": kill}):
+    for seconds, killed in ((60, {"before": kill}), (360, {"after": kill})):
         with pytest.raises(DiedError):
-            await look(store, events(**killed))
+            await look(store, events(**killed), seconds)
     assert len(server.list(EVENT)) == 1
-    await look(store, events())
+    await look(store, events(), 660)
     (made,) = server.list(EVENT)
     assert (made["reason"], made["regarding"]["uid"]) == ("RegressionConfirmed", "uid-20")
     assert await deliveries(store, "event") == [(Delivery.RESENDING, 2)]
@@ -152,7 +168,7 @@ async def test_a_job_that_is_gone_is_recorded_as_such(store: Store) -> None:
     events = Events(Connection(server), lambda: "here", lambda run: None, Clock(), "r")
     for _ in range(2):
         announcer = Announcer(events, Clock(), lambda found: table.count_event(metrics, found))
-        await standings(store, at(60), [announcer])
+        await standings(store, at(60), [announcer], cluster="here")
         await announcer.announce(store)
     assert await deliveries(store, "event") == [(Delivery.GONE, 1)]
     assert server.list(EVENT) == []
@@ -177,7 +193,9 @@ async def test_the_leader_alone_sends(store: Store) -> None:
         return await opened
 
     announcer = Announcer(receiver, Clock(), lambda found: table.count_message(metrics, found))
-    task = asyncio.create_task(watch_results(leader, metrics, Clock(), [announcer], interval=0.01))
+    task = asyncio.create_task(
+        watch_results(leader, metrics, Clock(), [announcer], cluster=lambda: "here", interval=0.01)
+    )
     await asyncio.sleep(0)
     assert receiver.bodies == []
     opened.set_result(store)

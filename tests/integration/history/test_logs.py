@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 
+from fournos.client import history_logs
 from fournos.client.errors import NoLogError
 from fournos.client.history import AsyncHistory
+from fournos.client.logs import LogLine
 from fournos.history.artifacts.rules import Limits
 from fournos.history.blobs import Blobs
 from fournos.history.logs.collector import LogCollector
@@ -35,6 +37,7 @@ from tests.integration.history.served import served
 from tests.unit.history.api.service import Reviews
 from tests.unit.history.logs.kubelet import Kubelet, container, until
 from tests.unit.history.logs.kubelet import ended as over
+from tests.waiting import LIMIT
 
 RUN = "/api/v1/namespaces/perf/runs/job-1/logs"
 IDENTITY = Identity("here", "perf", "00000000-0000-0000-0000-000000000001")
@@ -56,6 +59,12 @@ class Stage:
         self.kubelet.end(one)
         self.collector.follow(Key("perf", "job-1"), IDENTITY, [over(one, code)], self.kubelet)
         await until(lambda: self.collector.known(IDENTITY.uid)[one.id].done, pause=0.01)
+
+    async def over(self) -> None:
+        """The run ends."""
+        run = await self.store.get(IDENTITY)
+        assert run is not None
+        await self.store.record(Record(ended(run, observed_at=SystemClock().now())))
 
     async def get(self, query: str = "", token: str = "t-ann") -> tuple[int, Any]:
         headers = {"Authorization": f"Bearer {token}"}
@@ -108,6 +117,9 @@ async def test_live_and_stored_lines_have_one_address(stage: Stage) -> None:
     stage.kubelet.print(FETCH, "three")
     await stage.end(FETCH)
     assert await stage.texts() == ["one", "two", "three"]
+    _, page = await stage.get()
+    assert (page["next"], page["complete"]) == (4, False), "another container may start"
+    await stage.over()
     _, page = await stage.get()
     assert (page["next"], page["complete"]) == (None, True)
     assert await stage.texts("?from=3") == ["three"]
@@ -224,6 +236,49 @@ async def test_the_client_reads_all_pages(stage: Stage) -> None:
         assert (await history.log_page("job-1", first=2501, limit=1)).lines[0].text == "a"
         with pytest.raises(NoLogError):
             _ = [line async for line in history.logs("job-1", task="none")]
+
+
+@pytest.mark.parametrize("place", ["directory"], indirect=True)
+async def test_a_log_is_followed_over_many_pages(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_logs, "_SOON", 0.01)
+    monkeypatch.setattr(history_logs, "_SELDOM", 0.05)
+    read: list[LogLine] = []
+    url = str(stage.client.make_url("")).rstrip("/")
+
+    async def follow(history: AsyncHistory) -> None:
+        async for line in history.logs("job-1", follow=True):
+            read.append(line)
+
+    def came(text: str) -> Callable[[], bool]:
+        return lambda: bool(read) and read[-1].text == text
+
+    async with Client(Credentials(url, FixedIdentity(Proof(token="t-ann")))) as api:
+        following = asyncio.create_task(follow(AsyncHistory(api, "perf")))
+        stage.print(RESOLVER, "resolved")
+        await until(came("resolved"), pause=0.01)
+        await stage.end(RESOLVER)
+        first = [f"f{number}" for number in range(1500)]
+        stage.print(FETCH, *first[:1200])
+        await until(came("f1199"), pause=0.01)
+        stage.print(BENCH, "b0")
+        await until(came("b0"), pause=0.01)
+        stage.kubelet.print(FETCH, *first[1200:])
+        await until(came("f1499"), pause=0.01)
+        stage.kubelet.print(BENCH, "b1")
+        await stage.end(FETCH)
+        await stage.end(BENCH, 1)
+        stage.print(LATER, "again")
+        await until(came("again"), pause=0.01)
+        await stage.end(LATER)
+        assert not following.done(), "the run goes on"
+        await stage.over()
+        await asyncio.wait_for(following, LIMIT)
+        of = {name: [line.text for line in read if line.source == name] for name in ("prepare", "bench")}
+        assert of == {"prepare": first, "bench": ["b0", "b1", "again"]}
+        assert [line.text for line in read if line.source == "resolver"] == ["resolved"]
+        assert len(read) == 1504
+        rest = [line.text async for line in AsyncHistory(api, "perf").logs("job-1", attempt=1, follow=True)]
+        assert len(rest) == 1502, "an attempt that is over ends"
 
 
 @pytest.mark.parametrize("url", ["sqlite"], indirect=True)

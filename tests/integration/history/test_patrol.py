@@ -26,7 +26,7 @@ SUSPECTED = ("Regression", "Suspected")
 
 
 async def groups(store: Store) -> dict[str, list[Any]]:
-    found = await standings(store, at(60))
+    found = await standings(store, at(60), cluster="here")
     return {namespace: [one.groups for one in each] for namespace, each in found.items()}
 
 
@@ -34,7 +34,7 @@ async def test_each_namespace_is_judged_by_its_own_runs(store: Store) -> None:
     await history(store)
     await measured(store, 20, 60)
     assert await groups(store) == {"bench": [(SUSPECTED,)]}
-    assert await standings(store, at(60 + 86400 * 100)) == {}, "a benchmark that is over"
+    assert await standings(store, at(60 + 86400 * 100), cluster="here") == {}, "a benchmark that is over"
 
 
 async def test_reruns_hold_a_suspicion_until_they_have_ended(store: Store) -> None:
@@ -83,7 +83,7 @@ async def test_the_metrics_are_set_by_the_leader(store: Store) -> None:
     async def leader() -> Store:
         return await opened
 
-    task = asyncio.create_task(watch_results(leader, metrics, clock, interval=0.01))
+    task = asyncio.create_task(watch_results(leader, metrics, clock, cluster=lambda: "here", interval=0.01))
     await asyncio.sleep(0)
     assert b"fournos_history_changes{" not in metrics.render(), "a standby judges nothing"
     opened.set_result(store)

@@ -92,6 +92,19 @@ async def test_no_credentials(s3_server: S3Server, monkeypatch: pytest.MonkeyPat
     assert "no credentials are found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in message
 
 
+async def test_profiles_are_no_source_of_credentials(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in credentials():
+        monkeypatch.delenv(name, raising=False)
+    file = tmp_path / "credentials"
+    file.write_text(f"[team]\naws_access_key_id = {WRITER[0]}\naws_secret_access_key = {WRITER[1]}\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    monkeypatch.setenv("AWS_PROFILE", "team")
+    monkeypatch.setenv("AWS_METADATA_ENDPOINT", "http://127.0.0.1:9")
+    assert "no credentials are found" in await refused(s3_server.place())
+
+
 @pytest.mark.usefixtures("s3_keys")
 async def test_a_server_with_an_authority_of_its_own(s3_server: S3Server, tmp_path: Path) -> None:
     place = s3_server.place(endpoint=s3_server.secure_endpoint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import groupby
 from typing import Final
@@ -19,6 +19,8 @@ from fournos.history.regressions.standing import RECENT
 
 TRIES: Final = 24
 """Looks after which a message that its receiver refuses is given up: two hours."""
+UNDER_WAY: Final = timedelta(minutes=2)
+"""Longer than any receiver takes for a message, which another recorder of the cluster may be sending."""
 
 
 class Verdict(StrEnum):
@@ -38,7 +40,7 @@ VERDICTS: Final = {
 
 class Delivery(StrEnum):
     SENDING = "Sending"
-    """Stored before it is sent: a process that was killed meanwhile sends it once more."""
+    """Stored before it is sent: after the end of a process that was killed meanwhile it is sent once more."""
     RESENDING = "Resending"
     """It is sent once more after such an end, and never again."""
     SENT = "Sent"
@@ -49,6 +51,11 @@ class Delivery(StrEnum):
 
 
 SETTLED: Final = frozenset({Delivery.SENT, Delivery.RESENDING, Delivery.GONE})
+
+
+def under_way(delivery: Delivery, made_at: datetime, now: datetime) -> bool:
+    """True if another process may be sending a message that was stored at this time."""
+    return delivery is Delivery.SENDING and now < made_at + UNDER_WAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +82,9 @@ class Announced:
     tries: int
     made_at: datetime
 
-    @property
-    def settled(self) -> bool:
-        """True if it is not sent again."""
-        return self.delivery in SETTLED or self.tries >= TRIES
+    def settled(self, now: datetime) -> bool:
+        """True if it is not sent again, or not now."""
+        return self.delivery in SETTLED or self.tries >= TRIES or under_way(self.delivery, self.made_at, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +137,7 @@ def due(judged: Judged, announced: Iterable[Announced], now: datetime) -> list[N
     What is acknowledged is left out, and what was announced at this place of the series: a change point that
     later runs move by one or two is the same verdict.
     """
-    settled = [one for one in announced if one.settled]
+    settled = [one for one in announced if one.settled(now)]
     order = runs_in_order(judged.series)
     found = [
         *(_of_group(judged, one, order) for one in _groups(judged, settled, order, now)),

@@ -15,18 +15,13 @@ from typing import Final, Protocol
 from fournos.history.api.errors import ForbiddenError, UnavailableError
 from fournos.kube.api import Api
 from fournos.kube.errors import KubeError
-from fournos.kube.kinds import NAMESPACE, SUBJECT_ACCESS_REVIEW
+from fournos.kube.kinds import NAMESPACE
 from fournos.kube.resource import key_of, uid_of
 from fournos.runtime.decision import User
-from fournos.runtime.reviews import access_review, allowed
+from fournos.runtime.reviewer import Reviewer
 from fournos.runtime.ttl_cache import TtlCache
 
 GROUP: Final = "history.fournos.dev"
-ALLOWED: Final = 30.0
-"""Seconds for which a permission is cached: a withdrawn right ends after that time at the latest."""
-DENIED: Final = 5.0
-KEPT: Final = 8192
-AT_ONCE: Final = 16
 _NAMESPACES: Final = 10.0
 """Seconds for which the list of namespaces is cached."""
 
@@ -70,14 +65,13 @@ class Recorded(Protocol):
 
 
 class Authorizer:
-    """Asks the API server for rights, and caches the results for a short time."""
+    """Checks rights by SubjectAccessReviews, whose results are cached."""
 
     def __init__(self, api: Api, recorded: Recorded, *, monotonic: Callable[[], float]) -> None:
         self._api = api
         self._recorded = recorded
-        self._kept: TtlCache[tuple[User, Access, str], bool] = TtlCache(KEPT, monotonic=monotonic)
+        self._reviewer = Reviewer(api, monotonic=monotonic)
         self._uids: TtlCache[None, dict[str, str]] = TtlCache(1, monotonic=monotonic)
-        self._room = asyncio.Semaphore(AT_ONCE)
 
     async def scope(self, user: User, access: Access, namespace: str = "") -> Scope:
         """Returns what the user may read in the namespace, or anywhere.
@@ -105,16 +99,10 @@ class Authorizer:
 
     async def may(self, user: User, access: Access, namespace: str) -> bool:
         """True if the user has the right in the namespace; "" means in all.  Raises UnavailableError."""
-        key = (user, access, namespace)
-        if (found := self._kept.get(key)) is not None:
-            return found
-        review = access_review(user, resourceAttributes=access.attributes(namespace))
         try:
-            async with self._room:
-                right = allowed(await self._api.create(SUBJECT_ACCESS_REVIEW, review))
+            return await self._reviewer.may(user, access.attributes(namespace))
         except KubeError as error:
             raise UnavailableError("the API server cannot review the access now", retry_after=2) from error
-        return self._kept.put(key, right, ALLOWED if right else DENIED)
 
     async def _current(self) -> dict[str, str]:
         """Returns the UID of each namespace that exists, by name."""

@@ -46,9 +46,11 @@ class LogFilter(Parameters):
 async def get_logs(service: Any, call: Call) -> LogPage | web.StreamResponse:
     run, asked = await found(service, call), call.parameters
     await service.flush_logs(run.identity)
-    logs = asked.selection.of(await service.store.logs(run.identity))
-    over = run.ending is not Ending.OPEN and service.now() - run.observed_at > _OVER
-    reader = LogReader(service.store, service.blobs, run.identity, logs, over=over)
+    stored = await service.store.logs(run.identity)
+    logs, ended = asked.selection.of(stored), run.ending is not Ending.OPEN
+    over = ended and service.now() - run.observed_at > _OVER
+    later = not ended and asked.selection.is_newest(stored)
+    reader = LogReader(service.store, service.blobs, run.identity, logs, over=over, later=later)
     first = asked.from_line if asked.tail is None else max(1, reader.total - asked.tail + 1)
     if not asked.download:
         return await reader.page(first, asked.limit if asked.tail is None else asked.tail)

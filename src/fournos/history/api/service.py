@@ -25,7 +25,7 @@ from fournos.history.store.results import Results
 from fournos.history.store.retention import erase
 from fournos.history.store.usage import used
 from fournos.history.store.verdicts import Verdicts
-from fournos.history.usage import Part
+from fournos.history.usage import Usage
 from fournos.runtime.clock import Clock
 
 
@@ -120,7 +120,7 @@ class Backend:
         namespaces: tuple[str, ...] | None,
         namespace: str,
         kinds: Sequence[str],
-    ) -> list[Part]:
+    ) -> Usage:
         store = await self._reading()
         return await used(store, since, until, namespaces=namespaces, namespace=namespace, kinds=kinds)
 

@@ -13,7 +13,7 @@ from fournos.history.api.authorization import Access
 from fournos.history.api.errors import BadRequestError
 from fournos.history.api.parameters import Parameters, Texts, Time
 from fournos.history.api.routes import Call, Route
-from fournos.history.usage import Part, Usage, added
+from fournos.history.usage import Usage
 
 PERIOD: Final = timedelta(days=7)
 
@@ -29,7 +29,7 @@ class Store(Protocol):
         namespaces: tuple[str, ...] | None,
         namespace: str,
         kinds: Sequence[str],
-    ) -> list[Part]: ...
+    ) -> Usage: ...
 
 
 class Service(Protocol):
@@ -56,10 +56,9 @@ async def get_usage(service: Service, call: Call) -> Usage:
     since = asked.since or until - PERIOD
     if since >= until:
         raise BadRequestError("since: must be before until, which is now at the latest")
-    parts = await service.store.used(
+    return await service.store.used(
         since, until, namespaces=call.scope.namespaces, namespace=call.namespace, kinds=asked.kind
     )
-    return added(parts)
 
 
 ROUTES: Final = (

@@ -15,7 +15,7 @@ from fournos.history.estimates.durations import Durations, Past, Work, closest
 from fournos.history.estimates.queue import Queue, RunningJob, WaitingJob, capacity_of
 from fournos.history.fingerprint import cluster_class, fingerprint
 from fournos.insight.facts import in_line
-from fournos.insight.quota import quota
+from fournos.insight.quota import Quotas
 from fournos.insight.values import moment, name_of, spec_of, status_of
 from fournos.jobs.build import placeholder_pod, slots_and_gpus
 from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
@@ -137,10 +137,11 @@ def snapshot(objects: Objects, past: PastByNamespace, now: datetime) -> Snapshot
     for cluster_queue in objects.cluster_queues:
         name = name_of(cluster_queue)
         line = in_line(objects.workloads, objects.local_queues, name)
+        quotas = Quotas(cluster_queue, objects.flavors)
         jobs = [
             WaitingJob.of(
                 one.key,
-                quota(workloads[one.key], cluster_queue, objects.flavors),
+                quotas.of(workloads[one.key]),
                 known.of(workloads[one.key]),
             )
             for one in line
@@ -268,7 +269,7 @@ def candidate(
         )
     priority = _priority(objects, spec.priority)
     workload = _workload(namespace, spec, hardware, priority, gpu_prefix)
-    found = quota(workload, above, objects.flavors)
+    found = Quotas(above, objects.flavors).of(workload)
     values = spec.model_dump(mode="json", by_alias=True, exclude_unset=True)
     names = [spec.cluster] if spec.cluster else [name_of(flavor) for flavor in objects.flavors]
     uid = objects.namespaces.get(namespace, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum, auto
 from typing import ClassVar
 
 from pydantic import ConfigDict
@@ -64,6 +65,15 @@ class Chunk:
     bytes: int
     """Of the lines, before compression."""
     key: str
+
+
+class Put(Enum):
+    """What became of a write of a log's state."""
+
+    STORED = auto()
+    NO_RUN = auto()
+    BEHIND = auto()
+    """Another process has stored lines since the state that the write begins at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,4 +172,4 @@ class LogPage:
     """The number of the line after these; None after the last line of a complete log."""
     failure: FailingLine | None
     complete: bool
-    """False while lines may follow."""
+    """False while lines may follow, also of containers that have not started."""

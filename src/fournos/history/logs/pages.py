@@ -46,9 +46,9 @@ class Selection:
 
     def of(self, logs: Sequence[Log]) -> list[Log]:
         """Returns those of the logs, in their order."""
-        wanted = RESOLVER_ATTEMPT if self.resolver else self.attempt
+        wanted = self._wanted
         if wanted is None:
-            wanted = max((log.container.attempt for log in logs), default=RESOLVER_ATTEMPT)
+            wanted = _newest(logs)
         return [
             log
             for log in logs
@@ -57,19 +57,42 @@ class Selection:
             and self.container in ("", log.container.name, log.container.name.removeprefix("step-"))
         ]
 
+    def is_newest(self, logs: Sequence[Log]) -> bool:
+        """True if no later attempt has a log: containers of this one may still start."""
+        return self._wanted is None or self._wanted >= _newest(logs)
+
+    @property
+    def _wanted(self) -> int | None:
+        return RESOLVER_ATTEMPT if self.resolver else self.attempt
+
+
+def _newest(logs: Sequence[Log]) -> int:
+    return max((log.container.attempt for log in logs), default=RESOLVER_ATTEMPT)
+
 
 class LogReader:
     """The lines of the selected logs of a run, numbered from 1."""
 
     def __init__(
-        self, rows: Rows, blobs: Blobs, identity: Identity, logs: Sequence[Log], *, over: bool
+        self,
+        rows: Rows,
+        blobs: Blobs,
+        identity: Identity,
+        logs: Sequence[Log],
+        *,
+        over: bool,
+        later: bool = False,
     ) -> None:
-        """`over`: nothing more is stored, also of logs whose end was not seen."""
+        """`over`: nothing more is stored, also of logs whose end was not seen.
+
+        `later`: further containers may start.
+        """
         self._rows = rows
         self._blobs = blobs
         self._identity = identity
         self._logs = logs
         self._over = over
+        self._later = later
         self._first = list(accumulate((log.lines for log in logs), initial=1))
         """The number of the first line of each log, and after the last one of the line after all."""
 
@@ -79,7 +102,7 @@ class LogReader:
 
     @property
     def complete(self) -> bool:
-        return self._over or all(log.complete for log in self._logs)
+        return self._over or (not self._later and all(log.complete for log in self._logs))
 
     def parts(self) -> tuple[LogPart, ...]:
         return tuple(

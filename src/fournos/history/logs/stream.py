@@ -154,7 +154,7 @@ class ContainerStream:
                 return _End.LOST
 
     async def _lines(self, writer: LogWriter) -> _End:
-        position, tail = writer.log.position, None
+        position, tail = writer.begin(), None
         since = written(position.at) if position.at else ""
         if self._cut is not None and self.container.ended:
             tail, since = TAIL, ""

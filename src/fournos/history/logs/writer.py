@@ -2,11 +2,15 @@
 
 The database names each chunk before it is written, and its row counts the lines that are valid.  A process
 that ends in between leaves a chunk with more lines than its row counts: those are read again from the pod.
+
+Two recorders may follow one container for a while, such as when one takes over.  Each writes chunks of its
+own, and a write counts only if the other has stored nothing meanwhile; else what it has stored is left out.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,7 +20,7 @@ from fournos.history.blobs import Blobs
 from fournos.history.logs.first_failure import FailureScanner
 from fournos.history.logs.limits import Memory
 from fournos.history.logs.lines import advance, text_of
-from fournos.history.logs.models import Chunk, Container, Log
+from fournos.history.logs.models import Chunk, Container, Log, Position, Put
 from fournos.history.records import Identity
 
 CHUNK: Final = 256 * 1024
@@ -33,7 +37,7 @@ class Rows(Protocol):
     async def claim_blob(self, identity: Identity, key: str, size: int) -> bool: ...
     async def unclaim_blobs(self, keys: list[str]) -> None: ...
     async def log(self, identity: Identity, container: Container) -> tuple[Log, Chunk | None]: ...
-    async def put_log(self, identity: Identity, log: Log, chunk: Chunk | None) -> bool: ...
+    async def put_log(self, identity: Identity, log: Log, chunk: Chunk | None, *, after: int) -> Put: ...
     async def chunks(self, identity: Identity, log: Log, first: int, last: int) -> list[Chunk]: ...
 
 
@@ -59,10 +63,21 @@ class LogWriter:
         """When the oldest line that is not stored came, by the monotonic clock."""
         self._turn = asyncio.Lock()
         self._unsure = False
-        """True after an error: what it was to store may be stored."""
+        """True when lines may be stored that are not counted here: after an error, or by another process."""
+        self._ahead = 0
+        """The number of the next lines that another process has stored."""
+        self._mine = secrets.token_hex(4)
+
+    def begin(self) -> Position:
+        """Returns the position after the last stored line: the lines after it are those to be added."""
+        self._ahead = 0
+        return self.log.position
 
     def add(self, lines: Sequence[bytes], now: float) -> None:
         """Takes lines, which `flush` stores."""
+        skipped = min(self._ahead, len(lines))
+        self._ahead -= skipped
+        lines = lines[skipped:]
         if not self._pending:
             self.pending_since = now
         self._pending += lines
@@ -83,66 +98,83 @@ class LogWriter:
         After an error the same call may be made again.
         """
         async with self._turn:
-            await self._reread()
-            lines = self._pending[:]
-            log = replace(self.log, cut=self.log.cut or cut)
-            if not lines:
-                if log != self.log:
-                    await self._put(log, None)
-                return
-            size = size_of(lines)
-            before, chunk = await self._chunk(len(lines), size)
-            data = await _beside(len(before) + size, _packed, before, lines)
-            if not await self._rows.claim_blob(self._identity, chunk.key, len(data)):
-                raise RunGoneError
-            await self._blobs.write(chunk.key, data)
-            position = advance(log.position, lines)
-            log = replace(log, lines=log.lines + len(lines), bytes=log.bytes + size, position=position)
-            await self._put(log, chunk)
+            while not await self._flushed(cut=cut):
+                pass
+
+    async def _flushed(self, *, cut: bool) -> bool:
+        """False: another process has stored lines meanwhile."""
+        await self._reread()
+        lines = self._pending[:]
+        log = replace(self.log, cut=self.log.cut or cut)
+        if not lines:
+            return log == self.log or await self._put(log, None)
+        size = size_of(lines)
+        before, chunk = await self._chunk(len(lines), size)
+        data = await _beside(len(before) + size, _packed, before, lines)
+        if not await self._rows.claim_blob(self._identity, chunk.key, len(data)):
+            raise RunGoneError
+        await self._blobs.write(chunk.key, data)
+        position = advance(log.position, lines)
+        log = replace(log, lines=log.lines + len(lines), bytes=log.bytes + size, position=position)
+        stored = await self._put(log, chunk)
+        if stored:
             self._stored(len(lines))
+        return stored
 
     async def complete(self, container: Container) -> None:
         """Stores that nothing more follows.  Raises as `flush` does."""
-        await self.flush()
-        async with self._turn:
-            failing = await self._failing_line() if container.exit_code else None
-            line, text = failing or (None, "")
-            log = replace(self.log, container=container, complete=True, failing_line=line, failing_text=text)
-            await self._put(log, None)
+        stored = False
+        while not stored:
+            await self.flush()
+            async with self._turn:
+                failing = await self._failing_line() if container.exit_code else None
+                line, text = failing or (None, "")
+                stored = await self._put(
+                    replace(
+                        self.log, container=container, complete=True, failing_line=line, failing_text=text
+                    ),
+                    None,
+                )
 
     def _stored(self, number: int) -> None:
         self._count(-size_of(self._pending[:number]))
         del self._pending[:number]
 
     async def _reread(self) -> None:
-        """Drops the lines that a write has stored which seemed to fail."""
+        """Drops the lines that are stored: by a write which seemed to fail, or by another process."""
         if self._unsure:
             found, self._last = await self._rows.log(self._identity, self.log.container)
-            self._stored(found.lines - self.log.lines)
+            number = found.lines - self.log.lines
+            self._ahead += max(0, number - len(self._pending))
+            self._stored(number)
             self.log, self._unsure = replace(found, container=self.log.container), False
 
-    async def _put(self, log: Log, chunk: Chunk | None) -> None:
+    async def _put(self, log: Log, chunk: Chunk | None) -> bool:
+        """Stores the state of the log.  False: another process has stored lines meanwhile."""
         self._unsure = True
-        taken = await self._rows.put_log(self._identity, log, chunk)
-        self._unsure = False
-        if not taken:
-            if chunk is not None:
-                await self._blobs.delete([chunk.key])
-                await self._rows.unclaim_blobs([chunk.key])
+        put = await self._rows.put_log(self._identity, log, chunk, after=self.log.lines)
+        if put is Put.STORED:
+            self.log, self._last, self._unsure = log, chunk or self._last, False
+            return True
+        if chunk is not None and (put is Put.NO_RUN or chunk.first == self.log.lines):
+            # A chunk that has grown is named by a row, which counts the lines from before.
+            await self._blobs.delete([chunk.key])
+            await self._rows.unclaim_blobs([chunk.key])
+        if put is Put.NO_RUN:
             raise RunGoneError
-        self.log, self._last = log, chunk or self._last
+        return False
 
     async def _chunk(self, lines: int, size: int) -> tuple[bytes, Chunk]:
         """Returns what is stored of the chunk that takes the lines, and the chunk with them."""
         last = self._last
-        if last is not None and last.bytes + size <= CHUNK:
+        if last is not None and last.key.endswith(self._mine) and last.bytes + size <= CHUNK:
             packed = await self._blobs.read(last.key)
             if packed is not None:
                 before = await _beside(last.bytes, first_lines, packed, last.lines)
                 return before, replace(last, lines=last.lines + lines, bytes=last.bytes + size)
         number = 0 if last is None else last.number + 1
         container = self.log.container
-        key = f"{self._identity.uid}/logs/{container.pod_uid}/{container.name}/{number:06}"
+        key = f"{self._identity.uid}/logs/{container.pod_uid}/{container.name}/{number:06}-{self._mine}"
         return b"", Chunk(number, self.log.lines, lines, size, key)
 
     async def _failing_line(self) -> tuple[int, str] | None:

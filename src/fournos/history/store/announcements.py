@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import delete, insert, select, text, update
 
-from fournos.history.alerts.due import SETTLED, Announced, Delivery, News, Verdict
+from fournos.history.alerts.due import SETTLED, Announced, Delivery, News, Verdict, under_way
 from fournos.history.store.results_schema import announcements
 from fournos.history.store.store import Store
 from fournos.history.store.text import indexed
@@ -47,13 +47,22 @@ class Announcements:
         ]
 
     async def begin(self, news: News, receiver: str, now: datetime) -> bool:
-        """Stores that a message is being sent.  False: it was settled, or a crash has cut it off twice."""
+        """Stores that a message is being sent.
+
+        False: it was settled, a crash has cut it off twice, or another process is sending it.
+        """
         table = announcements
         same = (table.c.message == news.id, table.c.receiver == receiver)
         async with self._store.writing() as connection:
-            statement = select(table.c.delivery, table.c.tries).where(*same).limit(1)
+            if self._store.database.dialect == "postgresql":
+                # Another process may be about to insert the same rows, which no read would show.
+                await connection.execute(text("LOCK TABLE announcements IN SHARE ROW EXCLUSIVE MODE"))
+            statement = select(table.c.delivery, table.c.tries, table.c.made_at).where(*same).limit(1)
             earlier = (await connection.execute(statement)).first()
-            if earlier and Delivery(earlier.delivery) in SETTLED:
+            if earlier and (
+                Delivery(earlier.delivery) in SETTLED
+                or under_way(Delivery(earlier.delivery), earlier.made_at, now)
+            ):
                 return False
             cut_off = earlier is not None and earlier.delivery == Delivery.SENDING
             common = {

@@ -19,7 +19,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from fournos.history.logs.models import Chunk, Container, Log, Position
+from fournos.history.logs.models import Chunk, Container, Log, Position, Put
 from fournos.history.records import Identity
 from fournos.history.store.database import INSERT
 from fournos.history.store.schema import ID, Time, blobs, metadata, of_run
@@ -87,24 +87,26 @@ class LogRows:
             chunk = (await connection.execute(last.order_by(log_chunks.c.number.desc()).limit(1))).first()
         return _log(row, identity.namespace), None if chunk is None else _chunk(chunk)
 
-    async def put_log(self, identity: Identity, log: Log, chunk: Chunk | None) -> bool:
-        """Stores the state of a log, and a chunk of it.  False: there is no such run."""
+    async def put_log(self, identity: Identity, log: Log, chunk: Chunk | None, *, after: int) -> Put:
+        """Stores the state of a log that has `after` lines, and a chunk of it."""
         async with self._store.writing() as connection:
             run = await connection.scalar(select(number_of(identity)))
             if run is None:
-                return False
-            number = await self._upsert(connection, run, log)
+                return Put.NO_RUN
+            number = await self._upsert(connection, run, log, after)
+            if number is None:
+                return Put.BEHIND
             if chunk is not None:
                 await self._put_chunk(connection, number, chunk)
-            return True
+            return Put.STORED
 
-    async def _upsert(self, connection: AsyncConnection, run: int, log: Log) -> int:
+    async def _upsert(self, connection: AsyncConnection, run: int, log: Log, after: int) -> int | None:
         row = _row(log)
         statement = INSERT[self._store.database.dialect](logs).values(run_id=run, **row)
         statement = statement.on_conflict_do_update(
-            index_elements=["run_id", "pod_uid", "container"], set_=row
+            index_elements=["run_id", "pod_uid", "container"], set_=row, where=logs.c.lines == after
         )
-        found: int = (await connection.execute(statement.returning(logs.c.id))).scalar_one()
+        found: int | None = await connection.scalar(statement.returning(logs.c.id))
         return found
 
     async def _put_chunk(self, connection: AsyncConnection, log: int, chunk: Chunk) -> None:

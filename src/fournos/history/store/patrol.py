@@ -19,6 +19,7 @@ from fournos.history.store.results_schema import result_records
 from fournos.history.store.review import review
 from fournos.history.store.schema import labels, runs
 from fournos.history.store.store import Store
+from fournos.history.store.text import indexed
 from fournos.history.store.verdicts import Verdicts
 from fournos.jobs.names import CONFIRMS_LABEL
 from fournos.runtime.clock import Clock
@@ -28,6 +29,8 @@ log = logging.getLogger(__name__)
 
 INTERVAL: Final = 300.0
 """Seconds between two looks."""
+UNKNOWN: Final = 1.0
+"""Seconds between two looks for the UID of the cluster."""
 WATCHED: Final = 6 * RECENT
 """Fingerprints without results for this time are over: their series are silent for good reason."""
 MOST: Final = 500
@@ -40,16 +43,22 @@ async def watch_results(
     clock: Clock,
     announcers: Sequence[Announcer] = (),
     *,
+    cluster: Callable[[], str],
     interval: float = INTERVAL,
 ) -> None:
     """Sets the metrics of changes, and announces them, until cancelled.
 
-    `opened()` returns the store of the leader: a standby announces nothing.
+    `opened()` returns the store of the leader: a standby announces nothing.  `cluster()` returns the UID of
+    the own cluster, "" while it is not known.  A database may have the runs of several clusters: the recorder
+    of each judges its own.
     """
     store = await opened()
     while True:
+        if not (own := cluster()):
+            await asyncio.sleep(min(interval, UNKNOWN))
+            continue
         try:
-            report_changes(metrics, await standings(store, clock.now(), announcers))
+            report_changes(metrics, await standings(store, clock.now(), announcers, cluster=own))
             for announcer in announcers:
                 await announcer.announce(store)
         except StoreUnavailableError as error:
@@ -58,12 +67,12 @@ async def watch_results(
 
 
 async def standings(
-    store: Store, now: datetime, announcers: Sequence[Announcer] = ()
+    store: Store, now: datetime, announcers: Sequence[Announcer] = (), *, cluster: str
 ) -> dict[str, list[Standing]]:
-    """Returns what there is to tell of each fingerprint, by the name of its namespace."""
+    """Returns what there is to tell of each fingerprint of a cluster, by the name of its namespace."""
     found: dict[str, list[Standing]] = {}
     under_way = await _under_way(store)
-    for namespace, uid, fingerprint in await _fingerprints(store, now - WATCHED):
+    for namespace, uid, fingerprint in await _fingerprints(store, cluster, now - WATCHED):
         one = await _judged(store, namespace, uid, fingerprint)
         found.setdefault(namespace, []).append(
             standing(one.series, one.report, one.known, under_way, now, pinned_at=one.pinned_at)
@@ -80,14 +89,14 @@ async def _judged(store: Store, namespace: str, namespace_uid: str, fingerprint:
     return Judged(namespace, namespace_uid, fingerprint, found.series, found.report, known, found.pinned_at)
 
 
-async def _fingerprints(store: Store, since: datetime) -> list[tuple[str, str, str]]:
-    """Namespace, its UID and fingerprint of the series with results since then."""
+async def _fingerprints(store: Store, cluster: str, since: datetime) -> list[tuple[str, str, str]]:
+    """Namespace, its UID and fingerprint of the cluster's series with results since then."""
     newest = func.max(result_records.c.at)
     where = (runs.c.namespace, runs.c.namespace_uid, runs.c.fingerprint)
     statement = (
         select(*where)
         .join(result_records, result_records.c.run_id == runs.c.id)
-        .where(result_records.c.at >= since, runs.c.fingerprint != "")
+        .where(runs.c.cluster == indexed(cluster), result_records.c.at >= since, runs.c.fingerprint != "")
         .group_by(*where)
         .order_by(newest.desc(), *where)
         .limit(MOST)

@@ -75,12 +75,17 @@ class Store:
 
         Raises StoreQueryError for a query that is not valid.
         """
-        return await self.database.read(lambda connection: reads.find(connection, query))
+        has_trigrams = self.database.has_trigrams
+        return await self.database.read(
+            lambda connection: reads.find(connection, query, has_trigrams=has_trigrams)
+        )
 
     async def detail(self, query: Query, documents: Iterable[Document] = ()) -> Detail | None:
         """Returns the newest run that matches, with its waiting ledger and these documents, in one read."""
-        query = replace(query, limit=1)
-        return await self.database.read(lambda connection: reads.detail(connection, query, documents))
+        query, has_trigrams = replace(query, limit=1), self.database.has_trigrams
+        return await self.database.read(
+            lambda connection: reads.detail(connection, query, documents, has_trigrams=has_trigrams)
+        )
 
     async def waits(self, identity: Identity) -> tuple[Interval, ...]:
         """Returns the waiting ledger of a run, oldest first."""

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fournos.history.alerts.due import TRIES, Announced, Delivery, Judged, News, Verdict, due
+from fournos.history.alerts.due import TRIES, UNDER_WAY, Announced, Delivery, Judged, News, Verdict, due
 from fournos.history.regressions.acknowledge import Acknowledgement
 from fournos.history.regressions.judge import Report, judge
 from fournos.history.regressions.series import Point, Series
@@ -30,9 +30,11 @@ def judged(*found: Series, known: tuple[Acknowledgement, ...] = ()) -> Judged:
     return Judged("bench", "uid", "f", found, judge(found), known)
 
 
-def announced(*sent: News, delivery: Delivery = Delivery.SENT, tries: int = 1) -> list[Announced]:
+def announced(
+    *sent: News, delivery: Delivery = Delivery.SENT, tries: int = 1, made_at: datetime = NOW
+) -> list[Announced]:
     return [
-        Announced(mark.series, mark.run, mark.at, mark.rises, mark.state, delivery, tries, NOW)
+        Announced(mark.series, mark.run, mark.at, mark.rises, mark.state, delivery, tries, made_at)
         for news in sent
         for mark in news.marks
     ]
@@ -87,7 +89,8 @@ def test_what_is_acknowledged_or_old_is_not_due() -> None:
     bad = series(*DROP)
     (finding,) = judge([bad]).findings
     assert due(judged(bad, known=(Acknowledgement.of(finding, "meant", "me", NOW),)), [], NOW) == []
-    assert all(news.verdict is Verdict.SILENT for news in due(judged(bad), [], NOW + timedelta(days=15)))
+    old = due(judged(bad), [], NOW + timedelta(days=15))
+    assert [news.verdict for news in old] == [Verdict.SILENT]
 
 
 def test_a_silence_is_announced_once_and_again_after_new_runs() -> None:
@@ -119,6 +122,14 @@ def test_what_was_cut_off_is_sent_once_more_and_what_failed_for_some_time(
 ) -> None:
     whole = judged(series(*DROP))
     (news,) = due(whole, [], NOW)
-    found = due(whole, announced(news, delivery=delivery, tries=tries), NOW)
+    known = announced(news, delivery=delivery, tries=tries, made_at=NOW - UNDER_WAY)
+    found = due(whole, known, NOW)
     assert bool(found) is again
     assert [one.id for one in found] in ([], [news.id])
+
+
+def test_what_another_recorder_may_be_sending_is_left_to_it() -> None:
+    whole = judged(series(*DROP))
+    (news,) = due(whole, [], NOW)
+    known = announced(news, delivery=Delivery.SENDING, made_at=NOW - UNDER_WAY + timedelta(seconds=1))
+    assert due(whole, known, NOW) == []

@@ -99,6 +99,7 @@ async def test_headers_count_only_with_the_certificate_of_the_api_server(
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     users = [obj["spec"] for _, obj in reviews.asked]
+    assert bool(users) == (status == 200), "the rights of a user that only a header names"
     assert all(
         spec["groups"] == ["team"] and spec["extra"] == {"example.org/scopes": ["all"]} for spec in users
     )

@@ -320,7 +320,9 @@ def test_other_formats_are_inert_too() -> None:
         len({line.replace(r"\|", "").count("|") for line in markdown.splitlines() if line.startswith("|")})
         == 2
     )
-    for row in csv.reader(io.StringIO(FORMATS["csv"](found))):
+    rows = list(csv.reader(io.StringIO(FORMATS["csv"](found))))
+    assert any("cmd|" in cell for row in rows for cell in row)
+    for row in rows:
         assert not any(cell.startswith(("=", "@", "\x1b")) for cell in row)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from fournos.history.logs.lines import nanoseconds, timestamp, written
-from fournos.history.logs.models import Chunk, Container, Log
+from fournos.history.logs.models import Chunk, Container, Log, Put
 from fournos.history.records import Identity
 from fournos.history.store.errors import StoreUnavailableError
 from fournos.kube.errors import ConnectionLostError, KubeError, NotFoundError
@@ -149,18 +149,20 @@ class MemoryRows:
         chunks = self.parts.get(container.id, [])
         return self.stored.get(container.id, Log(container)), chunks[-1] if chunks else None
 
-    async def put_log(self, identity: Identity, log: Log, chunk: Chunk | None) -> bool:
+    async def put_log(self, identity: Identity, log: Log, chunk: Chunk | None, *, after: int) -> Put:
         self._answer()
         self.writes += 1
         if identity not in self.runs:
-            return False
+            return Put.NO_RUN
+        if (earlier := self.stored.get(log.container.id)) and earlier.lines != after:
+            return Put.BEHIND
         self.stored[log.container.id] = log
         if chunk is not None:
             chunks = self.parts.setdefault(log.container.id, [])
             chunks[:] = [*(one for one in chunks if one.number != chunk.number), chunk]
         if self.fail_after and self.fail_after.pop(0):
             raise StoreUnavailableError("the connection was lost")
-        return True
+        return Put.STORED
 
     async def chunks(self, identity: Identity, log: Log, first: int, last: int) -> list[Chunk]:
         self._answer()

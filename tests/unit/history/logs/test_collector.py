@@ -1,95 +1,18 @@
-"""The collector on a kubelet in memory: every line once, whatever ends in between, within bounds."""
+"""The collector on a kubelet in memory: every line once, whatever ends in between."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
-from fournos.history.logs.collector import LogCollector
-from fournos.history.logs.limits import HOUR, TAIL, LogLimits
-from fournos.history.logs.models import Container, StoredLine
-from fournos.history.logs.pages import LogReader, Selection
 from fournos.history.logs.writer import CHUNK
 from fournos.kube.errors import ForbiddenError, InvalidError, KubeError, ServerError
-from fournos.kube.resource import Key
 from fournos.kube.store import Store
-from tests.unit.history.logs.kubelet import (
-    RUN,
-    Kubelet,
-    LoopClock,
-    MemoryBlobs,
-    MemoryRows,
-    container,
-    ended,
-    until,
-)
+from tests.unit.history.logs.kubelet import RUN, container, ended, until
+from tests.unit.history.logs.stage import KEY, Stage
 
 pytestmark = pytest.mark.looptime
-KEY = Key("bench", "job")
-
-
-class Stage:
-    """Everything that outlives a process, and the collector of the present one."""
-
-    def __init__(self) -> None:
-        self.kubelet, self.rows, self.blobs = Kubelet(), MemoryRows(), MemoryBlobs()
-        self.finished: list[Key] = []
-        self.limits = LogLimits()
-        self.streams = 10
-        self.collector: LogCollector
-
-    @asynccontextmanager
-    async def process(self) -> AsyncIterator[LogCollector]:
-        """A process; at its end it is killed: nothing is stored any more."""
-
-        async def rows() -> MemoryRows:
-            return self.rows
-
-        self.collector = LogCollector(
-            rows,
-            self.blobs,
-            self.limits,
-            LoopClock(),
-            streams=self.streams,
-            finished=self.finished.append,
-        )
-        task = asyncio.create_task(self.collector.run())
-        try:
-            yield self.collector
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        assert self.kubelet.open == 0, "a stream is left over"
-
-    def follow(self, *containers: Container) -> None:
-        self.collector.follow(KEY, RUN, containers, self.kubelet)
-
-    def end(self, one: Container, code: int = 0) -> Container:
-        """The container ends; its log is over, and the watch shows it."""
-        self.kubelet.end(one)
-        over = ended(one, code)
-        self.follow(over)
-        return over
-
-    @property
-    def done(self) -> bool:
-        return all(one.done for one in self.collector.known(RUN.uid).values())
-
-    async def lines(self, selection: Selection | None = None) -> list[str]:
-        return [line.text for line in await self.stored(selection)]
-
-    async def stored(self, selection: Selection | None = None) -> list[StoredLine]:
-        logs = (selection or Selection()).of(await self.rows.logs(RUN))
-        reader = LogReader(self.rows, self.blobs, RUN, logs, over=False)
-        return [line async for line in reader.lines(1, reader.total + 1)]
-
-
-@pytest.fixture
-def here() -> Stage:
-    return Stage()
 
 
 async def test_a_log_is_stored_from_its_first_to_its_last_line_by_one_request(here: Stage) -> None:
@@ -171,14 +94,14 @@ async def test_a_chunk_that_was_written_and_not_counted_is_written_again(here: S
         here.follow(one)
         here.kubelet.print(one, "a")
         await until(lambda: here.blobs.data)
-    (key, data), before = next(iter(here.blobs.data.items())), dict(here.rows.stored)
+    before = dict(here.rows.stored)
     parts = {name: list(chunks) for name, chunks in here.rows.parts.items()}
     async with here.process() as collector:
         here.follow(one)
         here.kubelet.print(one, "b")
         await asyncio.sleep(0.1)
         await collector.flush(RUN.uid)
-    assert here.blobs.data[key] != data
+    assert await here.lines() == ["a", "b"]
     here.rows.stored, here.rows.parts = before, parts  # killed before the commit
     assert await here.lines() == ["a"], "only what the rows count is valid"
     async with here.process():
@@ -337,123 +260,3 @@ async def test_the_failing_line_is_found_also_by_another_process(here: Stage) ->
     (log,) = await here.rows.logs(RUN)
     assert (log.failing_line, log.failing_text) == (1, "fatal: no such model")
     assert (await here.lines())[-1] == "token=<hidden>"
-
-
-# --- bounds ---------------------------------------------------------------------------------------------
-
-
-async def test_a_log_is_cut_at_the_limit_and_keeps_its_end(here: Stage) -> None:
-    one = container()
-    here.limits = LogLimits(bytes=10_000)
-    async with here.process():
-        here.follow(one)
-        for number in range(500):
-            here.kubelet.print(one, f"{number} {'x' * 70}")
-            await asyncio.sleep(0.001)
-        await asyncio.sleep(5)
-        assert here.kubelet.open == 0, "a log that is cut is not read on"
-        here.kubelet.print(one, "ValueError: the last words")
-        here.end(one, 1)
-        await until(lambda: here.done)
-    lines = await here.lines()
-    (mark,) = [number for number, text in enumerate(lines) if text.startswith("[fournos: ")]
-    assert lines[0].startswith("0 ") and 80 < mark < 100
-    assert "more than 0.01 MB" in lines[mark]
-    assert lines[-1] == "ValueError: the last words" and len(lines) == mark + 1 + TAIL
-    (log,) = await here.rows.logs(RUN)
-    assert log.cut and log.failing_text == "ValueError: the last words"
-
-
-async def test_the_containers_of_a_run_share_its_limit(here: Stage) -> None:
-    one, two = container("step-a"), container("step-b")
-    here.limits = LogLimits(bytes=5_000)
-    async with here.process():
-        here.follow(one, two)
-        for each in (one, two):
-            here.kubelet.print(each, *["x" * 70] * 40)
-        await asyncio.sleep(5)
-        here.end(one)
-        here.end(two)
-        await until(lambda: here.done)
-    assert sum(log.cut for log in await here.rows.logs(RUN)) == 1
-
-
-async def test_a_flood_is_cut_for_an_hour_and_goes_on_after_it(here: Stage) -> None:
-    one = container()
-    here.limits = LogLimits(bytes=10**9, bytes_per_hour=10_000)
-    async with here.process():
-        here.follow(one)
-        here.kubelet.print(one, *["flood"] * 1000)
-        await asyncio.sleep(1800)
-        here.kubelet.print(one, "left out")
-        await asyncio.sleep(HOUR)
-        here.kubelet.print(one, "afterwards")
-        await asyncio.sleep(60)
-        here.end(one)
-        await until(lambda: here.done)
-    lines = await here.lines()
-    assert lines[-1] == "afterwards" and "within an hour" in lines[-2] and "left out" not in lines
-
-
-async def test_lines_in_memory_are_bounded_while_the_store_is_away(
-    here: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("fournos.history.logs.collector.MEMORY", 500_000)
-    ones = [container(pod=f"pod-{number}") for number in range(20)]
-    here.streams = 20
-    text = "x" * 60_000
-    async with here.process() as collector:
-        for one in ones:
-            here.kubelet.print(one, "first")
-        here.follow(*ones)
-        await asyncio.sleep(0.1)
-        here.rows.down = True
-        for _ in range(10):
-            for one in ones:
-                here.kubelet.print(one, text)
-        await asyncio.sleep(300)
-        assert 500_000 < collector.waiting_bytes < 500_000 + 20 * 70_000
-        here.rows.down = False
-        for one in ones:
-            here.end(one)
-        await until(lambda: here.done, 600)
-        assert collector.waiting_bytes == 0
-    assert sum(log.lines for log in await here.rows.logs(RUN)) == 220
-
-
-async def test_more_containers_than_room_are_all_stored(here: Stage) -> None:
-    here.streams = 2
-    ones = [container(pod=f"pod-{number}") for number in range(6)]
-    async with here.process() as collector:
-        for one in ones:
-            here.kubelet.print(one, one.pod.name)
-        here.follow(*ones)
-        await asyncio.sleep(30)
-        assert here.kubelet.open == collector.streams == 2
-        for one in ones[2:]:
-            here.end(one)
-        await until(lambda: sum(log.complete for log in here.rows.stored.values()) == 4)
-        for one in ones[:2]:
-            here.end(one)
-        await until(lambda: here.done)
-    assert sorted(await here.lines()) == [one.pod.name for one in ones]
-    assert len(here.kubelet.requests) == 6
-
-
-async def test_what_a_pod_shows_that_is_not_known(here: Stage) -> None:
-    one = container()
-
-    def pod(state: dict[str, object]) -> dict[str, object]:
-        return {
-            "metadata": {"uid": one.pod_uid, "namespace": "bench", "name": "pod"},
-            "status": {"containerStatuses": [{"name": one.name, "state": state}]},
-        }
-
-    async with here.process() as collector:
-        assert not collector.behind(pod({"waiting": {}}))
-        assert collector.behind(pod({"running": {}}))
-        here.follow(one)
-        assert not collector.behind(pod({"running": {}}))
-        assert collector.behind(pod({"terminated": {}}))
-        here.end(one)
-        assert not collector.behind(pod({"terminated": {}}))

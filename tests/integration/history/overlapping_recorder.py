@@ -1,0 +1,156 @@
+"""One of two recorders that work at the same time on one database and one bucket.
+
+`python -m tests.integration.history.overlapping_recorder URL CLUSTER SENT BUCKET PREFIX ENDPOINT` follows the
+log and records the run that both have, sends the files that both are sent, expires and sweeps, and announces
+the confirmed changes of its cluster to the file SENT.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import sys
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+from fournos.history.alerts.announce import Announcer
+from fournos.history.alerts.due import News
+from fournos.history.alerts.receiver import Context, Outcome
+from fournos.history.artifacts.archive import Artifacts, BusyError
+from fournos.history.artifacts.rules import Limits as ArtifactLimits
+from fournos.history.blobs import Blobs, S3Location, open_blobs
+from fournos.history.logs.collector import LogCollector
+from fournos.history.logs.limits import LogLimits
+from fournos.history.records import Identity, Record
+from fournos.history.store import Store
+from fournos.history.store.artifacts import ArtifactRows
+from fournos.history.store.logs import LogRows
+from fournos.history.store.patrol import standings
+from fournos.history.store.retention import Limits, expire
+from fournos.kube.resource import Key
+from fournos.runtime.clock import SystemClock
+from tests.history import a_run, at
+from tests.unit.history.logs.kubelet import Kubelet, container
+from tests.unit.history.logs.kubelet import ended as over
+from tests.waiting import until
+
+SHARED = Identity("here", "bench", "uid-shared")
+LINES = [f"line {number} of the log that two recorders follow" for number in range(300)]
+MAIN = container()
+FILES = {f"f{number}.txt": [f"{number} {version}".encode() for version in range(6)] for number in range(4)}
+EXPIRED = 40
+"""Runs that are beyond the retention, each with a blob."""
+
+
+class FileReceiver:
+    """Appends the identifier of each message to a file, and takes as long as a receiver that is far away."""
+
+    name = "webhook"
+
+    def __init__(self, sent: Path) -> None:
+        self._sent = sent
+
+    def takes(self, news: News) -> bool:
+        return True
+
+    async def send(self, news: News, context: Context) -> Outcome:
+        await asyncio.sleep(0.3)
+        with self._sent.open("a") as file:
+            file.write(f"{news.id} {news.run} {os.getpid()}\n")
+        return Outcome()
+
+
+class Clock:
+    def now(self) -> object:
+        return at(60)
+
+
+async def log(store: Store, blobs: Blobs) -> None:
+    async def rows() -> LogRows:
+        return LogRows(store)
+
+    kubelet = Kubelet()
+    collector = LogCollector(rows, blobs, LogLimits(), SystemClock(), streams=10)
+    task = asyncio.create_task(collector.run())
+    for number, line in enumerate(LINES):
+        kubelet.print(MAIN, line, at=(1_900_000_000 * 10 + number) * 10**8)  # ten a second
+        if not number:
+            collector.follow(Key("bench", "shared"), SHARED, [MAIN], kubelet)
+        if number % 7 == os.getpid() % 7:
+            await asyncio.sleep(0.01)
+            await collector.flush(SHARED.uid)
+    kubelet.end(MAIN)
+    collector.follow(Key("bench", "shared"), SHARED, [over(MAIN)], kubelet)
+    await until(lambda: collector.known(SHARED.uid)[MAIN.id].done, "the log does not end")
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def record(store: Store) -> None:
+    for number in range(50):
+        run = a_run(1, identity=SHARED, name="shared", resource_version=200 + number, message=str(number))
+        await store.record(Record(run))
+        await asyncio.sleep(0)
+
+
+async def files(store: Store, blobs: Blobs) -> None:
+    artifacts = Artifacts(ArtifactRows(store), blobs, ArtifactLimits())
+    for version in range(6):
+        for path, contents in FILES.items():
+            await send(artifacts, path, contents[version])
+
+
+async def send(artifacts: Artifacts, path: str, content: bytes) -> None:
+    """Sends as the client does: again while another receives it."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield content
+
+    while True:
+        try:
+            await artifacts.receive(
+                SHARED,
+                path,
+                pieces(),
+                size=len(content),
+                sha256=hashlib.sha256(content).hexdigest(),
+                now=at(1),
+            )
+            return
+        except BusyError:
+            await asyncio.sleep(0.01)
+
+
+async def retention(store: Store, blobs: Blobs) -> None:
+    for _ in range(20):
+        await expire(store, blobs, Limits(age=timedelta(days=30)), at(60))
+        await asyncio.sleep(0.05)
+
+
+async def announce(store: Store, cluster: str, sent: Path) -> None:
+    announcer = Announcer(FileReceiver(sent), Clock())  # type: ignore[arg-type]
+    for _ in range(3):
+        await standings(store, at(60), [announcer], cluster=cluster)
+        await announcer.announce(store)
+        await asyncio.sleep(0.2)
+
+
+async def main(url: str, cluster: str, sent: Path, place: S3Location) -> None:
+    blobs = open_blobs(place)
+    async with await Store.open(url) as store:
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.readline)
+        await asyncio.gather(
+            log(store, blobs),
+            record(store),
+            files(store, blobs),
+            retention(store, blobs),
+            announce(store, cluster, sent),
+        )
+
+
+if __name__ == "__main__":
+    url, cluster, sent, bucket, prefix, endpoint = sys.argv[1:]
+    asyncio.run(main(url, cluster, Path(sent), S3Location(bucket, prefix, endpoint=endpoint)))

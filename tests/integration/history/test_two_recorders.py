@@ -1,0 +1,105 @@
+"""Two recorders at the same time on one PostgreSQL and one bucket: nothing is lost, and nothing is twice."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import select
+
+from devcluster.postgres import Postgres
+from fournos.history.artifacts.archive import Artifacts
+from fournos.history.artifacts.rules import Limits as ArtifactLimits
+from fournos.history.blobs import open_blobs
+from fournos.history.logs.pages import LogReader
+from fournos.history.records import Identity, Record
+from fournos.history.store import Store
+from fournos.history.store.artifacts import ArtifactRows
+from fournos.history.store.logs import LogRows
+from fournos.history.store.schema import blobs as blob_table
+from tests.history import a_run, ended
+from tests.integration.history.conftest import keys_of
+from tests.integration.history.overlapping_recorder import EXPIRED, FILES, LINES, SHARED
+from tests.integration.history.s3_server import S3Server
+from tests.integration.history.test_review import measured
+
+PROGRAM = "tests.integration.history.overlapping_recorder"
+
+
+class Pages(LogRows):
+    """The rows under the names by which pages are read."""
+
+    log_chunks = LogRows.chunks
+
+
+async def prepare(store: Store, blobs: object) -> None:
+    """The run of both, expired runs with blobs, and a regression in each of two clusters."""
+    await store.record(Record(a_run(1, identity=SHARED, name="shared")))
+    for number in range(EXPIRED):
+        old = a_run(number, identity=Identity("here", "bench", f"old-{number}"))
+        past = old.submitted_at - timedelta(days=60)
+        await store.record(Record(ended(a_run(number, identity=old.identity, submitted_at=past))))
+        await store.claim_blob(old.identity, f"old-{number}/logs/p/c/000000", 1)
+        await blobs.write(f"old-{number}/logs/p/c/000000", b"x")  # type: ignore[attr-defined]
+    for cluster in ("one", "two"):
+        for number in (*range(12), *range(20, 26)):
+            value = 100 + number % 3 if number < 20 else 60 + number % 3
+            identity = Identity(cluster, "bench", f"{cluster}-{number}")
+            await measured(store, number, value, identity=identity, namespace_uid=f"uid-of-{cluster}")
+
+
+async def together(commands: list[list[str]]) -> None:
+    """Starts the recorders, has all begin at once, and waits for their ends."""
+    pipe = asyncio.subprocess.PIPE
+    started = [await asyncio.create_subprocess_exec(*one, stdin=pipe, stdout=pipe) for one in commands]
+    try:
+        for one in started:
+            assert one.stdout is not None
+            assert await one.stdout.readline() == b"ready\n"
+        for one in started:
+            assert one.stdin is not None
+            one.stdin.write(b"go\n")
+        assert [await one.wait() for one in started] == [0] * len(started)
+    finally:
+        for one in started:
+            if one.returncode is None:
+                one.kill()
+                await one.wait()
+
+
+@pytest.mark.parametrize("clusters", [("one", "one"), ("one", "two")], ids=["an overlap", "two clusters"])
+async def test_nothing_is_lost_and_nothing_is_twice(
+    clusters: tuple[str, str], postgres: Postgres, s3_server: S3Server, s3_keys: None, tmp_path: Path
+) -> None:
+    url, place, sent = postgres.make_database(), s3_server.place(), tmp_path / "sent"
+    blobs = open_blobs(place)
+    async with await Store.open(url) as store:
+        await prepare(store, blobs)
+        command = [sys.executable, "-m", PROGRAM, url]
+        rest = [str(sent), place.bucket, place.prefix, place.endpoint]
+        await together([[*command, cluster, *rest] for cluster in clusters])
+
+        run = await store.get(SHARED)
+        assert run is not None and run.message == "49"
+
+        rows = LogRows(store)
+
+        reader = LogReader(Pages(store), blobs, SHARED, await rows.logs(SHARED), over=False)
+        assert [line.text async for line in reader.lines(1, reader.total + 1)] == LINES
+        assert reader.complete
+
+        artifacts = Artifacts(ArtifactRows(store), blobs, ArtifactLimits())
+        for path, contents in FILES.items():
+            found = await artifacts.find(SHARED, path)
+            assert found is not None
+            assert b"".join([chunk async for chunk in artifacts.read(SHARED, found)]) == contents[-1]
+
+        async with store.reading() as connection:
+            named = sorted(await connection.scalars(select(blob_table.c.key)))
+        assert await keys_of(blobs) == named, "each blob has its row, and each row its blob"
+        assert not [key for key in named if key.startswith("old-")]
+    messages = [line.split()[:2] for line in sent.read_text().splitlines()]
+    assert sorted(run for _, run in messages) == sorted(f"{one}/bench/{one}-20" for one in set(clusters))
