@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from contextlib import suppress
 from functools import lru_cache
 from typing import Final, Self
 
 from fournos.insight.access import may
-from fournos.insight.source import Snapshot, derived
+from fournos.insight.snapshots import CARRIED, Snapshot, namespaces, valued
+from fournos.insight.views import Lines, itself
 from fournos.kube.api import Api, Listing
 from fournos.kube.errors import ForbiddenError, KubeError, NoSuchResourceError, NotFoundError
 from fournos.kube.reflector import Reflector
@@ -35,7 +36,7 @@ class Caches:
             resource: Reflector(
                 api,
                 resource,
-                Store(),
+                Store(journal=CARRIED),
                 namespace=namespace,
                 on_change=lambda *_: self._changed.set(),
                 on_state=self._changed.set,
@@ -71,10 +72,10 @@ class Caches:
         """Returns a value that differs after each change of an object of these kinds."""
         return tuple(one.store.revision for kind in kinds if (one := self._reflectors.get(kind)))
 
-    def namespaces(self, resource: Resource) -> set[str]:
+    def namespaces(self, resource: Resource) -> Set[str]:
         """Returns the namespaces with objects of this kind; none if it is not watched."""
         reflector = self._reflectors.get(resource)
-        return {key_of(one).namespace for one in reflector.store} if reflector else set()
+        return namespaces(self._snapshot(resource, reflector.store)) if reflector else frozenset()
 
     def wake(self) -> None:
         """Ends a waiting `change`."""
@@ -99,18 +100,20 @@ class Caches:
         if watched and namespace != watched:
             # As the API server answers where RBAC lets us read one namespace only.
             raise ForbiddenError(f"{resource} is watched in namespace {watched}", status=403)
-        if not namespace and not selector:
-            return Listing(self._snapshot(resource, store), "")
-        found: Iterable[Obj] = self._snapshot(resource, store)
+        found = self._snapshot(resource, store)
+        if namespace and not watched:
+            found = found.within(frozenset({namespace}))
+        if not selector:
+            return Listing(found, "")
         if label := _EQUAL.fullmatch(selector):
-            found = derived(found, _by_label(label[1])).get(label[2], ())
-        wanted = (one for one in found if namespace in ("", key_of(one).namespace))
-        return Listing([one for one in wanted if matches(one["metadata"].get("labels") or {})], "")
+            labelled = valued(found, _by_label(label[1])).get(label[2])
+            return Listing(list(labelled.items) if labelled else [], "")
+        return Listing([one for one in found if matches(one["metadata"].get("labels") or {})], "")
 
     def _snapshot(self, resource: Resource, store: Store) -> Snapshot:
-        revision, found = self._snapshots.get(resource, (-1, None))
+        revision, found = self._snapshots.get(resource, (0, None))
         if found is None or revision != store.revision:
-            found = Snapshot(store)
+            found = Snapshot(store, found, store.changes(revision))
             self._snapshots[resource] = store.revision, found
         return found
 
@@ -128,18 +131,13 @@ _EQUAL: Final = re.compile(r"([\w./-]+)==?([\w.-]+)")
 
 
 @lru_cache(maxsize=64)
-def _by_label(name: str) -> Callable[[Iterable[Obj]], dict[str, list[Obj]]]:
-    """Returns the function that sorts objects by the value of a label."""
+def _by_label(name: str) -> Lines[Obj]:
+    """Returns the view of the objects by the value of a label."""
 
-    def by_value(objects: Iterable[Obj]) -> dict[str, list[Obj]]:
-        found: dict[str, list[Obj]] = {}
-        for one in objects:
-            value = (one["metadata"].get("labels") or {}).get(name)
-            if value is not None:
-                found.setdefault(value, []).append(one)
-        return found
+    def value(obj: Obj) -> str | None:
+        return (obj["metadata"].get("labels") or {}).get(name)
 
-    return by_value
+    return Lines(value, key_of, itself)
 
 
 async def scopes(api: Api, kinds: Iterable[Resource], namespace: str) -> dict[Resource, str]:

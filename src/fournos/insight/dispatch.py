@@ -115,13 +115,13 @@ def here(workload: Obj, entry: Obj, check: DispatchCheck) -> list[tuple[str, str
         ("Quota here", quota.get("message") or "Kueue has not looked at it yet"),
         ("Evicted", evicted.get("message")),
         ("Check", f"{check.name} ({check.whose}): {entry.get('state')}"),
-        ("It says", entry.get("message")),
+        ("Its message", entry.get("message")),
         ("Worker", worker_of(workload)),
         ("Asked", ", ".join(_nominated(workload))),
         ("Finished", (condition(workload, "Finished") or {}).get("message")),
     ]
     if check.active.get("status") != "True":
-        why = check.active.get("message") or f"nobody serves it; {check.start}"
+        why = check.active.get("message") or f"no controller serves it; {check.start}"
         facts.append(("Attention", f"the check is not active: {why}"))
     return [(label, str(text)) for label, text in facts if text]
 

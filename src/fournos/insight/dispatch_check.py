@@ -89,7 +89,7 @@ def _manager(
     lines = []
     for check in found:
         what = f"AdmissionCheck {check.name}"
-        text = str(check.active.get("message") or f"nobody serves it ({check.whose}): {check.start}")
+        text = str(check.active.get("message") or f"no controller serves it ({check.whose}): {check.start}")
         lines.append(Line(MANAGER, what, good=check.active.get("status") == "True", text=text))
         if not check.workers:
             text = "its MultiKueueConfig is missing or names no cluster: make it, list the MultiKueueClusters"

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from heapq import merge
+from operator import itemgetter
 from typing import Final
 
 from fournos.api.conditions import is_true
 from fournos.api.kinds import FOURNOS_JOB
 from fournos.api.phase import HOLDING
 from fournos.insight.children import Children, children
-from fournos.insight.source import DEFAULT_QUEUE, Source, derived, or_error
+from fournos.insight.quota import Quota, Quotas
+from fournos.insight.snapshots import valued
+from fournos.insight.source import DEFAULT_QUEUE, Source, or_error
 from fournos.insight.values import created, is_terminal, phase_of, spec_of, status_of
+from fournos.insight.views import Lines, itself
 from fournos.kube.errors import ForbiddenError, KubeError
 from fournos.kube.resource import Key, Obj, Resource, key_of, uid_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
@@ -39,6 +43,8 @@ class Shared:
         self._names: list[str] = []
         self._holders: tuple[Obj, ...] = ()
         self._on: dict[tuple[str, ...], tuple[Obj, ...]] = {}
+        self._queue: Obj | None = None
+        self._quotas: Quotas | None = None
 
     def ahead(self, line: tuple[Waiting, ...], key: Key) -> tuple[str, ...] | None:
         """Returns the names of those before this key in the line; None if it is not in it."""
@@ -59,6 +65,12 @@ class Shared:
             wanted = frozenset(clusters)
             self._on[clusters] = tuple(one for one in holders if status_of(one).get("cluster") in wanted)
         return self._on[clusters]
+
+    def quota(self, workload: Obj, cluster_queue: Obj, flavors: tuple[Obj, ...]) -> Quota:
+        """Compares a Workload with the quota of the ClusterQueue."""
+        if self._quotas is None or cluster_queue is not self._queue:
+            self._queue, self._quotas = cluster_queue, Quotas(cluster_queue, flavors)
+        return self._quotas.of(workload)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +97,11 @@ class Facts:
     def holders_on(self, clusters: tuple[str, ...]) -> tuple[Obj, ...]:
         """The holders on these clusters; all of them without any cluster."""
         return self.shared.holders_on(self.holders, clusters) if clusters else self.holders
+
+    def quota(self, workload: Obj) -> Quota:
+        """Compares a Workload with the quota of the ClusterQueue, which is known."""
+        assert isinstance(self.cluster_queue, dict), "the ClusterQueue could be read"
+        return self.shared.quota(workload, self.cluster_queue, self.flavors)
 
     @property
     def workload(self) -> Obj | None:
@@ -141,13 +158,25 @@ async def everywhere(source: Source, resource: Resource, namespace: str) -> list
 
 async def _holders(source: Source, job: Obj) -> tuple[Obj, ...]:
     jobs = await everywhere(source, FOURNOS_JOB, job["metadata"]["namespace"])
-    return without(derived(jobs, holders_among), job)
+    return without(holders_among(jobs), job)
 
 
 def holders_among(jobs: Iterable[Obj]) -> tuple[Obj, ...]:
     """The jobs that occupy clusters, the oldest first."""
-    holding = [one for one in jobs if phase_of(one) in HOLDING and status_of(one).get("cluster")]
-    return tuple(sorted(holding, key=created))
+    found = valued(jobs, _HOLDERS).get(True)
+    return tuple(found.items) if found else ()
+
+
+def _is_holder(job: Obj) -> bool | None:
+    return True if phase_of(job) in HOLDING and status_of(job).get("cluster") else None
+
+
+def born(obj: Obj) -> tuple[str, Key]:
+    """Sorts by age, the oldest first."""
+    return created(obj), key_of(obj)
+
+
+_HOLDERS: Final = Lines(_is_holder, born, itself)
 
 
 def without(holders: tuple[Obj, ...], job: Obj) -> tuple[Obj, ...]:
@@ -184,33 +213,32 @@ async def _line(source: Source, namespace: str, cluster_queue: str) -> tuple[Wai
 def in_line(workloads: Iterable[Obj], queues: Iterable[Obj], cluster_queue: str) -> tuple[Waiting, ...]:
     """The Workloads that wait for a ClusterQueue, by descending priority, then by age, the oldest first."""
     ours = [key_of(queue) for queue in queues if spec_of(queue).get("clusterQueue") == cluster_queue]
-    waiting = derived(workloads, _waiting)
+    waiting = valued(workloads, WAITING)
     lines = [waiting[key] for key in ours if key in waiting]
     if len(lines) == 1:
-        return lines[0][1]
-    return tuple(Waiting(key, -below) for below, _, key in merge(*(places for places, _ in lines)))
+        return tuple(lines[0].items)
+    placed = merge(*(zip(line.places, line.items, strict=True) for line in lines), key=itemgetter(0))
+    return tuple(one for _, one in placed)
 
 
-_Place = tuple[int, str, Key]
-"""Negative priority, creation, key."""
+def _local_queue(workload: Obj) -> Key | None:
+    """The LocalQueue in which a Workload waits; None if it does not wait."""
+    spec = workload.get("spec") or {}
+    if not spec.get("active", True) or _reserved_or_finished(workload):
+        return None
+    return Key(workload["metadata"]["namespace"], str(spec.get("queueName")))
 
 
-def _waiting(workloads: Iterable[Obj]) -> dict[Key, tuple[list[_Place], tuple[Waiting, ...]]]:
-    """Returns LocalQueue → the places of the Workloads that wait in it, in order, and their line."""
-    found: dict[Key, list[_Place]] = {}
-    for workload in workloads:
-        spec = workload.get("spec") or {}
-        if not spec.get("active", True) or _reserved_or_finished(workload):
-            continue
-        key = key_of(workload)
-        place = (-int(spec.get("priority") or 0), created(workload), key)
-        found.setdefault(Key(key.namespace, str(spec.get("queueName"))), []).append(place)
-    for places in found.values():
-        places.sort()
-    return {
-        queue: (places, tuple(Waiting(key, -below) for below, _, key in places))
-        for queue, places in found.items()
-    }
+def _priority(workload: Obj) -> int:
+    return int(spec_of(workload).get("priority") or 0)
+
+
+WAITING: Final = Lines(
+    _local_queue,
+    lambda workload: (-_priority(workload), *born(workload)),
+    lambda workload: Waiting(key_of(workload), _priority(workload)),
+)
+"""LocalQueue → the Workloads that wait in it, in order."""
 
 
 def _reserved_or_finished(workload: Obj) -> bool:

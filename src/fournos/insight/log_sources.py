@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from fournos.insight.children import RUN_LABEL, TASK_LABEL, Children
@@ -35,6 +35,16 @@ class Wanted:
     tasks: bool = True
     task: str | None = None
     attempt: int | None = None
+
+    def in_phase_of(self, job: Obj, *, follow: bool) -> Wanted:
+        """Returns which of them are read of the job now.
+
+        A job that is New or Resolving has no log but the resolver's: that is read in place of the tasks', and
+        with `follow` before them, unless a task or an attempt is requested.
+        """
+        if self.task or self.attempt or phase_of(job) not in ("New", "Resolving"):
+            return self
+        return replace(self, resolver=True, tasks=self.tasks and follow)
 
 
 def sources(job: Obj, found: Children, wanted: Wanted) -> list[LogSource]:

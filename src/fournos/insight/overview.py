@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from heapq import nsmallest
+from itertools import islice
 from operator import attrgetter
 from typing import Any, Final
 
 from fournos.api.kinds import FOURNOS_CLUSTER, FOURNOS_JOB
 from fournos.api.phase import HOLDING, TERMINAL
 from fournos.insight.errors import MissingError
-from fournos.insight.facts import everywhere, queue_facts
+from fournos.insight.facts import WAITING, born, everywhere, queue_facts
 from fournos.insight.kueue_clusters import KueueCluster
 from fournos.insight.kueue_clusters import read as read_kueue_clusters
 from fournos.insight.queues import Queued, QueueEntry, entries
-from fournos.insight.source import Source, derived, or_error
+from fournos.insight.snapshots import valued
+from fournos.insight.source import Source, or_error
 from fournos.insight.values import (
     created,
     hardware_of,
@@ -27,6 +28,7 @@ from fournos.insight.values import (
     spec_of,
     status_of,
 )
+from fournos.insight.views import BY_KEY, Lines, itself
 from fournos.kube.errors import KubeError
 from fournos.kube.resource import Key, Obj, key_of
 from fournos.queueing.kinds import CLUSTER_QUEUE, LOCAL_QUEUE, RESOURCE_FLAVOR, WORKLOAD
@@ -112,13 +114,13 @@ async def read(
 
 
 async def _queued(source: Source, namespace: str, jobs: Sequence[Obj], now: datetime) -> list[QueueEntry]:
-    """The entries of every ClusterQueue that has a LocalQueue with Workloads."""
+    """The entries of every ClusterQueue that has a LocalQueue in which a Workload waits."""
     try:
         workloads = await everywhere(source, WORKLOAD, namespace)
         locals_ = {key_of(one): one for one in await everywhere(source, LOCAL_QUEUE, namespace)}
     except KubeError:
         return []
-    used = derived(workloads, _queues)
+    used = valued(workloads, WAITING)
     ways = {str(spec_of(one).get("clusterQueue")): key for key, one in sorted(locals_.items()) if key in used}
     shared = Queued.of(workloads, jobs)
     result: list[QueueEntry] = []
@@ -129,13 +131,6 @@ async def _queued(source: Source, namespace: str, jobs: Sequence[Obj], now: date
         except (MissingError, KubeError):
             continue
     return result
-
-
-def _queues(workloads: Iterable[Obj]) -> frozenset[Key]:
-    """The LocalQueues that the Workloads name."""
-    return frozenset(
-        Key(one["metadata"]["namespace"], str((one.get("spec") or {}).get("queueName"))) for one in workloads
-    )
 
 
 def overview(
@@ -150,70 +145,73 @@ def overview(
 
     `kueue`: the clusters of the quota.  They are shown where no FournosCluster describes them.
     """
-    running: list[JobLine] = []
-    placed: list[tuple[int, str, Obj, QueueEntry]] = []
-    others: list[tuple[str, Obj]] = []
+    by_key, holders = valued(jobs, BY_KEY), valued(jobs, _HOLDERS).get(True)
+    running = holders.items if holders else []
     holding: dict[str, list[Obj]] = {}
-    places = {Key(one.namespace, one.name): one for one in queued if one.kind == FOURNOS_JOB.kind}
-    for job in jobs:
-        phase = phase_of(job)
-        if phase in HOLDING:
-            running.append(_job(job, phase, None))
-            holding.setdefault(str(status_of(job).get("cluster") or ""), []).append(job)
-        elif phase not in TERMINAL:
-            entry = places.get(key_of(job)) if places else None
-            if entry is not None:
-                placed.append((entry.place, phase, job, entry))
-            else:
-                others.append((phase, job))
-    placed.sort(key=lambda one: (one[0], *_born((one[1], one[2]))))  # several queues have a first place
-    wanted = None if most is None else max(0, most - len(placed))
+    for job, _ in running:
+        holding.setdefault(str(status_of(job).get("cluster") or ""), []).append(job)
+    placed = {
+        key: (entry, by_key[key])
+        for entry in queued
+        if entry.kind == FOURNOS_JOB.kind
+        and (key := Key(entry.namespace, entry.name)) in by_key
+        and _waits(by_key[key])
+    }
+    # Several queues have a first place.
+    in_order = sorted(placed.values(), key=lambda one: (one[0].place, *born(one[1])))
+    waiting = valued(jobs, _WAITING).get(True)
+    others = (job for job in waiting.items if key_of(job) not in placed) if waiting else iter(())
     shown = (
-        *(_job(job, phase, entry) for _, phase, job, entry in placed[:most]),
-        *(_job(job, phase, None) for phase, job in _oldest(others, wanted)),
+        *(_job(job, entry) for entry, job in in_order[:most]),
+        *(_job(job) for job in islice(others, None if most is None else max(0, most - len(placed)))),
     )
     described = {name_of(one): one for one in clusters}
     lines = [_cluster(one, holding.get(name, ())) for name, one in described.items()]
     lines += [_kueue_cluster(one, holding.get(one.name, ())) for one in kueue if one.name not in described]
     return Overview(
         tuple(sorted(lines, key=attrgetter("name"))),
-        tuple(sorted(running, key=_age)),
+        tuple(line for _, line in running),
         shown,
-        left_out=len(placed) + len(others) - len(shown),
+        left_out=(len(waiting.items) if waiting else 0) - len(shown),
     )
 
 
-def _oldest(waiting: Iterable[tuple[str, Obj]], most: int | None) -> Iterable[tuple[str, Obj]]:
-    """The first so many by age; all for None."""
-    if most == 0:
-        return ()
-    return sorted(waiting, key=_born) if most is None else nsmallest(most, waiting, key=_born)
+def _waits(job: Obj) -> bool | None:
+    phase = phase_of(job)
+    return None if phase in HOLDING or phase in TERMINAL else True
 
 
-def _born(one: tuple[str, Obj]) -> tuple[str, Key]:
-    return created(one[1]), key_of(one[1])
+def _holds(job: Obj) -> bool | None:
+    return True if phase_of(job) in HOLDING else None
 
 
-def _age(line: JobLine) -> tuple[str, str, str]:
-    return line.since, line.namespace, line.name
+def _since(job: Obj) -> str:
+    """When it began to run, or to wait."""
+    began = (status_of(job).get("phaseTimes") or {}).get("running") if _holds(job) else None
+    return str(began or created(job))
 
 
-def _job(job: Obj, phase: str, entry: QueueEntry | None) -> JobLine:
+def _job(job: Obj, entry: QueueEntry | None = None) -> JobLine:
     spec, status, key = spec_of(job), status_of(job), key_of(job)
     wanted = hardware_of(job)
-    began = (status.get("phaseTimes") or {}).get("running") if phase in HOLDING else None
     return JobLine(
         namespace=key.namespace,
         name=key.name,
-        phase=phase,
+        phase=phase_of(job),
         owner=str(spec.get("owner") or ""),
         cluster=str(status.get("cluster") or spec.get("cluster") or ""),
         hardware=hardware_text(wanted),
         gpus=int(wanted.get("gpuCount") or 0),
-        since=str(began or created(job)),
+        since=_since(job),
         place=entry.place if entry else 0,
         reason=entry.reason if entry else one_line(status.get("message")),
     )
+
+
+_HOLDERS: Final = Lines(_holds, lambda job: (_since(job), key_of(job)), lambda job: (job, _job(job)))
+"""The jobs that hold their cluster, the oldest first."""
+_WAITING: Final = Lines(_waits, born, itself)
+"""The jobs that have neither a cluster nor an end."""
 
 
 def _cluster(cluster: Obj, here: Sequence[Obj]) -> ClusterLine:

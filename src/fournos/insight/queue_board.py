@@ -104,8 +104,9 @@ def _waiting(found: QueueFacts) -> list[Obj]:
 def bars(cluster_queue: Obj, flavors: tuple[Obj, ...], waiting: Iterable[Obj]) -> tuple[Bar, ...]:
     """The quota of a ClusterQueue, and how many of the waiting Workloads find too little of each."""
     short: dict[tuple[str, str], int] = {}
+    quotas = quota.Quotas(cluster_queue, flavors)
     for workload in waiting:
-        for line in quota.quota(workload, cluster_queue, flavors).lines:
+        for line in quotas.of(workload).lines:
             if not line.fits:
                 short[line.flavor, line.resource] = short.get((line.flavor, line.resource), 0) + 1
     used, closed = quota.reserved(cluster_queue), quota.closed_flavors(flavors)

@@ -8,7 +8,7 @@ from fournos.api.conditions import is_true
 from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
-from fournos.insight.quota import Quota, amount, quota
+from fournos.insight.quota import Quota, amount
 from fournos.insight.reasons import patch_command, queue_problem, with_kueue
 from fournos.insight.values import count, name_of
 from fournos.kube.resource import Obj
@@ -50,7 +50,7 @@ def in_queue(obj: Obj, workload: Obj | None, facts: Facts, words: Words) -> Expl
         return Explanation(f"{name} is admitted and starts any moment.", because, cause=Cause.DISPATCH)
     if not isinstance(facts.cluster_queue, dict):
         return Explanation(f"{name} waits for Kueue to admit it.", because, cause=Cause.UNKNOWN)
-    return _short(name, workload, quota(workload, facts.cluster_queue, facts.flavors), facts, because, words)
+    return _short(name, workload, facts.quota(workload), facts, because, words)
 
 
 def _short(

@@ -12,9 +12,11 @@ from fournos.insight.children import Children
 from fournos.insight.errors import MissingError
 from fournos.insight.facts import Facts, everywhere, holders_among, queue_facts, without
 from fournos.insight.reasons import explain, queue_problem
-from fournos.insight.source import Source, derived
+from fournos.insight.snapshots import valued
+from fournos.insight.source import Source
 from fournos.insight.values import created, one_line, spec_of
-from fournos.kube.resource import Key, Obj, controller_of, key_of, uid_of
+from fournos.insight.views import BY_KEY, BY_UID
+from fournos.kube.resource import Key, Obj, controller_of
 from fournos.queueing.kinds import WORKLOAD
 from fournos.queueing.state import view
 
@@ -73,19 +75,11 @@ class Queued:
 
     @staticmethod
     def of(workloads: Iterable[Obj], jobs: Sequence[Obj]) -> Queued:
-        return Queued(derived(workloads, _by_key), derived(jobs, _by_uid), derived(jobs, holders_among))
+        return Queued(valued(workloads, BY_KEY), valued(jobs, BY_UID), holders_among(jobs))
 
     def at(self, base: Facts) -> QueueFacts:
         """`base` are the facts of one queue."""
         return QueueFacts(base, self.workloads, self.jobs, self.holders)
-
-
-def _by_key(objects: Iterable[Obj]) -> dict[Key, Obj]:
-    return {key_of(one): one for one in objects}
-
-
-def _by_uid(objects: Iterable[Obj]) -> dict[str, Obj]:
-    return {uid_of(one): one for one in objects}
 
 
 def entries(found: QueueFacts, now: datetime, *, first: int = 1, most: int | None = None) -> list[QueueEntry]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, Final
 
 from fournos.api.quantities import parse_quantity
@@ -44,7 +45,7 @@ class Line:
         return self.most is None or self.asks <= self.most
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Quota:
     """The quota that a Workload can use, compared with its requests."""
 
@@ -58,19 +59,19 @@ class Quota:
     closed: Mapping[str, str] = field(default_factory=dict)
     """Otherwise eligible flavors whose cluster takes no jobs → the reason."""
 
-    @property
+    @cached_property
     def flavors(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(line.flavor for line in self.lines))
 
     def of(self, flavor: str) -> list[Line]:
         return [line for line in self.lines if line.flavor == flavor]
 
-    @property
+    @cached_property
     def fitting(self) -> list[str]:
         """The eligible flavors in which all requests fit now."""
         return [flavor for flavor in self.flavors if all(line.fits for line in self.of(flavor))]
 
-    @property
+    @cached_property
     def possible(self) -> list[str]:
         """The eligible flavors in which all requests fit while no other Workload holds quota."""
         return [flavor for flavor in self.flavors if all(line.possible for line in self.of(flavor))]
@@ -97,43 +98,56 @@ def selector(workload: Obj) -> Mapping[str, str]:
     return result
 
 
-def quota(workload: Obj, cluster_queue: Obj, flavors: Sequence[Obj]) -> Quota:
-    """Compares the Workload with the quota of its ClusterQueue.
+class Quotas:
+    """The quota of a ClusterQueue, for many Workloads: those with the same requests are compared once.
 
     `flavors` are the ResourceFlavors.  A flavor that is not among them is assumed to carry its own name as
     the cluster label, as in the shipped configuration.
     """
-    asks, wanted = requests(workload), selector(workload)
-    labels = {name_of(flavor): spec_of(flavor).get("nodeLabels") or {} for flavor in flavors}
-    spec = spec_of(cluster_queue)
-    cohort = str(spec.get("cohortName") or "")
-    used = reserved(cluster_queue)
-    lines: list[Line] = []
-    elsewhere: list[str] = []
-    covered: set[str] = set()
-    closed = {} if _tolerates(workload) else closed_flavors(flavors)
-    away: dict[str, str] = {}
-    for group in spec.get("resourceGroups") or ():
-        covered |= set(group.get("coveredResources") or ())
-        entries = group.get("flavors") or ()
-        known = {e["name"]: labels.get(e["name"], {CLUSTER_NODE_LABEL: e["name"]}) for e in entries}
-        # Kueue compares only the label keys that some flavor of the group has.
-        keys = {key for found in known.values() for key in found} & set(wanted)
-        for entry in entries:
-            own = [
-                _line(entry["name"], resource, asks[resource["name"]], used, cohort)
-                for resource in entry.get("resources") or ()
-                if resource["name"] in asks
-            ]
-            eligible = all(known[entry["name"]].get(key) == wanted[key] for key in keys)
-            if entry["name"] in closed:
-                away |= {entry["name"]: closed[entry["name"]]} if eligible else {}
-            elif eligible:
-                lines += own
-            elif own and all(line.fits for line in own):
-                elsewhere.append(entry["name"])
-    uncovered = tuple(sorted(set(asks) - covered))
-    return Quota(tuple(lines), tuple(elsewhere), uncovered, cohort, away)
+
+    def __init__(self, cluster_queue: Obj, flavors: Sequence[Obj]) -> None:
+        self._spec = spec_of(cluster_queue)
+        self._cohort = str(self._spec.get("cohortName") or "")
+        self._used = reserved(cluster_queue)
+        self._labels = {name_of(flavor): spec_of(flavor).get("nodeLabels") or {} for flavor in flavors}
+        self._closed = closed_flavors(flavors)
+        self._found: dict[Hashable, Quota] = {}
+
+    def of(self, workload: Obj) -> Quota:
+        asks, wanted, tolerates = requests(workload), selector(workload), _tolerates(workload)
+        key = (tuple(asks.items()), tuple(wanted.items()), tolerates)
+        if key not in self._found:
+            self._found[key] = self._compare(asks, wanted, {} if tolerates else self._closed)
+        return self._found[key]
+
+    def _compare(
+        self, asks: Mapping[str, Decimal], wanted: Mapping[str, str], closed: Mapping[str, str]
+    ) -> Quota:
+        lines: list[Line] = []
+        elsewhere: list[str] = []
+        covered: set[str] = set()
+        away: dict[str, str] = {}
+        for group in self._spec.get("resourceGroups") or ():
+            covered |= set(group.get("coveredResources") or ())
+            entries = group.get("flavors") or ()
+            known = {e["name"]: self._labels.get(e["name"], {CLUSTER_NODE_LABEL: e["name"]}) for e in entries}
+            # Kueue compares only the label keys that some flavor of the group has.
+            keys = {key for found in known.values() for key in found} & set(wanted)
+            for entry in entries:
+                own = [
+                    _line(entry["name"], resource, asks[resource["name"]], self._used, self._cohort)
+                    for resource in entry.get("resources") or ()
+                    if resource["name"] in asks
+                ]
+                eligible = all(known[entry["name"]].get(key) == wanted[key] for key in keys)
+                if entry["name"] in closed:
+                    away |= {entry["name"]: closed[entry["name"]]} if eligible else {}
+                elif eligible:
+                    lines += own
+                elif own and all(line.fits for line in own):
+                    elsewhere.append(entry["name"])
+        uncovered = tuple(sorted(set(asks) - covered))
+        return Quota(tuple(lines), tuple(elsewhere), uncovered, self._cohort, away)
 
 
 def closed_flavors(flavors: Iterable[Obj]) -> dict[str, str]:

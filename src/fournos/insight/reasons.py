@@ -10,7 +10,6 @@ from fournos.api.times import format_time
 from fournos.insight.causes import Cause
 from fournos.insight.explanation import Explanation
 from fournos.insight.facts import Facts
-from fournos.insight.quota import quota
 from fournos.insight.shortage import short
 from fournos.insight.startup import starting
 from fournos.insight.tasks import FAILED, RUNNING, tasks
@@ -212,9 +211,7 @@ def _pending(facts: Facts, now: datetime) -> Explanation:
     if not isinstance(cluster_queue, dict):
         text = f"{name} waits for Kueue to admit it."
         return Explanation(text, with_kueue(queue.message, messages), cause=Cause.UNKNOWN)
-    return short(
-        facts, workload, quota(workload, cluster_queue, facts.flavors), with_kueue(queue.message, messages)
-    )
+    return short(facts, workload, facts.quota(workload), with_kueue(queue.message, messages))
 
 
 def patch_command(kind: str, obj: Obj, body: str) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, Final, Protocol, TypeVar, cast
+from collections.abc import Awaitable
+from typing import Final, Protocol, TypeVar
 
 from fournos.kube.api import Listing
 from fournos.kube.errors import KubeError
@@ -29,23 +29,6 @@ class Source(Protocol):
     async def list(self, resource: Resource, *, namespace: str = "", selector: str = "") -> Listing:
         """`namespace` "" means all namespaces."""
         ...
-
-
-class Snapshot(list[Obj]):
-    """All objects of a kind until one of them changes, with what was computed from all of them."""
-
-    def __init__(self, objects: Iterable[Obj]) -> None:
-        super().__init__(objects)
-        self.derived: dict[Callable[..., Any], Any] = {}
-
-
-def derived(objects: Iterable[Obj], make: Callable[[Iterable[Obj]], T]) -> T:
-    """Returns `make(objects)`, which is computed once for a snapshot.  The result must not be changed."""
-    if not isinstance(objects, Snapshot):
-        return make(objects)
-    if make not in objects.derived:
-        objects.derived[make] = make(objects)
-    return cast(T, objects.derived[make])
 
 
 async def or_error(call: Awaitable[T]) -> T | KubeError:

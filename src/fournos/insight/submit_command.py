@@ -35,6 +35,14 @@ def matrix_command(axes: Mapping[str, Any], namespace: str) -> str:
     return shlex.join(parts)
 
 
+def resubmit_command(name: str, namespace: str, changes: Mapping[str, Any]) -> str:
+    """Returns `fournos resubmit …`; `changes` is path → value, None for a removed field."""
+    parts = ["fournos", *(["-n", namespace] if namespace else []), "resubmit", name]
+    for path, value in changes.items():
+        parts += ["--set", f"{path}={_yaml(value)}"]
+    return shlex.join(parts)
+
+
 def _leaves(value: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
     if isinstance(value, Mapping) and value:
         for name, one in value.items():
@@ -48,10 +56,21 @@ def _escaped(part: str) -> str:
 
 
 def _option(path: str, value: Any) -> list[str]:
-    if not isinstance(value, str):
-        return ["--set", f"{path}={json.dumps(value)}"]
+    if isinstance(value, str) and not _is_plain(value):
+        return ["--set-string", f"{path}={value}"]
+    return ["--set", f"{path}={_yaml(value)}"]
+
+
+def _yaml(value: Any) -> str:
+    """Returns the value as `--set` takes it; "" for None, which removes a field."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) and _is_plain(value) else json.dumps(value)
+
+
+def _is_plain(text: str) -> bool:
+    """True if the text is a string in YAML as it is."""
     try:
-        plain = yaml.safe_load(value) == value
+        return bool(yaml.safe_load(text) == text)
     except yaml.YAMLError:
-        plain = False
-    return ["--set" if plain else "--set-string", f"{path}={value}"]
+        return False

@@ -13,7 +13,6 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from tests.unit.cli.objects import job, workload
 from tests.unit.cli.test_explain import world
 from tests.unit.cli.test_queue import controlled
 from tests.unit.insight.test_overview import cluster, running
+from tests.waiting import LIMIT, blocking_until
 
 ROOT = Path(__file__).parents[3]
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
@@ -100,13 +100,19 @@ class Terminal:
         self.screen = ""
         os.write(self._ours, keys.encode())
 
-    def until(self, pattern: str, seconds: float = 30) -> str:
+    def until(self, pattern: str) -> str:
         """Waits until what was printed since the last key matches."""
-        end = time.monotonic() + seconds
-        while not (found := re.search(pattern, ESCAPES.sub("", self.screen))):
-            assert time.monotonic() < end, f"no {pattern!r} in:\n{ESCAPES.sub('', self.screen)[-4000:]}"
-            self.read()
-        return found[0]
+
+        def look() -> re.Match[str] | None:
+            found = re.search(pattern, ESCAPES.sub("", self.screen))
+            if not found:
+                self.read()
+            return found
+
+        def message() -> str:
+            return f"no {pattern!r} in:\n{ESCAPES.sub('', self.screen)[-4000:]}"
+
+        return str(blocking_until(look, message, pause=0)[0])
 
     def read(self) -> None:
         """Reads what is there, or comes soon."""
@@ -163,7 +169,7 @@ def test_keys_sort_filter_scroll_and_quit(terminal: Terminal) -> None:
     terminal.send("\x1b")
     terminal.until("bench/load")
     terminal.send("q")
-    assert terminal.process.wait(timeout=30) == 0
+    assert terminal.process.wait(timeout=LIMIT) == 0
     # The terminal is given back as it was: with echo, line by line, and without the alternate screen.
     assert termios.tcgetattr(terminal.theirs) == terminal.modes
     terminal.read()
@@ -179,11 +185,11 @@ def test_it_follows_the_size_of_the_terminal(terminal: Terminal) -> None:
     terminal.send("\x1b[6~")
     terminal.until("Waiting")
     terminal.send("q")
-    assert terminal.process.wait(timeout=30) == 0
+    assert terminal.process.wait(timeout=LIMIT) == 0
 
 
 def test_ctrl_c_ends_it_and_gives_the_terminal_back(terminal: Terminal) -> None:
     terminal.until("bench/one")
     os.killpg(terminal.process.pid, signal.SIGINT)
-    assert terminal.process.wait(timeout=30) == 130
+    assert terminal.process.wait(timeout=LIMIT) == 130
     assert termios.tcgetattr(terminal.theirs) == terminal.modes

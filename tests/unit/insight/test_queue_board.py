@@ -48,4 +48,5 @@ def test_a_bar_counts_the_workloads_that_find_too_little() -> None:
     )
     (one,) = [bar for bar in found if (bar.flavor, bar.resource) == ("cluster-1", "fournos/gpu-a100")]
     assert (one.used, one.nominal, one.free, one.short) == (Decimal(7), Decimal(8), Decimal(1), 2)
-    assert not any(bar.short for bar in found if bar.flavor != "cluster-1")
+    others = {(bar.flavor, bar.resource): bar.short for bar in found if bar.flavor != "cluster-1"}
+    assert others["cluster-2", "fournos/gpu-a100"] == 0 and not any(others.values())

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import warnings
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from cryptography import x509
+from cryptography.utils import CryptographyDeprecationWarning
 
 from fournos.insight.doctor.facts import Facts
 from fournos.insight.doctor.finding import Finding, Level, unreadable
@@ -95,5 +97,8 @@ def _authority(what: str, where: Key | str, webhooks: list[Mapping[str, Any]], n
 
 def _end(bundle: str) -> datetime:
     """The end of the authority that lasts longest.  Raises ValueError if none can be read."""
-    found = x509.load_pem_x509_certificates(base64.b64decode(bundle, validate=True))
+    with warnings.catch_warnings():
+        # Authorities that others made, such as one with the serial number 0, are not the reader's to mend.
+        warnings.simplefilter("ignore", CryptographyDeprecationWarning)
+        found = x509.load_pem_x509_certificates(base64.b64decode(bundle, validate=True))
     return max(one.not_valid_after_utc for one in found)

@@ -50,6 +50,26 @@ def test_a_bundle_counts_until_the_last_of_its_authorities_ends() -> None:
     assert bad(list(check_webhooks(facts(webhooks=(webhooks(both),)), NOW))) == []
 
 
+NUMBERED_ZERO = b"""-----BEGIN CERTIFICATE-----
+MIIBYjCCAQigAwIBAgIBADAKBggqhkjOPQQDAjAPMQ0wCwYDVQQDDAR6ZXJvMCAX
+DTI2MTEyMjIzMjU1NloYDzIxMjYxMDI5MjMyNTU2WjAPMQ0wCwYDVQQDDAR6ZXJv
+MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE2ZvMwtuuzZbpqjWjc8rRmEANoAHi
+EzsREFSkSikj73WcRIZSI+56O8TzByEoTstJSKD6ejEzX6liNklDlCtTc6NTMFEw
+HQYDVR0OBBYEFFCV1j/LjyBOuoA5ci2UCv9059a7MB8GA1UdIwQYMBaAFFCV1j/L
+jyBOuoA5ci2UCv9059a7MA8GA1UdEwEB/wQFMAMBAf8wCgYIKoZIzj0EAwIDSAAw
+RQIgGPud+pLemeR+/EQAj7AYJGzckdJQ+cuNOaPKNHAbXZQCIQC8ePPqQV5AcU7g
+MeOGB4gYpVv4KnxavtvOBPwSCuKb1g==
+-----END CERTIFICATE-----
+"""
+"""An authority as old tools make it; RFC 5280 wants a positive serial number."""
+
+
+def test_an_authority_that_others_made_is_read_without_a_warning(recwarn: pytest.WarningsRecorder) -> None:
+    bundle = base64.b64encode(NUMBERED_ZERO).decode()
+    assert bad(list(check_webhooks(facts(webhooks=(webhooks(bundle),)), NOW))) == []
+    assert [str(one.message) for one in recwarn] == []
+
+
 @pytest.mark.parametrize(
     ("endpoints", "level"),
     [
@@ -121,4 +141,5 @@ def test_a_review_that_fails_is_unknown() -> None:
 def test_rights_are_those_of_the_namespaces_that_the_commands_use() -> None:
     found = {(one.resource, one.namespace) for need in NEEDS for one in need.rights("bench", "hearth")}
     assert {(FOURNOS_JOB, "bench"), (WORKLOAD, "bench"), (FOURNOS_CLUSTER, "hearth")} <= found
-    assert all(namespace == "" for resource, namespace in found if not resource.namespaced)
+    cluster_wide = {namespace for resource, namespace in found if not resource.namespaced}
+    assert cluster_wide == {""}

@@ -1,0 +1,115 @@
+"""Values that are computed from all objects of a kind, and kept current by the changes of single objects."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
+
+from fournos.kube.resource import Key, Obj, key_of, uid_of
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+Changed = tuple[Obj | None, Obj | None]
+"""An object before and after a change; None before it was created, and after it was deleted."""
+
+
+class View(Protocol[V]):
+    """What is computed, hashable.  A value is never changed, because an earlier snapshot may still use it."""
+
+    def of(self, objects: Iterable[Obj]) -> V: ...
+
+    def updated(self, value: V, changes: Iterable[Changed]) -> V: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Keyed(Generic[T]):
+    """The objects by a key that each has for itself."""
+
+    key: Callable[[Obj], T]
+
+    def of(self, objects: Iterable[Obj]) -> Mapping[T, Obj]:
+        return {self.key(one): one for one in objects}
+
+    def updated(self, value: Mapping[T, Obj], changes: Iterable[Changed]) -> Mapping[T, Obj]:
+        found = dict(value)
+        for old, new in changes:
+            if old is not None:
+                found.pop(self.key(old), None)
+            if new is not None:
+                found[self.key(new)] = new
+        return found
+
+
+BY_KEY: Final[Keyed[Key]] = Keyed(key_of)
+BY_UID: Final[Keyed[str]] = Keyed(uid_of)
+
+
+class Line(NamedTuple, Generic[T]):
+    """Items in the order of their places."""
+
+    places: list[Any]
+    items: list[T]
+
+
+@dataclass(frozen=True, slots=True)
+class Lines(Generic[T]):
+    """The objects in groups, each group in order.
+
+    `group` returns None for an object that is left out, `place` sorts and differs for each object, and `make`
+    returns what is kept of one.
+    """
+
+    group: Callable[[Obj], Hashable]
+    place: Callable[[Obj], Any]
+    make: Callable[[Obj], T]
+
+    def of(self, objects: Iterable[Obj]) -> Mapping[Any, Line[T]]:
+        found: dict[Hashable, list[tuple[Any, Obj]]] = {}
+        for one in objects:
+            if (group := self.group(one)) is not None:
+                found.setdefault(group, []).append((self.place(one), one))
+        for placed in found.values():
+            placed.sort(key=_place)
+        return {
+            group: Line([place for place, _ in placed], [self.make(one) for _, one in placed])
+            for group, placed in found.items()
+        }
+
+    def updated(self, value: Mapping[Any, Line[T]], changes: Iterable[Changed]) -> Mapping[Any, Line[T]]:
+        found = dict(value)
+        copied: set[Hashable] = set()
+
+        def line(group: Hashable) -> Line[T]:
+            line = found.get(group) or Line([], [])
+            if group not in copied:
+                copied.add(group)
+                line = found[group] = Line(line.places.copy(), line.items.copy())
+            return line
+
+        for old, new in changes:
+            if old is not None and (group := self.group(old)) is not None:
+                places, items = line(group)
+                at = bisect_left(places, self.place(old))
+                del places[at], items[at]
+                if not places:
+                    del found[group]
+                    copied.discard(group)
+            if new is not None and (group := self.group(new)) is not None:
+                places, items = line(group)
+                place = self.place(new)
+                at = bisect_left(places, place)
+                places.insert(at, place)
+                items.insert(at, self.make(new))
+        return found
+
+
+def itself(obj: Obj) -> Obj:
+    """Makes the items of a view that keeps the objects themselves."""
+    return obj
+
+
+def _place(one: tuple[Any, Obj]) -> Any:
+    return one[0]
