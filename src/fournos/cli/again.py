@@ -35,8 +35,8 @@ async def retry(
 ) -> int:
     """Run a job that has ended once more, as a new job.
 
-    It says what the new job takes over and what is looked up anew: hardware and secrets stay as Resolving
-    filled them in, unless --set changes or removes them.
+    The output lists what the new job takes over and what is looked up anew: hardware and secrets stay as
+    Resolving filled them in, unless --set changes or removes them.
 
     \b
     fournos retry @last --watch

@@ -74,7 +74,7 @@ def from_kube(error: KubeError) -> Fail:
         case InvalidError():
             return Fail(error.message, fix="correct the named fields and try again")
         case ConflictError():
-            return Fail(error.message, fix="somebody else changed it meanwhile: try again", code=Exit.SERVER)
+            return Fail(error.message, fix="another client changed it meanwhile: try again", code=Exit.SERVER)
         case ConnectionLostError():
             return Fail(
                 f"no answer from the API server: {error.message}",

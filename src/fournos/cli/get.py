@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -73,12 +74,18 @@ async def _measured(session: Session, job: Obj) -> list[Text]:
 
 async def _gone(cli: Cli, session: Session, name: str, missing: Fail) -> None:
     """Shows a job that only the history has."""
-    from fournos.cli.stored import recorded, waiting_lines
+    from fournos.cli.stored import history_of, waiting_lines
+    from fournos.client.errors import NoHistoryError
+    from fournos.client.recorded_jobs import RecordedJob, recorded_job
 
-    stored = await recorded(session, name) if missing.code is Exit.NOT_FOUND else None
+    if missing.code is not Exit.NOT_FOUND:
+        raise missing
+    stored: RecordedJob | None = None
+    with suppress(NoHistoryError):
+        stored = await recorded_job(history_of(session), name)
     if stored is None:
         raise missing
-    job, run = stored
+    job, run = stored.job, stored.run
     measured = await _measured(session, job)
     cli.output.hint(f"{name} is gone from the cluster; this is from the history.")
     if cli.output.objects(FOURNOS_JOB, [job], single=True):

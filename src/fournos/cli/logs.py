@@ -22,7 +22,7 @@ from fournos.client.logs import LogLine, followed_lines, printed_lines
 from fournos.insight.dispatch import is_dispatched
 from fournos.insight.errors import NoLogError
 from fournos.insight.log_sources import Wanted
-from fournos.insight.values import is_terminal, phase_of
+from fournos.insight.values import is_terminal
 from fournos.insight.workers import KUEUE_NAMESPACE, Manager, on_worker
 from fournos.kube.resource import uid_of
 
@@ -69,6 +69,7 @@ async def logs(
     fournos logs -f nightly-x7k2m --task run-benchmark
     fournos logs nightly-x7k2m --resolver
     fournos logs nightly-x7k2m --first-error
+    fournos logs -f nightly-x7k2m --from-line 4711
 
     When the job or its pods are gone, the lines come from the history, where there is one. --from-line and
     --first-error always read there.
@@ -78,8 +79,10 @@ async def logs(
     """
     if resolver and task:
         raise Fail("--resolver and --task exclude one another", fix="leave one out")
-    if (from_line or first_error) and (follow or tail is not None):
-        raise Fail("--from-line and --first-error read what is stored", fix="leave out --follow and --tail")
+    if first_error and (follow or tail is not None):
+        raise Fail("--first-error reads what is stored", fix="leave out --follow and --tail")
+    if from_line and tail is not None:
+        raise Fail("--from-line and --tail exclude one another", fix="leave one out")
     async with cli.session() as session, AsyncExitStack() as stack:
         selected: dict[str, Any] = {"task": task or "", "attempt": attempt, "resolver": resolver}
         printer = Printer(cli)
@@ -87,7 +90,8 @@ async def logs(
             await _first_error(printer, history_of(session), name, selected)
             return
         if from_line:
-            await show(history_of(session).logs(name, first=from_line, **selected), printer)
+            stored = history_of(session).logs(name, first=from_line, follow=follow, **selected)
+            await show(stored, printer)
             return
         try:
             job = await find_job(cli, session, name)
@@ -99,13 +103,8 @@ async def logs(
             namespace = os.environ.get("FOURNOS_MULTIKUEUE_KUEUE_NAMESPACE") or KUEUE_NAMESPACE
             manager = Manager(api, cli.world.dial, cli.world.now, namespace)
             api, job = await stack.enter_async_context(on_worker(manager, job))
-        resolving = not task and not attempt and phase_of(job) in ("New", "Resolving")
-        wanted = Wanted(
-            resolver=resolver or resolving,
-            tasks=not resolver and (follow or not resolving),
-            task=task,
-            attempt=attempt,
-        )
+        asked = Wanted(resolver=resolver, tasks=not resolver, task=task, attempt=attempt)
+        wanted = asked.in_phase_of(job, follow=follow)
         reader = followed_lines if follow and not is_terminal(job) else printed_lines
         try:
             await show(reader(api, job, wanted, tail), printer)

@@ -13,7 +13,6 @@ from rich.text import Text
 from fournos.cli.command import Cli, Session
 from fournos.cli.formatting import phase_text
 from fournos.cli.output import table
-from fournos.client.errors import MissingError, NoHistoryError, NotAllowedError, UnreachableError
 from fournos.client.history import AsyncHistory
 from fournos.client.history_requests import Server
 from fournos.insight.errors import FournosError
@@ -21,7 +20,6 @@ from fournos.insight.values import between, one_line, since
 from fournos.kube.resource import Obj, key_of, uid_of
 
 if TYPE_CHECKING:
-    from fournos.history.api.models import RunDetail
     from fournos.history.estimates.models import JobEstimate
     from fournos.history.records import Interval, Run
     from fournos.history.results.models import ResultRecord
@@ -58,20 +56,8 @@ async def selected(cli: Cli, history: AsyncHistory, jobs: Sequence[str]) -> list
     return [run.identity.uid for run in await history.select(*jobs, owner=cli.me)]
 
 
-async def recorded(session: Session, name: str) -> tuple[Obj, RunDetail] | None:
-    """Returns a job that is gone as it was last seen, with its run; None if the history cannot show it."""
-    from fournos.history.records import Document
-
-    history = history_of(session)
-    try:
-        found = await history.run(name, kind="FournosJob")
-        return await history.document(found.run, Document.OBJECT), found
-    except (MissingError, NoHistoryError, NotAllowedError, UnreachableError):
-        return None
-
-
 async def estimated(session: Session, job: Obj) -> JobEstimate | None:
-    """Returns when a waiting job starts and ends; None if the history cannot tell within a second."""
+    """Returns when a waiting job starts and ends; None if the history has no answer within a second."""
     try:
         async with asyncio.timeout(_ESTIMATE):
             return await history_of(session).estimate(uid_of(job), namespace=key_of(job).namespace)
@@ -80,7 +66,7 @@ async def estimated(session: Session, job: Obj) -> JobEstimate | None:
 
 
 async def results_within_a_second(session: Session, job: Obj) -> tuple[ResultRecord, ...]:
-    """Returns what a job measured; nothing if the history cannot tell within a second."""
+    """Returns what a job measured; nothing if the history has no answer within a second."""
     try:
         async with asyncio.timeout(_ESTIMATE):
             return await history_of(session).results(uid_of(job), namespace=key_of(job).namespace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -12,10 +12,11 @@ from urllib.parse import quote, urlencode
 from fournos.client.errors import MissingError, NoLogError, NotAllowedError, typed, typed_iterator
 from fournos.client.history_logs import AsyncLogs
 from fournos.client.history_requests import PREFIX, missing
+from fournos.client.history_runs import AsyncRuns
 from fournos.client.history_uploads import AsyncUploads
 from fournos.client.history_usage import AsyncUsage
 from fournos.client.history_verdicts import AsyncVerdicts
-from fournos.history.records import Document, Page, Run
+from fournos.history.records import Document, Run
 from fournos.insight.source import DEFAULT_QUEUE
 
 if TYPE_CHECKING:
@@ -29,61 +30,12 @@ if TYPE_CHECKING:
     from fournos.history.export.model import Export, Log
     from fournos.history.results.models import ResultRecord
 
-_PAGE: Final = 200
 _EXPORTED_LINES: Final = 2_000
 """Lines of the log that an export has."""
 
 
-class AsyncHistory(AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage):
+class AsyncHistory(AsyncRuns, AsyncVerdicts, AsyncLogs, AsyncUploads, AsyncUsage):
     """Reads the history of a cluster.  All methods raise NoHistoryError if it has none."""
-
-    @typed_iterator
-    async def runs(
-        self,
-        *,
-        everywhere: bool = False,
-        namespace: str | None = None,
-        kind: str | Sequence[str] = (),
-        phase: str | Sequence[str] = (),
-        owner: str | Sequence[str] = (),
-        cluster: str | Sequence[str] = (),
-        pipeline: str | Sequence[str] = (),
-        labels: Mapping[str, str] | None = None,
-        name: str = "",
-        text: str = "",
-        since: datetime | None = None,
-        until: datetime | None = None,
-        limit: int | None = None,
-    ) -> AsyncIterator[Run]:
-        """Yields the matching runs, newest first, page by page; `limit` of them at most.
-
-        A filter with several values matches any of them; `text` is part of the name.  `everywhere` means all
-        namespaces that the caller may read.
-        """
-        query: list[tuple[str, str]] = []
-        for parameter, values in (
-            ("kind", kind),
-            ("phase", phase),
-            ("owner", owner),
-            ("cluster", cluster),
-            ("pipeline", pipeline),
-        ):
-            query += [(parameter, one) for one in ([values] if isinstance(values, str) else values)]
-        query += [("label", f"{one}={value}") for one, value in (labels or {}).items()]
-        query += [(parameter, value) for parameter, value in (("name", name), ("text", text)) if value]
-        query += [(one, when.isoformat()) for one, when in (("since", since), ("until", until)) if when]
-        where = "" if everywhere else f"/namespaces/{quote(namespace or self.namespace, safe='')}"
-        left, cursor = limit, ""
-        while left is None or left > 0:
-            size = _PAGE if left is None else min(left, _PAGE)
-            asked = [*query, ("limit", str(size)), *([("cursor", cursor)] if cursor else [])]
-            page: Page = await self._get(f"{where}/runs?{urlencode(asked)}", Page)
-            for run in page.runs:
-                yield run
-            left = None if left is None else left - len(page.runs)
-            cursor = page.cursor
-            if not cursor:
-                return
 
     @typed
     async def run(self, name: str, *, kind: str = "", namespace: str | None = None) -> RunDetail:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
-from typing import TYPE_CHECKING
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode
 
 from fournos.client.errors import (
@@ -15,11 +18,51 @@ from fournos.client.errors import (
     typed,
     typed_iterator,
 )
-from fournos.client.history_requests import Requests
+from fournos.client.history_requests import Requests, repeated
+from fournos.client.log_cursor import LogCursor
 from fournos.client.logs import LogLine
+from fournos.kube.limiter import Backoff
 
 if TYPE_CHECKING:
     from fournos.history.logs.models import LogPage
+
+LINES: Final = 1000
+"""Lines of a page."""
+_SOON: Final = 1.0
+_SELDOM: Final = 5.0
+"""Seconds between two pages of a log that grows, and of one from which nothing comes."""
+_PATIENCE: Final = 120.0
+"""Seconds that a log is followed further while the history does not answer, such as while it is updated."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The log that is asked for."""
+
+    name: str
+    namespace: str | None
+    task: str
+    container: str
+    attempt: int | None
+    resolver: bool
+
+    def query(self, first: int, limit: int) -> str:
+        asked: list[tuple[str, object]] = [("from", first), ("limit", limit)]
+        asked += [
+            (name, value) for name, value in (("task", self.task), ("container", self.container)) if value
+        ]
+        asked += [("attempt", self.attempt)] if self.attempt is not None else []
+        asked += [("resolver", "true")] if self.resolver else []
+        return urlencode(asked)
+
+    @property
+    def newest(self) -> bool:
+        """True if the newest attempt is meant, whichever that is."""
+        return self.attempt is None and not self.resolver
+
+    def of(self, attempt: int) -> _Asked:
+        """The same of one attempt; before the first one the resolver prints."""
+        return replace(self, attempt=attempt or None, resolver=not attempt)
 
 
 class AsyncLogs(Requests):
@@ -35,7 +78,7 @@ class AsyncLogs(Requests):
         attempt: int | None = None,
         resolver: bool = False,
         first: int = 1,
-        limit: int = 1000,
+        limit: int = LINES,
         namespace: str | None = None,
     ) -> LogPage:
         """Returns lines of a run's log from the line `first` on, also while it runs.
@@ -44,14 +87,7 @@ class AsyncLogs(Requests):
         which they started; `task` and `container` select some of them, `resolver` the resolver's log.  The
         page has the first line that shows why the run failed.
         """
-        from fournos.history.logs.models import LogPage
-
-        asked: list[tuple[str, str | int]] = [("from", first), ("limit", limit)]
-        asked += [(one, value) for one, value in (("task", task), ("container", container)) if value]
-        asked += [("attempt", attempt)] if attempt is not None else []
-        asked += [("resolver", "true")] if resolver else []
-        found: LogPage = await self._get(f"{self._path(name, namespace)}/logs?{urlencode(asked)}", LogPage)
-        return found
+        return await self._log_page(_Asked(name, namespace, task, container, attempt, resolver), first, limit)
 
     @typed_iterator
     async def logs(
@@ -64,34 +100,76 @@ class AsyncLogs(Requests):
         resolver: bool = False,
         first: int = 1,
         tail: int | None = None,
+        follow: bool = False,
         namespace: str | None = None,
     ) -> AsyncIterator[LogLine]:
         """Yields the lines of a run's log that are stored now, page by page, selected as by `log_page`.
 
-        `tail` is the number of last lines of each container.  Raises MissingError if there is no such run,
-        NoLogError if it has no such log.
+        `tail` is the number of last lines of each container.  With `follow` it goes on as lines are stored,
+        through the attempts, until the run has ended; each line comes once, whatever breaks in between.
+        Raises MissingError if there is no such run, NoLogError if it has no such log.
         """
-        begin, page = first, None
-        while page is None or begin <= page.total:
-            page = await self.log_page(
-                name,
-                task=task,
-                container=container,
-                attempt=attempt,
-                resolver=resolver,
-                first=begin,
-                namespace=namespace,
-            )
-            if not page.parts:
-                raise NoLogError(f"the history has no such log of {name}", fix="see the run: fournos get")
-            sources = [part.source(page.parts) for part in page.parts]
-            for line in page.lines:
-                part = page.parts[line.part]
-                if tail is None or line.line >= part.first_line + part.lines - tail:
-                    yield LogLine(sources[line.part], line.text)
-            if not page.lines:
+        asked = _Asked(name, namespace, task, container, attempt, resolver)
+        cursor, printed = LogCursor(first=first, tail=tail), False
+        pages = self._followed(asked, cursor, first) if follow else self._stored(asked, cursor, first)
+        async with aclosing(pages):
+            async for page in pages:
+                printed = printed or bool(page.parts)
+                for line in cursor.take(page):
+                    yield line
+        if not printed:
+            raise NoLogError(f"the history has no such log of {name}", fix="see the run: fournos get")
+
+    async def _stored(self, asked: _Asked, cursor: LogCursor, first: int) -> AsyncGenerator[LogPage, None]:
+        """Yields the pages of what is stored now."""
+        begin = first
+        while True:
+            page = await self._log_page(asked, begin)
+            yield page
+            following = cursor.following(page)
+            if following > page.total or following == begin:
                 return
-            begin = page.lines[-1].line + 1
+            begin = following
+
+    async def _followed(self, asked: _Asked, cursor: LogCursor, first: int) -> AsyncGenerator[LogPage, None]:
+        """Yields pages until the run has ended, one attempt after the other."""
+        one = asked
+        begin, backoff = first, Backoff(base=_SOON, cap=_SELDOM)
+        while True:
+            page = await self._soon(one, begin)
+            yield page
+            following = cursor.following(page)
+            if one.newest and page.parts:
+                one = one.of(page.parts[0].attempt)
+            if begin != following <= page.total:
+                backoff.reset()
+            elif page.complete:
+                later = await self._later(asked, one)
+                if later is None:
+                    return
+                one, following = later, 1
+            else:
+                await asyncio.sleep(backoff.next())
+            begin = following
+
+    async def _later(self, asked: _Asked, one: _Asked) -> _Asked | None:
+        """Returns what is asked for of the next attempt; None if the last one was read."""
+        if not asked.newest or one.newest:
+            return None
+        page, attempt = await self._soon(asked, 1, limit=0), one.attempt or 0
+        last = not page.parts or page.parts[0].attempt <= attempt
+        return None if last and page.complete else asked.of(attempt + 1)
+
+    async def _soon(self, asked: _Asked, first: int, limit: int = LINES) -> LogPage:
+        """Returns a page, if need be once the history answers again."""
+        return await repeated(lambda: self._log_page(asked, first, limit), seconds=_PATIENCE)
+
+    async def _log_page(self, asked: _Asked, first: int, limit: int = LINES) -> LogPage:
+        from fournos.history.logs.models import LogPage
+
+        path = self._path(asked.name, asked.namespace)
+        found: LogPage = await self._get(f"{path}/logs?{asked.query(first, limit)}", LogPage)
+        return found
 
 
 async def lines_or(error: Exception, lines: AsyncIterator[LogLine]) -> AsyncGenerator[LogLine, None]:

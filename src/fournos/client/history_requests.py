@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Final, Protocol
+from typing import Any, BinaryIO, Final, Protocol, TypeVar
 from urllib.parse import quote
 
 from fournos.client.errors import MissingError, NoHistoryError
 from fournos.history.records import Run
-from fournos.kube.errors import NoSuchResourceError, NotFoundError
+from fournos.kube.errors import ConnectionLostError, NoSuchResourceError, NotFoundError, ServerError
+from fournos.kube.limiter import Backoff
 from fournos.kube.resource import Obj
 
+T = TypeVar("T")
 PREFIX: Final = "/apis/history.fournos.dev/v1"
 
 
@@ -69,3 +72,18 @@ def missing() -> Iterator[None]:
         raise NoHistoryError(
             "the cluster has no history", fix="install deploy/history, or ask an administrator for it"
         ) from error
+
+
+async def repeated(call: Callable[[], Awaitable[T]], *, seconds: float, pause: float = 1.0) -> T:
+    """Repeats a request that fails for now, with growing pauses; after these seconds its error is raised."""
+    now = asyncio.get_running_loop().time
+    until = now() + seconds
+    backoff = Backoff(base=pause)
+    while True:
+        try:
+            return await call()
+        except (ServerError, ConnectionLostError) as error:
+            wait = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
+            if now() + wait > until:
+                raise
+        await asyncio.sleep(wait)

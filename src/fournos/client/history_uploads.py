@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, urlencode
 
 from fournos.client.errors import typed
-from fournos.client.history_requests import PREFIX, Requests, missing
-from fournos.kube.errors import ConnectionLostError, ServerError
-from fournos.kube.limiter import Backoff
+from fournos.client.history_requests import PREFIX, Requests, missing, repeated
 
 if TYPE_CHECKING:
     from fournos.history.api.results import Received
@@ -51,7 +49,7 @@ class AsyncUploads(Requests):
         async def send() -> bytes:
             return await self._api.raw("POST", path, content=content, seconds=_UPLOAD)
 
-        found: Received = adapter(Received).validate_json(await _repeated(send, in_task=not name))
+        found: Received = adapter(Received).validate_json(await _sent(send, in_task=not name))
         return found
 
     @typed
@@ -73,21 +71,13 @@ class AsyncUploads(Requests):
         async def send() -> bytes:
             return await self._api.raw("PUT", url, content=file, headers=headers, seconds=_UPLOAD)
 
-        found: Artifact = adapter(Artifact).validate_json(await _repeated(send, in_task=not name))
+        found: Artifact = adapter(Artifact).validate_json(await _sent(send, in_task=not name))
         return found
 
 
-async def _repeated(send: Callable[[], Awaitable[bytes]], *, in_task: bool) -> bytes:
-    """Repeats a request that fails for now, with growing pauses; the last error is raised."""
-    now = asyncio.get_running_loop().time
-    until = now() + (_PATIENCE_IN_TASK if in_task else _PATIENCE)
-    backoff = Backoff(base=_PAUSE)
-    while True:
-        try:
-            with missing():
-                return await send()
-        except (ServerError, ConnectionLostError) as error:
-            wait = max(backoff.next(), getattr(error, "retry_after", None) or 0.0)
-            if now() + wait > until:
-                raise
-        await asyncio.sleep(wait)
+async def _sent(send: Callable[[], Awaitable[bytes]], *, in_task: bool) -> bytes:
+    async def sent() -> bytes:
+        with missing():
+            return await send()
+
+    return await repeated(sent, seconds=_PATIENCE_IN_TASK if in_task else _PATIENCE, pause=_PAUSE)

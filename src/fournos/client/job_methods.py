@@ -17,17 +17,17 @@ from fournos.client.errors import (
     FournosError,
     MissingError,
     NoHistoryError,
-    NotAllowedError,
-    UnreachableError,
     WaitTimeout,
     typed,
 )
 from fournos.client.frames import Handles
 from fournos.client.handles import ENDED, Seconds
 from fournos.client.jobs import AsyncJob, Progress
+from fournos.client.recorded_jobs import recorded_job
 from fournos.insight.selection import last, matches, newest_first, wanted_phases
 from fournos.insight.values import name_of
 from fournos.kube.errors import AlreadyExistsError, ConnectionLostError, NotFoundError, ServerError
+from fournos.kube.limiter import Backoff
 from fournos.kube.resource import Key, Obj, key_of
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ LAST: Final = "@last"
 _CONNECTIONS: Final = 32
 """The number of jobs of a matrix that are created concurrently."""
 _TRIES: Final = 5
-_PAUSE: Final = 0.5
-"""Seconds before the first retry of a submission with a key; the backoff doubles at each retry."""
+"""Requests of a submission with a key."""
 
 
 class JobMethods(Connection):
@@ -89,7 +88,7 @@ class JobMethods(Connection):
         if (gone := await self._recorded(name_of(wanted), wanted["metadata"]["namespace"])) is not None:
             same_submission(wanted, gone)
             return gone
-        pause = _PAUSE
+        backoff = Backoff()
         for attempt in range(1, _TRIES + 1):
             try:
                 return await self.api.create(FOURNOS_JOB, wanted)
@@ -101,33 +100,27 @@ class JobMethods(Connection):
             except (ConnectionLostError, ServerError):
                 if attempt == _TRIES:
                     raise
-                await asyncio.sleep(pause)
-                pause *= 2
+                await asyncio.sleep(backoff.next())
         raise FournosError(f"job {name_of(wanted)} comes and goes", fix="try again")
 
     async def _recorded(self, name: str, namespace: str) -> Obj | None:
-        """Returns an ended job that is gone from the cluster, as the history has it; None without one."""
+        """Returns an ended job that is gone from the cluster, as the history has it; else None."""
         if not self._has_history:
             return None
-        from fournos.history.records import Document, Ending
-
-        history = self.history
         try:
-            run = (await history.run(name, kind=FOURNOS_JOB.kind, namespace=namespace)).run
-            if run.ending is Ending.OPEN:
-                return None
-            found: Obj = await history.document(run, Document.OBJECT)
+            found = await recorded_job(self.history, name, namespace=namespace, ended=True)
         except NoHistoryError:
             self._has_history = False
             return None
-        except (MissingError, NotAllowedError, UnreachableError):
+        if found is None:
             return None
         with suppress(NotFoundError):
             await self.api.get(FOURNOS_JOB, Key(namespace, name))
             return None
         # A deletion that was under way when it was last seen is over.
-        meta = {key: value for key, value in found["metadata"].items() if key != "deletionTimestamp"}
-        return {**found, "metadata": meta}
+        last = found.job
+        meta = {key: value for key, value in last["metadata"].items() if key != "deletionTimestamp"}
+        return {**last, "metadata": meta}
 
     @typed
     async def job(self, name: str = LAST) -> AsyncJob:

@@ -94,9 +94,9 @@ class AsyncJob(AsyncWork, JobView):
         log, DeletedError if the job is gone, MissingError if it is on no worker (any more), and RightsError
         if the logs of the worker may not be read.
         """
-        printed = False
+        asked, printed = Wanted(resolver=resolver, tasks=not resolver, task=task, attempt=attempt), False
         try:
-            async with aclosing(cast(Any, self._live_logs(follow, task, attempt, resolver, tail))) as found:
+            async with aclosing(cast(Any, self._live_logs(asked, tail, follow=follow))) as found:
                 async for line in found:
                     printed = True
                     yield line
@@ -117,20 +117,12 @@ class AsyncJob(AsyncWork, JobView):
                 async for line in found:
                     yield line
 
-    async def _live_logs(
-        self, follow: bool, task: str | None, attempt: int | None, resolver: bool, tail: int | None
-    ) -> AsyncIterator[LogLine]:
-        """Yields the lines that the pods have."""
+    async def _live_logs(self, asked: Wanted, tail: int | None, *, follow: bool) -> AsyncIterator[LogLine]:
+        """Yields the lines that the pods have; of a job that is being resolved the resolver's first."""
         from fournos.insight.dispatch import is_dispatched
 
         await self.refresh()
-        resolving = not task and not attempt and self.phase in ("New", "Resolving")
-        wanted = Wanted(
-            resolver=resolver or resolving,
-            tasks=not resolver and (follow or not resolving),
-            task=task,
-            attempt=attempt,
-        )
+        wanted = asked.in_phase_of(self._raw, follow=follow)
         going = follow and not self.ended
         async with AsyncExitStack() as stack:
             api, raw = self._client.api, self._raw

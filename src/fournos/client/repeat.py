@@ -43,7 +43,7 @@ def repeat(job: Obj, changes: Mapping[str, Any]) -> tuple[dict[str, Any], Repeat
     made["metadata"] = {
         "generateName": f"{name[:_NAME_ROOM].rstrip('-.')}-",
         "namespace": meta["namespace"],
-        # A job that somebody submits again confirms nothing: only the operator may say so.
+        # A job that a person submits again confirms no regression: only the operator sets this label.
         "labels": {name: one for name, one in (meta.get("labels") or {}).items() if name != CONFIRMS_LABEL},
         "annotations": {RETRY_OF_ANNOTATION: f"{name}/{meta['uid']}"},
     }
@@ -51,10 +51,11 @@ def repeat(job: Obj, changes: Mapping[str, Any]) -> tuple[dict[str, Any], Repeat
     made = changed(made, changes)
     roots = {path.split(".")[0] for path in changes}
     taken = tuple(sorted(field for field in made["spec"] if field not in roots))
-    return made, Repeat(name, taken, tuple(sorted(changes)), _anew(made["spec"]))
+    return made, Repeat(name, taken, tuple(sorted(changes)), found_anew(made["spec"]))
 
 
-def _anew(spec: Mapping[str, Any]) -> tuple[str, ...]:
+def found_anew(spec: Mapping[str, Any]) -> tuple[str, ...]:
+    """What of a job with this spec is resolved when it runs."""
     found = ["the Pipeline and its images", "the content of the secrets"]
     found += ["the cluster"] if not spec.get("cluster") and not spec.get("clusterless") else []
     found += ["hardware"] if not spec.get("hardware") and not spec.get("lockOnly") else []

@@ -17,6 +17,7 @@ class History:
         return self._async.namespace
 
     runs = iterating(AsyncHistory.runs)
+    pages = iterating(AsyncHistory.pages)
     run = blocking(AsyncHistory.run)
     document = blocking(AsyncHistory.document)
     logs = iterating(AsyncHistory.logs)

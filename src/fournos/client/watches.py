@@ -145,7 +145,7 @@ class SharedWatch:
             for following in followings:
                 following.wake()
 
-    def tell(self, name: str, obj: Obj | None) -> None:
+    def update(self, name: str, obj: Obj | None) -> None:
         """Updates all followings of the name; None means that the object was deleted."""
         for following in tuple(self._followed.get(name, ())):
             following.take(obj)
@@ -169,7 +169,7 @@ class SharedWatch:
                 with suppress(NotFoundError):
                     found[name] = await self._api.get(self._resource, Key(self._namespace, name))
         for name in names:
-            self.tell(name, found.get(name))
+            self.update(name, found.get(name))
         return Listing([], version)
 
     async def watch(self, options: dict[str, Any]) -> AsyncIterator[WatchEvent]:
@@ -179,7 +179,7 @@ class SharedWatch:
                 if event.type in ("BOOKMARK", "ERROR"):
                     yield event
                     continue
-                self.tell(key_of(event.object).name, None if event.type == "DELETED" else event.object)
+                self.update(key_of(event.object).name, None if event.type == "DELETED" else event.object)
                 # The reflector needs only the resourceVersion, so it gets a bookmark and stores nothing.
                 yield WatchEvent("BOOKMARK", event.object)
 

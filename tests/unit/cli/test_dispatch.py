@@ -229,7 +229,7 @@ def test_what_the_manager_lacks(fleet: Fleet) -> None:
     found = missing(fleet)
     assert found["(manager) ClusterQueue team"] == "references missing ResourceFlavor(s)"
     assert found["(manager) AdmissionCheck workers"] == (
-        "nobody serves it (our adapter): start it: fournos run --enable multikueue"
+        "no controller serves it (our adapter): start it: fournos run --enable multikueue"
     )
     del fleet.api.objects[CLUSTER_QUEUE][Key("", "team")]
     fleet.api.objects[ADMISSION_CHECK][Key("", "workers")]["status"] = {  # type: ignore[index]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fournos.insight.facts import in_line
-from fournos.insight.quota import quota
+from fournos.insight.quota import Quotas
 from fournos.kube.errors import ForbiddenError, NoSuchResourceError
 from fournos.kube.kinds import POD
 from fournos.kube.resource import Key
@@ -284,11 +284,11 @@ def test_the_line_is_by_priority_then_age() -> None:
 def test_borrowing_from_a_cohort_makes_more_possible() -> None:
     asks = workload(asks={"fournos/gpu-a100": "12"})
     queue = cluster_queue({"cluster-1": {"fournos/gpu-a100": (8, 0)}})
-    assert quota(asks, queue, FLAVORS).possible == []
+    assert Quotas(queue, FLAVORS).of(asks).possible == []
     queue["spec"]["cohortName"] = "all"
-    assert quota(asks, queue, FLAVORS).possible == ["cluster-1"]
+    assert Quotas(queue, FLAVORS).of(asks).possible == ["cluster-1"]
     queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["borrowingLimit"] = "2"
-    assert quota(asks, queue, FLAVORS).possible == []
+    assert Quotas(queue, FLAVORS).of(asks).possible == []
 
 
 def tainted(*names: str) -> list[dict[str, Any]]:

@@ -46,14 +46,14 @@ def test_a_job_as_data() -> None:
 
 def test_the_last_lines_of_its_log_are_in_it() -> None:
     part = LogPart(1, "run", "step-main", "pod", 1, 5000, 9, True, False, BEGAN, None, 0)
-    tail = tuple(StoredLine(number, 0, "", f"line {number}") for number in (3001, 5000))
     api = served()
-    for query, lines in (("from=1&limit=1", tail[:1]), ("from=3001&limit=1000", tail)):
+    for first, limit in ((1, 1), (3001, 1000), (4001, 1000)):
+        lines = tuple(StoredLine(one, 0, "", f"line {one}") for one in range(first, first + limit))
         page = LogPage((part,), lines, 5000, None, None, True)
-        api.stored[f"{RUNS}/uid-gone/logs?{query}"] = body(page, LogPage)
+        api.stored[f"{RUNS}/uid-gone/logs?from={first}&limit={limit}"] = body(page, LogPage)
     found = json.loads(Program(api)("export", "gone", "-o", "json").stdout)
     (log,) = found["logs"]
-    assert (log["name"], log["text"]) == ("run", "line 3001\nline 5000\n")
+    assert (log["name"], log["text"].splitlines()) == ("run", [f"line {one}" for one in range(3001, 5001)])
     assert log["cut"] == "The last 2000 of 5000 lines of the run."
     page = Program(api)("export", "gone", "--html").stdout
     assert "line 5000" in page and "The last 2000 of 5000 lines" in page

@@ -173,7 +173,22 @@ def test_the_first_error_with_the_lines_before_it() -> None:
     assert result.exit_code == Exit.NOT_FOUND and "no container of one has failed" in result.stderr
 
 
-@pytest.mark.parametrize("words", [("--from-line", "1", "-f"), ("--first-error", "--tail", "3")])
-def test_what_does_not_go_together(words: tuple[str, ...]) -> None:
+def test_it_is_followed_from_a_line_on_through_the_attempts() -> None:
+    whole = page_of()
+    api = with_history("one", "from=2&limit=1000", "from=3&limit=1000&attempt=1", "from=1&limit=0")
+    result = Program(api)("logs", "one", "-f", "--from-line", "2")
+    assert (result.exit_code, result.stdout) == (0, "[bench] fatal: no such model\n")
+    assert whole.complete, "the run has ended"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--from-line", "1", "--tail", "3"), "exclude one another"),
+        (("--first-error", "-f"), "reads what is stored"),
+        (("--first-error", "--tail", "3"), "reads what is stored"),
+    ],
+)
+def test_what_does_not_go_together(words: tuple[str, ...], told: str) -> None:
     result = Program(Api(job("one")))("logs", "one", *words)
-    assert result.exit_code == Exit.USAGE and "read what is stored" in result.stderr
+    assert result.exit_code == Exit.USAGE and told in result.stderr

@@ -15,7 +15,7 @@ from fournos.client.handles import View
 from fournos.client.kinds import APPWRAPPER
 from fournos.kube.resource import Key, Resource
 from fournos.queueing.kinds import LOCAL_QUEUE
-from tests.unit.client.test_kinds import FLUX, POD_MANIFEST, condition, dispatched, run, status
+from tests.unit.client.kinds import FLUX, POD_MANIFEST, condition, dispatched, run, status
 from tests.unit.client.world import NS, SPEC, Api
 
 BAD = "<script>x</script>\x1b[2J"

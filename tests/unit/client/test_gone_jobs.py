@@ -122,6 +122,14 @@ async def test_the_log_of_a_job_that_is_gone_comes_from_the_history(api: Api) ->
     )
 
 
+async def test_an_attempt_is_asked_for_as_it_is_given(api: Api) -> None:
+    """Also one that there cannot be: the API refuses it, and the newest one is not read in its place."""
+    client = AsyncClient(api=api, namespace=NS)
+    for attempt in (0, 2):
+        keep_log(api, f"run-{attempt}", f"from=1&limit=1000&attempt={attempt}")
+        assert (await client.history.log_page(f"run-{attempt}", attempt=attempt)).total == 3
+
+
 async def test_and_of_a_job_whose_pods_are_gone(api: Api) -> None:
     client = AsyncClient(api=api, namespace=NS)
     job = await client.submit(SPEC, name="one")

@@ -20,7 +20,7 @@ from fournos.client import (
 )
 from fournos.client.jobs import AsyncJob
 from fournos.jobs.kinds import PIPELINE_RUN, TASK_RUN
-from fournos.kube.kinds import POD
+from fournos.kube.kinds import JOB, POD
 from fournos.kube.resource import Key, Resource
 from fournos.queueing.kinds import LOCAL_QUEUE, WORKLOAD
 from tests.unit.client.world import NS, SPEC, Api
@@ -110,6 +110,18 @@ async def test_what_others_write_is_escaped(api: Api, job: AsyncJob) -> None:
 
 
 # --- logs --------------------------------------------------------------------------------------------
+
+
+async def test_the_log_of_the_resolver_while_a_job_is_resolved(api: Api, job: AsyncJob) -> None:
+    api.set("one", "Resolving")
+    uid = child(api, JOB, "one-resolve", job.uid, {})
+    pod = {"containerStatuses": [{"name": "resolve", "state": {"running": {}}}]}
+    child(api, POD, "one-resolve-pod", uid, pod, spec={"containers": [{"name": "resolve"}]})
+    api.server.logs[Key(NS, "one-resolve-pod")] = ["a"]
+    assert [line async for line in job.logs()] == [LogLine("resolver", "a")]
+    assert [line async for line in job.logs(resolver=True)] == [LogLine("resolver", "a")]
+    with pytest.raises(NoLogError):
+        [line async for line in job.logs(task="run")]
 
 
 async def test_logs_of_what_is_there(api: Api, job: AsyncJob) -> None:

@@ -171,7 +171,7 @@ async def test_a_watch_that_breaks_is_resumed(
     def broken(number: int) -> WatchEvent | None:
         if number > 1:
             return None
-        api.set("one", "Succeeded")  # nobody hears of it by this watch
+        api.set("one", "Succeeded")  # this watch does not deliver it
         if fault == "cut":
             raise ConnectionLostError("reset")
         if fault == "429":
